@@ -1,0 +1,61 @@
+# make demo | test | lint | types | docs | bench | clean
+#
+# Everything runs in .venv, made on first use and brought up to date when pyproject.toml changes.
+# Another interpreter: make PYTHON=python3.12 test. One test: make test ARGS="-k name".
+
+SUITABLE := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$p -c '$(SUITABLE)' >/dev/null 2>&1 && { echo $$p; break; }; done)
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types docs bench clean
+
+help:
+	@sed -n '1,4s/^# \{0,1\}//p' Makefile
+
+# pip is the last thing venv writes: its presence says that the environment is whole.
+$(BIN)/pip:
+	@$(if $(PYTHON),$(PYTHON),false) -c '$(SUITABLE)' || { \
+		echo "convexrank needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/.installed-demo: pyproject.toml | $(BIN)/pip
+	@echo "Installing convexrank into .venv; the first time takes a few minutes."
+	@$(INSTALL) -e '.[plot]'
+	@touch $@
+
+.venv/.installed-dev: .venv/.installed-demo
+	@echo "Installing the development tools into .venv."
+	@$(INSTALL) -e '.[dev,docs]'
+	@touch $@
+
+demo: .venv/.installed-demo
+	@$(BIN)/convexrank demo $(ARGS)
+
+# Two workers on two cores: the numerical libraries must not start threads of their own on top.
+test: export OMP_NUM_THREADS ?= 1
+test: .venv/.installed-dev
+	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
+
+lint: .venv/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.installed-dev
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
+
+docs: .venv/.installed-dev
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "The documentation is at docs/_build/html/index.html"
+
+bench: .venv/.installed-dev
+	$(BIN)/python benchmarks/run.py $(ARGS)
+
+# Keeps .venv: remove that folder by hand to start over.
+clean:
+	rm -rf build dist docs/_build docs/gallery docs/generated docs/sg_execution_times.rst
+	rm -rf .pytest_cache .ruff_cache .hypothesis
+	find convexrank tests docs examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

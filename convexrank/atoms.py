@@ -1,0 +1,226 @@
+"""Atoms: one name, two lowerings.
+
+Each atom takes a cvxpy expression and returns a cvxpy expression that obeys the disciplined convex rules, or takes
+an array (numpy or JAX) and returns a JAX array. A price, loss or divergence written with atoms is therefore written
+once: the exact model and the fast oracle come from the same line.
+
+A third kind of argument, :class:`LogDomain`, stands for the number :math:`e^a` by its logarithm *a*. Atoms keep it in
+the logarithmic domain as long as they can, which gives the second face :math:`h(a) = g(e^a)` of a price both in a
+form that cvxpy recognises as convex (``log1p`` of :math:`e^a` becomes ``logistic(a)``) and without overflow.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = [
+    "LogDomain",
+    "exp",
+    "huber",
+    "is_cvxpy",
+    "log",
+    "log1p",
+    "log_sum_exp",
+    "materialize",
+    "maximum",
+    "positive",
+    "power",
+    "softplus",
+    "square",
+    "sum",
+]
+
+
+def is_cvxpy(x: Any) -> bool:
+    """Tell whether x is a cvxpy expression, without importing cvxpy."""
+    cvxpy = sys.modules.get("cvxpy")
+    return cvxpy is not None and isinstance(x, cvxpy.Expression)
+
+
+def materialize(x: Any) -> Any:
+    """Turn a logarithmic-domain number into the number itself; anything else is returned as it is."""
+    return exp(x.log) if isinstance(x, LogDomain) else x
+
+
+@dataclass(frozen=True, eq=False)
+class LogDomain:
+    """The number :math:`e^a`, held by its logarithm.
+
+    Powers and positive multiples stay logarithmic; sums leave the logarithmic domain.
+
+    Parameters
+    ----------
+    log : cvxpy expression or array
+        The logarithm *a*.
+    """
+
+    log: Any
+    # numpy must not take ``array * LogDomain`` apart element by element
+    __array_ufunc__ = None
+
+    def __pow__(self, exponent: float) -> LogDomain:
+        return LogDomain(exponent * self.log)
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, LogDomain):
+            return LogDomain(self.log + other.log)
+        if isinstance(other, int | float) and other > 0:
+            return LogDomain(self.log + math.log(other))
+        return other * materialize(self)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        return self * (1.0 / other)
+
+    def __add__(self, other: Any) -> Any:
+        return materialize(self) + materialize(other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return materialize(self) - materialize(other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return other - materialize(self)
+
+    def __neg__(self) -> Any:
+        return -materialize(self)
+
+
+def exp(x: Any) -> Any:
+    """Exponential :math:`e^x`, elementwise; convex, increasing."""
+    x = materialize(x)
+    if is_cvxpy(x):
+        import cvxpy as cp
+
+        return cp.exp(x)
+    import jax.numpy as jnp
+
+    return jnp.exp(x)
+
+
+def log(x: Any) -> Any:
+    """Natural logarithm, elementwise; concave, increasing. Of :math:`e^a` it is *a*."""
+    if isinstance(x, LogDomain):
+        return x.log
+    if is_cvxpy(x):
+        import cvxpy as cp
+
+        return cp.log(x)
+    import jax.numpy as jnp
+
+    return jnp.log(x)
+
+
+def log1p(x: Any) -> Any:
+    r""":math:`\log(1+x)`, elementwise; concave, increasing. Of :math:`e^a` it is softplus(*a*), which is convex."""
+    if isinstance(x, LogDomain):
+        return softplus(x.log)
+    if is_cvxpy(x):
+        import cvxpy as cp
+
+        return cp.log1p(x)
+    import jax.numpy as jnp
+
+    return jnp.log1p(x)
+
+
+def softplus(x: Any) -> Any:
+    r""":math:`\log(1+e^x)`, elementwise; convex, increasing."""
+    x = materialize(x)
+    if is_cvxpy(x):
+        import cvxpy as cp
+
+        return cp.logistic(x)
+    import jax.nn
+
+    return jax.nn.softplus(x)
+
+
+def power(x: Any, exponent: float) -> Any:
+    """:math:`x^p` for x >= 0, elementwise; convex for p >= 1, increasing for p > 0."""
+    if isinstance(x, LogDomain):
+        return x**exponent
+    if is_cvxpy(x):
+        import cvxpy as cp
+
+        return x if exponent == 1 else cp.power(x, exponent)
+    import jax.numpy as jnp
+
+    return x if exponent == 1 else jnp.power(x, exponent)
+
+
+def square(x: Any) -> Any:
+    """:math:`x^2`, elementwise; convex."""
+    if isinstance(x, LogDomain):
+        return x**2
+    if is_cvxpy(x):
+        import cvxpy as cp
+
+        return cp.square(x)
+    return x * x
+
+
+def positive(x: Any) -> Any:
+    """The positive part max(x, 0), elementwise; convex, non-decreasing. Derivative 0 at the kink."""
+    x = materialize(x)
+    if is_cvxpy(x):
+        import cvxpy as cp
+
+        return cp.pos(x)
+    import jax.nn
+
+    return jax.nn.relu(x)
+
+
+def maximum(x: Any, y: Any) -> Any:
+    """Elementwise maximum; convex, non-decreasing in both."""
+    x, y = materialize(x), materialize(y)
+    if is_cvxpy(x) or is_cvxpy(y):
+        import cvxpy as cp
+
+        return cp.maximum(x, y)
+    import jax.numpy as jnp
+
+    return jnp.maximum(x, y)
+
+
+def huber(x: Any, threshold: float = 1.0) -> Any:
+    r"""Huber's function: :math:`x^2/2` for :math:`|x| \le t`, :math:`t|x| - t^2/2` beyond; convex."""
+    x = materialize(x)
+    if is_cvxpy(x):
+        import cvxpy as cp
+
+        return 0.5 * cp.huber(x, threshold)
+    import jax.numpy as jnp
+
+    size = jnp.abs(x)
+    inside = jnp.minimum(size, threshold)
+    return inside * (size - 0.5 * inside)
+
+
+def sum(x: Any) -> Any:  # noqa: A001 - the field's name for it, used as atoms.sum
+    """Sum of all entries."""
+    x = materialize(x)
+    if is_cvxpy(x):
+        import cvxpy as cp
+
+        return cp.sum(x)
+    import jax.numpy as jnp
+
+    return jnp.sum(x)
+
+
+def log_sum_exp(x: Any) -> Any:
+    r""":math:`\log\sum_j e^{x_j}` over all entries; convex, increasing in each entry, never overflows."""
+    if is_cvxpy(x):
+        import cvxpy as cp
+
+        return cp.log_sum_exp(x)
+    import jax.nn
+
+    return jax.nn.logsumexp(x)

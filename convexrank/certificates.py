@@ -1,0 +1,170 @@
+r"""Certificates for convex problems with linear scores, from the problem and a point only.
+
+For a convex risk R of the scores θ = Xw and a penalty Ω, any points :math:`\theta_j` with subgradients
+:math:`u_j \in \partial R(\theta_j)` and weights λ on the simplex prove, by Fenchel's inequality,
+
+.. math:: \min_w R(Xw) + \Omega(w) \;\ge\; \sum_j \lambda_j [R(\theta_j) - \langle u_j, \theta_j\rangle]
+          - \Omega^*\bigl(-X^\top \textstyle\sum_j \lambda_j u_j\bigr).
+
+For a smooth risk the point itself is witness enough. For a non-smooth one several points are needed; a solver may hand
+its own over, and if none is given they are found here, by cutting planes whose small model problems go to cvxpy. Nothing is taken on trust: risk and subgradients are evaluated again by the
+problem's reference code (numpy, straight from the definition), not by the oracles that the solvers use.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+
+from convexrank.problem import Certificate, Witness
+from convexrank.regularizers import Penalty
+
+__all__ = ["LinearRisk", "certify", "reach"]
+
+Array = np.ndarray
+
+# How far beyond the point a minimiser is looked for where nothing bounds it.
+_RADIUS_FACTOR = 10.0
+
+
+class LinearRisk(Protocol):
+    """What a certificate needs of a problem."""
+
+    @property
+    def penalty(self) -> Penalty:
+        """The penalty Ω."""
+        ...
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the risk is differentiable."""
+        ...
+
+    @property
+    def risk_infimum(self) -> float:
+        """A number that the risk is never below; minus infinity if none is known."""
+        ...
+
+    def reference_risk(self, w: Array) -> tuple[float, Array]:
+        """Return risk and a subgradient with respect to w, from the definition."""
+        ...
+
+
+def reach(problem: LinearRisk, w: Array, value: float) -> tuple[str, float]:
+    """Kind of certificate, and the radius within which some minimiser is known (or assumed) to lie."""
+    penalty = problem.penalty
+    if penalty.bounded:
+        return "global", math.inf
+    if penalty.l1 > 0 and math.isfinite(problem.risk_infimum):
+        # l1·‖w*‖₁ ≤ value − inf R, and the Euclidean norm is the smaller one
+        return "global", max((value - problem.risk_infimum) / penalty.l1, np.finfo(float).tiny)
+    return "ball", _RADIUS_FACTOR * max(1.0, float(np.linalg.norm(w)))
+
+
+class _Bundle:
+    """Linear minorants of the risk, R(w) ≥ offsets[j] + ⟨slopes[j], w⟩, each from one reference evaluation."""
+
+    def __init__(self, problem: LinearRisk) -> None:
+        self.problem = problem
+        self.points: list[Array] = []
+        self.offsets: list[float] = []
+        self.slopes: list[Array] = []
+
+    def add(self, w: Array) -> float:
+        risk, slope = self.problem.reference_risk(w)
+        if math.isfinite(risk) and np.isfinite(slope).all():
+            self.points.append(w)
+            self.offsets.append(risk - float(slope @ w))
+            self.slopes.append(slope)
+        return risk
+
+    def bound(self, weights: Array, radius: float) -> tuple[float, Array]:
+        """Lower bound on the optimum for these weights, and the maximiser in the conjugate."""
+        slope = weights @ np.array(self.slopes)
+        supremum, where = self.problem.penalty.conjugate(-slope, radius)
+        return float(weights @ np.array(self.offsets)) - supremum, where
+
+    def model_minimum(self, radius: float) -> tuple[Array, Array]:
+        """Minimise the model max_j (offsets[j] + ⟨slopes[j], w⟩) + Ω(w); return the weights (multipliers) and w.
+
+        The answer is a suggestion: whatever the weights, :meth:`bound` turns them into a proof.
+        """
+        import cvxpy as cp
+
+        w, top = cp.Variable(len(self.slopes[0])), cp.Variable()
+        minorants = np.array(self.slopes) @ w + np.array(self.offsets) <= top
+        term, constraints = self.problem.penalty.cvxpy(w)
+        if math.isfinite(radius):
+            constraints = [*constraints, cp.norm2(w) <= radius]
+        model = cp.Problem(cp.Minimize(top + term), [minorants, *constraints])
+        model.solve(solver=cp.CLARABEL, tol_gap_abs=1e-13, tol_gap_rel=1e-13, tol_feas=1e-13)
+        weights = np.maximum(np.asarray(minorants.dual_value).ravel(), 0.0)
+        return weights / weights.sum(), np.asarray(w.value)
+
+
+def certify(problem: Any, w: Array, witness: Witness | None = None, *, rounds: int = 200, tol: float = 1e-9) -> Certificate:
+    """Bound value − optimum at w.
+
+    Parameters
+    ----------
+    problem : LinearRisk
+        A convex problem with linear scores.
+    w : ndarray, shape (d,)
+    witness : Witness, optional
+        Evidence for a non-smooth risk; evaluated again here.
+    rounds : int
+        Limit of the search for evidence when none, or too little, was given.
+    tol : float
+        The search ends when the gap is below tol · max(1, |value|).
+
+    Returns
+    -------
+    Certificate
+        With kind "global" or "ball"; gap infinity if w is outside the feasible set.
+    """
+    bundle = _Bundle(problem)
+    risk = bundle.add(w)
+    value = risk + problem.penalty.value(w)
+    kind, radius = reach(problem, w, value)
+    if not math.isfinite(value):
+        return Certificate(math.inf, value, -math.inf, kind, radius)
+    slope = bundle.slopes[0]
+    gap = problem.penalty.gap(w, -slope, radius)
+    if witness is not None:
+        given = _Bundle(problem)
+        for point in witness.points:
+            given.add(point)
+        if len(given.points) == len(witness.weights) and witness.weights.min() >= 0:
+            bound, _ = given.bound(witness.weights / witness.weights.sum(), radius)
+            gap = min(gap, max(value - bound, 0.0))
+        bundle.points += given.points
+        bundle.offsets += given.offsets
+        bundle.slopes += given.slopes
+    enough = tol * max(1.0, abs(value))
+    if not problem.smooth and gap > enough and witness is None:
+        gap = min(gap, _search(bundle, w, value, radius, rounds, enough))
+    return Certificate(gap, value, value - gap, kind, radius)
+
+
+def _search(bundle: _Bundle, w: Array, value: float, radius: float, rounds: int, enough: float) -> float:
+    """Cutting planes: minimise the model, add its minimiser and points between it and w, until the gap is closed."""
+    import warnings
+
+    gap = math.inf
+    for _ in range(rounds):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an inexact model answer only weakens the bound
+                weights, where = bundle.model_minimum(radius)
+        except Exception as error:  # noqa: BLE001 - any solver failure ends the search; the bound so far stands
+            if type(error).__name__ not in ("SolverError", "TypeError", "ValueError"):
+                raise
+            break
+        gap = min(gap, max(value - bundle.bound(weights, radius)[0], 0.0))
+        if gap <= enough:
+            break
+        for share in (1.0, 0.5, 0.1):
+            bundle.add(w + share * (where - w))
+    return gap

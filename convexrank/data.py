@@ -1,0 +1,245 @@
+"""Validation of everything a caller hands in, in one place.
+
+Every message says what came, what was expected and how to mend it. Arrays are never edited in place: what is
+returned is either the caller's own array (when it already has the right type) or a converted copy.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+Matrix = Any  # a float ndarray of shape (n, d), or a scipy CSR array of that shape
+
+__all__ = [
+    "check_binary_labels",
+    "check_choice",
+    "check_integer",
+    "check_matrix",
+    "check_nonnegative",
+    "check_pairs",
+    "check_positive",
+    "check_vector",
+    "check_weights",
+]
+
+
+def _real_array(value: Any, name: str, dtype: Any) -> np.ndarray:
+    """Convert to a real numeric array or say why that is impossible."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(
+            f"{name} could not be read as an array ({error}); pass rows of equal length, all numbers."
+        ) from error
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} is complex; pass its real part, {name}.real.")
+    if array.dtype.kind == "O":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            message = f"{name} has entries that are not numbers ({error}); convert them to floats first."
+            raise (TypeError if isinstance(error, TypeError) else ValueError)(message) from error
+    if array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{name} holds {array.dtype} values, expected numbers; encode text or dates as numbers first."
+        )
+    return array.astype(dtype, copy=False)
+
+
+def _refuse_non_finite(values: np.ndarray, name: str) -> None:
+    if values.size and not math.isfinite(float(np.sum(values))) and not np.isfinite(values).all():
+        nan, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
+        raise ValueError(
+            f"{name} contains NaN or infinity ({nan} NaN, {infinite} infinite entries); "
+            "drop or impute those rows before solving."
+        )
+
+
+def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64) -> Matrix:
+    """Return X as a finite real matrix: a C-ordered ndarray, or a CSR array when X is sparse (never densified).
+
+    Parameters
+    ----------
+    X : array-like or scipy sparse, shape (n, d)
+        One row an example. JAX arrays are accepted.
+    name : str
+        How the argument is called in messages.
+    dtype : dtype
+        Floating type of the result.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When X is not two-dimensional, empty, not numeric, complex, or has NaN or infinite entries.
+    """
+    if sparse.issparse(X):
+        if X.dtype.kind == "c":
+            raise ValueError(f"Complex data not supported: {name} is complex; pass its real part.")
+        if X.ndim != 2:
+            raise ValueError(f"{name} has shape {X.shape}, expected two dimensions (n, d).")
+        matrix = sparse.csr_array(X, dtype=dtype)
+        values = matrix.data
+    else:
+        matrix = _real_array(X, name, dtype)
+        if matrix.ndim != 2:
+            hint = f"; Reshape your data: {name}.reshape(-1, 1) if it has one feature" if matrix.ndim == 1 else ""
+            raise ValueError(
+                f"Expected 2D array for {name}: shape (n, d), one row an example; got shape {matrix.shape}{hint}."
+            )
+        matrix = np.ascontiguousarray(matrix)
+        values = matrix
+    rows, columns = matrix.shape
+    if rows == 0:
+        raise ValueError(f"Found array with 0 sample(s): {name} has shape {matrix.shape}; pass at least one row.")
+    if columns == 0:
+        raise ValueError(
+            f"Found array with 0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required for {name}."
+        )
+    _refuse_non_finite(values, name)
+    return matrix
+
+
+def check_vector(
+    values: Any, length: int | None = None, name: str = "scores", dtype: Any = np.float64
+) -> np.ndarray:
+    """Return a finite real vector, of the given length when one is given.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the values are not one-dimensional, empty, not numeric, not finite, or of another length.
+    """
+    vector = _real_array(values, name, dtype)
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        raise ValueError(f"{name} has shape {vector.shape}, expected (n,); pass {name}.ravel().")
+    if vector.ndim != 1:
+        raise ValueError(f"{name} has shape {vector.shape}, expected one dimension (n,).")
+    if vector.size == 0:
+        raise ValueError(f"{name} is empty; pass at least one value.")
+    _check_length(vector, length, name)
+    _refuse_non_finite(vector, name)
+    return vector
+
+
+def _check_length(vector: np.ndarray, length: int | None, name: str) -> None:
+    if length is not None and vector.shape[0] != length:
+        raise ValueError(
+            f"{name} has {vector.shape[0]} entries, expected {length}, one for each row; "
+            "pass arrays that describe the same rows."
+        )
+
+
+def check_binary_labels(y: Any, length: int | None = None, name: str = "y") -> np.ndarray:
+    """Return a boolean vector, True where the label is the positive one.
+
+    Accepted are {0, 1}, {-1, +1}, booleans, or any two distinct numbers or strings: the larger one (in sorted
+    order) is the positive class.
+
+    Raises
+    ------
+    ValueError
+        When y is not one-dimensional, has NaN, another length, or does not have exactly two classes.
+    """
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise ValueError(f"{name} has shape {labels.shape}, expected one dimension (n,), one label a row.")
+    if labels.size == 0:
+        raise ValueError(f"{name} is empty; pass at least one positive and one negative label.")
+    _check_length(labels, length, name)
+    if labels.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} is complex; pass labels such as 0 and 1.")
+    if labels.dtype.kind == "O":
+        kinds = {str if isinstance(value, str) else float for value in labels.tolist()}
+        if len(kinds) > 1:
+            raise ValueError(f"{name} mixes text and numbers; pass labels of one kind.")
+        labels = labels.astype(str) if kinds == {str} else _real_array(labels, name, np.float64)
+    if labels.dtype.kind == "f":
+        _refuse_non_finite(labels, name)
+    classes = np.unique(labels)
+    if len(classes) != 2:
+        shown = ", ".join(str(value) for value in classes[:5]) + (", ..." if len(classes) > 5 else "")
+        raise ValueError(
+            f"{name} has {len(classes)} class(es) ({shown}), expected exactly two; this problem ranks positives "
+            "above negatives. For graded labels see problems.ConvexRisk."
+        )
+    return labels == classes[1]
+
+
+def check_weights(weights: Any, length: int, name: str = "sample_weight") -> np.ndarray | None:
+    """Return non-negative finite row weights, or None when none were given (all rows count once)."""
+    if weights is None:
+        return None
+    vector = check_vector(weights, length, name)
+    if (vector < 0).any():
+        place = int(np.argmax(vector < 0))
+        raise ValueError(f"{name}[{place}] is {vector[place]}, expected weights of at least 0.")
+    if not vector.any():
+        raise ValueError(f"{name} is zero everywhere; give at least one positive and one negative row weight.")
+    return vector
+
+
+def check_pairs(pairs: Any, n: int, name: str = "pairs") -> np.ndarray:
+    """Return pairs as an integer array of shape (m, 2) with entries in 0..n-1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the shape, the type or an index is wrong, or a pair ranks a row above itself.
+    """
+    array = np.asarray(pairs)
+    if array.ndim != 2 or array.shape[1] != 2 or array.shape[0] == 0:
+        raise ValueError(f"{name} has shape {array.shape}, expected (m, 2) with m >= 1: rows (better, worse).")
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} holds {array.dtype} values, expected integer row numbers of X.")
+    if array.min() < 0 or array.max() >= n:
+        row = int(np.argmax((array < 0).any(axis=1) | (array >= n).any(axis=1)))
+        raise ValueError(f"{name}[{row}] = {array[row].tolist()} is out of range; X has rows 0..{n - 1}.")
+    same = array[:, 0] == array[:, 1]
+    if same.any():
+        row = int(np.argmax(same))
+        raise ValueError(f"{name}[{row}] = {array[row].tolist()} ranks a row above itself; drop that pair.")
+    return array.astype(np.int64)
+
+
+def _real_scalar(value: Any, name: str) -> float:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | np.number):
+        if not (isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iuf"):
+            raise TypeError(f"{name} is {value!r} of type {type(value).__name__}, expected a real number.")
+    return float(value)  # type: ignore[arg-type]
+
+
+def check_positive(value: Any, name: str, infinite: bool = False) -> float:
+    """Return a real number greater than zero; infinity is refused unless allowed."""
+    number = _real_scalar(value, name)
+    if not number > 0 or (math.isinf(number) and not infinite):
+        raise ValueError(f"{name} is {value}, expected a {'' if infinite else 'finite '}number greater than 0.")
+    return number
+
+
+def check_nonnegative(value: Any, name: str) -> float:
+    """Return a finite real number of at least zero."""
+    number = _real_scalar(value, name)
+    if not (number >= 0 and math.isfinite(number)):
+        raise ValueError(f"{name} is {value}, expected a finite number of at least 0.")
+    return number
+
+
+def check_integer(value: Any, name: str, minimum: int) -> int:
+    """Return an integer of at least ``minimum``."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} is {value!r} of type {type(value).__name__}, expected an integer.")
+    if value < minimum:
+        raise ValueError(f"{name} is {value}, expected an integer of at least {minimum}.")
+    return int(value)
+
+
+def check_choice(value: str, choices: dict[str, Any], name: str) -> Any:
+    """Look a name up in a dictionary; the error lists the valid names."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} is {value!r}, expected one of: {', '.join(sorted(choices))}.")
+    return choices[value]

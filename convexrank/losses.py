@@ -1,0 +1,218 @@
+r"""Losses :math:`\ell(z)` of a score difference :math:`z = f_i - f_k`: convex, non-increasing, small when z is large.
+
+A loss is declared once, with :mod:`convexrank.atoms`. What the fast oracles may exploit is stated as data:
+
+``smooth``
+    the loss has a continuous derivative;
+``attained``
+    its infimum 0 is reached at a finite margin (hinge), rather than approached (exponential, logistic);
+``polynomial``
+    coefficients :math:`(c_0, c_1, \dots)` with :math:`\ell(z) = \sum_m c_m (1-z)_+^m`, when it is of that form: pair
+    sums then take one sort and prefix sums, O(n log n), instead of all pairs;
+``factorises``
+    :math:`\ell(f_i-f_k) = e^{-f_i}e^{f_k}`: pair sums take O(n).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from convexrank import atoms
+from convexrank.data import check_choice
+
+__all__ = ["Custom", "Exponential", "Hinge", "Logistic", "Loss", "SquaredHinge", "resolve"]
+
+
+@runtime_checkable
+class Loss(Protocol):
+    """What a problem needs of a loss: the function, and the facts the oracles may exploit."""
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the derivative is continuous."""
+        ...
+
+    @property
+    def attained(self) -> bool:
+        """Whether the infimum 0 is reached at a finite margin."""
+        ...
+
+    @property
+    def polynomial(self) -> tuple[float, ...] | None:
+        """Coefficients in powers of the positive part of 1 - z, or None."""
+        ...
+
+    @property
+    def factorises(self) -> bool:
+        """Whether the loss of a difference is a product of a positive's and a negative's factor."""
+        ...
+
+    def __call__(self, z: Any) -> Any:
+        """Evaluate elementwise on a cvxpy expression or an array."""
+        ...
+
+
+@dataclass(frozen=True)
+class Exponential:
+    r"""Exponential loss :math:`\ell(z) = e^{-z}`, the loss of RankBoost and of the P-Norm Push.
+
+    Examples
+    --------
+    >>> from convexrank import losses
+    >>> float(losses.Exponential()(0.0))
+    1.0
+    """
+
+    smooth = True
+    attained = False
+    polynomial = None
+    factorises = True
+
+    def __call__(self, z: Any) -> Any:
+        """Evaluate elementwise."""
+        return atoms.exp(-z)
+
+
+@dataclass(frozen=True)
+class Logistic:
+    r"""Logistic loss :math:`\ell(z) = \log_b(1 + e^{-z})`; the natural logarithm by default.
+
+    Parameters
+    ----------
+    base : float
+        Base of the logarithm. With base 2 the loss is 1 at z = 0, an upper bound on the 0-1 loss (the 2006 paper's
+        "logit" cost); with the natural logarithm it is off that bound by the factor log 2.
+
+    Examples
+    --------
+    >>> from convexrank import losses
+    >>> round(float(losses.Logistic()(0.0)), 6)
+    0.693147
+    """
+
+    base: float = math.e
+
+    smooth = True
+    attained = False
+    polynomial = None
+    factorises = False
+
+    def __post_init__(self) -> None:
+        if not self.base > 1:
+            raise ValueError(f"base is {self.base}, expected a number greater than 1.")
+
+    def __call__(self, z: Any) -> Any:
+        """Evaluate elementwise."""
+        scale = 1.0 if self.base == math.e else 1.0 / math.log(self.base)
+        return scale * atoms.softplus(-z)
+
+
+@dataclass(frozen=True)
+class Hinge:
+    r"""Hinge loss :math:`\ell(z) = (1 - z)_+`, the loss of RankSVM. Convex, with a kink at z = 1.
+
+    Examples
+    --------
+    >>> from convexrank import losses
+    >>> float(losses.Hinge()(0.25))
+    0.75
+    """
+
+    smooth = False
+    attained = True
+    polynomial = (0.0, 1.0)
+    factorises = False
+
+    def __call__(self, z: Any) -> Any:
+        """Evaluate elementwise."""
+        return atoms.positive(1.0 - z)
+
+
+@dataclass(frozen=True)
+class SquaredHinge:
+    r"""Squared hinge loss :math:`\ell(z) = (1 - z)_+^2`; continuously differentiable.
+
+    Examples
+    --------
+    >>> from convexrank import losses
+    >>> float(losses.SquaredHinge()(0.5))
+    0.25
+    """
+
+    smooth = True
+    attained = True
+    polynomial = (0.0, 0.0, 1.0)
+    factorises = False
+
+    def __call__(self, z: Any) -> Any:
+        """Evaluate elementwise."""
+        return atoms.square(atoms.positive(1.0 - z))
+
+
+@dataclass(frozen=True)
+class Custom:
+    """A loss of your own, written with atoms.
+
+    Parameters
+    ----------
+    function : callable
+        Convex, non-increasing and non-negative in z, made of :mod:`convexrank.atoms`. Pair sums of a custom loss are
+        computed in blocks: O(I·K) time, bounded memory.
+    smooth : bool
+        Whether its derivative is continuous. Say False if in doubt: the solver for non-smooth problems is then used.
+    attained : bool
+        Whether its infimum 0 is reached at a finite margin.
+
+    Raises
+    ------
+    ValueError
+        When the function is found to be negative, increasing or not convex; the message says where.
+
+    Examples
+    --------
+    >>> from convexrank import atoms, losses
+    >>> loss = losses.Custom(lambda z: atoms.square(atoms.positive(2.0 - z)), attained=True)
+    >>> float(loss(1.0))
+    1.0
+    """
+
+    function: Callable[[Any], Any]
+    smooth: bool = True
+    attained: bool = False
+
+    polynomial = None
+    factorises = False
+
+    def __post_init__(self) -> None:
+        import numpy as np
+
+        from convexrank.convexity import check_on_grid
+
+        # A loss must not increase, so it is checked as a function of -z.
+        check_on_grid(lambda grid: self.function(-grid), np.linspace(-30.0, 30.0, 241), "the loss, as a function of -z")
+
+    def __call__(self, z: Any) -> Any:
+        """Evaluate elementwise."""
+        return self.function(z)
+
+
+_NAMES: dict[str, Callable[[], Loss]] = {
+    "exponential": Exponential,
+    "hinge": Hinge,
+    "logistic": Logistic,
+    "squared_hinge": SquaredHinge,
+}
+
+
+def resolve(loss: Loss | str) -> Loss:
+    """Accept a loss object or its name: exponential, hinge, logistic, squared_hinge."""
+    if isinstance(loss, str):
+        return check_choice(loss, dict(_NAMES), "loss")()
+    if not isinstance(loss, Loss) or isinstance(loss, type):
+        raise TypeError(
+            f"loss is {loss!r}, expected a name ({', '.join(sorted(_NAMES))}) or an object such as losses.Hinge()."
+        )
+    return loss

@@ -1,0 +1,79 @@
+"""The one summary that every bipartite measure is computed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import check_binary_labels, check_vector
+
+__all__ = ["Tally", "tally"]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Labels counted by distinct score, highest score first.
+
+    Attributes
+    ----------
+    is_positive : ndarray of bool, shape (n,)
+        The rows with the positive label.
+    level : ndarray of int, shape (n,)
+        For each row the place of its score among the m distinct scores; 0 is the highest.
+    positives, negatives : ndarray of int, shape (m,)
+        How many positives and negatives have each distinct score.
+    """
+
+    is_positive: np.ndarray
+    level: np.ndarray
+    positives: np.ndarray
+    negatives: np.ndarray
+
+    @property
+    def positives_at_or_below(self) -> np.ndarray:
+        """Number of positives whose score is at most each distinct score, shape (m,)."""
+        return self.positives[::-1].cumsum()[::-1]
+
+    @property
+    def negatives_at_or_above(self) -> np.ndarray:
+        """Number of negatives whose score is at least each distinct score, shape (m,)."""
+        return self.negatives.cumsum()
+
+
+def tally(y: Any, s: Any) -> Tally:
+    """Count the labels at every distinct score, in O(n log n).
+
+    Parameters
+    ----------
+    y : array-like, shape (n,)
+        Labels of two classes; the larger class is the positive one.
+    s : array-like, shape (n,)
+        Finite scores.
+
+    Returns
+    -------
+    Tally
+
+    Raises
+    ------
+    ValueError, TypeError
+        When y does not hold exactly two classes, s is not a finite real vector, or their lengths differ.
+
+    Examples
+    --------
+    >>> counted = tally([1, 0, 1], [3.0, 2.0, 2.0])
+    >>> counted.positives.tolist(), counted.negatives.tolist()
+    ([1, 1], [0, 1])
+    """
+    is_positive = check_binary_labels(y)
+    scores = check_vector(s, len(is_positive), "s")
+    distinct, ascending = np.unique(scores, return_inverse=True)
+    level = len(distinct) - 1 - ascending
+    return Tally(
+        is_positive=is_positive,
+        level=level,
+        positives=np.bincount(level[is_positive], minlength=len(distinct)),
+        negatives=np.bincount(level[~is_positive], minlength=len(distinct)),
+    )

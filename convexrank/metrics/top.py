@@ -1,0 +1,122 @@
+"""What stands at the very top of the list."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import check_integer, check_positive
+from convexrank.metrics.tally import tally
+
+__all__ = ["positives_at_top", "precision_at"]
+
+
+def positives_at_top(y: Any, s: Any) -> int:
+    r"""Number of positives scored strictly above every negative.
+
+    .. math:: \sum_{i=1}^{I} 1\bigl[ s_i > \max_{k} s_k \bigr]
+
+    Over I positives i and the negatives k. It is a count, from 0 to I; larger is better. A positive tied
+    with the highest negative is not counted. It is I minus `r_max`. Cost O(n log n).
+
+    Parameters
+    ----------
+    y : array-like, shape (n,)
+        Labels of two classes; the larger class is the positive one.
+    s : array-like, shape (n,)
+        Finite scores; high means near the top.
+
+    Returns
+    -------
+    int
+        The count, from 0 to I.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When y does not hold exactly two classes, s is not a finite real vector, or their lengths differ.
+
+    References
+    ----------
+    Rudin, Ranking with a P-Norm Push, technical report TR2005-874, New York University (2005),
+    section 5, where this count is called R_max.
+
+    Examples
+    --------
+    >>> positives_at_top([1, 1, 0, 1], [4, 3, 2, 1])
+    2
+    """
+    counted = tally(y, s)
+    highest_negative = int(np.argmax(counted.negatives > 0))
+    return int(counted.positives[:highest_negative].sum())
+
+
+def precision_at(y: Any, s: Any, k: int | float) -> float:
+    r"""Share of positives among the k rows with the highest scores.
+
+    .. math:: \frac1k \Bigl( P_{>} + (k - N_{>}) \frac{P_{=}}{N_{=}} \Bigr)
+
+    :math:`N_{>}` rows, :math:`P_{>}` of them positive, score above the k-th highest score;
+    :math:`N_{=}` rows, :math:`P_{=}` of them positive, have that score. When nothing is tied across the
+    cut this is the plain share. When rows are tied across it, it is the expected share if tied rows are
+    put in random order, so it never depends on the order of the rows. A mean over k rows, from 0 to 1;
+    larger is better. Cost O(n log n).
+
+    Parameters
+    ----------
+    y : array-like, shape (n,)
+        Labels of two classes; the larger class is the positive one.
+    s : array-like, shape (n,)
+        Finite scores; high means near the top.
+    k : int or float
+        An integer is a number of rows, from 1 to n. A float is a share of the n rows in (0, 1], and the
+        number of rows is ceil(k n), with k read as the decimal number that it prints as: 0.07 of 100
+        rows is 7 rows. So ``k=1`` is the first row and ``k=1.0`` is all of them.
+
+    Returns
+    -------
+    float
+        The share, from 0 to 1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When k is out of its range or not a number, y does not hold exactly two classes, s is not a
+        finite real vector, or their lengths differ.
+
+    Examples
+    --------
+    >>> precision_at([1, 0, 1, 0], [4, 3, 2, 1], k=2)
+    0.5
+    >>> precision_at([1, 0, 1, 0], [4, 3, 2, 1], k=0.25)
+    1.0
+    >>> precision_at([1, 0, 0, 0], [7, 7, 7, 7], k=1)
+    0.25
+    """
+    counted = tally(y, s)
+    count = _number_of_rows(k, len(counted.level))
+    rows = counted.positives + counted.negatives
+    cut = int(np.searchsorted(rows.cumsum(), count))
+    rows_above = int(rows[:cut].sum())
+    positives_above = int(counted.positives[:cut].sum())
+    tied_share = int(counted.positives[cut]) / int(rows[cut])
+    return (positives_above + (count - rows_above) * tied_share) / count
+
+
+def _number_of_rows(k: int | float, n: int) -> int:
+    """Turn k, a count or a share, into a number of rows from 1 to n."""
+    if isinstance(k, numbers.Integral):
+        count = check_integer(k, "k", 1)
+        if count > n:
+            raise ValueError(
+                f"k is {count} but y has {n} rows; pass a count of at most {n}, or a share such as 0.01."
+            )
+        return count
+    if check_positive(k, "k") > 1:
+        raise ValueError(f"k is {k}, expected an integer count of rows or a float share in (0, 1].")
+    # The binary float nearest to 0.07 lies above it: its product with 100 would round up to 8 rows.
+    return math.ceil(Fraction(str(k)) * n)

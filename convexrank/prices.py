@@ -1,0 +1,249 @@
+r"""Prices :math:`g(r)`: what a negative pays for the positives ranked below it (2009 paper, section 2).
+
+A price is non-negative and non-decreasing on :math:`r \ge 0` and has two faces:
+
+* :math:`g(r)`, used with a general loss; it must be convex there;
+* :math:`h(a) = g(e^a)`, used with the exponential loss, where r is always :math:`e^a` with *a* a log-sum-exp; here
+  h must be convex, which is weaker: :math:`g(r) = \log(1+r)` is concave, its h is softplus.
+
+Both are declared by one expression in :mod:`convexrank.atoms`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from convexrank import atoms
+from convexrank.convexity import check_on_grid, follows_disciplined_rules
+from convexrank.data import check_choice, check_positive
+
+__all__ = ["Custom", "ExpPrice", "Identity", "LogOnePlus", "Power", "Price", "resolve"]
+
+
+@runtime_checkable
+class Price(Protocol):
+    """What a problem needs of a price."""
+
+    @property
+    def convex(self) -> bool:
+        """Whether g itself is convex, so that any convex loss may be used."""
+        ...
+
+    @property
+    def log_convex(self) -> bool:
+        """Whether h(a) = g(exp a) is convex, so that the exponential loss may be used."""
+        ...
+
+    def g(self, r: Any) -> Any:
+        """Evaluate the price of r >= 0, elementwise."""
+        ...
+
+    def h(self, a: Any) -> Any:
+        """Evaluate the price of exp(a), elementwise."""
+        ...
+
+
+class _TwoFaces:
+    """The second face from the first: h(a) = g(exp a), kept in the logarithmic domain where atoms allow."""
+
+    convex = True
+    log_convex = True
+
+    def g(self, r: Any) -> Any:
+        raise NotImplementedError
+
+    def h(self, a: Any) -> Any:
+        """Evaluate the price of exp(a), elementwise."""
+        return atoms.materialize(self.g(atoms.LogDomain(a)))
+
+
+@dataclass(frozen=True)
+class Identity(_TwoFaces):
+    """No push: g(r) = r, the objective of RankBoost (p = 1).
+
+    Examples
+    --------
+    >>> from convexrank import prices
+    >>> prices.Identity().g(3.0)
+    3.0
+    """
+
+    def g(self, r: Any) -> Any:
+        """Evaluate the price of r >= 0, elementwise."""
+        return r
+
+
+@dataclass(frozen=True)
+class Power(_TwoFaces):
+    """The p-norm push: g(r) = r^p with p >= 1; its second face is h(a) = exp(p a), convex for every p > 0.
+
+    Parameters
+    ----------
+    p : float
+        The power. Values below 1 are accepted with the exponential loss only.
+
+    Examples
+    --------
+    >>> from convexrank import prices
+    >>> float(prices.Power(2).g(3.0))
+    9.0
+    """
+
+    p: float
+
+    def __post_init__(self) -> None:
+        check_positive(self.p, "p")
+
+    @property
+    def convex(self) -> bool:  # type: ignore[override]
+        """Whether g itself is convex: p >= 1."""
+        return self.p >= 1
+
+    def g(self, r: Any) -> Any:
+        """Evaluate the price of r >= 0, elementwise."""
+        return atoms.power(r, self.p)
+
+
+@dataclass(frozen=True)
+class LogOnePlus(_TwoFaces):
+    """g(r) = log(1 + r), concave; h(a) = softplus(a), convex: the price of the IR Push. Exponential loss only.
+
+    Examples
+    --------
+    >>> from convexrank import prices
+    >>> round(float(prices.LogOnePlus().h(0.0)), 6)
+    0.693147
+    """
+
+    convex = False
+
+    def g(self, r: Any) -> Any:
+        """Evaluate the price of r >= 0, elementwise."""
+        return atoms.log1p(r)
+
+
+@dataclass(frozen=True)
+class ExpPrice(_TwoFaces):
+    """g(r) = exp(scale · r), a very steep push (2009 paper, section 2). Overflows for r above 700 / scale.
+
+    Parameters
+    ----------
+    scale : float
+        A positive factor; 1/I keeps the price of a negative above all positives at e.
+
+    Examples
+    --------
+    >>> from convexrank import prices
+    >>> float(prices.ExpPrice().g(0.0))
+    1.0
+    """
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.scale, "scale")
+
+    def g(self, r: Any) -> Any:
+        """Evaluate the price of r >= 0, elementwise."""
+        return atoms.exp(self.scale * r)
+
+
+# Counts of positives are at most the number of rows; eight decades either side of 1 are ample.
+_R_GRID = np.concatenate([[0.0], np.logspace(-4, 6, 401)])
+_A_GRID = np.linspace(-12.0, 14.0, 521)
+
+
+@dataclass(frozen=True)
+class Custom(_TwoFaces):
+    """A price of your own, in one line of atoms.
+
+    It is checked when it is made: non-negative, non-decreasing, and convex in r or in a = log r. cvxpy's rules are
+    tried first; where they cannot decide, the function is examined on a grid of r from 0 to 10⁶.
+
+    Parameters
+    ----------
+    function : callable
+        g as a function of r, made of :mod:`convexrank.atoms` and arithmetic.
+
+    Raises
+    ------
+    ValueError
+        When g is negative or decreasing somewhere, or convex in neither r nor log r; the message says where.
+
+    Examples
+    --------
+    >>> from convexrank import atoms, prices
+    >>> price = prices.Custom(lambda r: r + atoms.square(r))
+    >>> float(price.g(2.0)), price.convex
+    (6.0, True)
+    """
+
+    function: Callable[[Any], Any]
+    convex: bool = field(init=False, default=True)
+    log_convex: bool = field(init=False, default=True)
+
+    def __post_init__(self) -> None:
+        in_r = self._defect_of_g()
+        in_a = self._defect_of_h()
+        if in_r is not None and in_a is not None:
+            raise ValueError(f"{in_r} As a function of a = log r: {in_a}")
+        object.__setattr__(self, "convex", in_r is None)
+        object.__setattr__(self, "log_convex", in_a is None)
+
+    def _defect_of_g(self) -> str | None:
+        import cvxpy as cp
+
+        r, x = cp.Variable(nonneg=True), cp.Variable()
+        if follows_disciplined_rules(lambda e: atoms.materialize(self.function(e)), r, cp.square(x)):
+            return None
+        # being non-negative and non-decreasing is never waived; convexity may hold for the other face
+        check_on_grid(self.g, _R_GRID, "the price g(r)", convex=False)
+        return _defect(self.g, _R_GRID, "the price g(r)")
+
+    def _defect_of_h(self) -> str | None:
+        import cvxpy as cp
+
+        a = cp.Variable()
+        if follows_disciplined_rules(self.h, a, cp.exp(a)):
+            return None
+        return _defect(self.h, _A_GRID, "the price h(a) = g(exp a)")
+
+    def g(self, r: Any) -> Any:
+        """Evaluate the price of r >= 0, elementwise."""
+        return self.function(r)
+
+
+def _defect(function: Callable[[Any], Any], grid: np.ndarray, what: str) -> str | None:
+    try:
+        check_on_grid(function, grid, what)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+_NAMES: dict[str, Callable[[], Price]] = {
+    "identity": Identity,
+    "log_one_plus": LogOnePlus,
+    "exp": ExpPrice,
+}
+
+
+def resolve(price: Price | str | float) -> Price:
+    """Accept a price object, a name (identity, log_one_plus, exp), or a number p for Power(p)."""
+    if isinstance(price, str):
+        return check_choice(price, dict(_NAMES), "price")()
+    if isinstance(price, int | float) and not isinstance(price, bool):
+        if math.isinf(price):
+            raise ValueError("price is inf; the limit p = ∞ is a problem of its own, problems.TopPush or RmaxPush.")
+        return Power(float(price))
+    if not isinstance(price, Price) or isinstance(price, type):
+        raise TypeError(
+            f"price is {price!r}, expected a number p, a name ({', '.join(sorted(_NAMES))}) or an object such as "
+            "prices.Power(4)."
+        )
+    return price

@@ -1,0 +1,394 @@
+"""Problems, what they can do, and what solving one returns."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+__all__ = [
+    "Blocks",
+    "Certificate",
+    "Certified",
+    "ConvergenceWarning",
+    "Convex",
+    "Coordinates",
+    "CvxpyModel",
+    "Exact",
+    "Field",
+    "FixedPoint",
+    "Problem",
+    "Proximal",
+    "Saddle",
+    "Smooth",
+    "Solution",
+    "Status",
+    "Witness",
+]
+
+Array = np.ndarray
+
+
+class ConvergenceWarning(UserWarning):
+    """The solver stopped before the certificate met the tolerance."""
+
+
+class Status(enum.Enum):
+    """How a solve ended; the value is the message."""
+
+    CONVERGED = "the certificate meets the tolerance"
+    MAX_ITER = "the iteration limit was reached first; raise max_iter, or warm-start with x0=solution"
+    TIME_LIMIT = "the time limit was reached first; raise time_limit, or warm-start with x0=solution"
+    INTERRUPTED = "interrupted; this is the best point so far, continue with x0=solution"
+    SEPARABLE = (
+        "the returned direction ranks every positive above every negative: the infimum is approached as its length "
+        "grows and never attained; add l2 or l1"
+    )
+    UNBOUNDED = "the objective falls without bound along the returned direction; add l2, or more l1"
+    INFEASIBLE = "no point satisfies the constraints"
+    FAILED = "the solver made no further progress before the certificate met the tolerance"
+
+    @property
+    def message(self) -> str:
+        """What the status means and what to do."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class Witness:
+    r"""Points whose subgradients, averaged with the weights, prove a lower bound.
+
+    For a convex risk R, points :math:`\theta_j` with subgradients :math:`u_j` and weights :math:`\lambda` on the
+    simplex give :math:`R(\theta) \ge \sum_j \lambda_j [R(\theta_j) + \langle u_j, \theta-\theta_j\rangle]`.
+    A witness is evidence, not trust: a certificate evaluates risk and subgradients again.
+
+    Parameters
+    ----------
+    points : ndarray, shape (m, d)
+    weights : ndarray, shape (m,)
+    """
+
+    points: Array
+    weights: Array
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A bound on value − optimum at a point, and what kind of bound it is.
+
+    Parameters
+    ----------
+    gap : float
+        The bound. Infinity when nothing is proved.
+    value, lower_bound : float
+        The objective at the point and the proved lower bound on the optimum, in the sense of ``kind``.
+    kind : str
+        ``"global"``: value − inf. ``"ball"``: value − minimum over ‖w‖₂ ≤ radius, the best that is provable where
+        nothing bounds the minimiser. ``"residual"``: not a bound on the objective but the residual of the method.
+    radius : float
+        The radius for kind "ball"; infinity otherwise.
+    """
+
+    gap: float
+    value: float
+    lower_bound: float
+    kind: str = "global"
+    radius: float = float("inf")
+
+    def __str__(self) -> str:
+        if self.kind == "ball":
+            return f"value - minimum over ||w|| <= {self.radius:.3g} is at most {self.gap:.3g}"
+        if self.kind == "residual":
+            return f"residual {self.gap:.3g} (no bound on the objective)"
+        return f"value - optimum is at most {self.gap:.3g}"
+
+
+@dataclass(frozen=True)
+class CvxpyModel:
+    """An exact model: the cvxpy problem and its named variables.
+
+    Parameters
+    ----------
+    problem : cvxpy.Problem
+    variables : dict of str to cvxpy.Variable
+        The variable that holds the solution is named first.
+    """
+
+    problem: Any
+    variables: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a solver returns.
+
+    Attributes
+    ----------
+    x : ndarray
+        The point.
+    value : float
+        The objective at x.
+    gap : float
+        Bound on value − optimum from the certificate (see ``certificate`` for its kind).
+    residual : float
+        The solver's own measure of progress at x.
+    status : Status
+    iterations : int
+    seconds : float
+        Wall time, compilation included.
+    trace : dict of str to ndarray
+        "objective", "gap" (the solver's estimate; the certificate's at the end) and "seconds", one entry an
+        iteration kept.
+    certificate : Certificate
+    solver, problem : str
+        Names.
+    message : str
+        The status's message, with what is particular to this run.
+    witness : Witness or None
+        Evidence for the certificate of a non-smooth problem.
+    """
+
+    x: Array
+    value: float
+    gap: float
+    residual: float
+    status: Status
+    iterations: int
+    seconds: float
+    trace: dict[str, Array] = field(repr=False)
+    certificate: Certificate
+    solver: str
+    problem: str
+    message: str = field(repr=False)
+    witness: Witness | None = field(repr=False, default=None)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the certificate met the tolerance."""
+        return self.status is Status.CONVERGED
+
+    def save(self, path: Any) -> None:
+        """Write to one ``.npz`` file that :meth:`load` reads; nothing in it is executable."""
+        plain = {
+            "value": self.value,
+            "gap": self.gap,
+            "residual": self.residual,
+            "status": self.status.name,
+            "iterations": self.iterations,
+            "seconds": self.seconds,
+            "certificate": vars(self.certificate),
+            "solver": self.solver,
+            "problem": self.problem,
+            "message": self.message,
+        }
+        arrays = {f"trace_{key}": values for key, values in self.trace.items()}
+        if self.witness is not None:
+            arrays |= {"witness_points": self.witness.points, "witness_weights": self.witness.weights}
+        with open(path, "wb") as file:
+            np.savez(file, x=self.x, plain=np.array(json.dumps(plain)), **arrays)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Read what :meth:`save` wrote."""
+        with np.load(path, allow_pickle=False) as stored:
+            plain = json.loads(str(stored["plain"]))
+            trace = {key.removeprefix("trace_"): stored[key] for key in stored if key.startswith("trace_")}
+            witness = (
+                Witness(stored["witness_points"], stored["witness_weights"]) if "witness_points" in stored else None
+            )
+            x = stored["x"]
+        plain["status"] = Status[plain["status"]]
+        plain["certificate"] = Certificate(**plain["certificate"])
+        return cls(x=x, trace=trace, witness=witness, **plain)
+
+
+# --- capabilities: small protocols; a solver lists the names of those it needs ------------------------------------
+
+
+@runtime_checkable
+class Exact(Protocol):
+    """Has an exact model in cvxpy."""
+
+    def to_cvxpy(self) -> CvxpyModel:
+        """Return the cvxpy problem and its named variables."""
+        ...
+
+
+@runtime_checkable
+class Convex(Protocol):
+    """Has a value and a subgradient of its risk (the part without the penalty)."""
+
+    def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
+        """Return the risk at w and one subgradient with respect to w."""
+        ...
+
+
+@runtime_checkable
+class Smooth(Protocol):
+    """The whole objective is differentiable."""
+
+    def value_and_gradient(self, w: Array) -> tuple[float, Array]:
+        """Return the objective and its gradient."""
+        ...
+
+
+@runtime_checkable
+class Proximal(Protocol):
+    """A smooth part, and a proximal map for the rest."""
+
+    def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
+        """Return the smooth part and its gradient."""
+        ...
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Return the proximal map of the part that is not smooth."""
+        ...
+
+
+@runtime_checkable
+class Coordinates(Protocol):
+    """Edges of all weak rankers, and exact line search along one: what boosting needs."""
+
+    def coordinates(self) -> Any:
+        """Return the coordinate oracle of the problem."""
+        ...
+
+
+@runtime_checkable
+class Field(Protocol):
+    """A monotone-type direction without an objective."""
+
+    def field(self, x: Array) -> Array:
+        """Return the direction at x."""
+        ...
+
+
+@runtime_checkable
+class Blocks(Protocol):
+    """An exact minimiser over one block of variables, the others fixed."""
+
+    def minimize_block(self, block: int, x: Array) -> Array:
+        """Return x with one block minimised over."""
+        ...
+
+
+@runtime_checkable
+class Saddle(Protocol):
+    """A payoff with best responses."""
+
+    def best_response(self, x: Array) -> Array:
+        """Return the opponent's best response to x."""
+        ...
+
+
+@runtime_checkable
+class FixedPoint(Protocol):
+    """A map with a contraction modulus in some metric."""
+
+    def apply_map(self, x: Array) -> Array:
+        """Return the image of x."""
+        ...
+
+
+@runtime_checkable
+class Certified(Protocol):
+    """A gap or error bound at a point, from the problem and the point only, sharing no code with a solver."""
+
+    def certificate(self, x: Array, witness: Witness | None = None) -> Certificate:
+        """Return the bound at x."""
+        ...
+
+
+class Problem:
+    """A formulation with its data, immutable. Subclasses are frozen dataclasses that state their capabilities.
+
+    A capability is offered when the class has its methods *and* names it in ``capabilities``, which may depend on the
+    instance: a push with the hinge loss is convex but not smooth.
+    """
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Names of the protocols of :mod:`convexrank.problem` that this instance fulfils."""
+        raise NotImplementedError
+
+    @property
+    def dimension(self) -> int:
+        """Number of unknowns."""
+        raise NotImplementedError
+
+    @property
+    def default_solver(self) -> str:
+        """Name of the solver used when none is asked for."""
+        raise NotImplementedError
+
+    def objective(self, w: Any) -> float:
+        """Evaluate the objective."""
+        raise NotImplementedError
+
+    def terminal_status(self, w: Array) -> Status | None:
+        """Recognise at w that no minimiser exists (separable data, unbounded objective); None otherwise."""
+        return None
+
+    def solve(
+        self,
+        solver: Any = None,
+        *,
+        tol: float = 1e-8,
+        max_iter: int | None = None,
+        time_limit: float | None = None,
+        x0: Any = None,
+        callback: Callable[[Any], Any] | None = None,
+        progress: bool = False,
+    ) -> Solution:
+        """Solve, fast by default, exactly with ``solver="exact"``.
+
+        Parameters
+        ----------
+        solver : None, str or solver object
+            None takes the default for the problem; a name is one of ``solvers.available(problem)``, or
+            ``"exact:SCS"`` to pick the conic solver.
+        tol : float
+            Converged means: certified gap ≤ tol · max(1, \\|value\\|).
+        max_iter : int, optional
+            Iteration limit; each solver has its own default.
+        time_limit : float, optional
+            Seconds.
+        x0 : array or Solution, optional
+            Starting point (warm start).
+        callback : callable, optional
+            Called with the state after each iteration (``state.x``, ``state.value``, ``state.iteration``); returning
+            True stops with status INTERRUPTED.
+        progress : bool
+            Show a progress bar.
+
+        Returns
+        -------
+        Solution
+
+        Raises
+        ------
+        ValueError, TypeError
+            For an unknown solver, one that does not fit the problem, or options out of range.
+
+        Warns
+        -----
+        ConvergenceWarning
+            When the status is not CONVERGED.
+        """
+        # The one door that looks upward: solvers import problems, never the other way round.
+        from convexrank.solvers import solve
+
+        return solve(
+            self,
+            solver,
+            tol=tol,
+            max_iter=max_iter,
+            time_limit=time_limit,
+            x0=x0,
+            callback=callback,
+            progress=progress,
+        )

@@ -1,0 +1,286 @@
+"""What all problems with linear scores share: scores Xw, the penalty, and the capabilities that follow from a risk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank import compiled
+from convexrank.certificates import certify, reach
+from convexrank.data import check_choice, check_matrix, check_vector
+from convexrank.problem import Certificate, CvxpyModel, Problem, Solution, Status, Witness
+from convexrank.regularizers import L1Ball, L2Ball, Penalty
+
+__all__ = ["LinearScores", "RiskData"]
+
+Array = np.ndarray
+_DTYPES = {"float64": np.float64, "float32": np.float32}
+
+# Up to this many unknowns a Newton step (one small factorisation) beats many first-order ones.
+_NEWTON_DIMENSION = 200
+
+
+@dataclass(frozen=True)
+class RiskData:
+    """A risk as JAX sees it: a hashable function and the arrays that it takes besides the scores.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(data, *parts)``; compiled once for each function and shape class.
+    data : pytree of arrays
+    sizes : tuple of int
+        Padded length of each part.
+    """
+
+    function: Callable[..., Any]
+    data: Any
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.function, Hashable):
+            raise TypeError(f"{self.function!r} must be hashable to be compiled once.")
+
+
+@dataclass(frozen=True, eq=False)
+class LinearScores(Problem):
+    r"""Base of the problems :math:`\min_w R(Xw) + \tfrac{\lambda_2}{2}\|w\|^2 + \lambda_1\|w\|_1`.
+
+    A formulation gives its risk R three times, and the verifier holds the three against each other: as a JAX function
+    (:attr:`risk`), as a cvxpy expression (:meth:`risk_model`), and as plain numpy with a subgradient
+    (:meth:`reference_scores`), on which certificates rest.
+    """
+
+    X: Any
+    l2: float = field(default=0.0, kw_only=True)
+    l1: float = field(default=0.0, kw_only=True)
+    dtype: str = field(default="float64", kw_only=True)
+
+    def __post_init__(self) -> None:
+        kind = check_choice(self.dtype, _DTYPES, "dtype")
+        object.__setattr__(self, "X", check_matrix(self.X, dtype=kind))
+        Penalty(self.l2, self.l1)
+
+    # --- what a formulation states --------------------------------------------------------------------------------
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the risk is differentiable."""
+        return True
+
+    @property
+    def has_curvature(self) -> bool:
+        """Whether second derivatives of the risk are cheap enough for Newton's method."""
+        return self.smooth
+
+    @property
+    def risk_infimum(self) -> float:
+        """A number that the risk is never below."""
+        return 0.0
+
+    @property
+    def risk(self) -> RiskData:
+        """The risk as a JAX function of the (padded) parts of the scores."""
+        raise NotImplementedError
+
+    def split(self, scores: Array) -> tuple[Array, ...]:
+        """Cut a score vector into the parts that the risk takes."""
+        return (scores,)
+
+    def join(self, parts: tuple[Array, ...]) -> Array:
+        """Put gradients with respect to the parts together again: the transpose of :meth:`split`."""
+        return parts[0]
+
+    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the risk as a cvxpy expression of the scores, and constraints that go with it."""
+        raise NotImplementedError
+
+    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and one subgradient in the scores, in plain numpy from the definition."""
+        raise NotImplementedError
+
+    def is_separating(self, w: Array) -> bool:
+        """Whether the scores Xw rank every pair strictly as asked."""
+        return False
+
+    # --- what follows ---------------------------------------------------------------------------------------------
+
+    @property
+    def ball(self) -> L1Ball | L2Ball | None:
+        """A constraint on w, if the problem has one."""
+        return None
+
+    @cached_property
+    def penalty(self) -> Penalty:
+        """The part of the objective that depends on w alone."""
+        return Penalty(self.l2, self.l1, self.ball)
+
+    @property
+    def dimension(self) -> int:
+        """Number of weights d."""
+        return int(self.X.shape[1])
+
+    @property
+    def unique(self) -> bool:
+        """Whether the minimiser is known to be unique (l2 > 0)."""
+        return self.l2 > 0
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Names of the capabilities of this instance."""
+        names = {"Exact", "Convex", "Certified"}
+        if self.smooth:
+            names.add("Proximal")
+            if self.penalty.smooth:
+                names.add("Smooth")
+                if self.has_curvature:
+                    names.add("Curvature")
+        return frozenset(names)
+
+    @property
+    def default_solver(self) -> str:
+        """The fast solver that fits: newton, lbfgs, accelerated or bundle."""
+        offered = self.capabilities
+        if "Curvature" in offered and self.dimension <= _NEWTON_DIMENSION and not sparse.issparse(self.X):
+            return "newton"
+        if "Smooth" in offered:
+            return "lbfgs"
+        return "accelerated" if "Proximal" in offered else "bundle"
+
+    def check_point(self, w: Any, name: str = "w") -> Array:
+        """Return w as a vector of the right length; a Solution stands for its point."""
+        return check_vector(w.x if isinstance(w, Solution) else w, self.dimension, name)
+
+    def scores(self, w: Array) -> Array:
+        """Return the scores Xw."""
+        return self.X @ w
+
+    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient in the scores, from the compiled oracle."""
+        risk = self.risk
+        kind = self.X.dtype
+        parts = tuple(
+            compiled.pad(part.astype(kind, copy=False), size)
+            for part, size in zip(self.split(scores), risk.sizes, strict=True)
+        )
+        value, gradients = compiled.value_and_gradient(risk.function, risk.data, parts)
+        return value, self.join(gradients)
+
+    def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
+        """Return the risk and a subgradient with respect to w."""
+        value, gradient = self.risk_and_score_gradient(self.scores(w))
+        return value, np.asarray(self.X.T @ gradient, dtype=np.float64)
+
+    def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
+        """Return risk + l2/2·‖w‖² and its gradient."""
+        value, gradient = self.risk_and_subgradient(w)
+        return value + 0.5 * self.l2 * float(w @ w), gradient + self.l2 * w
+
+    def value_and_gradient(self, w: Any) -> tuple[float, Array]:
+        """Return the objective and its gradient; l1 and balls have none, see ``prox``.
+
+        Raises
+        ------
+        ValueError
+            When the objective is not differentiable as a whole.
+        """
+        if "Smooth" not in self.capabilities:
+            raise ValueError(
+                f"{type(self).__name__} with these arguments is not differentiable; use smooth_value_and_gradient "
+                "and prox, or risk_and_subgradient."
+            )
+        return self.smooth_value_and_gradient(self.check_point(w))
+
+    def gradient(self, w: Any) -> Array:
+        """Return the gradient of the objective, shape (d,)."""
+        return self.value_and_gradient(w)[1]
+
+    @cached_property
+    def _directions(self) -> tuple[Array, ...]:
+        """The rows of X cut and padded like the scores, as directions for the curvature oracle."""
+        dense = self.X.toarray() if sparse.issparse(self.X) else self.X
+        pads = zip(self.split(dense), self.risk.sizes, strict=True)
+        return tuple(np.pad(part, ((0, size - len(part)), (0, 0))) for part, size in pads)
+
+    def hessian(self, w: Any) -> Array:
+        """Return the Hessian of risk + l2/2·‖w‖², shape (d, d). O(n d²)."""
+        risk = self.risk
+        cut = zip(self.split(self.scores(self.check_point(w))), risk.sizes, strict=True)
+        parts = tuple(compiled.pad(part, size) for part, size in cut)
+        curvature = compiled.curvature(risk.function, risk.data, parts, self._directions)
+        return curvature + self.l2 * np.eye(self.dimension)
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Proximal map of l1 and the ball."""
+        return self.penalty.prox(v, step)
+
+    def rest(self, w: Array) -> float:
+        """Return the part of the objective that is not smooth: l1 and the ball."""
+        return Penalty(0.0, self.l1, self.ball).value(w)
+
+    def repair(self, w: Array) -> Array:
+        """Return the nearest feasible point; conic solvers violate constraints by their tolerance."""
+        return self.penalty.prox(w, 0.0)
+
+    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
+        """Estimate value − optimum from the smooth part's gradient, at no cost: what solvers watch."""
+        _, radius = reach(self, w, value)
+        return self.penalty.gap(w, self.l2 * w - gradient, radius)
+
+    def objective(self, w: Any) -> float:
+        """Evaluate the objective at w; infinity outside a ball constraint."""
+        w = self.check_point(w)
+        return self.risk_and_score_gradient(self.scores(w))[0] + self.penalty.value(w)
+
+    def jax_objective(self) -> Callable[[Any], Any]:
+        """Return the objective as a JAX function of w, with the data on JAX's default device; the ball left out.
+
+        Call it inside ``jax.enable_x64(True)`` to keep float64.
+        """
+        import jax.numpy as jnp
+
+        risk, l2, l1 = self.risk, self.l2, self.l1
+        with compiled.with_x64():
+            rows = tuple(jnp.asarray(part) for part in self._directions)
+            data = risk.data
+
+        def objective(w: Any) -> Any:
+            value = risk.function(data, *(part @ w for part in rows))
+            return value + 0.5 * l2 * w @ w + (l1 * jnp.abs(w).sum() if l1 else 0.0)
+
+        return objective
+
+    def to_cvxpy(self) -> CvxpyModel:
+        """Return the exact model.
+
+        Returns
+        -------
+        CvxpyModel
+            ``.problem`` (a cvxpy.Problem whose value is the objective) and ``.variables["w"]``.
+        """
+        import cvxpy as cp
+
+        w = cp.Variable(self.dimension, name="w")
+        risk, constraints = self.risk_model(self.X @ w)
+        term, limits = self.penalty.cvxpy(w)
+        return CvxpyModel(cp.Problem(cp.Minimize(risk + term), [*constraints, *limits]), {"w": w})
+
+    def reference_risk(self, w: Array) -> tuple[float, Array]:
+        """Return the risk and a subgradient in w from the definition; the ground of certificates."""
+        value, gradient = self.reference_scores(np.asarray(self.X @ w, dtype=np.float64))
+        return value, np.asarray(self.X.T @ gradient, dtype=np.float64)
+
+    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Bound value − optimum at x; see :mod:`convexrank.certificates`."""
+        return certify(self, self.check_point(x, "x"), witness)
+
+    def terminal_status(self, w: Array) -> Status | None:
+        """Recognise separable data: without a penalty, a separating w shows that no minimiser exists."""
+        if self.penalty.bounded or self.l1 > 0 or not self.is_separating(w):
+            return None
+        return Status.SEPARABLE

@@ -1,0 +1,115 @@
+"""The limit p = ∞ of the P-Norm Push."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from convexrank.problem import Status
+from convexrank.problems.bipartite import Bipartite, log_mean_exp_gradient, random_features, random_labels
+from convexrank.problems.linear import RiskData
+
+__all__ = ["TopPush"]
+
+Array = np.ndarray
+
+
+def _risk(data: Any, positive: Any, negative: Any) -> Any:
+    import jax.nn
+    import jax.numpy as jnp
+
+    log_positive, mask = data
+    return jax.nn.logsumexp(log_positive - positive) + jnp.max(negative + mask)
+
+
+@dataclass(frozen=True, eq=False)
+class TopPush(Bipartite):
+    r"""The push at the very top: the limit p = ∞ of :class:`PNormPush`, a smoothed R_max.
+
+    .. math::
+        \min_w \; \log\tfrac1I\sum_{i=1}^I e^{-f_i} + \max_k f_k
+        + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1, \qquad f = Xw
+
+    equal to :math:`\log \max_k \frac1I \sum_i e^{-(f_i-f_k)}`: only the highest negative pays. Convex, not smooth; the
+    mean is over positives. Ties for the highest negative share the subgradient.
+
+    When no direction puts the mean of the positives above every negative, w = 0 with value 0 is optimal: the data have
+    no clean top. That is a limit of the method, not of the solver; use a finite p.
+
+    Parameters
+    ----------
+    X : array, sparse array or JAX array, shape (n, d)
+        One row an example; no intercept.
+    y : array, shape (n,)
+        Two classes; the larger label is positive.
+    l2, l1 : float
+        Strengths.
+    sample_weight : array, shape (n,), optional
+        Row weights; a negative's weight matters only as zero or not.
+    dtype : {"float64", "float32"}
+        Precision of the data.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :class:`PNormPush`.
+
+    References
+    ----------
+    C. Rudin, The P-Norm Push, JMLR 10 (2009), section 2 (R_max) and 9.2.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.TopPush([[1.0], [2.0], [0.5], [0.0]], [1, 1, 0, 0], l2=0.5)
+    >>> round(problem.solve().value, 6) == round(problem.solve(solver="exact").value, 6)
+    True
+    """
+
+    @property
+    def smooth(self) -> bool:
+        """The maximum over negatives has kinks."""
+        return False
+
+    @property
+    def risk_infimum(self) -> float:
+        """The logarithm is not bounded below (separable data)."""
+        return -np.inf
+
+    @cached_property
+    def risk(self) -> RiskData:
+        """The risk as a JAX function of the positives' and negatives' scores."""
+        weights = self.padded_log_weights(self.log_positive_shares, np.zeros(len(self.negatives)))
+        return RiskData(_risk, weights, self.part_sizes)
+
+    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the risk as a cvxpy expression; the maximum as one bound on all negatives."""
+        import cvxpy as cp
+
+        top = cp.Variable(name="top")
+        positive = cp.log_sum_exp(self.log_positive_shares - scores[self.positives])
+        return positive + top, [scores[self.negatives] <= top]
+
+    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and a subgradient in the scores, in plain numpy."""
+        positive, negative = self.split(scores)
+        low, pull = log_mean_exp_gradient(-positive, self.log_positive_shares)
+        highest = negative == negative.max()
+        return low + float(negative.max()), self.join((-pull, highest / highest.sum()))
+
+    def terminal_status(self, w: Array) -> Status | None:
+        """Recognise separable data, and l1 too weak to hold the logarithm against a separating direction."""
+        if self.l1 > 0 and not self.penalty.bounded and self.margin(w) > self.l1 * float(np.abs(w).sum()):
+            return Status.UNBOUNDED
+        return super().terminal_status(w)
+
+    @classmethod
+    def random(cls, seed: int) -> Self:
+        """Draw a small instance; the same seed gives the same instance."""
+        rng = np.random.default_rng(seed)
+        X = random_features(rng, int(rng.integers(6, 60)), int(rng.integers(1, 6)))
+        l1 = float(rng.choice([0.0, 0.0, 0.02]))
+        return cls(X, random_labels(rng, X), l2=float(rng.choice([1e-3, 1e-1])), l1=l1)

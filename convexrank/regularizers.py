@@ -1,0 +1,373 @@
+r"""Regularizers: value, proximal map, conjugate and cvxpy form.
+
+The conjugate :math:`\Omega^*(v) = \sup_w \langle v, w\rangle - \Omega(w)` is what duality gaps are made of:
+:math:`\Omega(w) + \Omega^*(v) - \langle v, w\rangle \ge 0`, zero exactly when v is a subgradient of Ω at w.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from convexrank.data import check_nonnegative, check_positive
+
+__all__ = ["L1", "L2", "Box", "L1Ball", "L2Ball", "Penalty", "Regularizer", "Simplex", "soft_threshold"]
+
+Array = np.ndarray
+
+
+class Regularizer(Protocol):
+    """What a solver or a certificate needs of a regularizer."""
+
+    def value(self, w: Array) -> float:
+        """Evaluate at w; infinity outside the domain."""
+        ...
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Minimise step · Ω(w) + ½‖w − v‖²."""
+        ...
+
+    def conjugate(self, v: Array) -> float:
+        """Evaluate sup over w of ⟨v, w⟩ − Ω(w)."""
+        ...
+
+    def cvxpy(self, w: Any) -> tuple[Any, list[Any]]:
+        """Return the term for the objective and the constraints."""
+        ...
+
+
+def soft_threshold(v: Array, threshold: float) -> Array:
+    """Shrink each entry towards zero by the threshold: the proximal map of the ℓ₁ norm."""
+    return np.sign(v) * np.maximum(np.abs(v) - threshold, 0.0)
+
+
+# Membership is decided up to the rounding of the projections themselves.
+_FEASIBLE = 1e-9
+
+
+@dataclass(frozen=True)
+class L2:
+    r"""Half the squared Euclidean norm, :math:`\frac{\lambda}{2}\|w\|_2^2`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from convexrank import regularizers
+    >>> regularizers.L2(2.0).value(np.array([1.0, 2.0]))
+    5.0
+    """
+
+    strength: float
+
+    def __post_init__(self) -> None:
+        check_positive(self.strength, "strength")
+
+    def value(self, w: Array) -> float:
+        """Evaluate at w."""
+        return 0.5 * self.strength * float(w @ w)
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Shrink v by 1 / (1 + step · strength)."""
+        return v / (1.0 + step * self.strength)
+
+    def conjugate(self, v: Array) -> float:
+        """Evaluate ‖v‖² / (2 · strength)."""
+        return float(v @ v) / (2.0 * self.strength)
+
+    def cvxpy(self, w: Any) -> tuple[Any, list[Any]]:
+        """Return the term for the objective and no constraints."""
+        import cvxpy as cp
+
+        return 0.5 * self.strength * cp.sum_squares(w), []
+
+
+@dataclass(frozen=True)
+class L1:
+    r"""The sum of absolute values, :math:`\lambda\|w\|_1`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from convexrank import regularizers
+    >>> regularizers.L1(1.0).prox(np.array([3.0, -0.5]), 1.0).tolist()
+    [2.0, -0.0]
+    """
+
+    strength: float
+
+    def __post_init__(self) -> None:
+        check_positive(self.strength, "strength")
+
+    def value(self, w: Array) -> float:
+        """Evaluate at w."""
+        return self.strength * float(np.abs(w).sum())
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Soft-threshold v at step · strength."""
+        return soft_threshold(v, step * self.strength)
+
+    def conjugate(self, v: Array) -> float:
+        """Return 0 when every |v_j| is at most the strength, infinity otherwise."""
+        return 0.0 if np.abs(v).max(initial=0.0) <= self.strength * (1 + _FEASIBLE) else math.inf
+
+    def cvxpy(self, w: Any) -> tuple[Any, list[Any]]:
+        """Return the term for the objective and no constraints."""
+        import cvxpy as cp
+
+        return self.strength * cp.norm1(w), []
+
+
+@dataclass(frozen=True)
+class L2Ball:
+    r"""The constraint :math:`\|w\|_2 \le r`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from convexrank import regularizers
+    >>> regularizers.L2Ball(1.0).prox(np.array([3.0, 4.0]), 1.0).tolist()
+    [0.6, 0.8]
+    """
+
+    radius: float
+
+    def __post_init__(self) -> None:
+        check_positive(self.radius, "radius")
+
+    def value(self, w: Array) -> float:
+        """Return 0 inside, infinity outside."""
+        return 0.0 if float(np.linalg.norm(w)) <= self.radius * (1 + _FEASIBLE) else math.inf
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Project v on the ball; the step does not matter."""
+        norm = float(np.linalg.norm(v))
+        return v if norm <= self.radius else v * (self.radius / norm)
+
+    def conjugate(self, v: Array) -> float:
+        """Evaluate radius · ‖v‖₂."""
+        return self.radius * float(np.linalg.norm(v))
+
+    def cvxpy(self, w: Any) -> tuple[Any, list[Any]]:
+        """Return no term and the constraint."""
+        import cvxpy as cp
+
+        return 0.0, [cp.norm2(w) <= self.radius]
+
+
+@dataclass(frozen=True)
+class Simplex:
+    r"""The constraint :math:`w \ge 0, \sum_j w_j = s`.
+
+    The projection sorts: O(d log d) (Held, Wolfe and Crowder 1974).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from convexrank import regularizers
+    >>> regularizers.Simplex().prox(np.array([1.0, 0.0]), 1.0).tolist()
+    [1.0, 0.0]
+    """
+
+    total: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.total, "total")
+
+    def value(self, w: Array) -> float:
+        """Return 0 inside, infinity outside."""
+        slack = _FEASIBLE * max(1.0, self.total)
+        inside = w.min() >= -slack and abs(w.sum() - self.total) <= slack * len(w)
+        return 0.0 if inside else math.inf
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Project v on the simplex; the step does not matter."""
+        descending = np.sort(v)[::-1]
+        thresholds = (np.cumsum(descending) - self.total) / np.arange(1, len(v) + 1)
+        kept = int(np.flatnonzero(descending > thresholds)[-1])
+        return np.maximum(v - thresholds[kept], 0.0)
+
+    def conjugate(self, v: Array) -> float:
+        """Evaluate total · max(v)."""
+        return self.total * float(v.max())
+
+    def cvxpy(self, w: Any) -> tuple[Any, list[Any]]:
+        """Return no term and the constraints."""
+        import cvxpy as cp
+
+        return 0.0, [w >= 0, cp.sum(w) == self.total]
+
+
+@dataclass(frozen=True)
+class L1Ball:
+    r"""The constraint :math:`\|w\|_1 \le r`: the class of the boosting methods in the 2006 paper, section 7.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from convexrank import regularizers
+    >>> regularizers.L1Ball(1.0).prox(np.array([3.0, 0.0]), 1.0).tolist()
+    [1.0, 0.0]
+    """
+
+    radius: float
+
+    def __post_init__(self) -> None:
+        check_positive(self.radius, "radius")
+
+    def value(self, w: Array) -> float:
+        """Return 0 inside, infinity outside."""
+        return 0.0 if float(np.abs(w).sum()) <= self.radius * (1 + _FEASIBLE) else math.inf
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Project v on the ball, O(d log d); the step does not matter."""
+        size = np.abs(v)
+        if size.sum() <= self.radius:
+            return v
+        return np.sign(v) * Simplex(self.radius).prox(size, step)
+
+    def conjugate(self, v: Array) -> float:
+        """Evaluate radius · max |v|."""
+        return self.radius * float(np.abs(v).max(initial=0.0))
+
+    def cvxpy(self, w: Any) -> tuple[Any, list[Any]]:
+        """Return no term and the constraint."""
+        import cvxpy as cp
+
+        return 0.0, [cp.norm1(w) <= self.radius]
+
+
+@dataclass(frozen=True)
+class Box:
+    r"""The constraint :math:`l \le w_j \le u` for every entry.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from convexrank import regularizers
+    >>> regularizers.Box(0.0, 1.0).prox(np.array([3.0, -1.0]), 1.0).tolist()
+    [1.0, 0.0]
+    """
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:
+            raise ValueError(f"the box [{self.lower}, {self.upper}] is empty; give lower <= upper.")
+
+    def value(self, w: Array) -> float:
+        """Return 0 inside, infinity outside."""
+        return 0.0 if w.min() >= self.lower - _FEASIBLE and w.max() <= self.upper + _FEASIBLE else math.inf
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Clip v to the box; the step does not matter."""
+        return np.clip(v, self.lower, self.upper)
+
+    def conjugate(self, v: Array) -> float:
+        """Evaluate the sum of max(l v_j, u v_j)."""
+        return float(np.maximum(self.lower * v, self.upper * v).sum())
+
+    def cvxpy(self, w: Any) -> tuple[Any, list[Any]]:
+        """Return no term and the constraints."""
+        return 0.0, [w >= self.lower, w <= self.upper]
+
+
+@dataclass(frozen=True)
+class Penalty:
+    r"""What a linear ranking problem adds to its risk.
+
+    .. math:: \Omega(w) = \tfrac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1 + \iota_{\text{ball}}(w)
+
+    Parameters
+    ----------
+    l2, l1 : float
+        The strengths :math:`\lambda_2, \lambda_1`, zero or more.
+    ball : L1Ball or L2Ball, optional
+        A constraint.
+    """
+
+    l2: float = 0.0
+    l1: float = 0.0
+    ball: L1Ball | L2Ball | None = None
+
+    def __post_init__(self) -> None:
+        check_nonnegative(self.l2, "l2")
+        check_nonnegative(self.l1, "l1")
+
+    @property
+    def smooth(self) -> bool:
+        """Whether only the differentiable l2 part is present."""
+        return self.l1 == 0 and self.ball is None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the conjugate is finite everywhere (l2 > 0, or a ball)."""
+        return self.l2 > 0 or self.ball is not None
+
+    def value(self, w: Array) -> float:
+        """Evaluate at w; infinity outside the ball."""
+        plain = 0.5 * self.l2 * float(w @ w) + self.l1 * float(np.abs(w).sum())
+        return plain + (self.ball.value(w) if self.ball is not None else 0.0)
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Proximal map of the part that is not smooth (l1 and the ball); l2 belongs to the smooth part.
+
+        Soft-thresholding followed by projection is exact for both balls: they are invariant to signs, and the
+        projection scales (ℓ₂) or thresholds further (ℓ₁).
+        """
+        shrunk = soft_threshold(v, step * self.l1) if self.l1 else v
+        return self.ball.prox(shrunk, step) if self.ball is not None else shrunk
+
+    def conjugate(self, v: Array, radius: float = math.inf) -> tuple[float, Array]:
+        r"""Return :math:`\sup_w \langle v,w\rangle - \Omega(w)` over :math:`\|w\|_2 \le r`, and where it is attained.
+
+        The radius is used only when Ω alone does not bound the supremum (no l2, no ball).
+        """
+        shrunk = soft_threshold(v, self.l1)
+        if self.l2 > 0:
+            return self._strongly_convex_conjugate(shrunk)
+        if isinstance(self.ball, L1Ball):
+            place = int(np.argmax(np.abs(shrunk)))
+            corner = np.zeros_like(v)
+            corner[place] = self.ball.radius * np.sign(shrunk[place])
+            return self.ball.conjugate(shrunk), corner
+        size = float(np.linalg.norm(shrunk))
+        if size == 0.0:
+            return 0.0, np.zeros_like(v)
+        reach = self.ball.radius if self.ball is not None else radius
+        return reach * size, shrunk * (reach / size if math.isfinite(reach) else 1.0)
+
+    def _strongly_convex_conjugate(self, shrunk: Array) -> tuple[float, Array]:
+        free = shrunk / self.l2
+        if self.ball is None or self.ball.value(free) == 0.0:
+            return float(shrunk @ shrunk) / (2.0 * self.l2), free
+        best = self.ball.prox(free, 1.0)
+        if isinstance(self.ball, L2Ball):
+            return self.ball.conjugate(shrunk) - 0.5 * self.l2 * self.ball.radius**2, best
+        # Lagrange multiplier of the l1 ball: any value gives an upper bound, this one is tight
+        active = int(np.argmax(np.abs(best)))
+        multiplier = float(np.abs(shrunk[active]) - self.l2 * np.abs(best[active]))
+        rest = soft_threshold(shrunk, multiplier)
+        return float(rest @ rest) / (2.0 * self.l2) + multiplier * self.ball.radius, best
+
+    def gap(self, w: Array, v: Array, radius: float = math.inf) -> float:
+        """Fenchel–Young gap Ω(w) + Ω*(v) − ⟨v, w⟩, computed without cancellation where l2 alone is present."""
+        if self.smooth and self.l2 > 0:
+            rest = self.l2 * w - v
+            return float(rest @ rest) / (2.0 * self.l2)
+        return max(self.value(w) + self.conjugate(v, radius)[0] - float(v @ w), 0.0)
+
+    def cvxpy(self, w: Any) -> tuple[Any, list[Any]]:
+        """Return the term for the objective and the constraints."""
+        parts: list[Regularizer] = []
+        if self.l2 > 0:
+            parts.append(L2(self.l2))
+        if self.l1 > 0:
+            parts.append(L1(self.l1))
+        if self.ball is not None:
+            parts.append(self.ball)
+        pairs = [part.cvxpy(w) for part in parts]
+        return sum(term for term, _ in pairs), [item for _, items in pairs for item in items]

@@ -1,0 +1,131 @@
+"""The methods, one a file, their registry, and the way from ``problem.solve(...)`` to one of them.
+
+To add one: write its file, and add one line here.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import check_integer, check_positive, check_vector
+from convexrank.problem import ConvergenceWarning, Problem, Solution, Status
+from convexrank.solvers.accelerated import Accelerated
+from convexrank.solvers.bundle import Bundle
+from convexrank.solvers.exact import ExactSolver
+from convexrank.solvers.lbfgs import LBFGS
+from convexrank.solvers.loop import Options, State, iterate
+from convexrank.solvers.newton import Newton
+
+REGISTRY: dict[str, Callable[[], Any]] = {
+    "exact": ExactSolver,
+    "newton": Newton,
+    "lbfgs": LBFGS,
+    "accelerated": Accelerated,
+    "bundle": Bundle,
+}
+
+__all__ = [
+    "LBFGS",
+    "REGISTRY",
+    "Accelerated",
+    "Bundle",
+    "ExactSolver",
+    "Newton",
+    "State",
+    "available",
+    "solve",
+]
+
+
+def available(problem: Problem) -> list[str]:
+    """Return the names of the solvers that fit a problem, its default first."""
+    fits = [name for name, make in REGISTRY.items() if make().requires <= problem.capabilities]
+    return sorted(fits, key=lambda name: name != problem.default_solver)
+
+
+def resolve(problem: Problem, solver: Any) -> Any:
+    """Turn None, a name or a solver object into a solver object that fits the problem.
+
+    Raises
+    ------
+    ValueError
+        When the name is unknown, or the problem lacks a capability that the solver needs; the message lists those
+        that fit.
+    TypeError
+        When it is neither a name nor a solver.
+    """
+    fitting = ", ".join(available(problem))
+    if solver is None:
+        solver = problem.default_solver
+    if isinstance(solver, str):
+        name, _, backend = solver.partition(":")
+        if name not in REGISTRY or (backend and name != "exact"):
+            raise ValueError(
+                f"unknown solver {solver!r}; solvers that fit this {type(problem).__name__}: {fitting} "
+                "(and exact:NAME for a conic solver of cvxpy)."
+            )
+        made = ExactSolver(_conic_solver(backend)) if backend else REGISTRY[name]()
+    else:
+        made = solver
+    if isinstance(made, type) or not hasattr(made, "requires"):
+        raise TypeError(f"solver is {solver!r}, expected None, a name or a solver object; names that fit: {fitting}.")
+    missing = sorted(made.requires - problem.capabilities)
+    if missing:
+        raise ValueError(
+            f"{type(problem).__name__} with these arguments is not compatible with solver {made.name}: it lacks "
+            f"{', '.join(missing)}. Solvers that fit: {fitting}."
+        )
+    return made
+
+
+def _conic_solver(name: str) -> str:
+    import cvxpy as cp
+
+    if name not in cp.installed_solvers():
+        raise ValueError(f"unknown conic solver {name!r}; cvxpy has: {', '.join(cp.installed_solvers())}.")
+    return name
+
+
+def solve(
+    problem: Problem,
+    solver: Any = None,
+    *,
+    tol: float,
+    max_iter: int | None,
+    time_limit: float | None,
+    x0: Any,
+    callback: Callable[[Any], Any] | None,
+    progress: bool,
+) -> Solution:
+    """Carry out ``problem.solve``; see :meth:`convexrank.problem.Problem.solve`."""
+    options = Options(
+        tol=check_positive(tol, "tol"),
+        max_iter=None if max_iter is None else check_integer(max_iter, "max_iter", 0),
+        time_limit=math.inf if time_limit is None else check_positive(time_limit, "time_limit", infinite=True),
+        callback=callback,
+        progress=progress,
+    )
+    made = resolve(problem, solver)
+    if hasattr(made, "solve"):
+        solution = made.solve(problem, options)
+    else:
+        solution = iterate(problem, made, _start(problem, x0), options)
+    if solution.status is not Status.CONVERGED:
+        warnings.warn(
+            f"{solution.problem} with {solution.solver}: {solution.status.name}: {solution.message}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return solution
+
+
+def _start(problem: Problem, x0: Any) -> np.ndarray:
+    if x0 is None:
+        return np.zeros(problem.dimension)
+    start = x0.x if isinstance(x0, Solution) else x0
+    return np.array(check_vector(start, problem.dimension, "x0"))

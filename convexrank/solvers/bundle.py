@@ -1,0 +1,147 @@
+"""Cutting planes with a quadratic or conic master: non-smooth convex problems to full accuracy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.problem import Witness
+from convexrank.regularizers import L1Ball, L2Ball, Penalty
+from convexrank.solvers.loop import State
+
+__all__ = ["Bundle"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle method that keeps the penalty exact and models only the risk, by its tangents.
+
+    Each round solves the master problem min_w max_j (tangent j) + Ω(w), a small quadratic or second-order cone program
+    (Clarabel), then adds tangents at its minimiser and at points between it and the best point so far. The master's
+    optimum is a lower bound and its multipliers are the witness that the certificate checks.
+
+    Where nothing bounds the minimiser (no l2, no ball), the master is confined to a Euclidean ball that grows as long
+    as it is felt.
+
+    Parameters
+    ----------
+    shares : tuple of float
+        Where between the best point (0) and the master's minimiser (1) tangents are added.
+    capacity : int
+        Tangents kept per unknown; the slackest are dropped beyond it.
+    """
+
+    shares: tuple[float, ...] = (1.0, 0.5, 0.1)
+    capacity: int = 20
+
+    name = "bundle"
+    requires = frozenset({"Convex"})
+    default_max_iter = 5_000
+
+    def init(self, problem: Any, x0: Array) -> State:
+        """Take the first tangent."""
+        x = problem.prox(np.array(x0, dtype=np.float64), 0.0)
+        value, cut = _tangent(problem, x)
+        radius = math.inf if problem.penalty.bounded else 10.0 * max(1.0, float(np.linalg.norm(x)))
+        return State(x, value, math.inf, _Memory((cut,), max(1.0, abs(value)), radius, 0))
+
+    def step(self, problem: Any, state: State) -> State:
+        """Solve the master and add tangents."""
+        memory: _Memory = state.memory
+        target, weights = _master(memory.cuts, problem.penalty, memory.scale, memory.radius)
+        if target is None:
+            return State(state.x, state.value, state.residual, memory, stalled=True)
+        lower = _model(memory.cuts, target) + problem.penalty.value(target)
+        x, value, new = state.x, state.value, []
+        for share in self.shares:
+            point = state.x + share * (target - state.x)
+            trial, cut = _tangent(problem, point)
+            new.append(cut)
+            if trial < value:
+                x, value = point, trial
+        felt = math.isfinite(memory.radius) and float(np.linalg.norm(target)) > 0.99 * memory.radius
+        radius = memory.radius * 4.0 if felt and memory.radius < 1e8 else memory.radius
+        used = weights > 1e-12 * weights.max()
+        points = np.array([cut.point for cut, keep in zip(memory.cuts, used, strict=True) if keep])
+        witness = Witness(points, weights[used] / weights[used].sum())
+        residual = max(value - lower, 0.0) if not felt else math.inf
+        cuts = self._prune(memory.cuts, target, weights) + tuple(new)
+        idle = memory.idle + 1 if residual >= state.residual and value >= state.value else 0
+        return State(x, value, residual, _Memory(cuts, memory.scale, radius, idle), idle > 50, witness)
+
+    def _prune(self, cuts: tuple[_Cut, ...], target: Array, weights: Array) -> tuple[_Cut, ...]:
+        limit = self.capacity * (len(target) + 5)
+        if len(cuts) <= limit:
+            return cuts
+        heights = np.array([cut.offset + cut.slope @ target for cut in cuts])
+        keep = np.argsort(-(heights + np.where(weights > 1e-9, 1e300, 0.0)))[: limit // 2]
+        return tuple(cuts[j] for j in np.sort(keep))
+
+
+@dataclass(frozen=True)
+class _Cut:
+    point: Array
+    offset: float
+    slope: Array
+
+
+@dataclass(frozen=True)
+class _Memory:
+    cuts: tuple[_Cut, ...]
+    scale: float
+    radius: float
+    idle: int
+
+
+def _tangent(problem: Any, w: Array) -> tuple[float, _Cut]:
+    risk, slope = problem.risk_and_subgradient(w)
+    return risk + problem.penalty.value(w), _Cut(w, risk - float(slope @ w), slope)
+
+
+def _model(cuts: tuple[_Cut, ...], w: Array) -> float:
+    return max(cut.offset + float(cut.slope @ w) for cut in cuts)
+
+
+def _master(cuts: tuple[_Cut, ...], penalty: Penalty, scale: float, radius: float) -> tuple[Array | None, Array]:
+    """Minimise max_j (offset_j + ⟨slope_j, w⟩) + Ω(w); variables (w, top, |w| if l1 is present)."""
+    import clarabel
+
+    slopes = np.array([cut.slope for cut in cuts]) / scale
+    offsets = np.array([cut.offset for cut in cuts]) / scale
+    count, d = slopes.shape
+    absolute = penalty.l1 > 0 or isinstance(penalty.ball, L1Ball)
+    size = d + 1 + (d if absolute else 0)
+    quadratic = sparse.diags_array(np.r_[np.full(d, penalty.l2 / scale), np.zeros(size - d)]).tocsc()
+    linear = np.r_[np.zeros(d), 1.0, np.full(size - d - 1, penalty.l1 / scale)]
+    rows = [sparse.csc_array(np.hstack([slopes, -np.ones((count, 1)), np.zeros((count, size - d - 1))]))]
+    right = [-offsets]
+    if absolute:
+        identity, zero = sparse.eye_array(d), sparse.csc_array((d, 1))
+        rows += [sparse.hstack([identity, zero, -identity]), sparse.hstack([-identity, zero, -identity])]
+        right += [np.zeros(2 * d)]
+    if isinstance(penalty.ball, L1Ball):
+        rows.append(sparse.csc_array(np.r_[np.zeros(d + 1), np.ones(d)][None, :]))
+        right.append(np.array([penalty.ball.radius]))
+    cones = [clarabel.NonnegativeConeT(sum(len(part) for part in right))]
+    reach = penalty.ball.radius if isinstance(penalty.ball, L2Ball) else radius
+    if math.isfinite(reach):
+        rows.append(sparse.vstack([sparse.csc_array((1, size)), -sparse.eye_array(d, size)]))
+        right.append(np.r_[reach, np.zeros(d)])
+        cones.append(clarabel.SecondOrderConeT(d + 1))
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
+    matrix = sparse.csc_matrix(sparse.vstack(rows))
+    answer = clarabel.DefaultSolver(
+        sparse.csc_matrix(quadratic), linear, matrix, np.concatenate(right), cones, settings
+    ).solve()
+    w, weights = np.array(answer.x[:d]), np.maximum(np.array(answer.z[:count]), 0.0)
+    if not (np.isfinite(w).all() and np.isfinite(weights).all() and weights.sum() > 0):
+        return None, weights
+    return penalty.prox(w, 0.0), weights / weights.sum()

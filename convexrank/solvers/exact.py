@@ -1,0 +1,116 @@
+"""The exact reference: the problem's cvxpy model, handed to a conic solver, accepted by certificate."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from convexrank.problem import Problem, Solution, Status
+from convexrank.solvers.loop import Monitor, Options, State
+
+__all__ = ["ExactSolver"]
+
+# cvxpy's words for an answer. What is not listed here is a failure.
+_ANSWERS = {"optimal": True, "optimal_inaccurate": False}
+_TERMINAL = {
+    "infeasible": Status.INFEASIBLE,
+    "infeasible_inaccurate": Status.INFEASIBLE,
+    "unbounded": Status.UNBOUNDED,
+    "unbounded_inaccurate": Status.UNBOUNDED,
+}
+# Tried in this order until a certificate accepts: (conic solver, its options).
+_ATTEMPTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("CLARABEL", {}),
+    ("CLARABEL", {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "equilibrate_max_iter": 50, "max_iter": 500}),
+    ("SCS", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 200_000}),
+)
+# A conic solver's answer is good to about this; the certificate must confirm it.
+_ACCEPT = 1e-6
+
+
+@dataclass(frozen=True)
+class ExactSolver:
+    """Solve the cvxpy model.
+
+    Parameters
+    ----------
+    solver : str, optional
+        A conic solver known to cvxpy, such as "CLARABEL" or "SCS". None tries Clarabel, then Clarabel with other
+        settings, then SCS, until a certificate accepts the answer.
+    options : mapping
+        Passed through to ``cvxpy.Problem.solve``.
+    """
+
+    solver: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    name = "exact"
+    requires = frozenset({"Exact"})
+    default_max_iter = 0
+
+    def solve(self, problem: Problem, options: Options) -> Solution:
+        """Solve and certify; the best certified answer is returned."""
+        monitor = Monitor(problem, self, options)
+        attempts = ((self.solver, {}),) if self.solver else _ATTEMPTS
+        best: tuple[float, State, str] | None = None
+        trouble, terminal = [], None
+        for name, settings in attempts:
+            state, word = self._attempt(problem, name, {**settings, **self.options})
+            terminal = terminal or _TERMINAL.get(word)
+            if state is None:
+                trouble.append(f"{name}: {word}")
+                continue
+            gap = _gap(problem, state)
+            if best is None or gap < best[0]:
+                best = (gap, state, f"{name}: {word}")
+            if gap <= _ACCEPT * max(1.0, abs(state.value)):
+                break
+        return _conclude(monitor, best, terminal, trouble)
+
+    def _attempt(self, problem: Any, name: str | None, settings: dict[str, Any]) -> tuple[State | None, str]:
+        import cvxpy as cp
+
+        model = problem.to_cvxpy()
+        if not model.problem.is_dcp():
+            raise ValueError(
+                f"the exact model of this {type(problem).__name__} is convex but not in a form that cvxpy can verify; "
+                "write the price or loss with convexrank.atoms, or use a fast solver."
+            )
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # cvxpy's own accuracy warning; the certificate replaces it
+                model.problem.solve(solver=name, **settings)
+        except cp.SolverError as error:
+            return None, f"failed ({str(error).splitlines()[0]})"
+        word = model.problem.status
+        if word not in _ANSWERS:
+            return None, word
+        x = np.asarray(next(iter(model.variables.values())).value, dtype=np.float64).ravel()
+        x = problem.repair(x)
+        return State(x, problem.objective(x), math.inf), word
+
+
+def _gap(problem: Any, state: State) -> float:
+    if "Certified" not in problem.capabilities:
+        return math.inf
+    return problem.certificate(state.x).gap
+
+
+def _conclude(
+    monitor: Monitor, best: tuple[float, State, str] | None, terminal: Status | None, trouble: list[str]
+) -> Solution:
+    if best is None:
+        return monitor.finish(terminal or Status.FAILED, "; ".join(trouble))
+    gap, state, word = best
+    monitor.record(State(state.x, state.value, gap))
+    certified = "Certified" in monitor.problem.capabilities
+    if (ended := monitor.problem.terminal_status(state.x)) is not None:
+        return monitor.finish(ended, word)
+    if certified and gap > max(_ACCEPT, monitor.options.tol) * max(1.0, abs(state.value)):
+        return monitor.finish(Status.FAILED, word)
+    return monitor.finish(Status.CONVERGED, word)

@@ -1,0 +1,54 @@
+"""Sphinx configuration. The build needs no network, and neither does reading the pages."""
+
+from __future__ import annotations
+
+import convexrank
+
+project = "convexrank"
+author = "the convexrank developers"
+project_copyright = f"2026, {author}"
+version = release = convexrank.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # copies MathJax into the pages and points sphinx.ext.mathjax at the copy
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "gallery/*.ipynb"]
+templates_path = ["_templates"]
+nitpicky = False
+
+html_theme = "furo"
+html_title = f"convexrank {version}"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
+html_copy_source = False
+
+# The type of a parameter stands in its numpydoc line; in the signature as well it would only make that long.
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+add_module_names = False
+autosummary_generate = True
+autosummary_ignore_module_all = False
+autosummary_imported_members = True
+numpydoc_show_class_members = False  # the templates list members
+toc_object_entries = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"plot_",
+    "ignore_pattern": r"^(?!.*plot_).*\.py$",  # a script of another name would be shown but never executed
+    "within_subsection_order": "FileNameSortKey",
+    "backreferences_dir": "generated/backreferences",
+    "doc_module": ("convexrank",),
+    "only_warn_on_example_error": False,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "write_computation_times": False,  # that page loads scripts from the network
+    "capture_repr": (),  # an example prints what it means to show; a bare last line would show object addresses
+}
