@@ -47,8 +47,10 @@ lint: .venv/.installed-dev
 types: .venv/.installed-dev
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
 
+# -E reads every page anew: otherwise a second build would not repeat the warnings of the first.
+docs: export JAX_PLATFORMS ?= cpu
 docs: .venv/.installed-dev
-	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html
 	@echo "The documentation is at docs/_build/html/index.html"
 
 bench: .venv/.installed-dev

@@ -14,6 +14,7 @@ problem's reference code (numpy, straight from the definition), not by the oracl
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +28,8 @@ Array = np.ndarray
 
 # How far beyond the point a minimiser is looked for where nothing bounds it.
 _RADIUS_FACTOR = 10.0
+# Rounds without progress after which the search for evidence ends: the point itself is then not closer.
+_PATIENCE = 10
 
 
 class LinearRisk(Protocol):
@@ -83,25 +86,37 @@ class _Bundle:
     def bound(self, weights: Array, radius: float) -> tuple[float, Array]:
         """Lower bound on the optimum for these weights, and the maximiser in the conjugate."""
         slope = weights @ np.array(self.slopes)
-        supremum, where = self.problem.penalty.conjugate(-slope, radius)
+        with np.errstate(over="ignore"):  # an infinite conjugate proves nothing, which is a fair answer
+            supremum, where = self.problem.penalty.conjugate(-slope, radius)
         return float(weights @ np.array(self.offsets)) - supremum, where
 
-    def model_minimum(self, radius: float) -> tuple[Array, Array]:
+    def model_minimum(self, radius: float) -> tuple[Array, Array] | None:
         """Minimise the model max_j (offsets[j] + ⟨slopes[j], w⟩) + Ω(w); return the weights (multipliers) and w.
 
-        The answer is a suggestion: whatever the weights, :meth:`bound` turns them into a proof.
+        The answer is a suggestion: whatever the weights, :meth:`bound` turns them into a proof. None when the conic
+        solver gives up.
         """
         import cvxpy as cp
 
-        w, top = cp.Variable(len(self.slopes[0])), cp.Variable()
-        minorants = np.array(self.slopes) @ w + np.array(self.offsets) <= top
+        slopes, offsets = np.array(self.slopes), np.array(self.offsets)
+        scale = max(1.0, float(np.abs(offsets).max()), float(np.abs(slopes).max()))
+        w, top = cp.Variable(slopes.shape[1]), cp.Variable()
+        minorants = (slopes / scale) @ w + offsets / scale <= top
         term, constraints = self.problem.penalty.cvxpy(w)
         if math.isfinite(radius):
             constraints = [*constraints, cp.norm2(w) <= radius]
-        model = cp.Problem(cp.Minimize(top + term), [minorants, *constraints])
-        model.solve(solver=cp.CLARABEL, tol_gap_abs=1e-13, tol_gap_rel=1e-13, tol_feas=1e-13)
+        model = cp.Problem(cp.Minimize(top + term / scale), [minorants, *constraints])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an inexact model answer only weakens the bound
+            try:
+                model.solve(solver=cp.CLARABEL, tol_gap_abs=1e-13, tol_gap_rel=1e-13, tol_feas=1e-13)
+            except cp.SolverError:
+                return None
+        if w.value is None or minorants.dual_value is None:
+            return None
         weights = np.maximum(np.asarray(minorants.dual_value).ravel(), 0.0)
-        return weights / weights.sum(), np.asarray(w.value)
+        usable = np.isfinite(weights).all() and weights.sum() > 0 and np.isfinite(w.value).all()
+        return (weights / weights.sum(), np.asarray(w.value)) if usable else None
 
 
 def certify(problem: Any, w: Array, witness: Witness | None = None, *, rounds: int = 200, tol: float = 1e-9) -> Certificate:
@@ -131,7 +146,8 @@ def certify(problem: Any, w: Array, witness: Witness | None = None, *, rounds: i
     if not math.isfinite(value):
         return Certificate(math.inf, value, -math.inf, kind, radius)
     slope = bundle.slopes[0]
-    gap = problem.penalty.gap(w, -slope, radius)
+    with np.errstate(over="ignore"):
+        gap = problem.penalty.gap(w, -slope, radius)
     if witness is not None:
         given = _Bundle(problem)
         for point in witness.points:
@@ -150,21 +166,19 @@ def certify(problem: Any, w: Array, witness: Witness | None = None, *, rounds: i
 
 def _search(bundle: _Bundle, w: Array, value: float, radius: float, rounds: int, enough: float) -> float:
     """Cutting planes: minimise the model, add its minimiser and points between it and w, until the gap is closed."""
-    import warnings
-
-    gap = math.inf
+    gap, stale, pull = math.inf, 0, 1.0
     for _ in range(rounds):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # an inexact model answer only weakens the bound
-                weights, where = bundle.model_minimum(radius)
-        except Exception as error:  # noqa: BLE001 - any solver failure ends the search; the bound so far stands
-            if type(error).__name__ not in ("SolverError", "TypeError", "ValueError"):
-                raise
+        suggestion = bundle.model_minimum(radius)
+        if suggestion is None:
             break
-        gap = min(gap, max(value - bundle.bound(weights, radius)[0], 0.0))
-        if gap <= enough:
+        weights, where = suggestion
+        bound, _ = bundle.bound(weights, radius)
+        found = max(value - bound, 0.0) if math.isfinite(bound) else math.inf
+        # steep risks: a model minimiser far away teaches nothing about the neighbourhood of w
+        stale, pull = (0, min(1.0, 2.0 * pull)) if found < 0.99 * gap else (stale + 1, 0.3 * pull)
+        gap = min(gap, found)
+        if gap <= enough or stale > _PATIENCE:
             break
         for share in (1.0, 0.5, 0.1):
-            bundle.add(w + share * (where - w))
+            bundle.add(w + pull * share * (where - w))
     return gap

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import convexrank
 
 project = "convexrank"
@@ -52,3 +54,23 @@ sphinx_gallery_conf = {
     "write_computation_times": False,  # that page loads scripts from the network
     "capture_repr": (),  # an example prints what it means to show; a bare last line would show object addresses
 }
+
+# "C. Rudin, ..." at the start of a line would be item C of a list.
+_INITIAL = re.compile(r"^(\s*(?:\.\. \[\S+\] )?)([A-Z]\. )")
+
+
+def _escape_initials(app, what, name, obj, options, lines):
+    lines[:] = [_INITIAL.sub(r"\1\\\2", line) for line in lines]
+
+
+# scikit-learn adds set_fit_request and its kin; their docstrings refer to pages that are only in its documentation.
+_ROUTING = re.compile(r"set_\w+_request$")
+
+
+def _skip_routing(app, what, name, obj, skip, options):
+    return True if _ROUTING.match(name) else None
+
+
+def setup(app):
+    app.connect("autodoc-skip-member", _skip_routing)
+    app.connect("autodoc-process-docstring", _escape_initials)

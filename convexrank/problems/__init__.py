@@ -6,10 +6,39 @@ To add one: write its file, and add one line here. Generic tests, the verifier a
 from __future__ import annotations
 
 from convexrank.problem import Problem
+from convexrank.problems.bottom_push import BottomPush, TopBottomPush
+from convexrank.problems.convex_risk import ConvexRisk
+from convexrank.problems.crucial_pairs import CrucialPairs
+from convexrank.problems.ir_push import IRPush
 from convexrank.problems.p_norm_push import PNormPush
+from convexrank.problems.push import Push
+from convexrank.problems.rmax_push import RmaxPush
+from convexrank.problems.top_push import TopPush
 
 REGISTRY: dict[str, type[Problem]] = {
-    "PNormPush": PNormPush,
+    formulation.__name__: formulation
+    for formulation in (
+        PNormPush,
+        TopPush,
+        BottomPush,
+        TopBottomPush,
+        IRPush,
+        Push,
+        RmaxPush,
+        CrucialPairs,
+        ConvexRisk,
+    )
 }
 
-__all__ = ["REGISTRY", *REGISTRY]  
+__all__ = [
+    "REGISTRY",
+    "BottomPush",
+    "ConvexRisk",
+    "CrucialPairs",
+    "IRPush",
+    "PNormPush",
+    "Push",
+    "RmaxPush",
+    "TopBottomPush",
+    "TopPush",
+]

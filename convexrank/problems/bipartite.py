@@ -10,6 +10,7 @@ import numpy as np
 
 from convexrank.compiled import pad, shape_class
 from convexrank.data import check_binary_labels, check_weights
+from convexrank.problem import Status
 from convexrank.problems.linear import LinearScores
 
 __all__ = ["Bipartite", "log_mean_exp_gradient", "random_features", "random_labels"]
@@ -115,6 +116,23 @@ class Bipartite(LinearScores):
     def is_separating(self, w: Array) -> bool:
         """Whether every positive scores strictly above every negative."""
         return self.margin(w) > 0
+
+    @property
+    def logarithmic_slope(self) -> float:
+        """How fast a risk that is a logarithm falls per unit of margin along a separating direction; 0 for others."""
+        return 0.0
+
+    @property
+    def risk_infimum(self) -> float:
+        """Zero, or minus infinity for a logarithm, which separable data drive down without bound."""
+        return -np.inf if self.logarithmic_slope else 0.0
+
+    def terminal_status(self, w: Array) -> Status | None:
+        """Recognise separable data, and l1 too weak to hold a logarithm against a separating direction."""
+        if self.l1 > 0 and self.logarithmic_slope and not self.penalty.bounded:
+            held = self.l1 * float(np.abs(w).sum())
+            return Status.UNBOUNDED if self.logarithmic_slope * self.margin(w) > held else None
+        return super().terminal_status(w)
 
 
 # --- random instances: what the verifier draws from ---------------------------------------------------------------

@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.data import check_nonnegative, check_positive
-from convexrank.problem import Status
 from convexrank.problems.bipartite import Bipartite, log_mean_exp_gradient, random_features, random_labels
 from convexrank.problems.linear import RiskData
 
@@ -37,24 +36,12 @@ def _both_risk(data: Any, positive: Any, negative: Any) -> Any:
 
 
 class _LogForm(Bipartite):
-    """Shared by the two: logarithms are unbounded below on separable data."""
+    """What the two share."""
 
     @property
-    def risk_infimum(self) -> float:
-        """The logarithm is not bounded below (separable data)."""
-        return -np.inf
-
-    @property
-    def _slope(self) -> float:
-        """How fast the risk falls, per unit of margin, along a separating direction."""
+    def logarithmic_slope(self) -> float:
+        """The risk is a logarithm: a unit of margin lowers it by one."""
         return 1.0
-
-    def terminal_status(self, w: Array) -> Status | None:
-        """Recognise separable data, and l1 too weak to hold the logarithm against a separating direction."""
-        held = self.l1 * float(np.abs(w).sum())
-        if self.l1 > 0 and not self.penalty.bounded and self._slope * self.margin(w) > held:
-            return Status.UNBOUNDED
-        return super().terminal_status(w)
 
     def _reference_bottom(self, p: float, scores: Array) -> tuple[float, Array]:
         positive, negative = self.split(scores)
@@ -206,7 +193,8 @@ class TopBottomPush(_LogForm):
         super().__post_init__()
 
     @property
-    def _slope(self) -> float:
+    def logarithmic_slope(self) -> float:
+        """Two logarithms: a unit of margin lowers them by 1 + bottom_weight."""
         return 1.0 + self.bottom_weight
 
     @cached_property

@@ -173,8 +173,9 @@ class LinearScores(Problem):
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient with respect to w."""
-        value, gradient = self.risk_and_score_gradient(self.scores(w))
-        return value, np.asarray(self.X.T @ gradient, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
+            value, gradient = self.risk_and_score_gradient(self.scores(w))
+            return value, np.asarray(self.X.T @ gradient, dtype=np.float64)
 
     def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
         """Return risk + l2/2·‖w‖² and its gradient."""
@@ -230,7 +231,8 @@ class LinearScores(Problem):
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum from the smooth part's gradient, at no cost: what solvers watch."""
         _, radius = reach(self, w, value)
-        return self.penalty.gap(w, self.l2 * w - gradient, radius)
+        with np.errstate(over="ignore"):
+            return self.penalty.gap(w, self.l2 * w - gradient, radius)
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective at w; infinity outside a ball constraint."""
@@ -272,8 +274,9 @@ class LinearScores(Problem):
 
     def reference_risk(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in w from the definition; the ground of certificates."""
-        value, gradient = self.reference_scores(np.asarray(self.X @ w, dtype=np.float64))
-        return value, np.asarray(self.X.T @ gradient, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
+            value, gradient = self.reference_scores(np.asarray(self.X @ w, dtype=np.float64))
+            return value, np.asarray(self.X.T @ gradient, dtype=np.float64)
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x; see :mod:`convexrank.certificates`."""

@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.data import check_positive
-from convexrank.problem import Status
 from convexrank.problems.bipartite import Bipartite, log_mean_exp_gradient, random_features, random_labels
+from convexrank.problems.coordinates import LogSumExpCoordinates, LogSumExpTerm
 from convexrank.problems.linear import RiskData
 
 __all__ = ["PNormPush"]
@@ -87,9 +87,9 @@ class PNormPush(Bipartite):
         super().__post_init__()
 
     @property
-    def risk_infimum(self) -> float:
-        """The logarithm is not bounded below (separable data)."""
-        return -np.inf
+    def logarithmic_slope(self) -> float:
+        """The risk is a logarithm: a unit of margin lowers it by one."""
+        return 1.0
 
     @cached_property
     def risk(self) -> RiskData:
@@ -112,6 +112,22 @@ class PNormPush(Bipartite):
         high, push = log_mean_exp_gradient(self.p * negative, self.log_negative_shares)
         return low + high / self.p, self.join((-pull, push))
 
+    def coordinates(self) -> LogSumExpCoordinates:
+        """Return edges and exact line search along one weak ranker (column of X): what boosting needs.
+
+        Raises
+        ------
+        ValueError
+            With l1, which boosting cannot treat.
+        """
+        if self.l1 > 0:
+            raise ValueError(f"boosting takes no l1 penalty, got l1={self.l1}; drop it, or use another solver.")
+        terms = (
+            LogSumExpTerm(self.positives, -1.0, 1.0, self.log_positive_shares),
+            LogSumExpTerm(self.negatives, self.p, 1.0 / self.p, self.log_negative_shares),
+        )
+        return LogSumExpCoordinates(self.X, terms, self.l2)
+
     def log_paper_value(self, w: Any) -> float:
         r"""Return :math:`\log R_{p,\exp}`, which never overflows; row weights count as repeated rows."""
         risk, _ = self.reference_scores(self.scores(self.check_point(w)))
@@ -127,12 +143,6 @@ class PNormPush(Bipartite):
         """
         with np.errstate(over="ignore"):
             return float(np.exp(self.log_paper_value(w)))
-
-    def terminal_status(self, w: Array) -> Status | None:
-        """Recognise separable data, and l1 too weak to hold the logarithm against a separating direction."""
-        if self.l1 > 0 and not self.penalty.bounded and self.margin(w) > self.l1 * float(np.abs(w).sum()):
-            return Status.UNBOUNDED
-        return super().terminal_status(w)
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from convexrank.problem import Status
 from convexrank.problems.bipartite import Bipartite, log_mean_exp_gradient, random_features, random_labels
 from convexrank.problems.linear import RiskData
 
@@ -75,9 +74,9 @@ class TopPush(Bipartite):
         return False
 
     @property
-    def risk_infimum(self) -> float:
-        """The logarithm is not bounded below (separable data)."""
-        return -np.inf
+    def logarithmic_slope(self) -> float:
+        """The risk is a logarithm: a unit of margin lowers it by one."""
+        return 1.0
 
     @cached_property
     def risk(self) -> RiskData:
@@ -86,12 +85,11 @@ class TopPush(Bipartite):
         return RiskData(_risk, weights, self.part_sizes)
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
-        """Return the risk as a cvxpy expression; the maximum as one bound on all negatives."""
+        """Return the risk as a cvxpy expression."""
         import cvxpy as cp
 
-        top = cp.Variable(name="top")
         positive = cp.log_sum_exp(self.log_positive_shares - scores[self.positives])
-        return positive + top, [scores[self.negatives] <= top]
+        return positive + cp.max(scores[self.negatives]), []
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in the scores, in plain numpy."""
@@ -99,12 +97,6 @@ class TopPush(Bipartite):
         low, pull = log_mean_exp_gradient(-positive, self.log_positive_shares)
         highest = negative == negative.max()
         return low + float(negative.max()), self.join((-pull, highest / highest.sum()))
-
-    def terminal_status(self, w: Array) -> Status | None:
-        """Recognise separable data, and l1 too weak to hold the logarithm against a separating direction."""
-        if self.l1 > 0 and not self.penalty.bounded and self.margin(w) > self.l1 * float(np.abs(w).sum()):
-            return Status.UNBOUNDED
-        return super().terminal_status(w)
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -15,6 +15,7 @@ import numpy as np
 from convexrank.data import check_integer, check_positive, check_vector
 from convexrank.problem import ConvergenceWarning, Problem, Solution, Status
 from convexrank.solvers.accelerated import Accelerated
+from convexrank.solvers.boosting import Boosting
 from convexrank.solvers.bundle import Bundle
 from convexrank.solvers.exact import ExactSolver
 from convexrank.solvers.lbfgs import LBFGS
@@ -27,12 +28,14 @@ REGISTRY: dict[str, Callable[[], Any]] = {
     "lbfgs": LBFGS,
     "accelerated": Accelerated,
     "bundle": Bundle,
+    "boosting": Boosting,
 }
 
 __all__ = [
     "LBFGS",
     "REGISTRY",
     "Accelerated",
+    "Boosting",
     "Bundle",
     "ExactSolver",
     "Newton",

@@ -60,11 +60,14 @@ class Bundle:
         lower = _model(memory.cuts, target) + problem.penalty.value(target)
         x, value, new = state.x, state.value, []
         for share in self.shares:
-            point = state.x + share * (target - state.x)
+            point = state.x + memory.pull * share * (target - state.x)
             trial, cut = _tangent(problem, point)
-            new.append(cut)
-            if trial < value:
-                x, value = point, trial
+            if math.isfinite(trial) and np.isfinite(cut.slope).all():
+                new.append(cut)
+                if trial < value:
+                    x, value = point, trial
+        # steep risks: if even the nearest trial point climbs, the master looks too far
+        pull = min(1.0, 2.0 * memory.pull) if value < state.value else max(0.3 * memory.pull, 1e-6)
         felt = math.isfinite(memory.radius) and float(np.linalg.norm(target)) > 0.99 * memory.radius
         radius = memory.radius * 4.0 if felt and memory.radius < 1e8 else memory.radius
         used = weights > 1e-12 * weights.max()
@@ -73,7 +76,7 @@ class Bundle:
         residual = max(value - lower, 0.0) if not felt else math.inf
         cuts = self._prune(memory.cuts, target, weights) + tuple(new)
         idle = memory.idle + 1 if residual >= state.residual and value >= state.value else 0
-        return State(x, value, residual, _Memory(cuts, memory.scale, radius, idle), idle > 50, witness)
+        return State(x, value, residual, _Memory(cuts, memory.scale, radius, idle, pull), idle > 50, witness)
 
     def _prune(self, cuts: tuple[_Cut, ...], target: Array, weights: Array) -> tuple[_Cut, ...]:
         limit = self.capacity * (len(target) + 5)
@@ -97,6 +100,7 @@ class _Memory:
     scale: float
     radius: float
     idle: int
+    pull: float = 1.0
 
 
 def _tangent(problem: Any, w: Array) -> tuple[float, _Cut]:

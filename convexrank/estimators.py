@@ -1,0 +1,311 @@
+"""scikit-learn estimators."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import ClassifierTags, Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from convexrank import losses, prices
+from convexrank.data import check_binary_labels, check_positive, check_weights
+from convexrank.metrics import auc
+from convexrank.metrics.tally import tally
+from convexrank.problem import Problem
+from convexrank.problems import PNormPush, Push, RmaxPush, TopPush
+
+__all__ = ["PushRanker"]
+
+Array = np.ndarray
+
+
+class PushRanker(BaseEstimator):
+    r"""Linear ranker for binary labels that concentrates on the top of the list, as a scikit-learn estimator.
+
+    It fits one linear score f = Xw, with no intercept (it cancels in every pair), by minimising
+
+    .. math::
+        R(Xw) + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1 .
+
+    With I positives i and K negatives k, the risk R is
+
+    ================================== ======================================================================
+    arguments                          R
+    ================================== ======================================================================
+    ``loss="exponential"``             :class:`~convexrank.problems.PNormPush`:
+                                       :math:`\frac1p\log\frac1K\sum_k(\frac1I\sum_i e^{-(f_i-f_k)})^p`
+    the same, ``p=inf``                :class:`~convexrank.problems.TopPush`, its limit
+    another loss                       :class:`~convexrank.problems.Push` on means:
+                                       :math:`\frac1K\sum_k(\frac1I\sum_i \ell(f_i-f_k))^p`
+    the same, ``p=inf``                :class:`~convexrank.problems.RmaxPush`
+    ``price=g``                        :class:`~convexrank.problems.Push`, outer mean:
+                                       :math:`\frac1K\sum_k g(\sum_i \ell(f_i-f_k))`
+    ================================== ======================================================================
+
+    Means over pairs keep the meaning of l2 and l1 when the number of rows changes, as it does in cross-validation.
+
+    A ranker is no classifier: nothing in the objective says where positives end, so ``predict`` returns scores, as the
+    rankers of LightGBM and XGBoost do. Hence scikit-learn does not stratify folds by itself. Pass
+    ``cv=StratifiedKFold(...)`` when positives are few or the rows are sorted by label.
+
+    Parameters
+    ----------
+    p : float
+        The push, greater than 0; ``inf`` lets only the highest negative pay. p = 1 is RankBoost's objective. A loss
+        other than the exponential needs p ≥ 1. Not used when a price is given.
+    price : Price, float or str, optional
+        A price g of your own from :mod:`convexrank.prices`, applied to the sum over positives as in the paper.
+    loss : Loss or str
+        ``"exponential"``, ``"logistic"``, ``"hinge"``, ``"squared_hinge"`` or a loss object.
+    l2, l1 : float
+        Strengths :math:`\lambda_2, \lambda_1`. With both zero, separable data have no minimiser; fit then warns and
+        keeps the separating direction found.
+    solver : None, str or solver object
+        As for :meth:`convexrank.Problem.solve`; None takes the default for the problem.
+    tol : float
+        Certified gap asked for, relative to max(1, \|objective\|).
+    max_iter : int, optional
+        Iteration limit; None takes the solver's own.
+
+    Attributes
+    ----------
+    coef_ : ndarray, shape (n_features_in_,)
+        The weights w.
+    classes_ : ndarray, shape (2,)
+        The two labels, sorted; the second is the positive one.
+    gap_ : float
+        Certified bound on objective − optimum; ``solution_.certificate`` names its kind.
+    n_iter_ : int
+        Iterations of the solver.
+    solution_ : Solution
+        Everything the solver returned.
+    n_features_in_ : int
+        Number of features seen by fit.
+    feature_names_in_ : ndarray of str, shape (n_features_in_,)
+        Names of the features, when X had names that are all strings.
+
+    References
+    ----------
+    C. Rudin, The P-Norm Push, JMLR 10 (2009), sections 2 and 5.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import GridSearchCV, StratifiedKFold
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from convexrank import PushRanker
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), PushRanker(l2=1e-2))
+    >>> search = GridSearchCV(model, {"pushranker__p": [1, 8]}, cv=StratifiedKFold(3)).fit(X[:, :6], y)
+    >>> bool(search.best_score_ > 0.98)
+    True
+    """
+
+    def __init__(
+        self,
+        p: float = 4.0,
+        *,
+        price: Any = None,
+        loss: Any = "exponential",
+        l2: float = 1e-4,
+        l1: float = 0.0,
+        solver: Any = None,
+        tol: float = 1e-8,
+        max_iter: int | None = None,
+    ) -> None:
+        self.p = p
+        self.price = price
+        self.loss = loss
+        self.l2 = l2
+        self.l1 = l1
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def __sklearn_tags__(self) -> Tags:
+        """Describe the estimator to scikit-learn: sparse X, binary y, not a classifier."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        # scikit-learn has no tag for rankers; this is its one way to say "y has two values". estimator_type, which
+        # is_classifier reads, stays None.
+        tags.classifier_tags = ClassifierTags(multi_class=False)
+        return tags
+
+    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the weights.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+            One row an example. Sparse X stays sparse.
+        y : array, shape (n,)
+            Two classes: {0, 1}, {−1, +1}, booleans, or two strings; the larger is the positive class.
+        qid : array, shape (n,), optional
+            Query of each row. The push is defined for one list, so all entries must be equal.
+        sample_weight : array, shape (n,), optional
+            Row weights; a weight of 2 is the row twice, a weight of 0 drops it.
+
+        Returns
+        -------
+        PushRanker
+            Itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            When the data are not finite and real, lengths differ, y does not have two classes, qid names several
+            queries, or a parameter is out of range.
+
+        Warns
+        -----
+        ConvergenceWarning
+            When the certified gap did not meet ``tol``.
+        """
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        _check_one_query(qid, len(y))
+        positive = check_binary_labels(y)
+        problem = self._problem(X, positive, check_weights(sample_weight, len(y)))
+        solution = problem.solve(self.solver, tol=self.tol, max_iter=self.max_iter)
+        self.classes_ = np.unique(y)
+        self.solution_ = solution
+        self.coef_ = solution.x
+        self.n_iter_ = solution.iterations
+        self.gap_ = solution.gap
+        return self
+
+    def _problem(self, X: Any, positive: Array, weights: Array | None) -> Problem:
+        """Choose the formulation that the parameters name."""
+        penalty = {"l2": self.l2, "l1": self.l1}
+        loss = losses.resolve(self.loss)
+        if self.price is not None:
+            scaled = _shares(positive, weights, of_positives=False)
+            return Push(X, positive, self.price, loss, sample_weight=scaled, **penalty)
+        p = check_positive(self.p, "p", infinite=True)
+        exponential = isinstance(loss, losses.Exponential)
+        if exponential and math.isfinite(p):
+            return PNormPush(X, positive, p, sample_weight=weights, **penalty)
+        if exponential:
+            return TopPush(X, positive, sample_weight=weights, **penalty)
+        if math.isinf(p):
+            return RmaxPush(X, positive, loss, sample_weight=weights, **penalty)
+        scaled = _shares(positive, weights, of_positives=True)
+        return Push(X, positive, prices.Power(p), loss, sample_weight=scaled, **penalty)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores Xw; higher is nearer the top.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+            One row an example.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            The scores. Only their order means anything.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return X @ self.coef_
+
+    def predict(self, X: Any) -> Array:
+        """Return the scores Xw, the same as :meth:`decision_function`.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+            One row an example.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            The scores, not labels.
+        """
+        return self.decision_function(X)
+
+    def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
+        r"""Return the area under the ROC curve; a tie counts one half.
+
+        .. math:: \frac{\sum_{i,k} v_i v_k\,(1[f_i>f_k]+\frac12 1[f_i=f_k])}{\sum_{i,k} v_i v_k}
+
+        over positives i and negatives k with row weights v, ones by default. It does not look at the top in
+        particular; for that, pass ``scoring`` made from :func:`convexrank.metrics.precision_at` or another measure.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+            One row an example.
+        y : array, shape (n,)
+            Labels, both of the two that fit saw.
+        qid : array, shape (n,), optional
+            As in :meth:`fit`.
+        sample_weight : array, shape (n,), optional
+            Row weights v, as repeated rows.
+
+        Returns
+        -------
+        float
+            From 0 to 1, larger is better.
+
+        Raises
+        ------
+        ValueError
+            When y lacks one of the two classes (a fold without positives), or has another one.
+        """
+        scores = self.decision_function(X)
+        _check_one_query(qid, len(scores))
+        labels = np.asarray(y)
+        found = np.unique(labels)
+        if not np.array_equal(found, self.classes_):
+            hint = "; stratify the folds, cv=StratifiedKFold(...)" if np.isin(found, self.classes_).all() else ""
+            raise ValueError(
+                f"y has the labels {found[:5].tolist()}, expected both of {self.classes_.tolist()}: the area under "
+                f"the ROC curve compares positives with negatives{hint}."
+            )
+        return _weighted_auc(labels, scores, check_weights(sample_weight, len(scores)))
+
+
+def _check_one_query(qid: Any, length: int) -> None:
+    """Refuse several queries: a push has one list."""
+    if qid is None:
+        return
+    queries = np.asarray(qid)
+    if queries.shape != (length,):
+        raise ValueError(f"qid has shape {queries.shape}, expected ({length},), one query a row.")
+    count = len(np.unique(queries))
+    if count > 1:
+        raise ValueError(
+            f"qid names {count} queries, but PushRanker ranks one list. Pass qid=None to rank all rows together; to "
+            "push within each query, list the pairs of each and use problems.CrucialPairs."
+        )
+
+
+def _shares(positive: Array, weights: Array | None, of_positives: bool) -> Array:
+    """Scale row weights to sum to one over the negatives, and over the positives too if asked: sums become means."""
+    shares = np.ones(len(positive)) if weights is None else weights.copy()
+    for group in (~positive, positive) if of_positives else (~positive,):
+        total = shares[group].sum()
+        if total > 0:  # a class without weight is reported by the problem
+            shares[group] /= total
+    return shares
+
+
+def _weighted_auc(y: Array, scores: Array, weights: Array | None) -> float:
+    if weights is None:
+        return auc(y, scores)
+    counted = tally(y, scores)
+    levels = len(counted.positives)
+    positives, negatives = (
+        np.bincount(counted.level[group], weights[group], levels)
+        for group in (counted.is_positive, ~counted.is_positive)
+    )
+    pairs = positives.sum() * negatives.sum()
+    if pairs == 0:
+        raise ValueError("sample_weight leaves no positive or no negative; give each class some weight.")
+    above = positives.cumsum() - positives
+    return float(negatives @ (above + positives / 2) / pairs)
