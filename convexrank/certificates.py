@@ -29,7 +29,8 @@ Array = np.ndarray
 # How far beyond the point a minimiser is looked for where nothing bounds it.
 _RADIUS_FACTOR = 10.0
 # Rounds without progress after which the search for evidence ends: the point itself is then not closer.
-_PATIENCE = 10
+_PATIENCE = 20
+_STEEPEST = 1e6
 
 
 class LinearRisk(Protocol):
@@ -77,7 +78,9 @@ class _Bundle:
 
     def add(self, w: Array) -> float:
         risk, slope = self.problem.reference_risk(w)
-        if math.isfinite(risk) and np.isfinite(slope).all():
+        size = float(np.abs(slope).max())
+        # a tangent steeper than this by far belongs to another region and spoils the model's scaling
+        if math.isfinite(risk) and size <= _STEEPEST * max([1.0, *(float(np.abs(s).max()) for s in self.slopes[:1])]):
             self.points.append(w)
             self.offsets.append(risk - float(slope @ w))
             self.slopes.append(slope)
@@ -90,8 +93,8 @@ class _Bundle:
             supremum, where = self.problem.penalty.conjugate(-slope, radius)
         return float(weights @ np.array(self.offsets)) - supremum, where
 
-    def model_minimum(self, radius: float) -> tuple[Array, Array] | None:
-        """Minimise the model max_j (offsets[j] + ⟨slopes[j], w⟩) + Ω(w); return the weights (multipliers) and w.
+    def model_minimum(self, radius: float, centre: Array, trust: float) -> tuple[Array, Array] | None:
+        """Minimise the model max_j (offsets[j] + ⟨slopes[j], w⟩) + Ω(w) near the centre; return multipliers and w.
 
         The answer is a suggestion: whatever the weights, :meth:`bound` turns them into a proof. None when the conic
         solver gives up.
@@ -105,6 +108,8 @@ class _Bundle:
         term, constraints = self.problem.penalty.cvxpy(w)
         if math.isfinite(radius):
             constraints = [*constraints, cp.norm2(w) <= radius]
+        if math.isfinite(trust):
+            constraints = [*constraints, cp.norm2(w - centre) <= trust]
         model = cp.Problem(cp.Minimize(top + term / scale), [minorants, *constraints])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an inexact model answer only weakens the bound
@@ -166,19 +171,22 @@ def certify(problem: Any, w: Array, witness: Witness | None = None, *, rounds: i
 
 def _search(bundle: _Bundle, w: Array, value: float, radius: float, rounds: int, enough: float) -> float:
     """Cutting planes: minimise the model, add its minimiser and points between it and w, until the gap is closed."""
-    gap, stale, pull = math.inf, 0, 1.0
+    gap, stale, trust = math.inf, 0, math.inf
     for _ in range(rounds):
-        suggestion = bundle.model_minimum(radius)
+        suggestion = bundle.model_minimum(radius, w, trust)
         if suggestion is None:
             break
         weights, where = suggestion
         bound, _ = bundle.bound(weights, radius)
         found = max(value - bound, 0.0) if math.isfinite(bound) else math.inf
-        # steep risks: a model minimiser far away teaches nothing about the neighbourhood of w
-        stale, pull = (0, min(1.0, 2.0 * pull)) if found < 0.99 * gap else (stale + 1, 0.3 * pull)
+        stale = 0 if found < 0.99 * gap else stale + 1
         gap = min(gap, found)
         if gap <= enough or stale > _PATIENCE:
             break
-        for share in (1.0, 0.5, 0.1):
-            bundle.add(w + pull * share * (where - w))
+        reach_of_model = float(np.linalg.norm(where - w))
+        climb = bundle.add(where) + bundle.problem.penalty.value(where) - value
+        # a model minimiser where the objective is far above teaches nothing about the neighbourhood of w
+        trust = 0.3 * reach_of_model if not climb <= max(gap, enough) else max(trust, 2.0 * reach_of_model)
+        for share in (0.5, 0.1):
+            bundle.add(w + share * (where - w))
     return gap

@@ -180,7 +180,7 @@ class PushRanker(BaseEstimator):
 
     def _problem(self, X: Any, positive: Array, weights: Array | None) -> Problem:
         """Choose the formulation that the parameters name."""
-        penalty = {"l2": self.l2, "l1": self.l1}
+        penalty: dict[str, Any] = {"l2": self.l2, "l1": self.l1}
         loss = losses.resolve(self.loss)
         if self.price is not None:
             scaled = _shares(positive, weights, of_positives=False)
@@ -262,7 +262,9 @@ class PushRanker(BaseEstimator):
         labels = np.asarray(y)
         found = np.unique(labels)
         if not np.array_equal(found, self.classes_):
-            hint = "; stratify the folds, cv=StratifiedKFold(...)" if np.isin(found, self.classes_).all() else ""
+            hint = (
+                "; stratify the folds, cv=StratifiedKFold(...)" if np.isin(found, self.classes_).all() else ""
+            )
             raise ValueError(
                 f"y has the labels {found[:5].tolist()}, expected both of {self.classes_.tolist()}: the area under "
                 f"the ROC curve compares positives with negatives{hint}."

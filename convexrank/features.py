@@ -102,7 +102,7 @@ def threshold_rankers(X: Any, thresholds: int | Sequence[Any] = 16) -> Matrix:
     Examples
     --------
     >>> from convexrank.features import quantile_thresholds, threshold_rankers
-    >>> train, test = [[1.0, 7.0], [2.0, 8.0], [3.0, 7.0]], [[2.5, 9.0]]
+    >>> train, test = [[1.0, 7.0], [2.0, 8.0], [3.0, 7.0]], [[1.5, 9.0]]
     >>> threshold_rankers(train, 2)
     array([[0., 0., 0.],
            [1., 0., 1.],

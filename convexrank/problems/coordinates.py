@@ -84,11 +84,11 @@ class LogSumExpCoordinates:
     --------
     >>> import numpy as np
     >>> import convexrank as cr
-    >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [1.0, 0.0]])
+    >>> X = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0], [1.0, 0.0]])
     >>> oracle = cr.problems.PNormPush(X, [1, 1, 0, 0], p=2).coordinates()
     >>> risk, gradient = oracle.risk_and_score_gradient(np.zeros(4))
     >>> oracle.edges(np.zeros(2), gradient)  # minus the derivative of the objective in each weight
-    array([0. , 0.5])
+    array([0.5, 0.5])
     """
 
     matrix: Any
@@ -139,7 +139,7 @@ class LogSumExpCoordinates:
         Parameters
         ----------
         scores, column : ndarray, shape (n,)
-            θ and the column h: the line is :math:`\alpha \mapsto R(\theta + \alpha h) + \tfrac{\lambda_2}{2}(w_j+\alpha)^2`.
+            θ and the column h; the line is the objective at θ + αh, with :math:`w_j + \alpha` in its l2 term.
         weight : float
             :math:`w_j`.
         """
@@ -170,7 +170,9 @@ class LogSumExpCoordinates:
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    r"""A convex function of one step, :math:`\sum_m c_m\log\sum_r e^{z_{mr}+\alpha d_{mr}} + \tfrac{\lambda_2}{2}(w+\alpha)^2`.
+    r"""A convex function of one step.
+
+    .. math:: \alpha \mapsto \sum_m c_m\log\sum_r e^{z_{mr}+\alpha d_{mr}} + \tfrac{\lambda_2}{2}(w+\alpha)^2
 
     Made by :meth:`LogSumExpCoordinates.line`.
 
@@ -230,11 +232,12 @@ class Line:
     def closed_form(self) -> float | None:
         r"""Return the minimiser for a column of two values and two terms that balance; None where it does not hold.
 
-        With the values {0, 1}, write :math:`\ell_m` for the log-odds of a 1 within group m under its current weights. Each
-        slope is :math:`c_m t_m\,\sigma(\ell_m + t_m\alpha)`; where :math:`c_1t_1 = -c_2t_2` they cancel when the arguments of the
-        logistic function σ agree, :math:`\alpha = (\ell_1-\ell_2)/(t_2-t_1)`. For the P-Norm Push
-        :math:`\alpha = \tfrac{1}{1+p}\log(W_+/W_-)`, with :math:`W_+ = A_1B_0,\ W_- = A_0B_1`; A and B are the total weights of the
-        positives and of the negatives (to the power p) with h = 0 and 1. At p = 1 this is RankBoost's
+        With the values {0, 1}, write :math:`\ell_m` for the log-odds of a 1 within group m under its current
+        weights. Each slope is :math:`c_m t_m\,\sigma(\ell_m + t_m\alpha)`, σ the logistic function; where
+        :math:`c_1t_1 = -c_2t_2` they cancel when the arguments of σ agree:
+        :math:`\alpha = (\ell_1-\ell_2)/(t_2-t_1)`. For the P-Norm Push this is
+        :math:`\tfrac{1}{1+p}\log(W_+/W_-)` with :math:`W_+ = A_1B_0,\ W_- = A_0B_1`; A and B are the total weights
+        of the positives and of the negatives (to the power p) with h = 0 and 1. At p = 1 it is RankBoost's
         :math:`\tfrac12\log(W_+/W_-)`. Infinite when one of the products is zero.
         """
         if not self.two_valued or self.l2 > 0 or len(self.rates) != 2:

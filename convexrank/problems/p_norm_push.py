@@ -87,6 +87,11 @@ class PNormPush(Bipartite):
         super().__post_init__()
 
     @property
+    def capabilities(self) -> frozenset[str]:
+        """Names of the capabilities; without l1 also Coordinates, for boosting."""
+        return super().capabilities | (frozenset() if self.l1 > 0 else {"Coordinates"})
+
+    @property
     def logarithmic_slope(self) -> float:
         """The risk is a logarithm: a unit of margin lowers it by one."""
         return 1.0

@@ -70,11 +70,12 @@ class Boosting:
     with :math:`\alpha_t` from an exact line search. Ties go to the first ranker; edges that agree to 12 digits count as
     tied. With l2 the edge and the line search are those of the whole objective.
 
-    The weights factorise, :math:`d_{ik} = a_i b_k`, so no array of size I×K exists. A round costs two mat-vecs with X, one for the edges and one
-    to check for separation, and O(n) for each evaluation in the line search, O(1) where the ranker has two values. The published algorithm divides d by its sum in every round; that
-    scales all edges alike, so neither :math:`j_t` nor :math:`\alpha_t` depends on it. Here weights are softmaxes of the
-    scores, computed in the log domain, which cannot overflow. The value reported is the problem's objective, the
-    logarithm of the papers' divided by p: same minimisers along each line.
+    The weights factorise, :math:`d_{ik} = a_i b_k`, so no array of size I×K exists. A round costs two mat-vecs with X,
+    one for the edges and one to check for separation, and O(n) for each evaluation in the line search, O(1) where the
+    ranker has two values. The published algorithm divides d by its sum in every round; that scales all edges alike,
+    so neither :math:`j_t` nor :math:`\alpha_t` depends on it. Here weights are softmaxes of the scores, computed in the
+    log domain, which cannot overflow. The value reported is the problem's objective: for the push, the logarithm of
+    the papers' objective divided by p and normalised, which has the same minimiser along every ranker.
 
     **Closed form.** For a ranker of two values u < v, without l2, and one push,
 
@@ -83,10 +84,10 @@ class Boosting:
     where :math:`W_+` and :math:`W_-` sum :math:`\tilde d_{ik}` over the pairs ranked rightly and wrongly. At p = 1 and
     {0, 1} this is RankBoost's step; that it extends to every p is not in the papers (the tests check it).
 
-    **No minimiser along the ranker.** When a ranker misranks no pair (:math:`W_- = 0`), or ranks every pair the wrong way
-    round, the best step is infinite. The step taken is finite: it ends once the slope is :math:`10^{-12}` of what it
-    was, or, where the objective falls without bound, when it has overturned all weights. Scores that
-    separate the classes strictly end the run with status SEPARABLE; with ties between the classes the run goes on.
+    **No minimiser along the ranker.** When a ranker misranks no pair (:math:`W_- = 0`), or ranks no pair rightly, the
+    best step is infinite. The step taken is finite: it ends once the slope is at most :math:`10^{-12}` of what it was,
+    or, where the objective falls without bound, when it has overturned all weights. Scores that separate the classes
+    strictly end the run with status SEPARABLE; with ties between the classes the run goes on.
 
     Each round lowers the objective. With l2 > 0 it converges linearly to the minimiser; without, to the infimum.
 
@@ -105,8 +106,8 @@ class Boosting:
     References
     ----------
     C. Rudin, The P-Norm Push, JMLR 10 (2009), section 5, Figure 2 and equation 1; C. Rudin, Ranking with a P-Norm Push,
-    COLT (2006), section 4, Figure 1; Y. Freund, R. Iyer, R. Schapire, Y. Singer, An efficient boosting algorithm for combining preferences,
-    JMLR 4 (2003), for the closed form at p = 1.
+    COLT (2006), section 4, Figure 1; Y. Freund, R. Iyer, R. Schapire, Y. Singer, An efficient boosting algorithm for
+    combining preferences, JMLR 4 (2003), for the closed form at p = 1.
 
     Examples
     --------
@@ -207,4 +208,5 @@ def _root(line: Any, sign: float, guess: float) -> float:
     while slope(high) < 0.0:
         low, high = high, 2.0 * high
     tiny = 4 * np.finfo(np.float64).eps
-    return float(optimize.brentq(slope, low, high, xtol=tiny * high * 1e-3, rtol=tiny, maxiter=500))
+    found: Any = optimize.brentq(slope, low, high, xtol=tiny * high * 1e-3, rtol=tiny, maxiter=500)
+    return float(found)

@@ -17,14 +17,17 @@ __all__ = ["Bundle"]
 
 Array = np.ndarray
 
+_STEEPEST = 1e6
+
 
 @dataclass(frozen=True)
 class Bundle:
     """A bundle method that keeps the penalty exact and models only the risk, by its tangents.
 
     Each round solves the master problem min_w max_j (tangent j) + Ω(w), a small quadratic or second-order cone program
-    (Clarabel), then adds tangents at its minimiser and at points between it and the best point so far. The master's
-    optimum is a lower bound and its multipliers are the witness that the certificate checks.
+    (Clarabel), then adds tangents at its minimiser and at points between it and the best point so far. Its multipliers
+    prove a lower bound; they are the witness that the certificate checks. A trust region around the best point shrinks
+    when the master's minimiser turns out far above it (steep risks) and grows again when it does not.
 
     Where nothing bounds the minimiser (no l2, no ball), the master is confined to a Euclidean ball that grows as long
     as it is felt.
@@ -49,34 +52,45 @@ class Bundle:
         x = problem.prox(np.array(x0, dtype=np.float64), 0.0)
         value, cut = _tangent(problem, x)
         radius = math.inf if problem.penalty.bounded else 10.0 * max(1.0, float(np.linalg.norm(x)))
-        return State(x, value, math.inf, _Memory((cut,), max(1.0, abs(value)), radius, 0))
+        return State(x, value, math.inf, _Memory((cut,), max(1.0, abs(value)), radius, math.inf))
 
     def step(self, problem: Any, state: State) -> State:
         """Solve the master and add tangents."""
         memory: _Memory = state.memory
-        target, weights = _master(memory.cuts, problem.penalty, memory.scale, memory.radius)
+        penalty = problem.penalty
+        target, weights = _master(memory, penalty, state.x)
         if target is None:
             return State(state.x, state.value, state.residual, memory, stalled=True)
-        lower = _model(memory.cuts, target) + problem.penalty.value(target)
-        x, value, new = state.x, state.value, []
+        felt = math.isfinite(memory.radius) and float(np.linalg.norm(target)) > 0.99 * memory.radius
+        residual = math.inf if felt else max(state.value - _bound(memory.cuts, weights, penalty, memory.radius), 0.0)
+        x, value, new, first = state.x, state.value, [], math.inf
         for share in self.shares:
-            point = state.x + memory.pull * share * (target - state.x)
+            point = state.x + share * (target - state.x)
             trial, cut = _tangent(problem, point)
-            if math.isfinite(trial) and np.isfinite(cut.slope).all():
+            first = min(first, trial) if share == self.shares[0] else first
+            # a tangent steeper than this by far belongs to another region and spoils the master's scaling
+            if math.isfinite(trial) and float(np.abs(cut.slope).max()) <= _STEEPEST * memory.scale:
                 new.append(cut)
                 if trial < value:
                     x, value = point, trial
-        # steep risks: if even the nearest trial point climbs, the master looks too far
-        pull = min(1.0, 2.0 * memory.pull) if value < state.value else max(0.3 * memory.pull, 1e-6)
-        felt = math.isfinite(memory.radius) and float(np.linalg.norm(target)) > 0.99 * memory.radius
-        radius = memory.radius * 4.0 if felt and memory.radius < 1e8 else memory.radius
+        distance = float(np.linalg.norm(target - state.x))
+        # a target far above the current value: the model does not reach that far
+        too_far = not first <= state.value + max(residual if math.isfinite(residual) else abs(value), 1e-12)
+        trust = 0.3 * distance if too_far else max(memory.trust, 2.0 * distance)
         used = weights > 1e-12 * weights.max()
         points = np.array([cut.point for cut, keep in zip(memory.cuts, used, strict=True) if keep])
         witness = Witness(points, weights[used] / weights[used].sum())
-        residual = max(value - lower, 0.0) if not felt else math.inf
-        cuts = self._prune(memory.cuts, target, weights) + tuple(new)
-        idle = memory.idle + 1 if residual >= state.residual and value >= state.value else 0
-        return State(x, value, residual, _Memory(cuts, memory.scale, radius, idle, pull), idle > 50, witness)
+        residual = max(residual - (state.value - value), 0.0)
+        progress = residual < memory.lowest or value < state.value
+        after = _Memory(
+            cuts=self._prune(memory.cuts, target, weights) + tuple(new),
+            scale=memory.scale,
+            radius=memory.radius * 4.0 if felt and memory.radius < 1e8 else memory.radius,
+            trust=trust,
+            lowest=min(memory.lowest, residual),
+            idle=0 if progress else memory.idle + 1,
+        )
+        return State(x, value, residual, after, after.idle > 100, witness)
 
     def _prune(self, cuts: tuple[_Cut, ...], target: Array, weights: Array) -> tuple[_Cut, ...]:
         limit = self.capacity * (len(target) + 5)
@@ -98,9 +112,10 @@ class _Cut:
 class _Memory:
     cuts: tuple[_Cut, ...]
     scale: float
-    radius: float
-    idle: int
-    pull: float = 1.0
+    radius: float  # where a minimiser is looked for, when nothing else bounds it
+    trust: float  # how far from the best point the model is trusted
+    lowest: float = math.inf
+    idle: int = 0
 
 
 def _tangent(problem: Any, w: Array) -> tuple[float, _Cut]:
@@ -108,14 +123,19 @@ def _tangent(problem: Any, w: Array) -> tuple[float, _Cut]:
     return risk + problem.penalty.value(w), _Cut(w, risk - float(slope @ w), slope)
 
 
-def _model(cuts: tuple[_Cut, ...], w: Array) -> float:
-    return max(cut.offset + float(cut.slope @ w) for cut in cuts)
+def _bound(cuts: tuple[_Cut, ...], weights: Array, penalty: Penalty, radius: float) -> float:
+    """Lower bound on the optimum that these weights prove; holds whether or not the trust region was felt."""
+    slope = weights @ np.array([cut.slope for cut in cuts])
+    with np.errstate(over="ignore"):
+        supremum, _ = penalty.conjugate(-slope, radius)
+    return float(weights @ np.array([cut.offset for cut in cuts])) - supremum
 
 
-def _master(cuts: tuple[_Cut, ...], penalty: Penalty, scale: float, radius: float) -> tuple[Array | None, Array]:
-    """Minimise max_j (offset_j + ⟨slope_j, w⟩) + Ω(w); variables (w, top, |w| if l1 is present)."""
+def _master(memory: _Memory, penalty: Penalty, centre: Array) -> tuple[Array | None, Array]:
+    """Minimise max_j (offset_j + ⟨slope_j, w⟩) + Ω(w) near the centre; variables (w, top, |w| if l1 is present)."""
     import clarabel
 
+    cuts, scale = memory.cuts, memory.scale
     slopes = np.array([cut.slope for cut in cuts]) / scale
     offsets = np.array([cut.offset for cut in cuts]) / scale
     count, d = slopes.shape
@@ -133,11 +153,12 @@ def _master(cuts: tuple[_Cut, ...], penalty: Penalty, scale: float, radius: floa
         rows.append(sparse.csc_array(np.r_[np.zeros(d + 1), np.ones(d)][None, :]))
         right.append(np.array([penalty.ball.radius]))
     cones = [clarabel.NonnegativeConeT(sum(len(part) for part in right))]
-    reach = penalty.ball.radius if isinstance(penalty.ball, L2Ball) else radius
-    if math.isfinite(reach):
-        rows.append(sparse.vstack([sparse.csc_array((1, size)), -sparse.eye_array(d, size)]))
-        right.append(np.r_[reach, np.zeros(d)])
-        cones.append(clarabel.SecondOrderConeT(d + 1))
+    reach = penalty.ball.radius if isinstance(penalty.ball, L2Ball) else memory.radius
+    for middle, distance in ((np.zeros(d), reach), (centre, memory.trust)):
+        if math.isfinite(distance):
+            rows.append(sparse.vstack([sparse.csc_array((1, size)), -sparse.eye_array(d, size)]))
+            right.append(np.r_[distance, -middle])
+            cones.append(clarabel.SecondOrderConeT(d + 1))
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12

@@ -1,0 +1,13 @@
+"""Figures. They need matplotlib: ``pip install 'convexrank[plot]'``.
+
+Every function draws on the Axes it is given, or on a new figure, and returns the Axes (``ax.figure.savefig(...)``
+saves). None of them shows anything or changes a setting of matplotlib.
+"""
+
+from __future__ import annotations
+
+from convexrank.plotting.convergence import trace
+from convexrank.plotting.pairs import pair_contributions, pair_shares
+from convexrank.plotting.ranking import precision_at_top, roc
+
+__all__ = ["pair_contributions", "pair_shares", "precision_at_top", "roc", "trace"]

@@ -1,0 +1,152 @@
+"""How good rankings are: ROC curves, and precision at the top."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from convexrank.data import check_positive
+from convexrank.metrics import precision_at
+from convexrank.metrics.tally import tally
+from convexrank.plotting.style import axes, check_mapping, label_text, sequence, styles
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["precision_at_top", "roc", "roc_points"]
+
+Array = np.ndarray
+
+
+def roc(
+    curves: Mapping[Any, tuple[Any, Any]], *, zoom: float | None = 0.1, rate: bool = False, ax: Any = None
+) -> Axes | Array:
+    r"""Draw ROC curves, and their left ends enlarged: what is at the top of each list.
+
+    The axes are those of the 2009 paper: true positives against false positives, as counts. The curve of a ranking is
+    the polygon through one point for each distinct score, so a tie is a slanted piece.
+
+    Parameters
+    ----------
+    curves : mapping of label to (y, scores)
+        A number as label is a p, and gives the colour's place in the sequence.
+    zoom : float or None
+        Share of the negatives in the enlarged panel, in (0, 1]; None leaves that panel out.
+    rate : bool
+        Rates from 0 to 1 instead of counts. Needed when the curves are of data sets of different sizes.
+    ax : Axes, or two Axes, optional
+        Two of them (full, enlarged) unless zoom is None; by default a new figure.
+
+    Returns
+    -------
+    Axes, or ndarray of two Axes
+        One when zoom is None.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When curves is empty, zoom is out of range, ax is not of the right number, or labels and scores do not fit.
+    ImportError
+        When matplotlib is not installed.
+
+    References
+    ----------
+    C. Rudin, The P-Norm Push, JMLR 10 (2009), figures 5 to 7.
+
+    Examples
+    --------
+    >>> from convexrank import plotting
+    >>> full, top = plotting.roc({1: ([1, 0, 1, 0], [4, 3, 2, 1])})
+    >>> full.get_xlabel()
+    'false positives'
+    """
+    check_mapping(curves, "curves", "{label: (y, scores)}")
+    if zoom is not None and check_positive(zoom, "zoom") > 1:
+        raise ValueError(
+            f"zoom is {zoom}, expected a share of the negatives in (0, 1], or None for no second panel."
+        )
+    panels = axes(ax, 1 if zoom is None else 2, (5.2, 4.4) if zoom is None else (9.6, 4.4))
+    points = {label: roc_points(y, scores, rate) for label, (y, scores) in curves.items()}
+    for label, style in styles(curves).items():
+        for panel in panels:
+            panel.plot(*points[label], label=label_text(label), **style)
+    unit = " rate" if rate else "s"
+    for panel in panels:
+        panel.set_xlabel(f"false positive{unit}")
+        panel.set_ylabel(f"true positive{unit}")
+        panel.grid(alpha=0.25)
+    widest = max(float(x[-1]) for x, _ in points.values())
+    panels[0].set_title("ROC")
+    panels[0].legend(loc="lower right")
+    if zoom is None:
+        return panels[0]
+    edge = zoom * widest
+    highest = max(float(np.interp(edge, x, y)) for x, y in points.values())
+    panels[1].set_xlim(0, edge)
+    panels[1].set_ylim(0, 1.05 * highest if highest > 0 else None)
+    panels[1].set_title(f"its top: the first {100 * zoom:g} % of the negatives")
+    return panels
+
+
+def roc_points(y: Any, scores: Any, rate: bool = False) -> tuple[Array, Array]:
+    """Return false and true positives at every distinct score from the highest down, starting from (0, 0)."""
+    counted = tally(y, scores)
+    false, true = (np.concatenate([[0], c.cumsum()]) for c in (counted.negatives, counted.positives))
+    return (false / false[-1], true / true[-1]) if rate else (false, true)
+
+
+def precision_at_top(
+    rankings: Mapping[Any, tuple[Any, Any]], fractions: Sequence[float] = (0.01, 0.05, 0.1), *, ax: Any = None
+) -> Axes:
+    """Draw the precision at the top of the list against p, one curve for each fraction of the list.
+
+    The values of p stand at equal distances in the order given, so that ∞ and other methods have a place.
+
+    Parameters
+    ----------
+    rankings : mapping of p to (y, scores)
+        Keys are numbers (∞ included) or names.
+    fractions : sequence of float or int
+        Shares of the list in (0, 1], or integer numbers of rows, as in :func:`convexrank.metrics.precision_at`.
+    ax : Axes, optional
+        By default a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError, TypeError
+        When rankings or fractions are empty or out of range, or labels and scores do not fit.
+    ImportError
+        When matplotlib is not installed.
+
+    Examples
+    --------
+    >>> from convexrank import plotting
+    >>> y = [1, 0, 1, 0]
+    >>> ax = plotting.precision_at_top({1: (y, [3, 4, 2, 1]), 8: (y, [4, 3, 2, 1])}, fractions=[1, 0.5])
+    >>> ax.lines[0].get_ydata().tolist()
+    [0.0, 1.0]
+    """
+    check_mapping(rankings, "rankings", "{p: (y, scores)}")
+    fractions = list(fractions)
+    if not fractions:
+        raise ValueError("fractions is empty; pass shares such as [0.01, 0.1].")
+    (panel,) = axes(ax, 1, (5.6, 4.2))
+    x = np.arange(len(rankings))
+    for style, fraction in zip(sequence(len(fractions)), fractions, strict=True):
+        heights = [precision_at(y, scores, fraction) for y, scores in rankings.values()]
+        count = isinstance(fraction, numbers.Integral)
+        name = f"first {fraction}" if count else f"top {100 * fraction:g} %"
+        panel.plot(x, heights, marker="o", markersize=5, label=name, **style)
+    panel.set_xticks(x, [label_text(key, bare=True) for key in rankings])
+    panel.set_xlabel("p")
+    panel.set_ylabel("precision")
+    panel.grid(alpha=0.25)
+    panel.legend(loc="best")
+    return panel

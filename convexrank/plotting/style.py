@@ -1,0 +1,84 @@
+"""What the figures share: Axes, colours and labels."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = ["axes", "check_mapping", "label_text", "sequence", "styles"]
+
+Array = np.ndarray
+
+# The part of viridis that is dark enough for white paper: curves keep their order in grey and for
+# colour-blind readers.
+_DARK, _LIGHT = 0.0, 0.88
+# For curves that are not named by a number, such as the IR Push. Both stay apart from viridis.
+_OTHERS = ("#d55e00", "#000000", "#cc79a7")
+
+
+def pyplot() -> Any:
+    """Import matplotlib, or say how to get it."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "figures need matplotlib; install it with: pip install 'convexrank[plot]'"
+        ) from error
+    return plt
+
+
+def axes(given: Any, count: int, size: tuple[float, float]) -> Array:
+    """Return as many Axes as needed: those given, or those of a new figure."""
+    plt = pyplot()
+    if given is None:
+        return plt.subplots(1, count, figsize=size, layout="constrained", squeeze=False)[1].ravel()
+    panels = np.atleast_1d(np.asarray(given, dtype=object)).ravel()
+    if len(panels) != count:
+        raise ValueError(
+            f"ax holds {len(panels)} Axes, expected {count}; pass plt.subplots(1, {count})[1], or None."
+        )
+    for panel in panels:
+        if not hasattr(panel, "plot"):
+            raise TypeError(f"ax holds {panel!r}, expected matplotlib Axes.")
+    return panels
+
+
+def check_mapping(value: Any, argument: str, expected: str) -> None:
+    """Refuse what is not a mapping, or an empty one."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{argument} is a {type(value).__name__}, expected {expected}.")
+    if not value:
+        raise ValueError(f"{argument} is empty, expected {expected}.")
+
+
+def sequence(count: int) -> list[dict[str, Any]]:
+    """Return line styles for curves that have an order, dark to light."""
+    colours = pyplot().get_cmap("viridis")(np.linspace(_DARK, _LIGHT, count) if count > 1 else [0.35])
+    return [{"color": tuple(colour), "linewidth": 1.6} for colour in colours.tolist()]
+
+
+def styles(labels: Any) -> dict[Any, dict[str, Any]]:
+    """Return a line style for each label: numbers in sequence, in increasing order, other names set apart."""
+    numeric = sorted(label for label in labels if _is_number(label))
+    others = [label for label in labels if not _is_number(label)]
+    made = dict(zip(numeric, sequence(len(numeric)), strict=True)) if numeric else {}
+    for place, label in enumerate(others):
+        colour = _OTHERS[place % len(_OTHERS)]
+        made[label] = {"color": colour, "linewidth": 1.6, "linestyle": "--" if numeric else "-"}
+    return {label: made[label] for label in labels}
+
+
+def label_text(label: Any, bare: bool = False) -> str:
+    """Write a label: a number is a p."""
+    if not _is_number(label):
+        return str(label)
+    text = "∞" if math.isinf(label) else f"{label:g}"
+    return text if bare else f"p = {text}"
+
+
+def _is_number(label: Any) -> bool:
+    return isinstance(label, numbers.Real) and not isinstance(label, bool)
