@@ -164,8 +164,10 @@ def certify(problem: Any, w: Array, witness: Witness | None = None, *, rounds: i
         bundle.offsets += given.offsets
         bundle.slopes += given.slopes
     enough = tol * max(1.0, abs(value))
-    if not problem.smooth and gap > enough and witness is None:
+    if not problem.smooth and min(gap, value - problem.risk_infimum) > enough and witness is None:
         gap = min(gap, _search(bundle, w, value, radius, rounds, enough))
+    if value - problem.risk_infimum <= gap:  # a risk that is never negative, at zero
+        gap, kind, radius = value - problem.risk_infimum, "global", math.inf
     return Certificate(gap, value, value - gap, kind, radius)
 
 

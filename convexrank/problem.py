@@ -45,8 +45,8 @@ class Status(enum.Enum):
     TIME_LIMIT = "the time limit was reached first; raise time_limit, or warm-start with x0=solution"
     INTERRUPTED = "interrupted; this is the best point so far, continue with x0=solution"
     SEPARABLE = (
-        "the returned direction ranks every positive above every negative: the infimum is approached as its length "
-        "grows and never attained; add l2 or l1"
+        "a direction ranks every pair as asked, so the infimum is approached as its length grows and never attained; "
+        "add l2 or l1"
     )
     UNBOUNDED = "the objective falls without bound along the returned direction; add l2, or more l1"
     INFEASIBLE = "no point satisfies the constraints"
@@ -331,6 +331,14 @@ class Problem:
 
     def terminal_status(self, w: Array) -> Status | None:
         """Recognise at w that no minimiser exists (separable data, unbounded objective); None otherwise."""
+        return None
+
+    def is_suspicious(self, w: Array) -> bool:
+        """Whether a converged point is reason to ask :meth:`nonexistence` all the same."""
+        return False
+
+    def nonexistence(self) -> tuple[Status, Array, str] | None:
+        """Explain, after a solve that did not converge, why no minimiser exists: status, direction, detail."""
         return None
 
     def solve(

@@ -78,16 +78,22 @@ def roc(
         panel.set_xlabel(f"false positive{unit}")
         panel.set_ylabel(f"true positive{unit}")
         panel.grid(alpha=0.25)
+        for axis in (panel.xaxis, panel.yaxis):
+            axis.get_major_locator().set_params(integer=not rate)
     widest = max(float(x[-1]) for x, _ in points.values())
     panels[0].set_title("ROC")
     panels[0].legend(loc="lower right")
     if zoom is None:
         return panels[0]
     edge = zoom * widest
-    highest = max(float(np.interp(edge, x, y)) for x, y in points.values())
+    # from where the lowest curve leaves the axis to where the highest one leaves the panel
+    low = min(float(y[x == 0].max()) for x, y in points.values())
+    high = max(float(np.interp(edge, x, y)) for x, y in points.values())
+    margin = 0.06 * (high - low) if high > low else None
     panels[1].set_xlim(0, edge)
-    panels[1].set_ylim(0, 1.05 * highest if highest > 0 else None)
-    panels[1].set_title(f"its top: the first {100 * zoom:g} % of the negatives")
+    if margin is not None:
+        panels[1].set_ylim(low - margin, high + margin)
+    panels[1].set_title(f"the first {100 * zoom:g} % of the negatives")
     return panels
 
 
@@ -139,11 +145,13 @@ def precision_at_top(
         raise ValueError("fractions is empty; pass shares such as [0.01, 0.1].")
     (panel,) = axes(ax, 1, (5.6, 4.2))
     x = np.arange(len(rankings))
-    for style, fraction in zip(sequence(len(fractions)), fractions, strict=True):
+    # curves often coincide at precision 1: markers shrink, so that each leaves a rim of those below it
+    sizes = np.linspace(9, 4, len(fractions))
+    for style, size, fraction in zip(sequence(len(fractions)), sizes, fractions, strict=True):
         heights = [precision_at(y, scores, fraction) for y, scores in rankings.values()]
         count = isinstance(fraction, numbers.Integral)
         name = f"first {fraction}" if count else f"top {100 * fraction:g} %"
-        panel.plot(x, heights, marker="o", markersize=5, label=name, **style)
+        panel.plot(x, heights, marker="o", markersize=size, label=name, **style)
     panel.set_xticks(x, [label_text(key, bare=True) for key in rankings])
     panel.set_xlabel("p")
     panel.set_ylabel("precision")

@@ -16,8 +16,10 @@ Array = np.ndarray
 # The part of viridis that is dark enough for white paper: curves keep their order in grey and for
 # colour-blind readers.
 _DARK, _LIGHT = 0.0, 0.88
-# For curves that are not named by a number, such as the IR Push. Both stay apart from viridis.
-_OTHERS = ("#d55e00", "#000000", "#cc79a7")
+# For curves that are not named by a number, such as the IR Push: the colours of Okabe and Ito, those that stay apart
+# from viridis first.
+_OTHERS = ("#d55e00", "#000000", "#cc79a7", "#e69f00", "#0072b2", "#009e73")
+_DASHES = ("-", "--", ":", "-.")
 
 
 def pyplot() -> Any:
@@ -67,8 +69,9 @@ def styles(labels: Any) -> dict[Any, dict[str, Any]]:
     others = [label for label in labels if not _is_number(label)]
     made = dict(zip(numeric, sequence(len(numeric)), strict=True)) if numeric else {}
     for place, label in enumerate(others):
-        colour = _OTHERS[place % len(_OTHERS)]
-        made[label] = {"color": colour, "linewidth": 1.6, "linestyle": "--" if numeric else "-"}
+        turn, place = divmod(place, len(_OTHERS))
+        dashes = _DASHES[(turn + bool(numeric)) % len(_DASHES)]
+        made[label] = {"color": _OTHERS[place], "linewidth": 1.6, "linestyle": dashes}
     return {label: made[label] for label in labels}
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from convexrank.compiled import pad, shape_class
 from convexrank.data import check_binary_labels, check_weights
@@ -116,6 +117,12 @@ class Bipartite(LinearScores):
     def is_separating(self, w: Array) -> bool:
         """Whether every positive scores strictly above every negative."""
         return self.margin(w) > 0
+
+    def ordering(self) -> tuple[Any, Any]:
+        """Return the constraints f_i ≥ t, f_k ≤ t for one threshold t."""
+        signs = np.r_[np.ones(len(self.positives)), -np.ones(len(self.negatives))]
+        rows = self.X[np.r_[self.positives, self.negatives]]
+        return sparse.diags_array(signs) @ rows, -signs[:, None]
 
     @property
     def logarithmic_slope(self) -> float:

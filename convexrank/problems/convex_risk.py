@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 
 from convexrank import graded, losses
 from convexrank.compiled import pad, shape_class
@@ -199,14 +200,27 @@ class ConvexRisk(LinearScores):
         with np.errstate(all="ignore"):
             return risk + tied * float(self.cost(0.0))
 
+    @property
+    def attained(self) -> bool:
+        """Whether the cost reaches its infimum, so that separable data have a minimiser."""
+        return self.cost.attained
+
     def is_separating(self, w: Array) -> bool:
-        """Whether all pairs are ranked strictly as asked, so that no minimiser exists (not for hinge-like costs)."""
-        if self.cost.attained:
-            return False
+        """Whether all pairs are ranked strictly as asked."""
         ordered = self.split(self.scores(w))[0]
         starts = np.flatnonzero(np.diff(self._ranks, prepend=-1))
         lowest, highest = np.minimum.reduceat(ordered, starts), np.maximum.reduceat(ordered, starts)
         return bool((lowest[1:] > np.maximum.accumulate(highest)[:-1]).all())
+
+    def ordering(self) -> tuple[Any, Any]:
+        """Return the constraints t_g ≤ f for the rows of grade g and f ≤ t_(g+1), one threshold between two grades."""
+        ranks, count = self._ranks, int(self._ranks.max())
+        upper, lower = np.flatnonzero(ranks > 0), np.flatnonzero(ranks < count)
+        signs = np.r_[np.ones(len(upper)), -np.ones(len(lower))]
+        rows = self.X[self._order[np.r_[upper, lower]]]
+        columns = np.r_[ranks[upper] - 1, ranks[lower]]
+        places = np.arange(len(signs)), columns
+        return sparse.diags_array(signs) @ rows, sparse.csr_array((-signs, places), shape=(len(signs), count))
 
     @classmethod
     def random(cls, seed: int) -> Self:

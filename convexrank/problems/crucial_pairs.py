@@ -165,10 +165,19 @@ class CrucialPairs(LinearScores):
         gradient = np.bincount(better, pull, len(scores)) - np.bincount(worse, pull, len(scores))
         return float(values.sum()), gradient
 
+    @property
+    def attained(self) -> bool:
+        """Whether the loss reaches its infimum, so that separable data have a minimiser."""
+        return self.loss.attained
+
     def is_separating(self, w: Array) -> bool:
-        """Whether every pair is ranked strictly as asked, so that no minimiser exists (not for hinge-like losses)."""
+        """Whether every pair is ranked strictly as asked."""
         scores = self.scores(w)
-        return not self.loss.attained and bool((scores[self.pairs[:, 0]] > scores[self.pairs[:, 1]]).all())
+        return bool((scores[self.pairs[:, 0]] > scores[self.pairs[:, 1]]).all())
+
+    def ordering(self) -> tuple[Any, Any]:
+        """Return the constraint f_i ≥ f_k of every pair."""
+        return self.X[self.pairs[:, 0]] - self.X[self.pairs[:, 1]], np.zeros((len(self.pairs), 0))
 
     @classmethod
     def random(cls, seed: int) -> Self:

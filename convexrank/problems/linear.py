@@ -15,6 +15,7 @@ from convexrank.certificates import certify, reach
 from convexrank.data import check_choice, check_matrix, check_vector
 from convexrank.problem import Certificate, CvxpyModel, Problem, Solution, Status, Witness
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
+from convexrank.separability import find_separation
 
 __all__ = ["LinearScores", "RiskData"]
 
@@ -23,6 +24,9 @@ _DTYPES = {"float64": np.float64, "float32": np.float32}
 
 # Up to this many unknowns a Newton step (one small factorisation) beats many first-order ones.
 _NEWTON_DIMENSION = 200
+
+# A loss e^(-z) is below 1e-5 of its size at 0 beyond this difference of scores.
+_SPREAD = 12.0
 
 
 @dataclass(frozen=True)
@@ -104,9 +108,18 @@ class LinearScores(Problem):
         """Return the risk and one subgradient in the scores, in plain numpy from the definition."""
         raise NotImplementedError
 
+    @property
+    def attained(self) -> bool:
+        """Whether the risk reaches its infimum on separable data (hinge-like losses do)."""
+        return False
+
     def is_separating(self, w: Array) -> bool:
         """Whether the scores Xw rank every pair strictly as asked."""
         return False
+
+    def ordering(self) -> tuple[Any, Any]:
+        """Return (A, B) such that (w, t) ranks no pair wrongly exactly when Aw + Bt ≥ 0, t auxiliary thresholds."""
+        raise NotImplementedError
 
     # --- what follows ---------------------------------------------------------------------------------------------
 
@@ -282,8 +295,29 @@ class LinearScores(Problem):
         """Bound value − optimum at x; see :mod:`convexrank.certificates`."""
         return certify(self, self.check_point(x, "x"), witness)
 
+    @property
+    def _unpenalised(self) -> bool:
+        return not self.penalty.bounded and self.l1 == 0
+
     def terminal_status(self, w: Array) -> Status | None:
         """Recognise separable data: without a penalty, a separating w shows that no minimiser exists."""
-        if self.penalty.bounded or self.l1 > 0 or not self.is_separating(w):
+        return Status.SEPARABLE if self._unpenalised and not self.attained and self.is_separating(w) else None
+
+    def is_suspicious(self, w: Array) -> bool:
+        """Whether scores lie so far apart at a converged point that the minimiser may be at infinity."""
+        if not self._unpenalised or self.attained:
+            return False
+        scores = self.scores(w)
+        return float(scores.max() - scores.min()) > _SPREAD
+
+    def nonexistence(self) -> tuple[Status, Array, str] | None:
+        """Look for a separating direction by linear programming; see :mod:`convexrank.separability`."""
+        if not self._unpenalised or self.attained:
             return None
-        return Status.SEPARABLE
+        found = find_separation(*self.ordering())
+        if found.kind == "strict":
+            return Status.SEPARABLE, found.direction, "shown by linear programming"
+        # with a maximum in the risk, a direction that leaves the maximum alone may cost nothing
+        if found.kind == "quasi" and self.smooth:
+            return Status.SEPARABLE, found.direction, "quasi-separable (some pairs only tie), by linear programming"
+        return None

@@ -172,9 +172,10 @@ class Push(Bipartite):
             value, up, down = polynomial_push(self.loss.polynomial, self.price.g, positive, negative, *weights)
         return value, self.join((up, down))
 
-    def is_separating(self, w: Array) -> bool:
-        """Whether w proves that no minimiser exists; hinge-like losses reach their minimum, so never for them."""
-        return not self.loss.attained and super().is_separating(w)
+    @property
+    def attained(self) -> bool:
+        """Whether the loss reaches its infimum, so that separable data have a minimiser."""
+        return self.loss.attained
 
     @classmethod
     def random(cls, seed: int) -> Self:

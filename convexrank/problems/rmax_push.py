@@ -115,9 +115,10 @@ class RmaxPush(Bipartite):
         highest = negative == negative.max()
         return float(self._shares @ values), self.join((pull, -pull.sum() * highest / highest.sum()))
 
-    def is_separating(self, w: Array) -> bool:
-        """Whether w proves that no minimiser exists; hinge-like losses reach their minimum, so never for them."""
-        return not self.loss.attained and super().is_separating(w)
+    @property
+    def attained(self) -> bool:
+        """Whether the loss reaches its infimum, so that separable data have a minimiser."""
+        return self.loss.attained
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -18,6 +18,7 @@ from convexrank.solvers.accelerated import Accelerated
 from convexrank.solvers.boosting import Boosting
 from convexrank.solvers.bundle import Bundle
 from convexrank.solvers.exact import ExactSolver
+from convexrank.solvers.jaxopt_lbfgs import JaxoptLBFGS
 from convexrank.solvers.lbfgs import LBFGS
 from convexrank.solvers.loop import Options, State, iterate
 from convexrank.solvers.newton import Newton
@@ -26,6 +27,7 @@ REGISTRY: dict[str, Callable[[], Any]] = {
     "exact": ExactSolver,
     "newton": Newton,
     "lbfgs": LBFGS,
+    "jaxopt-lbfgs": JaxoptLBFGS,
     "accelerated": Accelerated,
     "bundle": Bundle,
     "boosting": Boosting,
@@ -38,6 +40,7 @@ __all__ = [
     "Boosting",
     "Bundle",
     "ExactSolver",
+    "JaxoptLBFGS",
     "Newton",
     "State",
     "available",

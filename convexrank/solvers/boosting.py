@@ -174,7 +174,7 @@ def _first_largest(sizes: Array) -> int:
 
 def _exact_step(line: Any, closed_form: bool) -> float:
     """Return the minimiser along the line, or a finite step towards it where it is infinite."""
-    slope, curvature = line.slope_and_curvature(0.0)
+    slope = line.slope(0.0)
     if slope == 0.0 or (line.spread == 0.0 and line.l2 == 0.0):
         return 0.0
     sign = -math.copysign(1.0, slope)
@@ -183,8 +183,8 @@ def _exact_step(line: Any, closed_form: bool) -> float:
         alpha = line.closed_form()
         if alpha is not None:
             return alpha
-    guess = abs(slope) / curvature if curvature > 0 else math.inf
-    guess = min(guess, line.reach)
+    curvature = line.curvature(0.0)
+    guess = min(abs(slope) / curvature if curvature > 0 else math.inf, line.reach)
     if not attained:
         return sign * _bounded_step(line, sign, abs(slope), guess)
     return sign * _root(line, sign, guess)

@@ -64,6 +64,8 @@ class ExactSolver:
             terminal = terminal or _TERMINAL.get(word)
             if state is None:
                 trouble.append(f"{name}: {word}")
+                if terminal is not None:
+                    break
                 continue
             gap = _gap(problem, state)
             if best is None or gap < best[0]:

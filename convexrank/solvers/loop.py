@@ -16,6 +16,9 @@ __all__ = ["Monitor", "Options", "Solver", "State", "iterate"]
 
 Array = np.ndarray
 
+# Ends that may have their reason in the data: the problem is asked before they are reported.
+_UNEXPLAINED = frozenset({Status.FAILED, Status.MAX_ITER, Status.UNBOUNDED})
+
 
 @dataclass(frozen=True)
 class Options:
@@ -152,12 +155,20 @@ class Monitor:
         if self._bar is not None:
             self._bar.close()
         best = self.best
+        doubtful = status in _UNEXPLAINED or (
+            status is Status.CONVERGED and best is not None and self.problem.is_suspicious(best.x)
+        )
+        if doubtful and (found := self.problem.nonexistence()) is not None:
+            status, direction, detail = found
+            if best is None or not self.problem.is_suspicious(best.x):
+                best, self.certificate = State(direction, self.problem.objective(direction), math.inf), None
         if best is None:
             return _nothing(self.problem, self.solver, status, detail, self)
         certificate = self.certificate
         if certificate is None:
             certificate = certificate_of(self.problem, best.x, best.witness, best.residual)
-        self.trace["gap"][-1] = certificate.gap
+        if self.trace["gap"]:
+            self.trace["gap"][-1] = certificate.gap
         message = status.message if not detail else f"{status.message}; {detail}"
         return Solution(
             x=best.x,
@@ -165,7 +176,7 @@ class Monitor:
             gap=certificate.gap,
             residual=best.residual,
             status=status,
-            iterations=len(self.trace["objective"]) - 1,
+            iterations=max(len(self.trace["objective"]) - 1, 0),
             seconds=self.seconds,
             trace={key: np.array(values) for key, values in self.trace.items()},
             certificate=certificate,

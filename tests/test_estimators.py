@@ -1,0 +1,289 @@
+"""PushRanker: scikit-learn's own checks, the objectives from their definition, weights, labels, sparse X, pipelines."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from itertools import product
+
+import numpy as np
+import pytest
+import sklearn
+from scipy import optimize, sparse
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from convexrank import ConvergenceWarning, PushRanker, losses
+from tests.tolerances import tolerance
+
+L2 = 0.05
+
+
+@parametrize_with_checks([PushRanker()])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def draw(rows=24, columns=2, seed=0):
+    """Draw rows with ties, that no direction separates but whose top can be cleaned (else p = ∞ gives w = 0)."""
+    rng = np.random.default_rng(seed)
+    X = np.round(2 * rng.normal(size=(rows, columns))) / 2
+    y = (X[:, 0] + 0.5 * rng.normal(size=rows) > 0.5).astype(int)
+    assert 0 < y.sum() < rows
+    return X, y
+
+
+# --- the objective of every choice of parameters, pair by pair ------------------------------------------------------
+
+LOSSES = {
+    "exponential": lambda z: math.exp(-z),
+    "logistic": lambda z: math.log1p(math.exp(-z)),
+    "hinge": lambda z: max(0.0, 1.0 - z),
+    "squared_hinge": lambda z: max(0.0, 1.0 - z) ** 2,
+}
+CHOICES = {
+    "p-norm": {"p": 3},
+    "top": {"p": math.inf},
+    "mean squared hinge": {"p": 2, "loss": "squared_hinge"},
+    "mean hinge, p = 1": {"p": 1, "loss": "hinge"},
+    "maximum": {"p": math.inf, "loss": "logistic"},
+    "price": {"price": "log_one_plus"},
+    "power as price": {"price": 2.0, "loss": "logistic"},
+}
+
+
+def inner_sums(scores, y, weights, loss):
+    """For each negative: the weighted sum of losses over the positives, and its own weight."""
+    rows = range(len(y))
+    return [
+        (sum(weights[i] * LOSSES[loss](scores[i] - scores[k]) for i in rows if y[i]), weights[k])
+        for k in rows
+        if not y[k] and weights[k] > 0
+    ]
+
+
+def risk_by_hand(scores, y, weights, p=4.0, price=None, loss="exponential"):
+    positives = sum(weight for weight, label in zip(weights, y, strict=True) if label)
+    sums = inner_sums(scores, y, weights, loss)
+    negatives = sum(weight for _, weight in sums)
+    if price is not None:
+        g = math.log1p if price == "log_one_plus" else lambda r: r**price
+        return sum(weight * g(r) for r, weight in sums) / negatives
+    if math.isinf(p):
+        largest = max(r for r, _ in sums) / positives
+        return math.log(largest) if loss == "exponential" else largest
+    mean = sum(weight * (r / positives) ** p for r, weight in sums) / negatives
+    return math.log(mean) / p if loss == "exponential" else mean
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("choice", CHOICES)
+def test_the_documented_objective_is_minimised(choice, weighted):
+    X, y = draw()
+    weights = np.random.default_rng(1).integers(0, 4, size=len(y)) if weighted else None
+    counts = np.ones(len(y)) if weights is None else weights
+    model = PushRanker(l2=L2, **CHOICES[choice]).fit(X, y, sample_weight=weights)
+
+    def objective(w):
+        return risk_by_hand(X @ w, y, counts, **CHOICES[choice]) + L2 / 2 * w @ w
+
+    found = objective(model.coef_)
+    assert math.isclose(
+        found, model.solution_.value, rel_tol=tolerance("summation"), abs_tol=tolerance("summation")
+    )
+    assert model.solution_.converged
+    assert np.linalg.norm(model.coef_) > 0.1
+    best = optimize.minimize(
+        objective, model.coef_ + 0.3, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}
+    )
+    assert found <= best.fun + model.gap_ + tolerance("summation")
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_weights_are_repeated_rows(choice):
+    X, y = draw()
+    weights = np.random.default_rng(2).integers(0, 4, size=len(y))
+    model = PushRanker(l2=L2, **CHOICES[choice])
+    weighted = clone(model).fit(X, y, sample_weight=weights)
+    repeated = clone(model).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+    plain = clone(model).fit(X, y)
+    # l2-strong convexity: a point with gap ε is within sqrt(2 ε / l2) of the minimiser
+    reach = sum(math.sqrt(2 * fitted.gap_ / L2) for fitted in (weighted, repeated)) + tolerance("summation")
+    assert np.linalg.norm(weighted.coef_ - repeated.coef_) <= reach
+    assert np.linalg.norm(weighted.coef_ - plain.coef_) > 10 * reach
+
+
+# --- scores, labels, sparse data ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_score_is_the_weighted_auc_with_ties_as_half(weighted):
+    X, y = draw()
+    model = PushRanker(l2=L2).fit(X, y)
+    model.coef_ = np.array([1.0, 0.0])  # half-integers: many ties
+    weights = np.random.default_rng(3).uniform(0, 2, size=len(y)) if weighted else np.ones(len(y))
+    scores = model.predict(X)
+    right = pairs = 0.0
+    for i, k in product(np.flatnonzero(y), np.flatnonzero(1 - y)):
+        pairs += weights[i] * weights[k]
+        right += weights[i] * weights[k] * ((scores[i] > scores[k]) + 0.5 * (scores[i] == scores[k]))
+    score = model.score(X, y, sample_weight=weights if weighted else None)
+    assert math.isclose(score, right / pairs, rel_tol=tolerance("summation"))
+
+
+def test_predict_is_the_linear_score():
+    X, y = draw()
+    model = PushRanker(l2=L2).fit(X, y)
+    assert np.array_equal(model.predict(X), X @ model.coef_)
+    assert np.array_equal(model.decision_function(X), model.predict(X))
+    assert model.coef_.shape == (model.n_features_in_,) == (2,)
+    assert model.n_iter_ == model.solution_.iterations > 0
+    assert not is_classifier(model)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [(0, 1), (-1, 1), (False, True), ("background", "signal"), (2.0, 7.5)],
+    ids=["0/1", "-1/1", "bool", "text", "floats"],
+)
+def test_labels(name):
+    X, y = draw()
+    model = PushRanker(l2=L2).fit(X, np.array(name)[y])
+    assert model.classes_.tolist() == list(name)
+    assert np.array_equal(model.coef_, PushRanker(l2=L2).fit(X, y).coef_)
+    assert model.score(X, np.array(name, dtype=object)[y].tolist()) > 0.5
+
+
+@pytest.mark.parametrize(
+    "container", [sparse.csr_matrix, sparse.csr_array, sparse.csc_array, sparse.coo_array]
+)
+def test_sparse_data_stay_sparse(container, monkeypatch):
+    X, y = draw()
+    dense = PushRanker(l2=L2).fit(X, y)
+
+    def refuse(*_, **__):
+        raise AssertionError("sparse data were made dense")
+
+    for kind in (sparse.csr_array, sparse.csr_matrix):
+        monkeypatch.setattr(kind, "toarray", refuse)
+        monkeypatch.setattr(kind, "todense", refuse)
+    model = PushRanker(l2=L2).fit(container(X), y)
+    assert model.solution_.solver != "exact"
+    reach = sum(math.sqrt(2 * fitted.gap_ / L2) for fitted in (dense, model)) + tolerance("summation")
+    assert np.linalg.norm(model.coef_ - dense.coef_) <= reach
+    assert model.score(container(X), y) == dense.score(X, y)
+    assert sparse.issparse(container(X))
+
+
+# --- scikit-learn's tools -------------------------------------------------------------------------------------------
+
+
+def test_grid_search_in_a_pipeline():
+    X, y = draw(60, 3)
+    folds = StratifiedKFold(3)
+    grid = {"pushranker__p": [1, 8, math.inf], "pushranker__l2": [1e-2, 1.0]}
+    search = GridSearchCV(make_pipeline(StandardScaler(), PushRanker()), grid, cv=folds, error_score="raise")
+    search.fit(X, y)
+    assert len(search.cv_results_["mean_test_score"]) == 6
+    best = search.best_params_
+    model = make_pipeline(StandardScaler(), PushRanker(best["pushranker__p"], l2=best["pushranker__l2"]))
+    assert np.array_equal(search.predict(X), model.fit(X, y).predict(X))
+    own = cross_val_score(model, X, y, cv=folds, error_score="raise")
+    named = cross_val_score(model, X, y, cv=folds, error_score="raise", scoring="roc_auc")
+    assert own.tolist() == pytest.approx(named.tolist(), rel=tolerance("summation"))
+    assert search.best_score_ == pytest.approx(own.mean(), rel=tolerance("summation"))
+
+
+def test_metadata_routing():
+    X, y = draw(40)
+    rng = np.random.default_rng(4)
+    weights, qid = rng.uniform(0.5, 2, size=len(y)), np.full(len(y), 7)
+    folds = StratifiedKFold(2)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = PushRanker(l2=L2).set_fit_request(sample_weight=True, qid=True)
+        model = model.set_score_request(sample_weight=True, qid=True)
+        search = GridSearchCV(model, {"p": [2]}, cv=folds, error_score="raise")
+        search.fit(X, y, sample_weight=weights, qid=qid)
+    by_hand = []
+    for train, test in folds.split(X, y):
+        fitted = PushRanker(2, l2=L2).fit(X[train], y[train], sample_weight=weights[train])
+        by_hand.append(fitted.score(X[test], y[test], sample_weight=weights[test]))
+    assert search.best_score_ == pytest.approx(np.mean(by_hand), rel=tolerance("summation"))
+
+
+def test_pickle_and_clone():
+    X, y = draw()
+    model = PushRanker(8, loss=losses.Logistic(), price=2, l2=L2, l1=0.01, tol=1e-6).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict(X), model.predict(X))
+    assert again.solution_.status is model.solution_.status
+    assert clone(model).get_params() == model.get_params()
+    assert not hasattr(clone(model), "coef_")
+
+
+def test_a_list_is_one_query():
+    X, y = draw()
+    plain, named = PushRanker(l2=L2).fit(X, y), PushRanker(l2=L2).fit(X, y, qid=["a"] * len(y))
+    assert np.array_equal(plain.coef_, named.coef_)
+    queries = np.arange(len(y)) % 3
+    for call in (plain.fit, plain.score):
+        with pytest.raises(ValueError, match="qid names 3 queries, but PushRanker ranks one list"):
+            call(X, y, qid=queries)
+        with pytest.raises(ValueError, match=r"qid has shape \(2,\)"):
+            call(X, y, qid=[0, 0])
+
+
+# --- warnings and errors --------------------------------------------------------------------------------------------
+
+
+def test_not_converged_is_said():
+    X, y = draw()
+    with pytest.warns(ConvergenceWarning, match="MAX_ITER"):
+        model = PushRanker(l2=L2, max_iter=1).fit(X, y)
+    assert model.n_iter_ == 1
+    assert model.gap_ > 1e-8
+    with pytest.warns(ConvergenceWarning, match="SEPARABLE"):
+        model = PushRanker(l2=0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    assert model.score([[0.0], [3.0]], [0, 1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"p": 0}, ValueError, "p is 0"),
+        ({"p": math.nan}, ValueError, "p is nan"),
+        ({"p": "4"}, TypeError, "p is '4'"),
+        ({"p": 0.5, "loss": "hinge"}, ValueError, "convex"),
+        ({"l2": -1}, ValueError, "l2 is -1"),
+        ({"l1": math.inf}, ValueError, "l1 is inf"),
+        ({"loss": "square"}, ValueError, "loss is 'square', expected one of"),
+        ({"price": "cubic"}, ValueError, "price is 'cubic', expected one of"),
+        ({"price": "log_one_plus", "loss": "hinge"}, ValueError, "convex"),
+        ({"solver": "magic"}, ValueError, "unknown solver 'magic'; solvers that fit"),
+        ({"tol": 0}, ValueError, "tol is 0"),
+        ({"max_iter": 2.5}, TypeError, "max_iter is 2.5"),
+    ],
+)
+def test_bad_parameters_are_refused_by_fit(parameters, error, message):
+    with pytest.raises(error, match=message):
+        PushRanker(**parameters).fit(*draw())
+
+
+def test_bad_labels_and_weights_are_refused():
+    X, y = draw()
+    with pytest.raises(ValueError, match="expected exactly two"):
+        PushRanker().fit(X, np.arange(len(y)) % 3)
+    with pytest.raises(ValueError, match="leaves no positive example"):
+        PushRanker().fit(X, y, sample_weight=1 - y)
+    with pytest.raises(ValueError, match="expected weights of at least 0"):
+        PushRanker().fit(X, y, sample_weight=-np.ones(len(y)))
+    model = PushRanker(l2=L2).fit(X, y)
+    with pytest.raises(ValueError, match=r"expected both of \[0, 1\].*stratify the folds"):
+        model.score(X, np.zeros(len(y)))
+    with pytest.raises(ValueError, match=r"y has the labels \[-1, 1\], expected both of \[0, 1\]"):
+        model.score(X, 2 * y - 1)
+    with pytest.raises(ValueError, match="leaves no positive or no negative"):
+        model.score(X, y, sample_weight=y)
