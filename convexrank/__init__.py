@@ -31,7 +31,7 @@ _OBJECTS = {
     "verify": "convexrank.verifier",
 }
 
-__all__ = ["__version__", *_MODULES, *_OBJECTS]  
+__all__ = ["__version__", *_MODULES, *_OBJECTS]
 
 if TYPE_CHECKING:
     from convexrank import atoms, data, losses, metrics, plotting, prices, problems, regularizers, solvers

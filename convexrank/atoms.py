@@ -195,7 +195,7 @@ def huber(x: Any, threshold: float = 1.0) -> Any:
     if is_cvxpy(x):
         import cvxpy as cp
 
-        return 0.5 * cp.huber(x, threshold)
+        return 0.5 * cp.huber(x, threshold)  # type: ignore[arg-type]  # cvxpy's stub says int, floats are fine
     import jax.numpy as jnp
 
     size = jnp.abs(x)

@@ -7,8 +7,9 @@ For a convex risk R of the scores θ = Xw and a penalty Ω, any points :math:`\t
           - \Omega^*\bigl(-X^\top \textstyle\sum_j \lambda_j u_j\bigr).
 
 For a smooth risk the point itself is witness enough. For a non-smooth one several points are needed; a solver may hand
-its own over, and if none is given they are found here, by cutting planes whose small model problems go to cvxpy. Nothing is taken on trust: risk and subgradients are evaluated again by the
-problem's reference code (numpy, straight from the definition), not by the oracles that the solvers use.
+its own over, and if none is given they are found here, by cutting planes whose small model problems go to cvxpy.
+Nothing is taken on trust: risk and subgradients are evaluated again by the problem's reference code (numpy, straight
+from the definition), not by the oracles that the solvers use.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from convexrank.problem import Certificate, Witness
-from convexrank.regularizers import Penalty
 
 __all__ = ["LinearRisk", "certify", "reach"]
 
@@ -36,10 +36,7 @@ _STEEPEST = 1e6
 class LinearRisk(Protocol):
     """What a certificate needs of a problem."""
 
-    @property
-    def penalty(self) -> Penalty:
-        """The penalty Ω."""
-        ...
+    penalty: Any  # regularizers.Penalty; a cached property where it is implemented
 
     @property
     def smooth(self) -> bool:
@@ -80,7 +77,9 @@ class _Bundle:
         risk, slope = self.problem.reference_risk(w)
         size = float(np.abs(slope).max())
         # a tangent steeper than this by far belongs to another region and spoils the model's scaling
-        if math.isfinite(risk) and size <= _STEEPEST * max([1.0, *(float(np.abs(s).max()) for s in self.slopes[:1])]):
+        if math.isfinite(risk) and size <= _STEEPEST * max(
+            [1.0, *(float(np.abs(s).max()) for s in self.slopes[:1])]
+        ):
             self.points.append(w)
             self.offsets.append(risk - float(slope @ w))
             self.slopes.append(slope)
@@ -124,7 +123,9 @@ class _Bundle:
         return (weights / weights.sum(), np.asarray(w.value)) if usable else None
 
 
-def certify(problem: Any, w: Array, witness: Witness | None = None, *, rounds: int = 200, tol: float = 1e-9) -> Certificate:
+def certify(
+    problem: Any, w: Array, witness: Witness | None = None, *, rounds: int = 200, tol: float = 1e-9
+) -> Certificate:
     """Bound value − optimum at w.
 
     Parameters

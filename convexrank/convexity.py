@@ -43,7 +43,9 @@ def _evaluate(function: Callable[[Any], Any], grid: np.ndarray, what: str) -> np
     if values.shape == ():
         values = np.full(grid.shape, float(values))
     if values.shape != grid.shape:
-        raise ValueError(f"{what} returned shape {values.shape} for input shape {grid.shape}; it must act elementwise.")
+        raise ValueError(
+            f"{what} returned shape {values.shape} for input shape {grid.shape}; it must act elementwise."
+        )
     return values
 
 
@@ -63,7 +65,9 @@ def check_on_grid(function: Callable[[Any], Any], grid: np.ndarray, what: str, c
     """
     values = _evaluate(function, grid, what)
     if np.isnan(values).any():
-        raise ValueError(f"{what} is NaN at {grid[np.isnan(values)][0]:.4g}; it must be defined for all such values.")
+        raise ValueError(
+            f"{what} is NaN at {grid[np.isnan(values)][0]:.4g}; it must be defined for all such values."
+        )
     finite = np.isfinite(values)
     grid, values = grid[finite], values[finite]
     if len(grid) < 3:
@@ -71,7 +75,9 @@ def check_on_grid(function: Callable[[Any], Any], grid: np.ndarray, what: str, c
     scale = np.maximum(np.abs(values), 1e-12)
     if (values < -_ROUNDING * scale.max()).any() and (values < -1e-12).any():
         place = int(np.argmax(values < -1e-12))
-        raise ValueError(f"{what} is negative: {values[place]:.6g} at {grid[place]:.4g}; it must be at least 0.")
+        raise ValueError(
+            f"{what} is negative: {values[place]:.6g} at {grid[place]:.4g}; it must be at least 0."
+        )
     steps = np.diff(values)
     falls = steps < -_ROUNDING * np.maximum(scale[1:], scale[:-1])
     if falls.any():
@@ -86,7 +92,8 @@ def check_on_grid(function: Callable[[Any], Any], grid: np.ndarray, what: str, c
     slopes = steps / gaps
     # each slope carries the rounding of two values; compare against that, not against the slope's own size
     noise = 4e-15 * (scale[1:] + scale[:-1]) / gaps
-    bends = np.diff(slopes) < -(_ROUNDING * np.maximum(np.abs(slopes[1:]), np.abs(slopes[:-1])) + noise[1:] + noise[:-1])
+    allowed = _ROUNDING * np.maximum(np.abs(slopes[1:]), np.abs(slopes[:-1])) + noise[1:] + noise[:-1]
+    bends = np.diff(slopes) < -allowed
     if bends.any():
         place = int(np.argmax(bends))
         raise ValueError(

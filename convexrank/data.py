@@ -87,15 +87,21 @@ def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64) -> Matrix:
     else:
         matrix = _real_array(X, name, dtype)
         if matrix.ndim != 2:
-            hint = f"; Reshape your data: {name}.reshape(-1, 1) if it has one feature" if matrix.ndim == 1 else ""
+            hint = (
+                f"; Reshape your data: {name}.reshape(-1, 1) if it has one feature"
+                if matrix.ndim == 1
+                else ""
+            )
             raise ValueError(
                 f"Expected 2D array for {name}: shape (n, d), one row an example; got shape {matrix.shape}{hint}."
             )
         matrix = np.ascontiguousarray(matrix)
         values = matrix
-    rows, columns = matrix.shape
+    rows, columns = matrix.shape  # type: ignore[misc]  # two-dimensional, as checked
     if rows == 0:
-        raise ValueError(f"Found array with 0 sample(s): {name} has shape {matrix.shape}; pass at least one row.")
+        raise ValueError(
+            f"Found array with 0 sample(s): {name} has shape {matrix.shape}; pass at least one row."
+        )
     if columns == 0:
         raise ValueError(
             f"Found array with 0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required for {name}."
@@ -179,7 +185,9 @@ def check_weights(weights: Any, length: int, name: str = "sample_weight") -> np.
         place = int(np.argmax(vector < 0))
         raise ValueError(f"{name}[{place}] is {vector[place]}, expected weights of at least 0.")
     if not vector.any():
-        raise ValueError(f"{name} is zero everywhere; give at least one positive and one negative row weight.")
+        raise ValueError(
+            f"{name} is zero everywhere; give at least one positive and one negative row weight."
+        )
     return vector
 
 
@@ -193,7 +201,9 @@ def check_pairs(pairs: Any, n: int, name: str = "pairs") -> np.ndarray:
     """
     array = np.asarray(pairs)
     if array.ndim != 2 or array.shape[1] != 2 or array.shape[0] == 0:
-        raise ValueError(f"{name} has shape {array.shape}, expected (m, 2) with m >= 1: rows (better, worse).")
+        raise ValueError(
+            f"{name} has shape {array.shape}, expected (m, 2) with m >= 1: rows (better, worse)."
+        )
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} holds {array.dtype} values, expected integer row numbers of X.")
     if array.min() < 0 or array.max() >= n:
@@ -217,7 +227,9 @@ def check_positive(value: Any, name: str, infinite: bool = False) -> float:
     """Return a real number greater than zero; infinity is refused unless allowed."""
     number = _real_scalar(value, name)
     if not number > 0 or (math.isinf(number) and not infinite):
-        raise ValueError(f"{name} is {value}, expected a {'' if infinite else 'finite '}number greater than 0.")
+        raise ValueError(
+            f"{name} is {value}, expected a {'' if infinite else 'finite '}number greater than 0."
+        )
     return number
 
 

@@ -18,7 +18,13 @@ import numpy as np
 from convexrank.compiled import derivatives
 from convexrank.pairwise import block_length
 
-__all__ = ["BlockedGraded", "exponential_graded", "polynomial_graded", "reference_exponential", "reference_graded"]
+__all__ = [
+    "BlockedGraded",
+    "exponential_graded",
+    "polynomial_graded",
+    "reference_exponential",
+    "reference_graded",
+]
 
 Array = np.ndarray
 
@@ -65,13 +71,17 @@ class BlockedGraded:
         length = block_length(size, size)
         blocks = -(-size // length)
         extra = blocks * length - size
-        shaped = tuple(jnp.pad(part, (0, extra)).reshape(blocks, length) for part in (scores, weights, labels))
+        shaped = tuple(
+            jnp.pad(part, (0, extra)).reshape(blocks, length) for part in (scores, weights, labels)
+        )
 
         # checkpoint: the backward pass computes each block again instead of keeping all pairs
         @jax.checkpoint
         def block(total: Any, item: Any) -> Any:
             upper, upper_weights, upper_labels = item
-            counted = (upper_labels[:, None] > labels[None, :]) & (upper_weights[:, None] * weights[None, :] > 0)
+            counted = (upper_labels[:, None] > labels[None, :]) & (
+                upper_weights[:, None] * weights[None, :] > 0
+            )
             differences = jnp.where(counted, upper[:, None] - scores[None, :], 0.0)
             losses = jnp.where(counted, self.loss(differences), 0.0)
             return total + upper_weights @ (losses @ weights), None
@@ -103,7 +113,9 @@ def _sweep() -> Callable[..., Any]:
     import numba
 
     @numba.njit(cache=True)
-    def sweep(scores: Array, ranks: Array, weights: Array, margin: float, degree: int) -> Array:  # pragma: no cover
+    def sweep(
+        scores: Array, ranks: Array, weights: Array, margin: float, degree: int
+    ) -> Array:  # pragma: no cover
         """For each i: Σ w_j f_j^m over j with rank_j < rank_i and f_j > f_i − margin, m = 0..degree."""
         n = len(scores)
         order = np.argsort(-scores)
@@ -132,7 +144,9 @@ def _sweep() -> Callable[..., Any]:
     return sweep
 
 
-def _side(coefficients: tuple[float, ...], scores: Array, ranks: Array, weights: Array) -> tuple[Array, Array]:
+def _side(
+    coefficients: tuple[float, ...], scores: Array, ranks: Array, weights: Array
+) -> tuple[Array, Array]:
     """Σ_j w_j ℓ(f_i − f_j) over the lower rows of each row i, and the derivative of that in f_i."""
     degree = len(coefficients) - 1
     sums = _sweep()(scores, ranks, weights, 1.0, degree)

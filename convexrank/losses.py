@@ -192,7 +192,9 @@ class Custom:
         from convexrank.convexity import check_on_grid
 
         # A loss must not increase, so it is checked as a function of -z.
-        check_on_grid(lambda grid: self.function(-grid), np.linspace(-30.0, 30.0, 241), "the loss, as a function of -z")
+        check_on_grid(
+            lambda grid: self.function(-grid), np.linspace(-30.0, 30.0, 241), "the loss, as a function of -z"
+        )
 
     def __call__(self, z: Any) -> Any:
         """Evaluate elementwise."""

@@ -239,7 +239,9 @@ def resolve(price: Price | str | float) -> Price:
         return check_choice(price, dict(_NAMES), "price")()
     if isinstance(price, int | float) and not isinstance(price, bool):
         if math.isinf(price):
-            raise ValueError("price is inf; the limit p = ∞ is a problem of its own, problems.TopPush or RmaxPush.")
+            raise ValueError(
+                "price is inf; the limit p = ∞ is a problem of its own, problems.TopPush or RmaxPush."
+            )
         return Power(float(price))
     if not isinstance(price, Price) or isinstance(price, type):
         raise TypeError(

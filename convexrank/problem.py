@@ -185,7 +185,7 @@ class Solution:
             "problem": self.problem,
             "message": self.message,
         }
-        arrays = {f"trace_{key}": values for key, values in self.trace.items()}
+        arrays: dict[str, Any] = {f"trace_{key}": values for key, values in self.trace.items()}
         if self.witness is not None:
             arrays |= {"witness_points": self.witness.points, "witness_weights": self.witness.weights}
         with open(path, "wb") as file:
@@ -198,7 +198,9 @@ class Solution:
             plain = json.loads(str(stored["plain"]))
             trace = {key.removeprefix("trace_"): stored[key] for key in stored if key.startswith("trace_")}
             witness = (
-                Witness(stored["witness_points"], stored["witness_weights"]) if "witness_points" in stored else None
+                Witness(stored["witness_points"], stored["witness_weights"])
+                if "witness_points" in stored
+                else None
             )
             x = stored["x"]
         plain["status"] = Status[plain["status"]]

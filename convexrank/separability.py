@@ -52,7 +52,7 @@ def find_separation(rows: Any, thresholds: Any) -> Separation:
     count, dimension = rows.shape
     size = float(np.abs(rows.data if sparse.issparse(rows) else rows).max()) or 1.0
     system = sparse.hstack([sparse.csr_array(rows / size), sparse.csr_array(thresholds)]).tocsr()
-    free = system.shape[1]
+    free = thresholds.shape[1] + dimension
     matrix = sparse.hstack([-system, sparse.eye_array(count)]).tocsr()
     cost = np.r_[np.zeros(free), -np.ones(count)]
     # scaling makes slack 1 reachable for every separable data set unless the margin is below 1e-7 of the features

@@ -70,18 +70,23 @@ class Report:
     @property
     def skipped(self) -> list[str]:
         """Reasons of the instances that were not compared."""
-        return [f"{item.problem} seed {item.seed}: {item.skipped}" for item in self.comparisons if item.skipped]
+        return [
+            f"{item.problem} seed {item.seed}: {item.skipped}" for item in self.comparisons if item.skipped
+        ]
 
     @property
     def failures(self) -> list[str]:
         """Everything that disagreed."""
-        return [f"{item.problem} seed {item.seed}: {text}" for item in self.comparisons for text in item.failures]
+        return [
+            f"{item.problem} seed {item.seed}: {text}" for item in self.comparisons for text in item.failures
+        ]
 
     @property
     def ok(self) -> bool:
         """Whether each problem had something compared, and nothing disagreed."""
         groups = self._groups()
-        return bool(groups) and not self.failures and all(any(not i.skipped for i in items) for items in groups.values())
+        something_compared = all(any(not item.skipped for item in items) for items in groups.values())
+        return bool(groups) and something_compared and not self.failures
 
     @property
     def worst(self) -> dict[str, Any]:
@@ -115,8 +120,17 @@ class Report:
         }
 
     def __str__(self) -> str:
-        head = ("problem", "compared", "skipped", "objective error", "point error", "worst seed", "seconds", "verdict")
-        rows = [head]
+        head = (
+            "problem",
+            "compared",
+            "skipped",
+            "objective error",
+            "point error",
+            "worst seed",
+            "seconds",
+            "verdict",
+        )
+        rows: list[tuple[str, ...]] = [head]
         for name, items in self._groups().items():
             part = Report(tuple(items))
             worst = part.worst
@@ -133,8 +147,12 @@ class Report:
                 )
             )
         widths = [max(len(row[j]) for row in rows) for j in range(len(head))]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-        lines += [f"disagreement: {text}" for text in self.failures] + [f"skipped: {text}" for text in self.skipped]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
+        ]
+        lines += [f"disagreement: {text}" for text in self.failures] + [
+            f"skipped: {text}" for text in self.skipped
+        ]
         return "\n".join(lines)
 
 
@@ -192,7 +210,9 @@ def verify(
     return Report(tuple(comparisons))
 
 
-def _instances(target: Any, instances: int, seed: int) -> Iterable[tuple[str, int | None, Callable[[], Problem]]]:
+def _instances(
+    target: Any, instances: int, seed: int
+) -> Iterable[tuple[str, int | None, Callable[[], Problem]]]:
     if target is None:
         from convexrank.problems import REGISTRY
 
@@ -211,7 +231,9 @@ def _instances(target: Any, instances: int, seed: int) -> Iterable[tuple[str, in
         raise TypeError(f"target is {target!r}, expected a problem, a problem class, or several of them.")
 
 
-def _compare(name: str, seed: int | None, problem: Any, solver: Any, reference: Any, tol: float) -> Comparison:
+def _compare(
+    name: str, seed: int | None, problem: Any, solver: Any, reference: Any, tol: float
+) -> Comparison:
     if "Exact" not in problem.capabilities:
         return Comparison(name, seed, skipped="no exact model")
     model = problem.to_cvxpy()
@@ -227,7 +249,9 @@ def _compare(name: str, seed: int | None, problem: Any, solver: Any, reference: 
     if fast.status is not Status.CONVERGED:
         failures.append(f"fast did not converge: {fast.status.name}: {fast.message}")
     if exact.status is not Status.CONVERGED and not failures:
-        return Comparison(name, seed, failures=tuple(failures), skipped=f"the reference failed: {exact.message}")
+        return Comparison(
+            name, seed, failures=tuple(failures), skipped=f"the reference failed: {exact.message}"
+        )
     return _check_solutions(name, seed, problem, model, fast, exact, tol, failures)
 
 
@@ -318,7 +342,9 @@ def _check_solutions(
     if certificate.kind != "residual":
         best = min(ours, theirs)
         if not certificate.lower_bound <= best + 1e-9 * scale:
-            failures.append(f"certified lower bound {certificate.lower_bound:.10g} above a known value {best:.10g}")
+            failures.append(
+                f"certified lower bound {certificate.lower_bound:.10g} above a known value {best:.10g}"
+            )
         if not ours - certificate.lower_bound <= certificate.gap + 1e-9 * scale:
             failures.append("the certified gap is smaller than value less lower bound")
     point_error = math.nan

@@ -48,7 +48,9 @@ class Bipartite(LinearScores):
         kept = np.ones(rows, dtype=bool) if weights is None else weights > 0
         for name, group in (("positive", labels & kept), ("negative", ~labels & kept)):
             if not group.any():
-                raise ValueError(f"sample_weight leaves no {name} example; give at least one a weight above 0.")
+                raise ValueError(
+                    f"sample_weight leaves no {name} example; give at least one a weight above 0."
+                )
         self.__dict__["_positive"] = np.flatnonzero(labels & kept)
         self.__dict__["_negative"] = np.flatnonzero(~labels & kept)
 

@@ -24,7 +24,8 @@ def _bottom(p: Any, log_positive: Any, log_negative: Any, positive: Any, negativ
 
 
 def _bottom_risk(data: Any, positive: Any, negative: Any) -> Any:
-    return _bottom(*data, positive, negative)
+    p, log_positive, log_negative = data
+    return _bottom(p, log_positive, log_negative, positive, negative)
 
 
 def _both_risk(data: Any, positive: Any, negative: Any) -> Any:

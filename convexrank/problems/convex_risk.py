@@ -169,7 +169,9 @@ class ConvexRisk(LinearScores):
         if self.cost.polynomial is None:
             return super().risk_and_score_gradient(scores)
         return self._scaled(
-            graded.polynomial_graded(self.cost.polynomial, *self.split(scores), self._ranks, self._sorted_weights)
+            graded.polynomial_graded(
+                self.cost.polynomial, self.split(scores)[0], self._ranks, self._sorted_weights
+            )
         )
 
     def _scaled(self, answer: tuple[float, Array]) -> tuple[float, Array]:
@@ -234,5 +236,5 @@ class ConvexRisk(LinearScores):
             y[0], y[-1] = y.min() - 1.0, y.max() + 1.0
         cost = ["exponential", "logistic", "hinge", "squared_hinge"][int(rng.integers(4))]
         kind = int(rng.integers(3))
-        balls = {"l1_ball": 2.0} if kind == 1 else {"l2_ball": 1.0} if kind == 2 else {}
+        balls: dict[str, Any] = {"l1_ball": 2.0} if kind == 1 else {"l2_ball": 1.0} if kind == 2 else {}
         return cls(X, y, cost, l2=float(rng.choice([1e-2, 0.3])), l1=float(rng.choice([0.0, 0.01])), **balls)

@@ -188,7 +188,9 @@ class CrucialPairs(LinearScores):
         X = X / max(float(np.abs(X).max()), 1.0)
         first = rng.integers(rows, size=int(rng.integers(3, 60)))
         pairs = np.column_stack([first, (first + rng.integers(1, rows, size=len(first))) % rows])
-        loss = [losses.Exponential(), losses.Logistic(), losses.Hinge(), losses.SquaredHinge()][int(rng.integers(4))]
+        loss = [losses.Exponential(), losses.Logistic(), losses.Hinge(), losses.SquaredHinge()][
+            int(rng.integers(4))
+        ]
         choices = [prices.Identity(), prices.Power(2.0), prices.Power(3.0)]
         choices += [prices.LogOnePlus()] if loss.factorises else []
         price = choices[int(rng.integers(len(choices)))]

@@ -319,5 +319,9 @@ class LinearScores(Problem):
             return Status.SEPARABLE, found.direction, "shown by linear programming"
         # with a maximum in the risk, a direction that leaves the maximum alone may cost nothing
         if found.kind == "quasi" and self.smooth:
-            return Status.SEPARABLE, found.direction, "quasi-separable (some pairs only tie), by linear programming"
+            return (
+                Status.SEPARABLE,
+                found.direction,
+                "quasi-separable (some pairs only tie), by linear programming",
+            )
         return None

@@ -126,7 +126,9 @@ class PNormPush(Bipartite):
             With l1, which boosting cannot treat.
         """
         if self.l1 > 0:
-            raise ValueError(f"boosting takes no l1 penalty, got l1={self.l1}; drop it, or use another solver.")
+            raise ValueError(
+                f"boosting takes no l1 penalty, got l1={self.l1}; drop it, or use another solver."
+            )
         terms = (
             LogSumExpTerm(self.positives, -1.0, 1.0, self.log_positive_shares),
             LogSumExpTerm(self.negatives, self.p, 1.0 / self.p, self.log_negative_shares),

@@ -140,8 +140,14 @@ class Push(Bipartite):
         """Return the risk and its gradient in the scores, by whichever kernel the loss allows."""
         if self.loss.polynomial is None:
             return super().risk_and_score_gradient(scores)
+        positive, negative = self.split(scores)
         value, up, down = polynomial_push(
-            self.loss.polynomial, self.price.g, *self.split(scores), self.positive_weights, self.negative_weights
+            self.loss.polynomial,
+            self.price.g,
+            positive,
+            negative,
+            self.positive_weights,
+            self.negative_weights,
         )
         return value, self.join((up, down))
 
@@ -169,7 +175,9 @@ class Push(Bipartite):
         if self._pairs <= _FEW_PAIRS or self.loss.polynomial is None:
             value, up, down = reference_push(self.loss, self.price.g, positive, negative, *weights)
         else:
-            value, up, down = polynomial_push(self.loss.polynomial, self.price.g, positive, negative, *weights)
+            value, up, down = polynomial_push(
+                self.loss.polynomial, self.price.g, positive, negative, *weights
+            )
         return value, self.join((up, down))
 
     @property
@@ -183,7 +191,9 @@ class Push(Bipartite):
         rng = np.random.default_rng(seed)
         X = random_features(rng, int(rng.integers(6, 24)), int(rng.integers(1, 5)))
         X = X / max(float(np.abs(X).max()), 1.0)
-        loss = [losses.Exponential(), losses.Logistic(), losses.Hinge(), losses.SquaredHinge()][int(rng.integers(4))]
+        loss = [losses.Exponential(), losses.Logistic(), losses.Hinge(), losses.SquaredHinge()][
+            int(rng.integers(4))
+        ]
         choices = [prices.Identity(), prices.Power(2.0), prices.Power(3.0)]
         choices += [prices.LogOnePlus()] if loss.factorises else [prices.ExpPrice(0.1)]
         price = choices[int(rng.integers(len(choices)))]

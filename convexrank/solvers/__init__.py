@@ -79,7 +79,9 @@ def resolve(problem: Problem, solver: Any) -> Any:
     else:
         made = solver
     if isinstance(made, type) or not hasattr(made, "requires"):
-        raise TypeError(f"solver is {solver!r}, expected None, a name or a solver object; names that fit: {fitting}.")
+        raise TypeError(
+            f"solver is {solver!r}, expected None, a name or a solver object; names that fit: {fitting}."
+        )
     missing = sorted(made.requires - problem.capabilities)
     if missing:
         raise ValueError(
@@ -112,7 +114,9 @@ def solve(
     options = Options(
         tol=check_positive(tol, "tol"),
         max_iter=None if max_iter is None else check_integer(max_iter, "max_iter", 0),
-        time_limit=math.inf if time_limit is None else check_positive(time_limit, "time_limit", infinite=True),
+        time_limit=math.inf
+        if time_limit is None
+        else check_positive(time_limit, "time_limit", infinite=True),
         callback=callback,
         progress=progress,
     )

@@ -86,7 +86,9 @@ class _Momentum:
     count: int
 
 
-def _majorised(smooth: float, trial: float, gradient: Array, slope: Array, moved: Array, lipschitz: float) -> bool:
+def _majorised(
+    smooth: float, trial: float, gradient: Array, slope: Array, moved: Array, lipschitz: float
+) -> bool:
     """Whether the quadratic model with this constant lies above the function at the new point.
 
     Close to the optimum the values agree to rounding; then the gradients decide, which keep their digits.

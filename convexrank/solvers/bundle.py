@@ -62,7 +62,9 @@ class Bundle:
         if target is None:
             return State(state.x, state.value, state.residual, memory, stalled=True)
         felt = math.isfinite(memory.radius) and float(np.linalg.norm(target)) > 0.99 * memory.radius
-        residual = math.inf if felt else max(state.value - _bound(memory.cuts, weights, penalty, memory.radius), 0.0)
+        residual = (
+            math.inf if felt else max(state.value - _bound(memory.cuts, weights, penalty, memory.radius), 0.0)
+        )
         x, value, new, first = state.x, state.value, [], math.inf
         for share in self.shares:
             point = state.x + share * (target - state.x)
@@ -133,7 +135,10 @@ def _bound(cuts: tuple[_Cut, ...], weights: Array, penalty: Penalty, radius: flo
 
 def _master(memory: _Memory, penalty: Penalty, centre: Array) -> tuple[Array | None, Array]:
     """Minimise max_j (offset_j + ⟨slope_j, w⟩) + Ω(w) near the centre; variables (w, top, |w| if l1 is present)."""
-    import clarabel
+    from importlib import import_module
+
+    # compiled, without type information
+    clarabel: Any = import_module("clarabel")
 
     cuts, scale = memory.cuts, memory.scale
     slopes = np.array([cut.slope for cut in cuts]) / scale
@@ -143,7 +148,9 @@ def _master(memory: _Memory, penalty: Penalty, centre: Array) -> tuple[Array | N
     size = d + 1 + (d if absolute else 0)
     quadratic = sparse.diags_array(np.r_[np.full(d, penalty.l2 / scale), np.zeros(size - d)]).tocsc()
     linear = np.r_[np.zeros(d), 1.0, np.full(size - d - 1, penalty.l1 / scale)]
-    rows = [sparse.csc_array(np.hstack([slopes, -np.ones((count, 1)), np.zeros((count, size - d - 1))]))]
+    rows: list[Any] = [
+        sparse.csc_array(np.hstack([slopes, -np.ones((count, 1)), np.zeros((count, size - d - 1))]))
+    ]
     right = [-offsets]
     if absolute:
         identity, zero = sparse.eye_array(d), sparse.csc_array((d, 1))

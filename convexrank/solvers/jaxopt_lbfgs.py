@@ -56,7 +56,9 @@ class JaxoptLBFGS:
             inner = solver.init_state(start)
 
             def advance(x: Any, state: Any) -> Any:
-                return jax.lax.fori_loop(0, self.chunk, lambda _, pair: tuple(solver.update(*pair)), (x, state))
+                return jax.lax.fori_loop(
+                    0, self.chunk, lambda _, pair: tuple(solver.update(*pair)), (x, state)
+                )
 
             return _state(problem, start, _Memory(jax.jit(advance), start, inner), np.inf)
 

@@ -70,7 +70,13 @@ class LBFGS:
         return _flat_step(oracle, state, scale * direction, scale)
 
     def _advance(
-        self, problem: Any, oracle: _Cached, state: State, direction: Array, length: float, pairs: tuple[Any, ...]
+        self,
+        problem: Any,
+        oracle: _Cached,
+        state: State,
+        direction: Array,
+        length: float,
+        pairs: tuple[Any, ...],
     ) -> State:
         x = state.x + length * direction
         value, gradient = oracle.both(x)

@@ -1,0 +1,309 @@
+"""The figures: what is drawn is held against slow references, point by point."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.colors import LogNorm
+
+from convexrank import plotting, problems
+from tests.tolerances import tolerance
+
+
+@pytest.fixture(autouse=True)
+def _clean_slate(monkeypatch):
+    """No figure outlives its test, none is shown, and no setting changes."""
+
+    def refuse(*_, **__):
+        raise AssertionError("a plotting function called show")
+
+    monkeypatch.setattr(plt, "show", refuse)
+    before = dict(mpl.rcParams)
+    yield
+    plt.close("all")
+    assert dict(mpl.rcParams) == before
+
+
+def draw(rows=30, seed=0):
+    rng = np.random.default_rng(seed)
+    y = (rng.random(rows) < 0.4).astype(int)
+    y[:2] = 0, 1
+    return y, np.round(3 * (rng.normal(size=rows) + y)) / 3
+
+
+def close(a, b):
+    return np.allclose(a, b, rtol=tolerance("summation"), atol=tolerance("summation"))
+
+
+# --- ROC ------------------------------------------------------------------------------------------------------------
+
+
+def roc_by_hand(y, scores):
+    corners = [(0, 0)]
+    for threshold in sorted(set(scores.tolist()), reverse=True):
+        chosen = [label for label, score in zip(y, scores, strict=True) if score >= threshold]
+        corners.append((chosen.count(0), chosen.count(1)))
+    return np.array(corners, dtype=float)
+
+
+@pytest.mark.parametrize("rate", [False, True])
+def test_roc_draws_the_roc(rate):
+    curves = {p: draw(seed=seed) for seed, p in enumerate([1, 4, "IR Push"])}
+    panels = plotting.roc(curves, rate=rate, zoom=0.2)
+    for panel in panels:
+        lines = {line.get_label(): line.get_xydata() for line in panel.lines}
+        assert list(lines) == ["p = 1", "p = 4", "IR Push"]
+        for label, (y, scores) in zip(lines, curves.values(), strict=True):
+            unit = (np.sum(y == 0), np.sum(y == 1)) if rate else (1, 1)
+            assert close(lines[label] * unit, roc_by_hand(y, scores))
+    legend = [text.get_text() for text in panels[0].get_legend().get_texts()]
+    assert legend == ["p = 1", "p = 4", "IR Push"]
+    assert panels[0].get_xlabel() == ("false positive rate" if rate else "false positives")
+
+
+def test_roc_zooms_to_the_top():
+    curves = {p: draw(40, seed) for seed, p in enumerate([1, 4])}
+    full, top = plotting.roc(curves, zoom=0.25)
+    widest = max(np.sum(y == 0) for y, _ in curves.values())
+    assert full.get_xlim()[1] >= widest
+    assert top.get_xlim() == (0, 0.25 * widest)
+    low, high = top.get_ylim()
+    for line in top.lines:
+        x, y = line.get_data()
+        assert low <= np.max(y[x == 0])
+        assert np.interp(0.25 * widest, x, y) <= high
+
+
+def test_roc_on_given_axes():
+    figure, given_axes = plt.subplots(1, 3)
+    assert plotting.roc({1: draw()}, zoom=None, ax=given_axes[2]) is given_axes[2]
+    assert list(plotting.roc({1: draw()}, ax=given_axes[:2])) == list(given_axes[:2])
+    assert plt.get_fignums() == [figure.number]
+
+
+def test_colours_follow_p_from_dark_to_light():
+    panel = plotting.roc({p: draw() for p in (64, 1, 8, math.inf, "IR")}, zoom=None)
+    colours = {line.get_label(): mpl.colors.to_rgb(line.get_color()) for line in panel.lines}
+    assert list(colours) == ["p = 64", "p = 1", "p = 8", "p = ∞", "IR"]
+    order = [colours[label] for label in ("p = 1", "p = 8", "p = 64", "p = ∞")]
+    brightness = [0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in order]
+    assert brightness == sorted(brightness)
+    assert min(np.diff(brightness)) > 0.05
+    assert brightness[-1] < 0.8  # still visible on white
+    assert colours["IR"] not in order
+    many = plotting.roc({f"method {place}": draw() for place in range(9)}, zoom=None)
+    looks = {(line.get_color(), line.get_linestyle()) for line in many.lines}
+    assert len(looks) == 9
+
+
+# --- pairs ----------------------------------------------------------------------------------------------------------
+
+
+def shares_by_hand(y, scores, p, kind):
+    """The entries as the captions of figures 1 and 4 define them, unsimplified, one pair at a time."""
+    positives = sorted((s for s, label in zip(scores, y, strict=True) if label), reverse=True)
+    negatives = sorted((s for s, label in zip(scores, y, strict=True) if not label), reverse=True)
+    entries = np.zeros((len(positives), len(negatives)))
+    for i, own in enumerate(positives):
+        for k, other in enumerate(negatives):
+            if kind == "p_norm":
+                inner = sum(math.exp(-(f - other)) for f in positives)
+                entries[i, k] = inner**p * math.exp(-(own - other)) / inner
+            else:
+                inner = sum(math.exp(-(own - f)) for f in negatives)
+                entries[i, k] = math.log(1 + inner) * math.exp(-(own - other)) / inner
+    return entries
+
+
+SCORES = st.lists(st.tuples(st.booleans(), st.integers(-8, 8)), min_size=2, max_size=12).filter(
+    lambda rows: len({label for label, _ in rows}) == 2
+)
+
+
+@given(rows=SCORES, p=st.sampled_from([0.5, 1.0, 2.0, 7.0]), kind=st.sampled_from(["p_norm", "ir"]))
+def test_shares_are_the_terms_of_the_objective(rows, p, kind):
+    y, scores = np.array([label for label, _ in rows]), np.array([score / 4 for _, score in rows])
+    entries = shares_by_hand(y, scores, p, kind)
+    data = scores[:, None], y
+    problem = problems.PNormPush(*data, p=p) if kind == "p_norm" else problems.IRPush(*data)
+    assert math.isclose(entries.sum(), problem.paper_value([1.0]), rel_tol=tolerance("summation"))
+    a, b = plotting.pair_shares(y, scores, p=p, kind=kind)
+    shares = np.outer(a, b)
+    assert math.isclose(shares.sum(), 1, rel_tol=tolerance("summation"))
+    assert close(shares, entries / entries.sum())
+
+
+@pytest.mark.parametrize("kind", ["p_norm", "ir"])
+def test_weights_are_repeated_rows(kind):
+    y, scores = draw(12)
+    scores = scores + np.arange(12) / 100  # no ties, so that the copies of a row stay together
+    weights = np.random.default_rng(0).integers(0, 4, size=12)
+    weights[:2] = 3, 2
+    repeated = plotting.pair_shares(np.repeat(y, weights), np.repeat(scores, weights), p=3, kind=kind)
+    weighted = plotting.pair_shares(y, scores, p=3, kind=kind, sample_weight=weights)
+    order = np.argsort(-scores)
+    for factor, copies, label in zip(weighted, repeated, (1, 0), strict=True):
+        counts = weights[order][y[order] == label]
+        summed = [part.sum() for part in np.split(copies, np.cumsum(counts)[:-1])]
+        assert close(factor, summed)
+
+
+def test_pairs_draw_the_shares():
+    y, scores = draw()
+    panels = plotting.pair_contributions(y, scores, p=[1, 8])
+    for panel, p in zip(panels, (1, 8), strict=True):
+        (image,) = panel.images
+        entries = shares_by_hand(y, scores, p, "p_norm")
+        assert close(image.get_array(), entries / entries.sum())
+        # the lowest positive and the highest negative are in the upper left corner, and lightest
+        assert image.origin == "lower"
+        assert np.unravel_index(np.argmax(image.get_array()), entries.shape)[1] == 0
+        assert image.get_array()[-1, 0] == image.get_array().max()
+        assert image.get_extent() == [0.5, entries.shape[1] + 0.5, 0.5, entries.shape[0] + 0.5]
+        assert image.cmap(0.0)[0] < image.cmap(1.0)[0]
+        assert panel.get_title() == f"p = {p}"
+    entries = shares_by_hand(y, scores, 1, "ir")
+    panel = plotting.pair_contributions(y, scores, kind="ir")
+    assert close(panel.images[0].get_array(), entries / entries.sum())
+    assert panel.get_title() == "IR Push"
+
+
+def test_pairs_of_a_problem():
+    y, scores = draw()
+    X = np.column_stack([scores, np.sin(np.arange(len(y)))])
+    weights = np.arange(len(y)) % 3 + 1
+    for problem, parameters in (
+        (problems.PNormPush(X, y, p=4, l2=0.1, sample_weight=weights), {"p": 4}),
+        (problems.IRPush(X, y, l2=0.1, sample_weight=weights), {"kind": "ir"}),
+    ):
+        solution = problem.solve()
+        drawn = plotting.pair_contributions(problem, solution).images[0].get_array()
+        direct = plotting.pair_contributions(y, X @ solution.x, sample_weight=weights, **parameters)
+        assert close(drawn, direct.images[0].get_array())
+    with pytest.raises(TypeError, match="TopPush is neither"):
+        plotting.pair_contributions(problems.TopPush(X, y), solution)
+
+
+def test_many_pairs_are_averaged_into_few_cells():
+    rng = np.random.default_rng(0)
+    y, scores = np.arange(2800) % 7 < 3, rng.normal(size=2800)
+    drawn = plotting.pair_contributions(y, scores, p=2).images[0].get_array()
+    a, b = (factor.reshape(400, -1).mean(axis=1) for factor in plotting.pair_shares(y, scores, p=2))
+    assert close(drawn, np.outer(a, b))
+    y = np.arange(2801) % 5 == 0  # numbers that 400 does not divide
+    drawn = plotting.pair_contributions(y, rng.normal(size=2801), p=2).images[0].get_array()
+    assert drawn.shape == (400, 400)
+    wide, high = (np.diff(np.arange(401) * count // 400) for count in (np.sum(~y), np.sum(y)))
+    assert math.isclose(high @ drawn @ wide, 1, rel_tol=tolerance("summation"))
+
+
+def test_extreme_scores_do_not_overflow():
+    y = [1, 0, 1, 0]
+    scores = [-1e4, 9e3, 5e3, 8e3]
+    for a, b in (
+        plotting.pair_shares(y, scores, p=256),
+        plotting.pair_shares(y, scores, kind="ir"),
+    ):
+        assert np.isfinite(np.outer(a, b)).all()
+        assert np.outer(a, b).sum() == 1
+    panel = plotting.pair_contributions(y, scores, p=256, decades=3)
+    assert isinstance(panel.images[0].norm, LogNorm)
+    drawn = panel.images[0].norm(panel.images[0].get_array())
+    assert drawn.min() == 0  # black, where the share is zero to rounding
+    assert drawn.max() == 1
+    assert not np.ma.is_masked(drawn)
+
+
+# --- traces and precision -------------------------------------------------------------------------------------------
+
+
+def test_trace_draws_the_trace():
+    y, scores = draw()
+    problem = problems.PNormPush(scores[:, None], y, p=4, l2=0.1)
+    solutions = {name: problem.solve(solver=name) for name in ("newton", "lbfgs", "exact")}
+    solutions["newton"].trace["gap"][1] = math.inf  # a solver may have no estimate yet
+    solutions["newton"].trace["gap"][2] = 0.0
+    for against in ("iteration", "seconds"):
+        objective, gap = plotting.trace(solutions, against=against)
+        assert gap.get_yscale() == "log"
+        assert objective.get_xlabel() == gap.get_xlabel() == against
+        for line, curve, (name, solution) in zip(objective.lines, gap.lines, solutions.items(), strict=True):
+            assert line.get_label() == curve.get_label() == name
+            values, gaps = solution.trace["objective"], solution.trace["gap"]
+            x = np.arange(len(values)) if against == "iteration" else solution.trace["seconds"]
+            kept = [place for place, value in enumerate(gaps) if 0 < value < math.inf]
+            assert np.array_equal(line.get_xydata(), np.column_stack([x, values]))
+            assert np.array_equal(curve.get_xydata(), np.column_stack([x, gaps])[kept])
+            assert line.get_markersize() > 0
+    single = plotting.trace(solutions["lbfgs"])[0].lines[0]
+    assert single.get_label() == "lbfgs"
+    assert np.array_equal(single.get_ydata(), solutions["lbfgs"].trace["objective"])
+
+
+def test_precision_at_top_counts_positives():
+    rankings = {p: draw(40, seed) for seed, p in enumerate([1, 8, math.inf, "IR"])}
+    rankings = {p: (y, scores + np.arange(40) / 1000) for p, (y, scores) in rankings.items()}  # no ties
+    panel = plotting.precision_at_top(rankings, fractions=[0.1, 0.25, 3])
+    assert [text.get_text() for text in panel.get_xticklabels()] == ["1", "8", "∞", "IR"]
+    for line, count, name in zip(panel.lines, (4, 10, 3), ("top 10 %", "top 25 %", "first 3"), strict=True):
+        assert line.get_label() == name
+        by_hand = [
+            sum(label for _, label in sorted(zip(s, y, strict=True), reverse=True)[:count]) / count
+            for y, s in rankings.values()
+        ]
+        assert line.get_xdata().tolist() == [0, 1, 2, 3]
+        assert close(line.get_ydata(), by_hand)
+
+
+# --- errors ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: plotting.roc({}), ValueError, "curves is empty"),
+        (lambda: plotting.roc([draw()]), TypeError, "curves is a list, expected"),
+        (lambda: plotting.roc({1: draw()}, zoom=0), ValueError, "zoom is 0"),
+        (lambda: plotting.roc({1: draw()}, zoom=2), ValueError, r"zoom is 2, expected a share"),
+        (lambda: plotting.roc({1: draw()}, ax=plt.gca()), ValueError, "ax holds 1 Axes, expected 2"),
+        (lambda: plotting.roc({1: draw()}, zoom=None, ax=3), TypeError, "expected matplotlib Axes"),
+        (lambda: plotting.roc({1: ([1, 1], [2, 3])}), ValueError, "expected exactly two|one class"),
+        (lambda: plotting.pair_contributions(*draw(), p=0), ValueError, "p is 0"),
+        (lambda: plotting.pair_contributions(*draw(), p=[]), ValueError, "p is an empty sequence"),
+        (lambda: plotting.pair_contributions(*draw(), p=2, kind="ir"), ValueError, "the IR Push has no p"),
+        (
+            lambda: plotting.pair_contributions(*draw(), kind="top"),
+            ValueError,
+            "kind is 'top', expected one of",
+        ),
+        (lambda: plotting.pair_contributions(*draw(), decades=-1), ValueError, "decades is -1"),
+        (
+            lambda: plotting.pair_shares([0, 1], [1, 2], sample_weight=[0, 1]),
+            ValueError,
+            "leaves no negative",
+        ),
+        (lambda: plotting.pair_shares([0, 1], [1, math.nan]), ValueError, "scores contains NaN"),
+        (lambda: plotting.trace({}), ValueError, "solutions is empty"),
+        (lambda: plotting.precision_at_top({1: draw()}, []), ValueError, "fractions is empty"),
+        (lambda: plotting.precision_at_top({1: draw()}, [1.5]), ValueError, "k is 1.5"),
+    ],
+)
+def test_bad_input_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_matplotlib_is_needed_only_to_draw(monkeypatch):
+    code = "import sys, convexrank.plotting; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"pip install 'convexrank\[plot\]'"):
+        plotting.roc({1: draw()})
