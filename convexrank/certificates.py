@@ -31,6 +31,8 @@ _RADIUS_FACTOR = 10.0
 # Rounds without progress after which the search for evidence ends: the point itself is then not closer.
 _PATIENCE = 20
 _STEEPEST = 1e6
+# Minorants this many gaps below the highest one at w are left out of the model.
+_RELEVANT = 100.0
 
 
 class LinearRisk(Protocol):
@@ -92,23 +94,26 @@ class _Bundle:
             supremum, where = self.problem.penalty.conjugate(-slope, radius)
         return float(weights @ np.array(self.offsets)) - supremum, where
 
-    def model_minimum(self, radius: float, centre: Array, trust: float) -> tuple[Array, Array] | None:
+    def model_minimum(self, radius: float, centre: Array, trust: float, gap: float) -> tuple[Array, Array] | None:
         """Minimise the model max_j (offsets[j] + ⟨slopes[j], w⟩) + Ω(w) near the centre; return multipliers and w.
 
-        The answer is a suggestion: whatever the weights, :meth:`bound` turns them into a proof. None when the conic
-        solver gives up.
+        Minorants far below the others at the centre are left out: they cannot matter near the optimum and spoil the
+        scaling. The answer is a suggestion: whatever the weights, :meth:`bound` turns them into a proof. None when the
+        conic solver gives up.
         """
         import cvxpy as cp
 
-        slopes, offsets = np.array(self.slopes), np.array(self.offsets)
-        scale = max(1.0, float(np.abs(offsets).max()), float(np.abs(slopes).max()))
-        w, top = cp.Variable(slopes.shape[1]), cp.Variable()
-        minorants = (slopes / scale) @ w + offsets / scale <= top
-        term, constraints = self.problem.penalty.cvxpy(w)
+        slopes, heights = np.array(self.slopes), np.array(self.offsets) + np.array(self.slopes) @ centre
+        errors = heights.max() - heights
+        used = np.flatnonzero(errors <= max(_RELEVANT * gap, float(np.median(errors))))
+        scale = max(1e-300, float(errors[used].max()), float(np.abs(slopes[used]).max()))
+        step, top = cp.Variable(slopes.shape[1]), cp.Variable()
+        minorants = (slopes[used] / scale) @ step - errors[used] / scale <= top
+        term, constraints = self.problem.penalty.cvxpy(centre + step)
         if math.isfinite(radius):
-            constraints = [*constraints, cp.norm2(w) <= radius]
+            constraints = [*constraints, cp.norm2(centre + step) <= radius]
         if math.isfinite(trust):
-            constraints = [*constraints, cp.norm2(w - centre) <= trust]
+            constraints = [*constraints, cp.norm2(step) <= trust]
         model = cp.Problem(cp.Minimize(top + term / scale), [minorants, *constraints])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an inexact model answer only weakens the bound
@@ -116,11 +121,12 @@ class _Bundle:
                 model.solve(solver=cp.CLARABEL, tol_gap_abs=1e-13, tol_gap_rel=1e-13, tol_feas=1e-13)
             except cp.SolverError:
                 return None
-        if w.value is None or minorants.dual_value is None:
+        if step.value is None or minorants.dual_value is None:
             return None
-        weights = np.maximum(np.asarray(minorants.dual_value).ravel(), 0.0)
-        usable = np.isfinite(weights).all() and weights.sum() > 0 and np.isfinite(w.value).all()
-        return (weights / weights.sum(), np.asarray(w.value)) if usable else None
+        weights = np.zeros(len(errors))
+        weights[used] = np.maximum(np.asarray(minorants.dual_value).ravel(), 0.0)
+        usable = np.isfinite(weights).all() and weights.sum() > 0 and np.isfinite(step.value).all()
+        return (weights / weights.sum(), centre + np.asarray(step.value)) if usable else None
 
 
 def certify(
@@ -176,7 +182,7 @@ def _search(bundle: _Bundle, w: Array, value: float, radius: float, rounds: int,
     """Cutting planes: minimise the model, add its minimiser and points between it and w, until the gap is closed."""
     gap, stale, trust = math.inf, 0, math.inf
     for _ in range(rounds):
-        suggestion = bundle.model_minimum(radius, w, trust)
+        suggestion = bundle.model_minimum(radius, w, trust, gap)
         if suggestion is None:
             break
         weights, where = suggestion

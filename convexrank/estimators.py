@@ -48,8 +48,10 @@ class PushRanker(BaseEstimator):
     Means over pairs keep the meaning of l2 and l1 when the number of rows changes, as it does in cross-validation.
 
     A ranker is no classifier: nothing in the objective says where positives end, so ``predict`` returns scores, as the
-    rankers of LightGBM and XGBoost do. Hence scikit-learn does not stratify folds by itself. Pass
-    ``cv=StratifiedKFold(...)`` when positives are few or the rows are sorted by label.
+    rankers of LightGBM and XGBoost do. Two things follow. scikit-learn does not stratify folds by itself: pass
+    ``cv=StratifiedKFold(...)`` when positives are few or the rows are sorted by label. And any measure of a ranking is
+    a scorer, as in ``scoring=make_scorer(precision_at, k=0.01)``; names such as ``"roc_auc"``, which ask for a
+    classifier, are accepted for rankers from scikit-learn 1.9 on.
 
     Parameters
     ----------
@@ -61,8 +63,8 @@ class PushRanker(BaseEstimator):
     loss : Loss or str
         ``"exponential"``, ``"logistic"``, ``"hinge"``, ``"squared_hinge"`` or a loss object.
     l2, l1 : float
-        Strengths :math:`\lambda_2, \lambda_1`. With both zero, separable data have no minimiser; fit then warns and
-        keeps the separating direction found.
+        Strengths :math:`\lambda_2, \lambda_1`, for features of about unit scale: standardise first. With both zero,
+        separable data have no minimiser; fit then warns and keeps the separating direction found.
     solver : None, str or solver object
         As for :meth:`convexrank.Problem.solve`; None takes the default for the problem.
     tol : float
@@ -99,7 +101,7 @@ class PushRanker(BaseEstimator):
     >>> from sklearn.preprocessing import StandardScaler
     >>> from convexrank import PushRanker
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = make_pipeline(StandardScaler(), PushRanker(l2=1e-2))
+    >>> model = make_pipeline(StandardScaler(), PushRanker())
     >>> search = GridSearchCV(model, {"pushranker__p": [1, 8]}, cv=StratifiedKFold(3)).fit(X[:, :6], y)
     >>> bool(search.best_score_ > 0.98)
     True
@@ -111,7 +113,7 @@ class PushRanker(BaseEstimator):
         *,
         price: Any = None,
         loss: Any = "exponential",
-        l2: float = 1e-4,
+        l2: float = 1e-2,
         l1: float = 0.0,
         solver: Any = None,
         tol: float = 1e-8,
@@ -234,7 +236,7 @@ class PushRanker(BaseEstimator):
         .. math:: \frac{\sum_{i,k} v_i v_k\,(1[f_i>f_k]+\frac12 1[f_i=f_k])}{\sum_{i,k} v_i v_k}
 
         over positives i and negatives k with row weights v, ones by default. It does not look at the top in
-        particular; for that, pass ``scoring`` made from :func:`convexrank.metrics.precision_at` or another measure.
+        particular; for that, use a scorer made from :func:`convexrank.metrics.precision_at` or another measure.
 
         Parameters
         ----------

@@ -112,7 +112,7 @@ def threshold_rankers(X: Any, thresholds: int | Sequence[Any] = 16) -> Matrix:
     """
     matrix = check_matrix(X)
     if isinstance(thresholds, numbers.Integral):
-        levels: Sequence[Array] = quantile_thresholds(matrix, int(thresholds))
+        levels: Sequence[Array] = quantile_thresholds(matrix, check_integer(thresholds, "thresholds", 1))
     else:
         levels = _check_thresholds(thresholds, matrix.shape[1])
     total = sum(len(level) for level in levels)

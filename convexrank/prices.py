@@ -111,7 +111,9 @@ class Power(_TwoFaces):
 
 @dataclass(frozen=True)
 class LogOnePlus(_TwoFaces):
-    """g(r) = log(1 + r), concave; h(a) = softplus(a), convex: the price of the IR Push. Exponential loss only.
+    """g(r) = log(1 + r), concave; h(a) = softplus(a), convex. Exponential loss only.
+
+    With positives and negatives exchanged it is the price of the IR Push: ``Push(-X, 1 - y, "log_one_plus")``.
 
     Examples
     --------

@@ -11,12 +11,13 @@ import pytest
 import sklearn
 from scipy import optimize, sparse
 from sklearn.base import clone, is_classifier
+from sklearn.metrics import make_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from convexrank import ConvergenceWarning, PushRanker, losses
+from convexrank import ConvergenceWarning, PushRanker, losses, metrics
 from tests.tolerances import tolerance
 
 L2 = 0.05
@@ -193,9 +194,20 @@ def test_grid_search_in_a_pipeline():
     model = make_pipeline(StandardScaler(), PushRanker(best["pushranker__p"], l2=best["pushranker__l2"]))
     assert np.array_equal(search.predict(X), model.fit(X, y).predict(X))
     own = cross_val_score(model, X, y, cv=folds, error_score="raise")
-    named = cross_val_score(model, X, y, cv=folds, error_score="raise", scoring="roc_auc")
-    assert own.tolist() == pytest.approx(named.tolist(), rel=tolerance("summation"))
+    for scorer, expected in (
+        (make_scorer(roc_auc_score), own),
+        (make_scorer(metrics.precision_at, k=0.2), [*precisions(model, folds, X, y)]),
+    ):
+        found = cross_val_score(model, X, y, cv=folds, error_score="raise", scoring=scorer)
+        assert found.tolist() == pytest.approx(expected, rel=tolerance("summation"))
     assert search.best_score_ == pytest.approx(own.mean(), rel=tolerance("summation"))
+
+
+def precisions(model, folds, X, y):
+    for train, test in folds.split(X, y):
+        scores = clone(model).fit(X[train], y[train]).predict(X[test])
+        count = math.ceil(0.2 * len(test))
+        yield y[test][np.argsort(-scores)[:count]].mean()
 
 
 def test_metadata_routing():

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 TOLERANCES: dict[str, float] = {
+    # A central difference with step 1e-5: truncation 1e-10 times a third derivative, rounding 1e-16 / 1e-5.
+    "central difference": 1e-5,
+    # Two solvers, each certified to 1e-8 (fast) or about 1e-6 (conic).
+    "two solvers": 2e-6,
+    # A certificate that searches its own evidence stops at a gap of 1e-9, or where a conic solver's digits end.
+    "certificate found anew": 1e-6,
+    # float32 data: 24 bits, times the condition of a sum of exponentials.
+    "single precision": 1e-4,
+    # An offset of the features is a cancellation of leading digits.
+    "offset": 1e-8,
     # Sums of at most a few thousand terms in float64, computed in another order.
     "summation": 1e-10,
     # Mean squared standard error of the ranking risk against its variance over 1500 samples of 150 rows: the
@@ -12,6 +22,12 @@ TOLERANCES: dict[str, float] = {
     "monte_carlo_coverage": 0.02,
     # The README example: fast and exact both stop near 1e-8; the conic solver's value is looser than its stop.
     "readme": 1e-6,
+    # Steps of boosting against pairwise sums: both root searches stop at rounding, which curvature magnifies.
+    "boosting_rounds": 1e-9,
+    # Boosting against Newton: both certified to boosting_rounds, on values of size about 1.
+    "boosting_optimum": 3e-9,
+    # Step of central differences of a slope, and what they may be off by: rounding 1e-10, truncation p²·1e-10.
+    "difference_step": 1e-5,
 }
 
 

@@ -11,7 +11,7 @@ from scipy import optimize
 
 from convexrank.solvers.loop import State
 
-__all__ = ["Boosting", "Rounds"]
+__all__ = ["Boosting", "Rounds", "exact_step"]
 
 Array = np.ndarray
 
@@ -87,7 +87,8 @@ class Boosting:
     **No minimiser along the ranker.** When a ranker misranks no pair (:math:`W_- = 0`), or ranks no pair rightly, the
     best step is infinite. The step taken is finite: it ends once the slope is at most :math:`10^{-12}` of what it was,
     or, where the objective falls without bound, when it has overturned all weights. Scores that separate the classes
-    strictly end the run with status SEPARABLE; with ties between the classes the run goes on.
+    strictly end the run with status SEPARABLE; with ties between the classes the run goes on, and the problem is asked
+    at its end.
 
     Each round lowers the objective. With l2 > 0 it converges linearly to the minimiser; without, to the infimum.
 
@@ -141,7 +142,7 @@ class Boosting:
         column = oracle.column(ranker)
         line = oracle.line(memory.scores, column, float(state.x[ranker]))
         noise = oracle.precision * float(np.abs(column).max())  # rounding error of an edge
-        alpha = _exact_step(line, self.closed_form) if abs(float(memory.edges[ranker])) > noise else 0.0
+        alpha = exact_step(line, self.closed_form) if abs(float(memory.edges[ranker])) > noise else 0.0
         x = state.x.copy()
         x[ranker] += alpha
         if x[ranker] == state.x[ranker]:
@@ -172,8 +173,16 @@ def _first_largest(sizes: Array) -> int:
     return int(np.argmax(sizes >= (1.0 - _TIE) * sizes.max()))
 
 
-def _exact_step(line: Any, closed_form: bool) -> float:
-    """Return the minimiser along the line, or a finite step towards it where it is infinite."""
+def exact_step(line: Any, closed_form: bool) -> float:
+    """Return the minimiser along the line to full precision, or a finite step towards it where it is infinite.
+
+    Parameters
+    ----------
+    line : Line
+        See :class:`convexrank.problems.coordinates.Line`.
+    closed_form : bool
+        Use the closed form where it holds.
+    """
     slope = line.slope(0.0)
     if slope == 0.0 or (line.spread == 0.0 and line.l2 == 0.0):
         return 0.0

@@ -1,0 +1,108 @@
+"""Timing that withstands a noisy machine, and fresh processes for cold starts and peak memory."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["JobFailed", "Outcome", "fresh", "interleaved", "interleaved_fresh", "median", "ratio", "seconds_of"]
+
+median = statistics.median
+_MARK = "benchmark result: "
+
+
+class JobFailed(RuntimeError):
+    """A job ended without a result; the message is the end of what it wrote."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a job in a process of its own returned, and the most memory that the process held."""
+
+    result: Any
+    peak_megabytes: float
+
+
+def seconds_of(run: Callable[[], object]) -> float:
+    """Return the wall time of one call."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def interleaved(contenders: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+    """Time the contenders in turns, so that a slow spell of the machine hits them all alike.
+
+    Every contender runs once before the clock starts, and each round begins with another one.
+
+    Returns
+    -------
+    dict of str to list of float
+        Seconds; entry t of every list belongs to round t.
+    """
+    names = list(contenders)
+    for name in names:
+        contenders[name]()
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(repeats):
+        gc.collect()
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
+            times[name].append(seconds_of(contenders[name]))
+    return times
+
+
+def interleaved_fresh(jobs: Mapping[str, tuple[str, dict[str, Any]]], repeats: int) -> dict[str, list[Any]]:
+    """Run jobs in fresh processes, in turns; return the results of each."""
+    results: dict[str, list[Any]] = {name: [] for name in jobs}
+    for _ in range(repeats):
+        for name, (job, arguments) in jobs.items():
+            results[name].append(fresh(job, **arguments).result)
+    return results
+
+
+def ratio(times: Sequence[float], base: Sequence[float]) -> float:
+    """Return the median over rounds of the ratio within a round."""
+    return median(a / b for a, b in zip(times, base, strict=True))
+
+
+def fresh(job: str, **arguments: Any) -> Outcome:
+    """Run ``module:function`` of this folder in a new interpreter and return its (JSON) result.
+
+    The caller must be a small process itself: on Linux a child's peak memory starts at its parent's.
+    """
+    command = [sys.executable, str(Path(__file__).resolve()), job, json.dumps(arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
+    if done.returncode or not lines:
+        raise JobFailed(f"{job} {arguments}: " + "\n".join(done.stderr.splitlines()[-8:]))
+    answer = json.loads(lines[-1].removeprefix(_MARK))
+    return Outcome(answer["result"], answer["peak"])
+
+
+def _peak_megabytes() -> float:
+    try:
+        import resource
+    except ImportError:  # not offered on Windows
+        return float("nan")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def _work(job: str, arguments: dict[str, Any]) -> None:
+    module, function = job.split(":")
+    result = getattr(importlib.import_module(module), function)(**arguments)
+    print(_MARK + json.dumps({"result": result, "peak": _peak_megabytes()}))
+
+
+if __name__ == "__main__":
+    _work(sys.argv[1], json.loads(sys.argv[2]))

@@ -1,0 +1,147 @@
+"""Tables as text and as reStructuredText, and the description of the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+__all__ = ["Section", "Table", "Target", "at_most", "bytes_text", "environment", "restructured", "seconds_text"]
+
+_PACKAGES = (
+    "convexrank", "numpy", "scipy", "jax", "jaxlib", "numba", "cvxpy", "clarabel", "scikit-learn",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table; every row has as many cells as there are columns."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"{self.title}: a row has {len(row)} cells, expected {len(self.columns)}: {row}")
+
+
+@dataclass(frozen=True)
+class Target:
+    """What was wanted of a number, and the number."""
+
+    what: str
+    wanted: str
+    measured: str
+    met: bool
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The target as a row of the summary."""
+        return self.what, self.wanted, self.measured, "yes" if self.met else "NO"
+
+
+@dataclass(frozen=True)
+class Section:
+    """What one benchmark returns."""
+
+    tables: tuple[Table, ...]
+    targets: tuple[Target, ...]
+
+
+def at_most(what: str, measured: float, limit: float, unit: str = "", aim: float | None = None) -> Target:
+    """Return the target that a number is no larger than a limit."""
+    wanted = f"≤ {limit:g}{unit}" + (f", aim {aim:g}{unit}" if aim is not None else "")
+    return Target(what, wanted, f"{measured:.2f}{unit}", measured <= limit)
+
+
+def seconds_text(seconds: float) -> str:
+    """Write a time with a unit that suits its size."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1.0 else f"{seconds:.2f} s"
+
+
+def bytes_text(megabytes: float) -> str:
+    """Write an amount of memory."""
+    return f"{megabytes:.0f} MB"
+
+
+def environment() -> Table:
+    """Describe hardware and versions: what a number depends on beside the code."""
+    rows = [
+        ("processor", _processor()),
+        ("cores", str(os.cpu_count())),
+        ("memory", _memory()),
+        ("system", f"{platform.system()} {platform.machine()}"),
+        ("Python", platform.python_version()),
+        ("threads", os.environ.get("OMP_NUM_THREADS", "as the libraries choose")),
+    ]
+    rows += [(name, _version(name)) for name in _PACKAGES]
+    return Table("Machine and versions", ("what", "value"), tuple(rows))
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor() or "unknown"
+
+
+def _memory() -> str:
+    try:
+        return f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GB"
+    except (AttributeError, ValueError, OSError):
+        return "unknown"
+
+
+def _version(name: str) -> str:
+    if name == "convexrank":  # the checkout itself, which need not be installed
+        from convexrank import __version__
+
+        return __version__
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def summary(targets: Iterable[Target]) -> Table:
+    """Return the table of targets."""
+    rows = tuple(target.cells for target in targets)
+    return Table("Wanted and measured", ("what", "wanted", "measured", "met"), rows)
+
+
+def plain(table: Table) -> str:
+    """Lay a table out for the terminal."""
+    grid = [table.columns, *table.rows]
+    widths = [max(len(row[j]) for row in grid) for j in range(len(table.columns))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in grid]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    note = ["", table.note] if table.note else []
+    return "\n".join([table.title, "=" * len(table.title), *lines, *note, ""])
+
+
+def restructured(tables: Sequence[Table]) -> str:
+    """Write tables as reStructuredText, to be included in a page."""
+    parts = [".. Written by: python benchmarks/run.py --write; do not edit by hand.", ""]
+    for table in tables:
+        parts += [table.title, "-" * len(table.title), ""]
+        parts += [".. list-table::", "   :header-rows: 1", ""]
+        for row in (table.columns, *table.rows):
+            parts += [f"   {'*' if j == 0 else ' '} - {_escape(cell)}" for j, cell in enumerate(row)]
+        parts += ["", _escape(table.note), ""] if table.note else [""]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _escape(text: str) -> str:
+    for mark in "\\*`|_":
+        text = text.replace(mark, "\\" + mark)
+    return text

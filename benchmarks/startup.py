@@ -1,0 +1,101 @@
+"""What importing costs, and the first small solve."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from measure import interleaved_fresh, median
+from report import Section, Table, at_most, seconds_text
+
+_FIRST: dict[str, tuple[str, dict[str, Any]]] = {
+    "PNormPush, p = 4": ("PNormPush", {"p": 4, "l2": 1e-2}),
+    "IRPush": ("IRPush", {"l2": 1e-2}),
+    "TopPush": ("TopPush", {"l2": 1e-2}),
+    "Push, squared hinge": ("Push", {"price": 2, "loss": "squared_hinge", "l2": 1.0}),
+    "Push, logistic": ("Push", {"price": 2, "loss": "logistic", "l2": 1.0}),
+    "ConvexRisk, exponential": ("ConvexRisk", {"cost": "exponential", "l2": 1e-2}),
+    "ConvexRisk, hinge": ("ConvexRisk", {"cost": "hinge", "l2": 1e-2}),
+    "PNormPush with l1": ("PNormPush", {"p": 4, "l1": 1e-2}),
+}
+_MAIN = "PNormPush, p = 4"
+
+
+def startup(effort: int) -> Section:
+    """Time imports and first solves, each in fresh processes, in turns."""
+    repeats = 1 + 4 * effort
+    jobs = {name: ("startup:imported", {"modules": modules}) for name, modules in _IMPORTS.items()}
+    imports = interleaved_fresh(jobs, repeats)
+    base = imports["numpy"]
+    imported = tuple(
+        (name, seconds_text(median(times)), f"{median(a - b for a, b in zip(times, base, strict=True)):+.3f} s")
+        for name, times in imports.items()
+    )
+    extra = median(a - b for a, b in zip(imports["convexrank"], base, strict=True))
+    firsts = interleaved_fresh({name: ("startup:first_solve", {"name": name}) for name in _FIRST}, 1 + 2 * effort)
+    rows = []
+    for name, found in firsts.items():
+        total, again = median(f["first"] for f in found), median(f["second"] for f in found)
+        rows.append((name, seconds_text(total), seconds_text(again), found[0]["status"]))
+    main = median(f["first"] for f in firsts[_MAIN])
+    worst = max(median(f["first"] for f in found) for found in firsts.values())
+    columns = ("first solve", "after import convexrank", "the same problem again", "status")
+    note = (
+        "60 rows, 4 features, one fresh process a time. First: everything between `import convexrank` and the "
+        "certified solution (importing JAX, compiling, for the hinge cost numba as well, whose cache is empty)."
+    ).replace("`", "")
+    targets = (
+        at_most("import convexrank, over numpy's own import", extra, 0.4, " s"),
+        at_most(f"first small solve, {_MAIN}", main, 2.0, " s", aim=1.0),
+        at_most("first small solve, slowest of the table", worst, 2.0, " s", aim=1.0),
+    )
+    tables = (
+        Table("Imports", ("import", "seconds", "over numpy"), imported, "One fresh process a time, in turns."),
+        Table("The first solve", columns, tuple(rows), note),
+    )
+    return Section(tables, targets)
+
+
+_IMPORTS: dict[str, list[str]] = {
+    "numpy": ["numpy"],
+    "convexrank": ["numpy", "convexrank"],
+    "convexrank.problems, all of them": ["numpy", "convexrank.problems.p_norm_push", "convexrank.problems.push"],
+    "convexrank.solvers": ["numpy", "convexrank.solvers"],
+    "jax": ["numpy", "jax"],
+    "sklearn.linear_model": ["numpy", "sklearn.linear_model"],
+}
+
+
+def imported(modules: list[str]) -> float:
+    """Seconds to import modules one after another."""
+    from importlib import import_module
+
+    start = time.perf_counter()
+    for module in modules:
+        import_module(module)
+    return time.perf_counter() - start
+
+
+def first_solve(name: str) -> dict[str, Any]:
+    """Solve a small problem twice in a process that has imported nothing but numpy and convexrank."""
+    import os
+    import tempfile
+
+    kind, arguments = _FIRST[name]
+    with tempfile.TemporaryDirectory() as empty:
+        os.environ["NUMBA_CACHE_DIR"] = empty  # what numba compiled in an earlier run must not help
+        import numpy as np
+
+        import convexrank as cr
+
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(60, 4))
+        y = (X[:, 0] + rng.normal(size=60) > 0).astype(int)
+        seconds = []
+        for _ in range(2):
+            start = time.perf_counter()
+            solution = getattr(cr.problems, kind)(X, y, **arguments).solve()
+            seconds.append(time.perf_counter() - start)
+    return {"first": seconds[0], "second": seconds[1], "status": solution.status.name}
+
+

@@ -1,0 +1,64 @@
+"""Where the real data sets are, and how to read them: used by gallery pages and tests, never part of the package.
+
+The files are those of the UCI machine learning repository, one folder a data set. They are looked for in the folder
+that the environment variable CONVEXRANK_DATA names, else in ``../shared/data`` beside the project.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+VARIABLE = "CONVEXRANK_DATA"
+DEFAULT = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+Array = np.ndarray
+
+
+def find(*parts: str) -> Path:
+    """Return the path of a data file.
+
+    Raises
+    ------
+    FileNotFoundError
+        When it is not there; the message says where it was looked for and how to provide it.
+    """
+    named = os.environ.get(VARIABLE)
+    path = Path(named or DEFAULT).joinpath(*parts)
+    if not path.is_file():
+        place = f"the folder that {VARIABLE} names" if named else "../shared/data beside the project"
+        raise FileNotFoundError(
+            f"{'/'.join(parts)} is not in {place}; put the UCI files there, or let {VARIABLE} name their folder."
+        )
+    return path
+
+
+def _last_column_labels(path: Path, positive: str) -> tuple[Array, Array]:
+    table = np.loadtxt(path, delimiter=",", dtype=str)
+    return table[:, :-1].astype(np.float64), table[:, -1] == positive
+
+
+def magic() -> tuple[Array, Array]:
+    """Return MAGIC: features (19020, 10), and labels, True for gamma (12332 of them)."""
+    return _last_column_labels(find("magic04", "magic04.data"), "g")
+
+
+def ionosphere(positive: str = "g") -> tuple[Array, Array]:
+    """Return ionosphere: features (351, 34), and labels, True for good radar returns "g" (225), or bad ones "b"."""
+    return _last_column_labels(find("ionosphere", "ionosphere.csv"), positive)
+
+
+def housing() -> tuple[Array, Array]:
+    """Return Boston housing: the 13 features (506, 13) besides CHAS, and labels, True where CHAS is 1 (35)."""
+    table = np.loadtxt(find("boston_housing", "housing.data"))
+    return np.delete(table, 3, axis=1), table[:, 3] == 1
+
+
+LOADERS: dict[str, Callable[[], tuple[Array, Array]]] = {
+    "MAGIC": magic,
+    "ionosphere": ionosphere,
+    "housing": housing,
+}

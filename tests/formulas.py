@@ -1,0 +1,133 @@
+"""The formulations straight from their definitions, as plain loops over rows and pairs: the first truth of the tests."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+PLAIN_LOSSES = {
+    "Exponential": lambda z: math.exp(-z),
+    "Logistic": lambda z: math.log1p(math.exp(-z)),
+    "Hinge": lambda z: max(0.0, 1.0 - z),
+    "SquaredHinge": lambda z: max(0.0, 1.0 - z) ** 2,
+}
+
+
+def plain_price(price):
+    """The price as a plain function of a number."""
+    name = type(price).__name__
+    if name == "Power":
+        return lambda r: r**price.p
+    if name == "ExpPrice":
+        return lambda r: math.exp(price.scale * r)
+    return {"Identity": lambda r: r, "LogOnePlus": math.log1p}[name]
+
+
+def plain_loss(loss):
+    """The loss as a plain function of a number."""
+    return PLAIN_LOSSES[type(loss).__name__]
+
+
+def _groups(problem, w):
+    f = np.asarray(problem.X) @ w
+    larger = max(problem.y.tolist())
+    positive = [float(f[i]) for i in range(len(f)) if problem.y[i] == larger]
+    negative = [float(f[i]) for i in range(len(f)) if problem.y[i] != larger]
+    return positive, negative
+
+
+def p_norm_push(problem, w):
+    positive, negative = _groups(problem, w)
+    total = 0.0
+    for k in negative:
+        inner = 0.0
+        for i in positive:
+            inner += math.exp(-(i - k))
+        total += (inner / len(positive)) ** problem.p
+    return math.log(total / len(negative)) / problem.p
+
+
+def bottom_push(problem, w):
+    positive, negative = _groups(problem, w)
+    total = 0.0
+    for i in positive:
+        inner = 0.0
+        for k in negative:
+            inner += math.exp(-(i - k))
+        total += (inner / len(negative)) ** problem.p
+    return math.log(total / len(positive)) / problem.p
+
+
+def top_push(problem, w):
+    positive, negative = _groups(problem, w)
+    return max(math.log(sum(math.exp(-(i - k)) for i in positive) / len(positive)) for k in negative)
+
+
+def top_bottom_push(problem, w):
+    return p_norm_push(problem, w) + problem.bottom_weight * bottom_push(problem, w)
+
+
+def ir_push(problem, w):
+    positive, negative = _groups(problem, w)
+    return sum(math.log(1.0 + sum(math.exp(k - i) for k in negative)) for i in positive) / len(positive)
+
+
+def push(problem, w):
+    positive, negative = _groups(problem, w)
+    g, loss = plain_price(problem.price), plain_loss(problem.loss)
+    return sum(g(sum(loss(i - k) for i in positive)) for k in negative)
+
+
+def rmax_push(problem, w):
+    positive, negative = _groups(problem, w)
+    loss = plain_loss(problem.loss)
+    return max(sum(loss(i - k) for i in positive) / len(positive) for k in negative)
+
+
+def crucial_pairs(problem, w):
+    f = np.asarray(problem.X) @ w
+    g, loss = plain_price(problem.price), plain_loss(problem.loss)
+    total = 0.0
+    for k in sorted(set(problem.pairs[:, 1].tolist())):
+        total += g(sum(loss(float(f[i] - f[j])) for i, j in problem.pairs.tolist() if j == k))
+    return total
+
+
+def convex_risk(problem, w):
+    f = np.asarray(problem.X) @ w
+    loss, n = plain_loss(problem.cost), len(f)
+    total = 0.0
+    for i in range(n):
+        for j in range(n):
+            sign = np.sign(problem.y[i] - problem.y[j])
+            if i != j and sign != 0:
+                total += loss(float(sign * (f[i] - f[j])))
+    return total / (n * (n - 1))
+
+
+FORMULAS = {
+    "PNormPush": p_norm_push,
+    "TopPush": top_push,
+    "BottomPush": bottom_push,
+    "TopBottomPush": top_bottom_push,
+    "IRPush": ir_push,
+    "Push": push,
+    "RmaxPush": rmax_push,
+    "CrucialPairs": crucial_pairs,
+    "ConvexRisk": convex_risk,
+}
+
+
+def penalty(problem, w):
+    """The penalty, by plain arithmetic; infinity outside a ball."""
+    if getattr(problem, "l1_ball", None) is not None and sum(abs(v) for v in w) > problem.l1_ball * (1 + 1e-9):
+        return math.inf
+    if getattr(problem, "l2_ball", None) is not None and math.hypot(*w) > problem.l2_ball * (1 + 1e-9):
+        return math.inf
+    return 0.5 * problem.l2 * sum(v * v for v in w) + problem.l1 * sum(abs(v) for v in w)
+
+
+def objective(problem, w):
+    """The whole objective from its definition."""
+    return FORMULAS[type(problem).__name__](problem, w) + penalty(problem, w)
