@@ -1,8 +1,9 @@
 """Atoms: one name, two lowerings.
 
 Each atom takes a cvxpy expression and returns a cvxpy expression that obeys the disciplined convex rules, or takes
-an array (numpy or JAX) and returns a JAX array. A price, loss or divergence written with atoms is therefore written
-once: the exact model and the fast oracle come from the same line.
+a JAX array and returns a JAX array. A price, loss or divergence written with atoms is therefore written once: the
+exact model and the fast oracle come from the same line. Numbers and numpy arrays are accepted too; they come back as
+numbers and numpy arrays, computed in float64 whatever JAX's global setting (float32 arrays stay float32).
 
 A third kind of argument, :class:`LogDomain`, stands for the number :math:`e^a` by its logarithm *a*. Atoms keep it in
 the logarithmic domain as long as they can, which gives the second face :math:`h(a) = g(e^a)` of a price both in a
@@ -12,9 +13,13 @@ form that cvxpy recognises as convex (``log1p`` of :math:`e^a` becomes ``logisti
 from __future__ import annotations
 
 import math
+import numbers
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 __all__ = [
     "LogDomain",
@@ -42,22 +47,42 @@ def is_cvxpy(x: Any) -> bool:
 
 def materialize(x: Any) -> Any:
     """Turn a logarithmic-domain number into the number itself; anything else is returned as it is."""
-    return exp(x.log) if isinstance(x, LogDomain) else x
+    if not isinstance(x, LogDomain):
+        return x
+    return exp(x.log) if x.number is None else x.number
+
+
+def _logarithm(x: Any) -> Any:
+    """The logarithm of what is known to be positive; None for anything else."""
+    if isinstance(x, LogDomain):
+        return x.log
+    return math.log(x) if isinstance(x, numbers.Real) and x > 0 else None
+
+
+def _log_of_sum(a: Any, b: Any) -> Any:
+    """log(eᵃ + eᵇ) in a form that is convex by the disciplined rules where either a or b is affine."""
+    if is_cvxpy(b) and not b.is_affine():
+        a, b = b, a
+    return b + softplus(a - b)
 
 
 @dataclass(frozen=True, eq=False)
 class LogDomain:
     """The number :math:`e^a`, held by its logarithm.
 
-    Powers and positive multiples stay logarithmic; sums leave the logarithmic domain.
+    Powers, products, quotients and sums with positive numbers stay logarithmic; anything else leaves the logarithmic
+    domain.
 
     Parameters
     ----------
     log : cvxpy expression or array
         The logarithm *a*.
+    number : cvxpy expression or array, optional
+        The number itself, where a simpler form of it is known than ``exp(log)``: that of a sum.
     """
 
     log: Any
+    number: Any = None
     # numpy must not take ``array * LogDomain`` apart element by element
     __array_ufunc__ = None
 
@@ -65,19 +90,24 @@ class LogDomain:
         return LogDomain(exponent * self.log)
 
     def __mul__(self, other: Any) -> Any:
-        if isinstance(other, LogDomain):
-            return LogDomain(self.log + other.log)
-        if isinstance(other, int | float) and other > 0:
-            return LogDomain(self.log + math.log(other))
-        return other * materialize(self)
+        logarithm = _logarithm(other)
+        if logarithm is None:
+            return other * materialize(self)
+        plain = isinstance(other, LogDomain) or self.number is None
+        return LogDomain(self.log + logarithm, None if plain else other * self.number)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Any:
+        if isinstance(other, LogDomain):
+            return LogDomain(self.log - other.log)
         return self * (1.0 / other)
 
     def __add__(self, other: Any) -> Any:
-        return materialize(self) + materialize(other)
+        if isinstance(other, numbers.Real) and other == 0:
+            return self
+        logarithm, number = _logarithm(other), materialize(self) + materialize(other)
+        return number if logarithm is None else LogDomain(_log_of_sum(self.log, logarithm), number)
 
     __radd__ = __add__
 
@@ -91,6 +121,18 @@ class LogDomain:
         return -materialize(self)
 
 
+def _compute(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Apply a JAX function; numbers and numpy arrays are computed in 64 bits and come back as what they were."""
+    import jax
+
+    if any(isinstance(argument, jax.Array) for argument in arguments):
+        return function(*arguments)
+    # constants inside a function that is being traced are computed at once, too
+    with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        result = np.array(function(*arguments))
+    return result if result.ndim else result.item()
+
+
 def exp(x: Any) -> Any:
     """Exponential :math:`e^x`, elementwise; convex, increasing."""
     x = materialize(x)
@@ -100,7 +142,7 @@ def exp(x: Any) -> Any:
         return cp.exp(x)
     import jax.numpy as jnp
 
-    return jnp.exp(x)
+    return _compute(jnp.exp, x)
 
 
 def log(x: Any) -> Any:
@@ -113,7 +155,7 @@ def log(x: Any) -> Any:
         return cp.log(x)
     import jax.numpy as jnp
 
-    return jnp.log(x)
+    return _compute(jnp.log, x)
 
 
 def log1p(x: Any) -> Any:
@@ -126,7 +168,7 @@ def log1p(x: Any) -> Any:
         return cp.log1p(x)
     import jax.numpy as jnp
 
-    return jnp.log1p(x)
+    return _compute(jnp.log1p, x)
 
 
 def softplus(x: Any) -> Any:
@@ -138,7 +180,7 @@ def softplus(x: Any) -> Any:
         return cp.logistic(x)
     import jax.nn
 
-    return jax.nn.softplus(x)
+    return _compute(jax.nn.softplus, x)
 
 
 def power(x: Any, exponent: float) -> Any:
@@ -151,7 +193,7 @@ def power(x: Any, exponent: float) -> Any:
         return x if exponent == 1 else cp.power(x, exponent)
     import jax.numpy as jnp
 
-    return x if exponent == 1 else jnp.power(x, exponent)
+    return x if exponent == 1 else _compute(lambda base: jnp.power(base, exponent), x)
 
 
 def square(x: Any) -> Any:
@@ -174,7 +216,7 @@ def positive(x: Any) -> Any:
         return cp.pos(x)
     import jax.nn
 
-    return jax.nn.relu(x)
+    return _compute(jax.nn.relu, x)
 
 
 def maximum(x: Any, y: Any) -> Any:
@@ -186,7 +228,7 @@ def maximum(x: Any, y: Any) -> Any:
         return cp.maximum(x, y)
     import jax.numpy as jnp
 
-    return jnp.maximum(x, y)
+    return _compute(jnp.maximum, x, y)
 
 
 def huber(x: Any, threshold: float = 1.0) -> Any:
@@ -198,9 +240,12 @@ def huber(x: Any, threshold: float = 1.0) -> Any:
         return 0.5 * cp.huber(x, threshold)  # type: ignore[arg-type]  # cvxpy's stub says int, floats are fine
     import jax.numpy as jnp
 
-    size = jnp.abs(x)
-    inside = jnp.minimum(size, threshold)
-    return inside * (size - 0.5 * inside)
+    def lowered(x: Any) -> Any:
+        size = jnp.abs(x)
+        inside = jnp.minimum(size, threshold)
+        return inside * (size - 0.5 * inside)
+
+    return _compute(lowered, x)
 
 
 def sum(x: Any) -> Any:  # noqa: A001 - the field's name for it, used as atoms.sum
@@ -212,15 +257,16 @@ def sum(x: Any) -> Any:  # noqa: A001 - the field's name for it, used as atoms.s
         return cp.sum(x)
     import jax.numpy as jnp
 
-    return jnp.sum(x)
+    return _compute(jnp.sum, x)
 
 
 def log_sum_exp(x: Any) -> Any:
     r""":math:`\log\sum_j e^{x_j}` over all entries; convex, increasing in each entry, never overflows."""
+    x = materialize(x)
     if is_cvxpy(x):
         import cvxpy as cp
 
         return cp.log_sum_exp(x)
     import jax.nn
 
-    return jax.nn.logsumexp(x)
+    return _compute(jax.nn.logsumexp, x)

@@ -8,12 +8,21 @@ caller's JAX settings are, and those settings are left alone.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-__all__ = ["curvature", "derivatives", "pad", "shape_class", "value_and_gradient", "with_x64"]
+__all__ = [
+    "by_value",
+    "curvature",
+    "derivatives",
+    "pad",
+    "shape_class",
+    "value_and_gradient",
+    "with_x64",
+]
 
 Array = np.ndarray
 Risk = Callable[..., Any]
@@ -45,6 +54,33 @@ def with_x64() -> Any:
     import jax
 
     return jax.enable_x64(True)
+
+
+@dataclass(frozen=True)
+class _Method:
+    """A method and its owner, compared by value."""
+
+    function: Callable[..., Any]
+    owner: Any
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(self.owner, *arguments)
+
+
+def by_value(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a callable that equals another one when their owners are equal.
+
+    Python compares bound methods by the identity of their owners: ``Power(2).g != Power(2).g``, and each would be
+    compiled again.
+    """
+    owner, method = getattr(function, "__self__", None), getattr(function, "__func__", None)
+    if method is None:
+        return function
+    try:
+        hash(owner)
+    except TypeError:
+        return function
+    return _Method(method, owner)
 
 
 @lru_cache(maxsize=256)
@@ -105,6 +141,6 @@ def derivatives(function: Callable[[Any], Any], x: Array) -> tuple[Array, Array]
     # pad with a value of the input itself: any other number may lie outside the function's domain
     padded = pad(flat, size, float(flat[0]))
     with with_x64():
-        value, slope = _jitted_derivatives(function)(padded)
+        value, slope = _jitted_derivatives(by_value(function))(padded)
         value, slope = np.asarray(value)[: len(flat)], np.asarray(slope)[: len(flat)]
     return value.reshape(x.shape), slope.reshape(x.shape)

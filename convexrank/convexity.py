@@ -7,49 +7,74 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_on_grid", "follows_disciplined_rules"]
+__all__ = ["check_on_grid", "evaluate", "find_kink", "follows_disciplined_rules"]
+
+Array = np.ndarray
+Function = Callable[[Any], Any]
 
 # A second difference may come out negative by rounding only; beyond this fraction of the function's size it is real.
 _ROUNDING = 1e-9
+# A jump of the slope, as a fraction of the slope nearby, that still counts once the interval around it has shrunk to
+# 2⁻³⁶ of its width.
+_JUMP, _HALVINGS = 1e-7, 36
 
 
-def follows_disciplined_rules(function: Callable[[Any], Any], argument: Any, convex_argument: Any) -> bool:
-    """Tell whether cvxpy can prove the function convex, non-decreasing and non-negative.
+def follows_disciplined_rules(function: Function, argument: Any, convex_argument: Any) -> bool:
+    """Tell whether cvxpy can prove the function convex and non-decreasing.
 
     Convexity is asked of ``function(argument)``. Monotonicity follows from the composition rule: with a convex,
-    not affine argument the result is recognised as convex only if the function is non-decreasing.
+    not affine argument the result is recognised as convex only if the function is non-decreasing. That argument may
+    not have a sign known to cvxpy that ``argument`` has not.
     """
     try:
         plain, composed = function(argument), function(convex_argument)
-    except (TypeError, ValueError, AttributeError):
+    except Exception:  # noqa: BLE001 - anything may happen in a user's function, and cvxpy raises bare Exceptions
         return False  # made of something that cvxpy cannot read: the grid decides
     return bool(
-        getattr(plain, "is_convex", lambda: False)()
-        and getattr(composed, "is_convex", lambda: False)()
-        and plain.is_nonneg()
+        getattr(plain, "is_convex", lambda: False)() and getattr(composed, "is_convex", lambda: False)()
     )
 
 
-def _evaluate(function: Callable[[Any], Any], grid: np.ndarray, what: str) -> np.ndarray:
+def evaluate(function: Function, grid: Array, what: str) -> Array:
+    """Evaluate a function as the fast oracles will: traced by JAX, elementwise.
+
+    Raises
+    ------
+    ValueError
+        When JAX cannot trace the function, or it does not act on each entry by itself.
+    """
     import jax
+    import jax.numpy as jnp
+
+    def both(x: Any) -> tuple[Any, Any]:
+        return jnp.asarray(function(x)), jax.vmap(lambda entry: jnp.asarray(function(entry)))(x)
 
     try:
         with jax.enable_x64(True):
-            values = np.asarray(function(grid), dtype=np.float64)
-    except TypeError as error:
+            together, alone = (np.asarray(values, dtype=np.float64) for values in jax.jit(both)(grid))
+    except Exception as error:  # noqa: BLE001 - whatever a user's function raises, the cause is chained
+        reason = (str(error).splitlines() or [""])[0]
         raise ValueError(
-            f"{what} could not be evaluated on an array ({error}); write it with convexrank.atoms."
+            f"{what} could not be evaluated on a JAX array ({type(error).__name__}: {reason}); write it with "
+            "convexrank.atoms and arithmetic. Functions of numpy and math, and Python's if, max and min, do not work "
+            "there: atoms.maximum and atoms.positive do."
         ) from error
-    if values.shape == ():
-        values = np.full(grid.shape, float(values))
-    if values.shape != grid.shape:
+    if together.shape not in ((), grid.shape) or alone.shape != grid.shape:
         raise ValueError(
-            f"{what} returned shape {values.shape} for input shape {grid.shape}; it must act elementwise."
+            f"{what} returned shape {together.shape} for input shape {grid.shape}; it must act elementwise."
         )
-    return values
+    together = np.broadcast_to(together, grid.shape)
+    differ = ~np.isclose(together, alone, rtol=_ROUNDING, atol=0.0, equal_nan=True)
+    if differ.any():
+        place = int(np.argmax(differ))
+        raise ValueError(
+            f"{what} is not elementwise: at {grid[place]:.4g} it is {alone[place]:.6g} alone, but {together[place]:.6g} "
+            "as one of many; atoms.sum and atoms.log_sum_exp have no place in it."
+        )
+    return alone
 
 
-def check_on_grid(function: Callable[[Any], Any], grid: np.ndarray, what: str, convex: bool = True) -> None:
+def check_on_grid(function: Function, grid: Array, what: str, convex: bool = True) -> Array:
     """Raise a ValueError that says what fails and where, if a property is violated on the grid.
 
     Parameters
@@ -62,34 +87,48 @@ def check_on_grid(function: Callable[[Any], Any], grid: np.ndarray, what: str, c
         How the function is called in the message.
     convex : bool
         Whether convexity is asked for, besides being non-negative and non-decreasing.
+
+    Returns
+    -------
+    ndarray
+        The values on the whole grid.
     """
-    values = _evaluate(function, grid, what)
-    if np.isnan(values).any():
+    everywhere = evaluate(function, grid, what)
+    if np.isnan(everywhere).any():
         raise ValueError(
-            f"{what} is NaN at {grid[np.isnan(values)][0]:.4g}; it must be defined for all such values."
+            f"{what} is NaN at {grid[np.isnan(everywhere)][0]:.4g}; it must be defined for all such values."
         )
-    finite = np.isfinite(values)
-    grid, values = grid[finite], values[finite]
+    usable = everywhere < np.inf
+    grid, values = grid[usable], everywhere[usable]
     if len(grid) < 3:
         raise ValueError(f"{what} is finite at {len(grid)} of the points tried; it must be finite.")
-    scale = np.maximum(np.abs(values), 1e-12)
-    if (values < -_ROUNDING * scale.max()).any() and (values < -1e-12).any():
-        place = int(np.argmax(values < -1e-12))
+    # the typical size: that of the largest values says nothing about rounding elsewhere
+    negative = values < -_ROUNDING * max(float(np.median(np.abs(values))), 1e-12)
+    if negative.any():
+        place = int(np.argmax(negative))
         raise ValueError(
             f"{what} is negative: {values[place]:.6g} at {grid[place]:.4g}; it must be at least 0."
         )
-    steps = np.diff(values)
-    falls = steps < -_ROUNDING * np.maximum(scale[1:], scale[:-1])
+    _check_growth(grid, values, what)
+    if convex:
+        _check_bend(grid, values, what)
+    return everywhere
+
+
+def _check_growth(grid: Array, values: Array, what: str) -> None:
+    scale = np.maximum(np.abs(values), 1e-12)
+    falls = np.diff(values) < -_ROUNDING * np.maximum(scale[1:], scale[:-1])
     if falls.any():
         place = int(np.argmax(falls))
         raise ValueError(
             f"{what} is decreasing: from {values[place]:.6g} at {grid[place]:.4g} to {values[place + 1]:.6g} at "
             f"{grid[place + 1]:.4g}; it must be non-decreasing."
         )
-    if not convex:
-        return
-    gaps = np.diff(grid)
-    slopes = steps / gaps
+
+
+def _check_bend(grid: Array, values: Array, what: str) -> None:
+    scale, gaps = np.maximum(np.abs(values), 1e-12), np.diff(grid)
+    slopes = np.diff(values) / gaps
     # each slope carries the rounding of two values; compare against that, not against the slope's own size
     noise = 4e-15 * (scale[1:] + scale[:-1]) / gaps
     allowed = _ROUNDING * np.maximum(np.abs(slopes[1:]), np.abs(slopes[:-1])) + noise[1:] + noise[:-1]
@@ -100,3 +139,34 @@ def check_on_grid(function: Callable[[Any], Any], grid: np.ndarray, what: str, c
             f"{what} is not convex: its slope falls from {slopes[place]:.6g} to {slopes[place + 1]:.6g} "
             f"around {grid[place + 1]:.4g}; it must be convex."
         )
+
+
+def find_kink(function: Function, grid: Array) -> float | None:
+    """Return a point between grid points where the slope jumps, or None when none is found.
+
+    In each interval the change of the slope is held against what the second derivative explains. The half that leaves
+    more unexplained is kept, again and again: for a continuous slope the rest shrinks with the interval, a jump stays.
+    At most one kink an interval is looked for, and jumps below 1e-7 of the slope are not seen.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    def slope(x: Any) -> Any:
+        return jax.grad(lambda t: jnp.sum(jnp.broadcast_to(function(t), t.shape)))(x)
+
+    bending = jax.jit(lambda x: jax.jvp(slope, (x,), (jnp.ones_like(x),)))
+    left, right, size = grid[:-1], grid[1:], None
+    with jax.enable_x64(True), np.errstate(invalid="ignore", over="ignore"):
+        for _ in range(_HALVINGS):
+            points = np.stack([left, 0.5 * (left + right), right])
+            slopes, bends = (np.asarray(values) for values in bending(points))
+            explained = 0.5 * np.diff(points, axis=0) * (bends[1:] + bends[:-1])
+            rest = np.abs(np.diff(slopes, axis=0) - explained)
+            size = np.abs(slopes).max(axis=0) if size is None else size
+            # overflow, and infinite slopes at the end of the domain, leave NaN or infinity: no finding
+            suspicious = np.isfinite(rest).all(axis=0) & (rest.max(axis=0) > _JUMP * size)
+            if not suspicious.any():
+                return None
+            upper = rest[1] > rest[0]
+            left, right = np.where(upper, points[1], left), np.where(upper, right, points[1])
+    return float(left[np.argmax(suspicious)])

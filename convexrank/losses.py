@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from convexrank import atoms
-from convexrank.data import check_choice
+from convexrank.data import check_choice, check_positive
 
 __all__ = ["Custom", "Exponential", "Hinge", "Logistic", "Loss", "SquaredHinge", "resolve"]
 
@@ -101,7 +101,7 @@ class Logistic:
     factorises = False
 
     def __post_init__(self) -> None:
-        if not self.base > 1:
+        if not check_positive(self.base, "base") > 1:
             raise ValueError(f"base is {self.base}, expected a number greater than 1.")
 
     def __call__(self, z: Any) -> Any:
@@ -159,29 +159,31 @@ class Custom:
     Parameters
     ----------
     function : callable
-        Convex, non-increasing and non-negative in z, made of :mod:`convexrank.atoms`. Pair sums of a custom loss are
-        computed in blocks: O(I·K) time, bounded memory.
-    smooth : bool
-        Whether its derivative is continuous. Say False if in doubt: the solver for non-smooth problems is then used.
-    attained : bool
-        Whether its infimum 0 is reached at a finite margin.
+        Convex, non-increasing and non-negative in z, made of :mod:`convexrank.atoms`; all three are examined for z from
+        -30 to 30. Pair sums of a custom loss are computed in blocks: O(I·K) time, bounded memory.
+    smooth : bool, optional
+        Whether its derivative is continuous; found out when not given. The solver for non-smooth problems is used
+        when it is False.
+    attained : bool, optional
+        Whether its infimum 0 is reached at a finite margin; found out when not given.
 
     Raises
     ------
     ValueError
-        When the function is found to be negative, increasing or not convex; the message says where.
+        When the function is found to be negative, increasing or not convex, or smooth=True is found to be wrong, and
+        the message says where; when it is not elementwise or is made of functions that JAX cannot trace.
 
     Examples
     --------
     >>> from convexrank import atoms, losses
-    >>> loss = losses.Custom(lambda z: atoms.square(atoms.positive(2.0 - z)), attained=True)
-    >>> float(loss(1.0))
-    1.0
+    >>> loss = losses.Custom(lambda z: atoms.square(atoms.positive(2.0 - z)))
+    >>> float(loss(1.0)), loss.smooth, loss.attained
+    (1.0, True, True)
     """
 
     function: Callable[[Any], Any]
-    smooth: bool = True
-    attained: bool = False
+    smooth: bool = None  # type: ignore[assignment]  # a bool once made
+    attained: bool = None  # type: ignore[assignment]
 
     polynomial = None
     factorises = False
@@ -189,12 +191,23 @@ class Custom:
     def __post_init__(self) -> None:
         import numpy as np
 
-        from convexrank.convexity import check_on_grid
+        from convexrank.convexity import check_on_grid, find_kink
 
+        if not callable(self.function):
+            raise TypeError(f"the loss is {self.function!r}, expected a function of z made of atoms.")
+        grid = np.linspace(-30.0, 30.0, 241)
         # A loss must not increase, so it is checked as a function of -z.
-        check_on_grid(
-            lambda grid: self.function(-grid), np.linspace(-30.0, 30.0, 241), "the loss, as a function of -z"
-        )
+        values = check_on_grid(lambda u: self.function(-u), grid, "the loss, as a function of -z,")
+        kink = find_kink(self.function, grid)
+        if self.smooth and kink is not None:
+            raise ValueError(
+                f"the loss is said to be smooth, but its slope jumps at z = {kink:.6g}; leave smooth out, or say False."
+            )
+        object.__setattr__(self, "smooth", kink is None if self.smooth is None else bool(self.smooth))
+        if self.attained is None:
+            # an exponential tail that underflows to 0 passes by the smallest numbers, a zero that is reached does not
+            reached = values[0] == 0.0 and float(values[values > 0].min(initial=1.0)) > 1e-30
+            object.__setattr__(self, "attained", bool(reached))
 
     def __call__(self, z: Any) -> Any:
         """Evaluate elementwise."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.compiled import derivatives
+from convexrank.compiled import by_value, derivatives
 
 __all__ = ["BlockedPairs", "block_length", "polynomial_pair_sums", "polynomial_push", "reference_push"]
 
@@ -104,16 +104,22 @@ class BlockedPairs:
     loss: Callable[[Any], Any]
     price: Callable[[Any], Any]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "price", by_value(self.price))
+
     def __call__(self, data: Any, positive: Any, negative: Any) -> Any:
         """Evaluate; ``data`` holds the positive and negative row weights."""
         import jax
         import jax.numpy as jnp
 
         positive_weights, negative_weights = data
+        # rows without weight (padding) take the score of one that counts: any other may overflow, and 0 · inf is NaN
+        positive = jnp.where(positive_weights > 0, positive, positive[jnp.argmax(positive_weights)])
+        negative = jnp.where(negative_weights > 0, negative, negative[jnp.argmax(negative_weights)])
         length = block_length(positive.shape[0], negative.shape[0])
         blocks = -(-negative.shape[0] // length)
         extra = blocks * length - negative.shape[0]
-        padded = jnp.pad(negative, (0, extra)).reshape(blocks, length)
+        padded = jnp.pad(negative, (0, extra), mode="edge").reshape(blocks, length)
         weights = jnp.pad(negative_weights, (0, extra)).reshape(blocks, length)
 
         # checkpoint: the backward pass computes each block again instead of keeping all pairs

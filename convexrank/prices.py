@@ -12,6 +12,7 @@ Both are declared by one expression in :mod:`convexrank.atoms`.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -19,7 +20,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from convexrank import atoms
-from convexrank.convexity import check_on_grid, follows_disciplined_rules
+from convexrank.convexity import check_on_grid, find_kink, follows_disciplined_rules
 from convexrank.data import check_choice, check_positive
 
 __all__ = ["Custom", "ExpPrice", "Identity", "LogOnePlus", "Power", "Price", "resolve"]
@@ -27,7 +28,10 @@ __all__ = ["Custom", "ExpPrice", "Identity", "LogOnePlus", "Power", "Price", "re
 
 @runtime_checkable
 class Price(Protocol):
-    """What a problem needs of a price."""
+    """What a problem needs of a price.
+
+    A price of your own class whose slope jumps also says so: ``smooth = False``.
+    """
 
     @property
     def convex(self) -> bool:
@@ -53,6 +57,7 @@ class _TwoFaces:
 
     convex = True
     log_convex = True
+    smooth = True
 
     def g(self, r: Any) -> Any:
         raise NotImplementedError
@@ -164,8 +169,9 @@ _A_GRID = np.linspace(-12.0, 14.0, 521)
 class Custom(_TwoFaces):
     """A price of your own, in one line of atoms.
 
-    It is checked when it is made: non-negative, non-decreasing, and convex in r or in a = log r. cvxpy's rules are
-    tried first; where they cannot decide, the function is examined on a grid of r from 0 to 10⁶.
+    It is checked when it is made: non-negative and non-decreasing on a grid of r from 0 to 10⁶, and convex in r or in
+    a = log r, by cvxpy's rules or, where they cannot decide, on the grid. A jump of the slope (``atoms.maximum``,
+    ``atoms.positive``) is found too: ``smooth`` is then False, and a solver for non-smooth problems is used.
 
     Parameters
     ----------
@@ -175,7 +181,8 @@ class Custom(_TwoFaces):
     Raises
     ------
     ValueError
-        When g is negative or decreasing somewhere, or convex in neither r nor log r; the message says where.
+        When g is negative or decreasing somewhere, or convex in neither r nor log r, and the message says where; when
+        it is not elementwise or is made of functions that JAX cannot trace.
 
     Examples
     --------
@@ -183,41 +190,56 @@ class Custom(_TwoFaces):
     >>> price = prices.Custom(lambda r: r + atoms.square(r))
     >>> float(price.g(2.0)), price.convex
     (6.0, True)
+    >>> prices.Custom(lambda r: atoms.positive(r - 3.0)).smooth
+    False
     """
 
     function: Callable[[Any], Any]
     convex: bool = field(init=False, default=True)
     log_convex: bool = field(init=False, default=True)
+    smooth: bool = field(init=False, default=True)
 
     def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise TypeError(f"the price is {self.function!r}, expected a function of r made of atoms.")
+        # being non-negative and non-decreasing is never waived; convexity may hold for one face only
+        check_on_grid(self.g, _R_GRID, "the price g(r)", convex=False)
         in_r = self._defect_of_g()
-        in_a = self._defect_of_h()
+        # a convex non-decreasing function of the convex exp(a) is convex
+        in_a = None if in_r is None else self._defect_of_h()
         if in_r is not None and in_a is not None:
             raise ValueError(f"{in_r} As a function of a = log r: {in_a}")
         object.__setattr__(self, "convex", in_r is None)
         object.__setattr__(self, "log_convex", in_a is None)
+        object.__setattr__(self, "smooth", find_kink(self.g, _R_GRID[1:]) is None)
 
     def _defect_of_g(self) -> str | None:
         import cvxpy as cp
 
         r, x = cp.Variable(nonneg=True), cp.Variable()
-        if follows_disciplined_rules(lambda e: atoms.materialize(self.function(e)), r, cp.square(x)):
+        if follows_disciplined_rules(self.g, r, cp.square(x)):
             return None
-        # being non-negative and non-decreasing is never waived; convexity may hold for the other face
-        check_on_grid(self.g, _R_GRID, "the price g(r)", convex=False)
         return _defect(self.g, _R_GRID, "the price g(r)")
 
     def _defect_of_h(self) -> str | None:
         import cvxpy as cp
 
         a = cp.Variable()
-        if follows_disciplined_rules(self.h, a, cp.exp(a)):
+        # less 1, so that cvxpy knows the sign of neither argument
+        if follows_disciplined_rules(self.h, a, cp.exp(a) - 1.0):
             return None
         return _defect(self.h, _A_GRID, "the price h(a) = g(exp a)")
 
     def g(self, r: Any) -> Any:
         """Evaluate the price of r >= 0, elementwise."""
         return self.function(r)
+
+    def h(self, a: Any) -> Any:
+        """Evaluate the price of exp(a), elementwise."""
+        try:
+            return super().h(a)
+        except TypeError:  # the function does with r what the logarithmic domain does not offer
+            return self.function(atoms.exp(a))
 
 
 def _defect(function: Callable[[Any], Any], grid: np.ndarray, what: str) -> str | None:
@@ -239,7 +261,7 @@ def resolve(price: Price | str | float) -> Price:
     """Accept a price object, a name (identity, log_one_plus, exp), or a number p for Power(p)."""
     if isinstance(price, str):
         return check_choice(price, dict(_NAMES), "price")()
-    if isinstance(price, int | float) and not isinstance(price, bool):
+    if isinstance(price, numbers.Real) and not isinstance(price, bool):
         if math.isinf(price):
             raise ValueError(
                 "price is inf; the limit p = ∞ is a problem of its own, problems.TopPush or RmaxPush."

@@ -48,7 +48,9 @@ for loss in tables.LOSSES:
 
 for cell in cells:
     if not cell.matches:
-        print(f"{cell.row}, {cell.column}: printed {cell.printed}, computed {cell.computed:.6g}, so {cell.rounded}")
+        print(
+            f"{cell.row}, {cell.column}: printed {cell.printed}, computed {cell.computed:.6g}, so {cell.rounded}"
+        )
 print(f"{sum(cell.matches for cell in cells)} of {len(cells)} cells match in every printed digit.")
 
 # %%
@@ -67,19 +69,19 @@ print(f"at scale 1: {sum(c.matches for c in tables.table_2(1.0))} cells, the 0-1
 print(f"with logarithms to base 2: {sum(c.matches for c in tables.table_2(base=2.0))} cells, no logistic one")
 
 # %%
-# The paper's definition of the logistic loss, log(1 + e^−z), leaves the base open; the table has the natural logarithm.
-# A factor 1/2 in both tables suggests that the margins were halved in the program that made them. It changes the point
-# at which the preference turns, so it matters to whoever wants to repeat the experiment.
+# So the logistic loss has the natural logarithm, as a note in section 3.1 says, and both tables have the factor 1/2.
+# It matters to whoever repeats the experiment: without it the preference turns elsewhere.
 #
 # Which function is preferred
 # ---------------------------
 
-computed = tables.preferences(cells)
+computed, unscaled = tables.preferences(cells), tables.preferences(tables.table_2(scale=1.0))
 for loss in tables.LOSSES:
     printed = tables.TABLE_2_PREFERRED[loss].split()
     turn = 1 + computed[loss].index("f1")
     verdict = "as printed" if printed == computed[loss] else f"printed: {printed}"
-    print(f"{loss:<12} f2 for p < {turn}, f1 from p = {turn} on: {verdict}")
+    print(f"{loss:<12} f2 for p < {turn}, f1 from p = {turn} on: {verdict}", end="")
+    print(f" (scale 1: from p = {1 + unscaled[loss].index('f1')} on)")
 
 # %%
 # The left panel shows the turn: f1 is preferred where the ratio is below 1. The right panel shows the cells that match
@@ -100,9 +102,9 @@ left.set_title("lines: computed; circles: printed")
 left.legend()
 
 near_two = np.round(np.linspace(1.97, 2.03, 121), 4)
-right.step(
-    near_two, [sum(cell.matches for cell in tables.table_2(scale)) for scale in near_two], where="mid"
+right.step(near_two, [sum(cell.matches for cell in tables.table_2(scale)) for scale in near_two], where="mid")
+right.set(
+    xlabel="scores divided by", ylabel="cells of Table 2 that match, of 60", ylim=(0, 62), title="scale"
 )
-right.set(xlabel="scores divided by", ylabel="cells of Table 2 that match, of 60", ylim=(0, 62), title="scale")
 right.grid(alpha=0.25)
 plt.show()

@@ -152,7 +152,9 @@ def preferences(cells) -> dict[str, list[str]]:
 def show(cells) -> str:
     """Write cells as a table: printed, computed, and a mark where a printed digit differs."""
     columns = list(dict.fromkeys(cell.column for cell in cells))
-    rows = {name: [cell for cell in cells if cell.row == name] for name in dict.fromkeys(c.row for c in cells)}
+    rows = {
+        name: [cell for cell in cells if cell.row == name] for name in dict.fromkeys(c.row for c in cells)
+    }
     left = max(map(len, rows)) + 2
     lines = [" " * left + "".join(f"{name:>26}" for name in columns)]
     for name, entries in rows.items():

@@ -200,6 +200,6 @@ def show(comparisons: list[Comparison]) -> str:
 
 
 def dcg_range(positives: int, rows: int) -> tuple[float, float]:
-    """Return the smallest and the largest DCG that any ranking of so many rows can have."""
+    """Return the smallest and the largest DCG that a ranking without ties can have."""
     y, descending = np.arange(rows) < positives, -np.arange(rows)
     return metrics.dcg(y, -descending), metrics.dcg(y, descending)

@@ -28,6 +28,8 @@ TOLERANCES: dict[str, float] = {
     "boosting_optimum": 3e-9,
     # Step of central differences of a slope, and what they may be off by: rounding 1e-10, truncation p²·1e-10.
     "difference_step": 1e-5,
+    # A printed table with relative noise of 1e-4 added, mean of three: four standard deviations.
+    "printed_digits": 2.5e-4,
 }
 
 

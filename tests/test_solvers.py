@@ -1,0 +1,310 @@
+"""The loop and the way to a solver: statuses, limits, interruption, warm starts, and what the user's JAX must not feel."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import convexrank as cr
+from convexrank.problem import ConvergenceWarning, Status
+from tests.tolerances import tolerance
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(60, 4))
+Y = (X[:, 0] + rng.normal(size=60) > 0).astype(int)
+SEPARABLE = (X[:, 0] > 0).astype(int)
+PUSH = cr.problems.PNormPush(X, Y, 4, l2=1e-2)
+SMOOTH_SOLVERS = ["newton", "lbfgs", "accelerated", "bundle", "jaxopt-lbfgs"]
+
+
+@pytest.mark.parametrize("solver", SMOOTH_SOLVERS)
+def test_every_solver_certifies_the_same_optimum(solver):
+    reference = PUSH.solve("exact")
+    solution = PUSH.solve(solver)
+    assert solution.status is Status.CONVERGED
+    assert solution.gap <= 1e-8 * max(1.0, abs(solution.value))
+    assert abs(solution.value - reference.value) <= tolerance("two solvers")
+    assert solution.solver == solver
+    assert solution.problem == "PNormPush"
+
+
+def test_solution_is_complete():
+    solution = PUSH.solve()
+    lengths = {len(values) for values in solution.trace.values()}
+    assert set(solution.trace) == {"objective", "gap", "seconds"}
+    assert lengths == {solution.iterations + 1}
+    assert solution.trace["objective"][-1] == solution.value
+    assert (np.diff(solution.trace["seconds"]) >= 0).all()
+    assert solution.trace["gap"][-1] == solution.gap
+    assert solution.seconds > 0
+    assert isinstance(solution.x, np.ndarray)
+    assert "at most" in solution.message
+    assert solution.converged
+
+
+def test_tolerance_is_what_is_certified():
+    for tol in (1e-2, 1e-5, 1e-9):
+        solution = PUSH.solve("lbfgs", tol=tol)
+        assert solution.gap <= tol * max(1.0, abs(solution.value))
+        assert solution.value - PUSH.solve(tol=1e-12).value <= solution.gap + tolerance("summation")
+
+
+def test_separable_data_are_recognised_by_every_solver():
+    problem = cr.problems.PNormPush(X, SEPARABLE, 4)
+    for solver in ("newton", "lbfgs", "accelerated", "bundle", "exact"):
+        with pytest.warns(ConvergenceWarning, match="SEPARABLE"):
+            solution = problem.solve(solver)
+        assert solution.status is Status.SEPARABLE
+        assert problem.margin(solution.x) > 0, "the returned point is the proof"
+
+
+def test_quasi_separable_data_are_recognised():
+    """Two rows tie with opposite labels whatever w is, all other pairs can be separated."""
+    ties = [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [-1.0, 0.0]]
+    problem = cr.problems.IRPush(ties, [1, 1, 0, 0])
+    with pytest.warns(ConvergenceWarning, match="quasi-separable"):
+        assert problem.solve().status is Status.SEPARABLE
+
+
+def test_hinge_losses_have_a_minimiser_on_separable_data():
+    for problem in (cr.problems.Push(X, SEPARABLE, 1, "hinge"), cr.problems.RmaxPush(X, SEPARABLE, "hinge")):
+        solution = problem.solve()
+        assert solution.status is Status.CONVERGED
+        assert solution.value == pytest.approx(0.0, abs=1e-8)
+        assert solution.certificate.kind == "global"
+
+
+def test_weak_l1_cannot_hold_a_logarithm():
+    problem = cr.problems.PNormPush(X, SEPARABLE, 4, l1=1e-4)
+    for solver in ("accelerated", "exact"):
+        with pytest.warns(ConvergenceWarning, match="UNBOUNDED"):
+            assert problem.solve(solver).status is Status.UNBOUNDED
+    strong = cr.problems.PNormPush(X, SEPARABLE, 4, l1=10.0).solve()
+    assert strong.status is Status.CONVERGED
+    assert np.array_equal(strong.x, np.zeros(4))
+
+
+def test_without_a_penalty_the_certificate_says_what_it_bounds():
+    solution = cr.problems.PNormPush(X, Y, 2).solve()
+    assert solution.status is Status.CONVERGED
+    assert solution.certificate.kind == "ball"
+    assert solution.certificate.radius >= 10.0
+    assert "minimum over ||w|| <=" in str(solution.certificate)
+
+
+def test_top_that_cannot_be_cleaned_gives_zero():
+    """One negative far above everything: w = 0 is optimal for p = ∞, the limit of the method."""
+    points = np.concatenate([rng.normal(size=(30, 2)), [[9.0, 0.0], [-9.0, 0.0], [0.0, 9.0], [0.0, -9.0]]])
+    labels = np.r_[np.ones(30), np.zeros(4)]
+    solution = cr.problems.TopPush(points, labels, l2=1e-3).solve()
+    assert solution.status is Status.CONVERGED
+    assert solution.value == pytest.approx(0.0, abs=1e-8)
+
+
+@pytest.mark.parametrize("name", ["TopPush", "RmaxPush"])
+def test_non_smooth_problems_reach_the_common_tolerance(name):
+    many = rng.normal(size=(2000, 8))
+    labels = many[:, 0] + 0.3 * many[:, 1] + 0.3 * rng.normal(size=2000) > 1.0
+    solution = getattr(cr.problems, name)(many, labels, l2=1e-3).solve()
+    assert solution.status is Status.CONVERGED
+    assert solution.gap <= 1e-8 * max(1.0, abs(solution.value))
+    assert np.abs(solution.x).max() > 1e-3, "a trivial optimum would test nothing"
+
+
+def test_iteration_limit():
+    with pytest.warns(ConvergenceWarning, match="MAX_ITER"):
+        solution = PUSH.solve("lbfgs", max_iter=2)
+    assert solution.status is Status.MAX_ITER
+    assert solution.iterations == 2
+    assert solution.gap >= solution.value - PUSH.solve().value
+
+
+def test_time_limit():
+    problem = cr.problems.PNormPush(X, Y, 4, l2=1e-6, l1=1e-6)
+    with pytest.warns(ConvergenceWarning, match="TIME_LIMIT"):
+        solution = problem.solve("accelerated", time_limit=1e-9, tol=1e-14)
+    assert solution.status is Status.TIME_LIMIT
+    assert np.isfinite(solution.value)
+
+
+def test_a_tolerance_below_rounding_is_reported_as_unmet():
+    with pytest.warns(ConvergenceWarning):
+        solution = cr.problems.TopPush(X, Y, l2=1e-3).solve(tol=1e-18)
+    assert solution.status in (Status.FAILED, Status.MAX_ITER)
+    assert solution.gap < 1e-6
+
+
+def test_callback_sees_each_iteration_and_may_stop():
+    seen = []
+    PUSH.solve("lbfgs", callback=lambda state: seen.append((state.iteration, state.value)))
+    assert [i for i, _ in seen] == list(range(len(seen)))
+    assert seen[0][1] > seen[-1][1]
+    with pytest.warns(ConvergenceWarning, match="INTERRUPTED"):
+        solution = PUSH.solve("lbfgs", callback=lambda state: state.iteration == 3)
+    assert solution.status is Status.INTERRUPTED
+    assert solution.iterations == 3
+
+
+def test_interruption_returns_the_best_point_so_far():
+    best = []
+
+    def interrupt(state):
+        best.append(state.value)
+        if state.iteration == 4:
+            raise KeyboardInterrupt
+
+    with pytest.warns(ConvergenceWarning, match="INTERRUPTED"):
+        solution = PUSH.solve("accelerated", callback=interrupt)
+    assert solution.status is Status.INTERRUPTED
+    assert solution.value == min(best)
+
+
+def test_warm_start_from_a_solution_or_an_array():
+    cold = PUSH.solve("lbfgs")
+    for start in (cold, cold.x, cold.x.tolist()):
+        warm = PUSH.solve("lbfgs", x0=start)
+        assert warm.iterations <= 1 < cold.iterations
+    for start, words in (([1.0], "x0 has 1 entries"), ([np.nan] * 4, "NaN")):
+        with pytest.raises(ValueError, match=words):
+            PUSH.solve(x0=start)
+
+
+@pytest.mark.parametrize("problem", [PUSH, cr.problems.TopPush(X, Y, l2=1e-2)], ids=["smooth", "with a witness"])
+def test_save_and_load(problem, tmp_path):
+    solution = problem.solve()
+    solution.save(tmp_path / "solution.npz")
+    loaded = cr.Solution.load(tmp_path / "solution.npz")
+    assert np.array_equal(loaded.x, solution.x)
+    for name in ("value", "gap", "residual", "status", "iterations", "seconds", "certificate", "solver", "message"):
+        assert getattr(loaded, name) == getattr(solution, name)
+    for key, values in solution.trace.items():
+        assert np.array_equal(loaded.trace[key], values)
+    assert (loaded.witness is None) == (solution.witness is None)
+    assert problem.certificate(loaded.x, loaded.witness).gap <= 1e-8
+
+
+def test_a_forged_witness_proves_nothing_false():
+    problem = cr.problems.TopPush(X, Y, l2=1e-2)
+    solution = problem.solve()
+    for weights in (np.ones(len(solution.witness.weights)), 5.0 * solution.witness.weights):
+        forged = type(solution.witness)(solution.witness.points, weights)
+        bound = problem.certificate(solution.x + 0.1, forged)
+        assert bound.lower_bound <= solution.value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"solver": "adam"}, ValueError, "unknown solver 'adam'.*newton"),
+        ({"solver": "exact:GUROBI2"}, ValueError, "unknown conic solver.*CLARABEL"),
+        ({"solver": 3}, TypeError, "solver is 3"),
+        ({"solver": cr.solvers.Newton}, TypeError, "solver"),
+        ({"tol": 0.0}, ValueError, "tol is 0.0"),
+        ({"tol": "tight"}, TypeError, "tol is 'tight'"),
+        ({"max_iter": -1}, ValueError, "max_iter"),
+        ({"max_iter": 2.5}, TypeError, "max_iter"),
+        ({"time_limit": 0}, ValueError, "time_limit"),
+    ],
+)
+def test_bad_options_are_refused(arguments, error, words):
+    with pytest.raises(error, match=words):
+        PUSH.solve(**arguments)
+
+
+def test_a_solver_that_does_not_fit_says_what_is_missing_and_what_fits():
+    problem = cr.problems.TopPush(X, Y, l2=1e-2)
+    with pytest.raises(ValueError, match=r"lacks .*Curvature, Smooth.*bundle"):
+        problem.solve("newton")
+    assert cr.solvers.available(problem) == ["bundle", "exact"]
+
+
+def test_options_of_a_solver_object_are_used():
+    few = PUSH.solve(cr.solvers.LBFGS(memory=1))
+    many = PUSH.solve(cr.solvers.LBFGS(memory=30))
+    assert few.iterations > many.iterations
+    loose = PUSH.solve(cr.solvers.ExactSolver("SCS", {"eps_abs": 1e-3, "eps_rel": 1e-3}), tol=1e-2)
+    tight = PUSH.solve(cr.solvers.ExactSolver("SCS", {"eps_abs": 1e-9, "eps_rel": 1e-9}))
+    assert loose.gap > tight.gap
+
+
+def test_conic_solvers_agree():
+    values = [PUSH.solve(name).value for name in ("exact", "exact:CLARABEL", "exact:SCS")]
+    assert max(values) - min(values) <= tolerance("two solvers")
+
+
+def test_progress_bar_is_shown_on_request(capsys):
+    PUSH.solve("lbfgs", progress=True)
+    assert "PNormPush" in capsys.readouterr().err
+    PUSH.solve("lbfgs")
+    assert capsys.readouterr().err == ""
+
+
+def test_nothing_overflows_at_large_p_and_scores():
+    wide = 1000.0 * X
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for problem in (
+            cr.problems.PNormPush(wide, Y, 256, l2=1e-3),
+            cr.problems.BottomPush(wide, Y, 256, l2=1e-3),
+            cr.problems.IRPush(wide, Y, l2=1e-3),
+        ):
+            value, gradient = problem.value_and_gradient(np.ones(4))
+            assert np.isfinite(value)
+            assert np.isfinite(gradient).all()
+            assert problem.solve().status is Status.CONVERGED
+
+
+def test_an_objective_that_overflows_at_the_start_says_so():
+    labels = np.r_[np.ones(500), np.zeros(500)]
+    problem = cr.problems.Push(rng.normal(size=(1000, 2)), labels, 200)
+    with pytest.warns(ConvergenceWarning, match="FAILED"):
+        solution = problem.solve()
+    assert solution.status is Status.FAILED
+
+
+def test_the_users_jax_settings_are_left_alone():
+    import jax
+
+    before = jax.config.read("jax_enable_x64")
+    solution = PUSH.solve()
+    assert jax.config.read("jax_enable_x64") == before
+    assert solution.x.dtype == np.float64
+    assert jax.numpy.ones(1).dtype == (np.float64 if before else np.float32)
+
+
+def test_solving_again_does_not_compile_again():
+    from convexrank import compiled
+
+    for seed in range(3):
+        part = np.random.default_rng(seed).permutation(60)[: 50 + seed]
+        cr.problems.PNormPush(X[part], Y[part], 2.0 + seed, l2=1e-2).solve()
+    jitted = compiled._jitted_value_and_gradient(PUSH.risk.function, 2)
+    sizes = {cr.problems.PNormPush(X[:n], Y[:n], 2).part_sizes for n in range(40, 61)}
+    assert len(sizes) <= 4
+    assert jitted._cache_size() <= 40
+
+
+def test_float32_data_converge_to_a_tolerance_they_can_hold():
+    single = cr.problems.PNormPush(X, Y, 4, l2=1e-2, dtype="float32")
+    solution = single.solve("lbfgs", tol=1e-4)
+    assert solution.status is Status.CONVERGED
+    assert abs(solution.value - PUSH.solve().value) <= tolerance("single precision")
+
+
+def test_the_loop_costs_little():
+    """Not a timed test: the loop must not call the oracle or the certificate more often than it needs."""
+    calls = []
+    original = type(PUSH).certificate
+
+    class Counting(type(PUSH)):
+        def certificate(self, x, witness=None):
+            calls.append(1)
+            return original(self, x, witness)
+
+    start = time.perf_counter()
+    Counting(X, Y, 4, l2=1e-2).solve("lbfgs")
+    assert len(calls) == 1
+    assert time.perf_counter() > start

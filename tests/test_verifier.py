@@ -1,0 +1,217 @@
+"""The verifier must catch planted bugs: a checker that cannot fail checks nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+import convexrank as cr
+from convexrank.problem import Certificate
+from convexrank.problems import REGISTRY
+from convexrank.verifier import Report
+
+EVERY = pytest.mark.parametrize("name", list(REGISTRY))
+
+
+def planted(name, **members):
+    """A subclass of a registered formulation with some members replaced; its instances are those of the original."""
+    base = REGISTRY[name]
+    changed = {key: value(base) for key, value in members.items()}
+    return dataclasses.dataclass(frozen=True, eq=False)(type(name, (base,), changed))
+
+
+def scaled_model(factor):
+    def make(base):
+        def risk_model(self, scores):
+            risk, constraints = base.risk_model(self, scores)
+            return factor * risk, constraints
+
+        return risk_model
+
+    return make
+
+
+def scaled_oracle(value=1.0, gradient=1.0):
+    def make(base):
+        def risk_and_score_gradient(self, scores):
+            risk, slope = base.risk_and_score_gradient(self, scores)
+            return value * risk, gradient * slope
+
+        return risk_and_score_gradient
+
+    return make
+
+
+def scaled_reference(value=1.0, gradient=1.0):
+    def make(base):
+        def reference_scores(self, scores):
+            risk, slope = base.reference_scores(self, scores)
+            return value * risk, gradient * slope
+
+        return reference_scores
+
+    return make
+
+
+PLANTED = {
+    "1 % in the exact model": {"risk_model": scaled_model(1.01)},
+    "1 % in the oracle's value and gradient": {"risk_and_score_gradient": scaled_oracle(1.01, 1.01)},
+    "1 % in the oracle's gradient alone": {"risk_and_score_gradient": scaled_oracle(1.0, 1.01)},
+    "1 % in the reference": {"reference_scores": scaled_reference(1.01, 1.01)},
+    "1 % in the reference's gradient alone": {"reference_scores": scaled_reference(1.0, 1.01)},
+    "sign of the gradient": {"risk_and_score_gradient": scaled_oracle(1.0, -1.0)},
+    "factor 2 in the model": {"risk_model": scaled_model(2.0)},
+}
+
+
+@EVERY
+@pytest.mark.parametrize("bug", list(PLANTED))
+def test_planted_errors_are_caught(name, bug):
+    report = cr.verify(planted(name, **PLANTED[bug]), instances=3, seed=0)
+    assert not report.ok, f"{bug} in {name} went unnoticed:\n{report}"
+    assert report.failures
+
+
+def test_the_plants_themselves_are_harmless_when_nothing_is_changed():
+    report = cr.verify(planted("PNormPush", risk_model=scaled_model(1.0)), instances=3)
+    assert report.ok, str(report)
+
+
+def _dropped_row(base):
+    def risk_model(self, scores):
+        import cvxpy as cp
+
+        low = cp.log_sum_exp(self.log_positive_shares[1:] - scores[self.positives[1:]])
+        high = cp.log_sum_exp(self.log_negative_shares + self.p * scores[self.negatives])
+        return low + high / self.p, []
+
+    return risk_model
+
+
+def _sum_for_mean(base):
+    def risk_model(self, scores):
+        risk, constraints = base.risk_model(self, scores)
+        return risk + math.log(len(self.positives)), constraints
+
+    return risk_model
+
+
+def _off_by_one(base):
+    def risk_model(self, scores):
+        import cvxpy as cp
+
+        low = cp.log_sum_exp(self.log_positive_shares - scores[self.positives])
+        high = cp.log_sum_exp(self.log_negative_shares + (self.p + 1) * scores[self.negatives])
+        return low + high / (self.p + 1), []
+
+    return risk_model
+
+
+@pytest.mark.parametrize("bug", [_dropped_row, _sum_for_mean, _off_by_one])
+def test_wrong_models_are_caught(bug):
+    assert not cr.verify(planted("PNormPush", risk_model=bug), instances=3, seed=0).ok
+
+
+def test_a_certificate_that_promises_too_much_is_caught():
+    def certificate(base):
+        def optimistic(self, x, witness=None):
+            true = base.certificate(self, x, witness)
+            return Certificate(0.0, true.value + 0.01, true.value + 0.01)
+
+        return optimistic
+
+    report = cr.verify(planted("IRPush", certificate=certificate), instances=2)
+    assert not report.ok
+    assert any("lower bound" in text for text in report.failures)
+
+
+def test_a_point_outside_the_constraint_is_caught():
+    problem = cr.problems.ConvexRisk([[1.0], [2.0], [0.0]], [1.0, 2.0, 0.0], "hinge", l2_ball=0.1)
+    report = cr.verify(problem, solver=lambda p: np.array([0.2]))
+    assert not report.ok
+    assert any("constraint" in text for text in report.failures)
+
+
+def test_your_own_algorithm_is_held_against_the_exact_model():
+    problem = cr.problems.PNormPush.random(3)
+
+    def careless(problem):
+        return problem.solve(tol=1e-2).x + 0.01
+
+    def careful(problem):
+        w = np.zeros(problem.dimension)
+        for _ in range(50):
+            w = w - np.linalg.solve(problem.hessian(w), problem.gradient(w))
+        return w
+
+    assert problem.l1 == 0
+    assert cr.verify(problem, solver=careful).ok
+    assert not cr.verify(problem, solver=careless).ok
+
+
+def test_a_fast_solver_that_gives_up_is_a_failure():
+    report = cr.verify(cr.problems.PNormPush, instances=2, solver=Quitter())
+    assert not report.ok
+    assert all("did not converge" in text for text in report.failures)
+
+
+@dataclasses.dataclass(frozen=True)
+class Quitter:
+    """A solver that stays where it starts."""
+
+    name = "quitter"
+    requires = frozenset({"Convex"})
+    default_max_iter = 1
+
+    def init(self, problem, x0):
+        return cr.solvers.State(x0, problem.objective(x0), math.inf)
+
+    def step(self, problem, state):
+        return state
+
+
+def test_nothing_compared_is_a_failure():
+    assert not Report(()).ok
+
+    def without_model(base):
+        return property(lambda self: base.capabilities.fget(self) - {"Exact"})
+
+    report = cr.verify(planted("PNormPush", capabilities=without_model), instances=2)
+    assert report.compared == 0
+    assert not report.ok
+    assert len(report.skipped) == 2
+    assert "no exact model" in report.skipped[0]
+
+
+def test_reports_are_reproducible_and_plain_data():
+    first, second = (cr.verify(cr.problems.IRPush, instances=2, seed=7) for _ in range(2))
+    assert first.worst == second.worst
+    assert json.loads(json.dumps(first.to_dict()))["compared"] == 2
+    assert "IRPush" in str(first)
+    assert [item.seed for item in first.comparisons] == [7, 8]
+
+
+def test_statuses_are_compared_where_no_minimiser_exists():
+    X, y = [[1.0], [2.0], [-1.0], [0.0]], [1, 1, 0, 0]
+    report = cr.verify(cr.problems.PNormPush(X, y, 2))
+    assert report.ok, str(report)
+    assert report.compared == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"target": "PNormPush"}, TypeError),
+        ({"target": 3}, TypeError),
+        ({"target": cr.problems.IRPush, "instances": 0}, ValueError),
+        ({"target": cr.problems.IRPush, "seed": -1}, ValueError),
+        ({"target": cr.problems.IRPush, "tol": 0.0}, ValueError),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, error):
+    with pytest.raises(error):
+        cr.verify(**arguments)
