@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _MODULES = (
     "atoms",
     "data",
+    "features",
     "losses",
     "metrics",
     "plotting",
@@ -34,7 +35,18 @@ _OBJECTS = {
 __all__ = ["__version__", *_MODULES, *_OBJECTS]
 
 if TYPE_CHECKING:
-    from convexrank import atoms, data, losses, metrics, plotting, prices, problems, regularizers, solvers
+    from convexrank import (
+        atoms,
+        data,
+        features,
+        losses,
+        metrics,
+        plotting,
+        prices,
+        problems,
+        regularizers,
+        solvers,
+    )
     from convexrank.estimators import PushRanker
     from convexrank.problem import ConvergenceWarning, Problem, Solution, Status
     from convexrank.verifier import Report, verify

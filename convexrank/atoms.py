@@ -60,10 +60,13 @@ def _logarithm(x: Any) -> Any:
 
 
 def _log_of_sum(a: Any, b: Any) -> Any:
-    """log(eᵃ + eᵇ) in a form that is convex by the disciplined rules where either a or b is affine."""
-    if is_cvxpy(b) and not b.is_affine():
-        a, b = b, a
-    return b + softplus(a - b)
+    """log(eᵃ + eᵇ), elementwise; convex by the disciplined rules where a and b are."""
+    if not (is_cvxpy(a) and is_cvxpy(b)):
+        return b + softplus(a - b)
+    import cvxpy as cp
+
+    stacked = cp.vstack([cp.reshape(part, (1, part.size), order="C") for part in (a, b)])
+    return cp.reshape(cp.log_sum_exp(stacked, axis=0), a.shape, order="C")
 
 
 @dataclass(frozen=True, eq=False)

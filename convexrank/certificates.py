@@ -77,11 +77,9 @@ class _Bundle:
 
     def add(self, w: Array) -> float:
         risk, slope = self.problem.reference_risk(w)
-        size = float(np.abs(slope).max())
-        # a tangent steeper than this by far belongs to another region and spoils the model's scaling
-        if math.isfinite(risk) and size <= _STEEPEST * max(
-            [1.0, *(float(np.abs(s).max()) for s in self.slopes[:1])]
-        ):
+        # a tangent far steeper than the one at the point itself belongs to another region and spoils the scaling
+        limit = _STEEPEST * max(1.0, float(np.abs(self.slopes[0]).max())) if self.slopes else math.inf
+        if math.isfinite(risk) and np.isfinite(slope).all() and float(np.abs(slope).max()) <= limit:
             self.points.append(w)
             self.offsets.append(risk - float(slope @ w))
             self.slopes.append(slope)
@@ -94,7 +92,9 @@ class _Bundle:
             supremum, where = self.problem.penalty.conjugate(-slope, radius)
         return float(weights @ np.array(self.offsets)) - supremum, where
 
-    def model_minimum(self, radius: float, centre: Array, trust: float, gap: float) -> tuple[Array, Array] | None:
+    def model_minimum(
+        self, radius: float, centre: Array, trust: float, gap: float
+    ) -> tuple[Array, Array] | None:
         """Minimise the model max_j (offsets[j] + ⟨slopes[j], w⟩) + Ω(w) near the centre; return multipliers and w.
 
         Minorants far below the others at the centre are left out: they cannot matter near the optimum and spoil the
@@ -155,7 +155,7 @@ def certify(
     risk = bundle.add(w)
     value = risk + problem.penalty.value(w)
     kind, radius = reach(problem, w, value)
-    if not math.isfinite(value):
+    if not math.isfinite(value) or not bundle.points:
         return Certificate(math.inf, value, -math.inf, kind, radius)
     slope = bundle.slopes[0]
     with np.errstate(over="ignore"):

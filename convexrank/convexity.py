@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-__all__ = ["check_on_grid", "evaluate", "find_kink", "follows_disciplined_rules"]
+from convexrank.atoms import is_cvxpy
+
+__all__ = ["apply", "check_on_grid", "evaluate", "find_kink", "follows_disciplined_rules"]
 
 Array = np.ndarray
 Function = Callable[[Any], Any]
@@ -17,6 +20,35 @@ _ROUNDING = 1e-9
 # A jump of the slope, as a fraction of the slope nearby, that still counts once the interval around it has shrunk to
 # 2⁻³⁶ of its width.
 _JUMP, _HALVINGS = 1e-7, 36
+
+
+def apply(function: Function, x: Any) -> Any:
+    """Apply a user's function to an array, or to a cvxpy expression with a clear error where cvxpy cannot read it.
+
+    Raises
+    ------
+    ValueError
+        When there is no cvxpy form, or one that is not elementwise: to cvxpy ``r * r`` is an inner product.
+    """
+    if not is_cvxpy(x):
+        return function(x)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            model = function(x)
+            if np.shape(model) != x.shape:
+                raise ValueError(f"the result has shape {np.shape(model)} for input shape {x.shape}")
+    except Exception as error:
+        raise ValueError(
+            f"cvxpy cannot read this function ({type(error).__name__}: {_first_line(error)}), so there is no exact "
+            "model; write it with convexrank.atoms (a product of two expressions as atoms.square or atoms.power), or "
+            "use a fast solver."
+        ) from error
+    return model
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [""])[0]
 
 
 def follows_disciplined_rules(function: Function, argument: Any, convex_argument: Any) -> bool:
@@ -52,24 +84,22 @@ def evaluate(function: Function, grid: Array, what: str) -> Array:
     try:
         with jax.enable_x64(True):
             together, alone = (np.asarray(values, dtype=np.float64) for values in jax.jit(both)(grid))
-    except Exception as error:  # noqa: BLE001 - whatever a user's function raises, the cause is chained
-        reason = (str(error).splitlines() or [""])[0]
+    except Exception as error:
         raise ValueError(
-            f"{what} could not be evaluated on a JAX array ({type(error).__name__}: {reason}); write it with "
-            "convexrank.atoms and arithmetic. Functions of numpy and math, and Python's if, max and min, do not work "
-            "there: atoms.maximum and atoms.positive do."
+            f"{what} could not be evaluated on a JAX array ({type(error).__name__}: {_first_line(error)}); write it "
+            "with convexrank.atoms and arithmetic. Functions of numpy and math, and Python's if, max and min, do not "
+            "work there: atoms.maximum and atoms.positive do."
         ) from error
-    if together.shape not in ((), grid.shape) or alone.shape != grid.shape:
+    if together.shape != grid.shape or alone.shape != grid.shape:
         raise ValueError(
             f"{what} returned shape {together.shape} for input shape {grid.shape}; it must act elementwise."
         )
-    together = np.broadcast_to(together, grid.shape)
     differ = ~np.isclose(together, alone, rtol=_ROUNDING, atol=0.0, equal_nan=True)
     if differ.any():
         place = int(np.argmax(differ))
         raise ValueError(
-            f"{what} is not elementwise: at {grid[place]:.4g} it is {alone[place]:.6g} alone, but {together[place]:.6g} "
-            "as one of many; atoms.sum and atoms.log_sum_exp have no place in it."
+            f"{what} is not elementwise: at {grid[place]:.4g} it is {alone[place]:.6g} alone, but "
+            f"{together[place]:.6g} as one of many; atoms.sum and atoms.log_sum_exp have no place in it."
         )
     return alone
 

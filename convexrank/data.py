@@ -18,41 +18,55 @@ Matrix = Any  # a float ndarray of shape (n, d), or a scipy CSR array of that sh
 __all__ = [
     "check_binary_labels",
     "check_choice",
+    "check_hashable",
     "check_integer",
     "check_matrix",
     "check_nonnegative",
     "check_pairs",
     "check_positive",
+    "check_real",
     "check_vector",
     "check_weights",
 ]
 
 
-def _real_array(value: Any, name: str, dtype: Any) -> np.ndarray:
-    """Convert to a real numeric array or say why that is impossible."""
+def _read(value: Any, name: str) -> np.ndarray:
+    """Read as an array or say why that is impossible."""
+    if np.ma.is_masked(value):
+        raise ValueError(f"{name} is a masked array with masked entries; drop those rows, or fill them in.")
     try:
-        array = np.asarray(value)
+        return np.asarray(value)
     except ValueError as error:
         raise ValueError(
-            f"{name} could not be read as an array ({error}); pass rows of equal length, all numbers."
+            f"{name} could not be read as an array ({error}); pass rows of equal length."
         ) from error
+
+
+def _real_array(value: Any, name: str, dtype: Any) -> np.ndarray:
+    """Convert to a real numeric array or say why that is impossible."""
+    array = _read(value, name)
     if array.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} is complex; pass its real part, {name}.real.")
     if array.dtype.kind == "O":
+        if any(isinstance(entry, str | bytes) for entry in array.flat):
+            raise ValueError(f"{name} holds text, expected numbers; encode it as numbers first.")
         try:
             array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             message = f"{name} has entries that are not numbers ({error}); convert them to floats first."
             raise (TypeError if isinstance(error, TypeError) else ValueError)(message) from error
     if array.dtype.kind not in "biuf":
         raise ValueError(
             f"{name} holds {array.dtype} values, expected numbers; encode text or dates as numbers first."
         )
-    return array.astype(dtype, copy=False)
+    with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused as that
+        return array.astype(dtype, copy=False)
 
 
 def _refuse_non_finite(values: np.ndarray, name: str) -> None:
-    if values.size and not math.isfinite(float(np.sum(values))) and not np.isfinite(values).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(np.sum(values)) if values.size else 0.0
+    if not math.isfinite(total) and not np.isfinite(values).all():
         nan, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
         raise ValueError(
             f"{name} contains NaN or infinity ({nan} NaN, {infinite} infinite entries); "
@@ -82,7 +96,8 @@ def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64) -> Matrix:
             raise ValueError(f"Complex data not supported: {name} is complex; pass its real part.")
         if X.ndim != 2:
             raise ValueError(f"{name} has shape {X.shape}, expected two dimensions (n, d).")
-        matrix = sparse.csr_array(X, dtype=dtype)
+        with np.errstate(over="ignore"):
+            matrix = sparse.csr_array(X, dtype=dtype)
         values = matrix.data
     else:
         matrix = _real_array(X, name, dtype)
@@ -151,7 +166,9 @@ def check_binary_labels(y: Any, length: int | None = None, name: str = "y") -> n
     ValueError
         When y is not one-dimensional, has NaN, another length, or does not have exactly two classes.
     """
-    labels = np.asarray(y)
+    labels = _read(y, name)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        raise ValueError(f"{name} has shape {labels.shape}, expected (n,); pass {name}.ravel().")
     if labels.ndim != 1:
         raise ValueError(f"{name} has shape {labels.shape}, expected one dimension (n,), one label a row.")
     if labels.size == 0:
@@ -166,6 +183,8 @@ def check_binary_labels(y: Any, length: int | None = None, name: str = "y") -> n
         labels = labels.astype(str) if kinds == {str} else _real_array(labels, name, np.float64)
     if labels.dtype.kind == "f":
         _refuse_non_finite(labels, name)
+    if labels.dtype.kind in "mM" and np.isnat(labels).any():
+        raise ValueError(f"{name} has missing dates (NaT); drop those rows before solving.")
     classes = np.unique(labels)
     if len(classes) != 2:
         shown = ", ".join(str(value) for value in classes[:5]) + (", ..." if len(classes) > 5 else "")
@@ -199,7 +218,7 @@ def check_pairs(pairs: Any, n: int, name: str = "pairs") -> np.ndarray:
     ValueError, TypeError
         When the shape, the type or an index is wrong, or a pair ranks a row above itself.
     """
-    array = np.asarray(pairs)
+    array = _read(pairs, name)
     if array.ndim != 2 or array.shape[1] != 2 or array.shape[0] == 0:
         raise ValueError(
             f"{name} has shape {array.shape}, expected (m, 2) with m >= 1: rows (better, worse)."
@@ -216,16 +235,21 @@ def check_pairs(pairs: Any, n: int, name: str = "pairs") -> np.ndarray:
     return array.astype(np.int64)
 
 
-def _real_scalar(value: Any, name: str) -> float:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | np.number):
-        if not (isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iuf"):
+def check_real(value: Any, name: str) -> float:
+    """Return a real number as a float; booleans are none. NaN and infinity pass."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        # arrays without a dimension, numpy's or JAX's
+        if getattr(value, "ndim", None) != 0 or np.asarray(value).dtype.kind not in "iuf":
             raise TypeError(f"{name} is {value!r} of type {type(value).__name__}, expected a real number.")
-    return float(value)  # type: ignore[arg-type]
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ValueError(f"{name} is too large for a floating-point number: {error}.") from error
 
 
 def check_positive(value: Any, name: str, infinite: bool = False) -> float:
     """Return a real number greater than zero; infinity is refused unless allowed."""
-    number = _real_scalar(value, name)
+    number = check_real(value, name)
     if not number > 0 or (math.isinf(number) and not infinite):
         raise ValueError(
             f"{name} is {value}, expected a {'' if infinite else 'finite '}number greater than 0."
@@ -235,7 +259,7 @@ def check_positive(value: Any, name: str, infinite: bool = False) -> float:
 
 def check_nonnegative(value: Any, name: str) -> float:
     """Return a finite real number of at least zero."""
-    number = _real_scalar(value, name)
+    number = check_real(value, name)
     if not (number >= 0 and math.isfinite(number)):
         raise ValueError(f"{name} is {value}, expected a finite number of at least 0.")
     return number
@@ -248,6 +272,17 @@ def check_integer(value: Any, name: str, minimum: int) -> int:
     if value < minimum:
         raise ValueError(f"{name} is {value}, expected an integer of at least {minimum}.")
     return int(value)
+
+
+def check_hashable(value: Any, name: str) -> None:
+    """Refuse an object that cannot be a dictionary's key: compiled functions are kept by it."""
+    try:
+        hash(value)
+    except TypeError as error:
+        raise TypeError(
+            f"{name} is {value!r}, which is not hashable ({error}); declare its class with "
+            "@dataclass(frozen=True) and numbers or tuples as fields."
+        ) from error
 
 
 def check_choice(value: str, choices: dict[str, Any], name: str) -> Any:

@@ -161,14 +161,16 @@ def _side(
             value += coefficient * moment(m)
             if m:
                 slope -= coefficient * m * moment(m - 1)
-    return value, slope
+    # beside the margin the moments cancel to rounding; the true sums are never negative
+    return np.maximum(value, 0.0), slope
 
 
 def polynomial_graded(
     coefficients: tuple[float, ...], scores: Array, ranks: Array, weights: Array
 ) -> tuple[float, Array]:
     """Value and gradient for a loss that is a polynomial in (1 − z)₊; ranks are the labels as 0, 1, 2, …."""
-    centred = scores - scores.mean()
+    # only differences matter; unlike the mean, the median keeps most scores small beside an outlier
+    centred = scores - np.median(scores)
     values, slopes = _side(coefficients, centred, ranks, weights)
     # exchange the roles: −f and reversed labels turn every lower row into an upper one
     _, back = _side(coefficients, -centred, ranks.max() - ranks, weights)

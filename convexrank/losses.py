@@ -20,8 +20,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from convexrank import atoms
-from convexrank.data import check_choice, check_positive
+from convexrank.convexity import apply, check_on_grid, find_kink
+from convexrank.data import check_choice, check_hashable, check_positive
 
 __all__ = ["Custom", "Exponential", "Hinge", "Logistic", "Loss", "SquaredHinge", "resolve"]
 
@@ -189,10 +192,6 @@ class Custom:
     factorises = False
 
     def __post_init__(self) -> None:
-        import numpy as np
-
-        from convexrank.convexity import check_on_grid, find_kink
-
         if not callable(self.function):
             raise TypeError(f"the loss is {self.function!r}, expected a function of z made of atoms.")
         grid = np.linspace(-30.0, 30.0, 241)
@@ -211,7 +210,7 @@ class Custom:
 
     def __call__(self, z: Any) -> Any:
         """Evaluate elementwise."""
-        return self.function(z)
+        return apply(self.function, z)
 
 
 _NAMES: dict[str, Callable[[], Loss]] = {
@@ -230,4 +229,5 @@ def resolve(loss: Loss | str) -> Loss:
         raise TypeError(
             f"loss is {loss!r}, expected a name ({', '.join(sorted(_NAMES))}) or an object such as losses.Hinge()."
         )
+    check_hashable(loss, "loss")
     return loss

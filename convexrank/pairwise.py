@@ -18,7 +18,7 @@ import numpy as np
 
 from convexrank.compiled import by_value, derivatives
 
-__all__ = ["BlockedPairs", "block_length", "polynomial_pair_sums", "polynomial_push", "reference_push"]
+__all__ = ["BlockedPairs", "block_length", "polynomial_push", "reference_push"]
 
 Array = np.ndarray
 
@@ -31,43 +31,30 @@ def block_length(row_length: int, rows: int) -> int:
     return max(1, min(rows, _PAIRS_PER_BLOCK // max(row_length, 1)))
 
 
-def _moments(sorted_values: Array, weights: Array, degree: int) -> Array:
-    """Prefix sums of weight · value^m for m = 0..degree; column j holds the sums of the first j entries."""
-    powers = np.vander(sorted_values, degree + 1, increasing=True).T * weights
-    sums = np.zeros((degree + 1, len(sorted_values) + 1))
-    np.cumsum(powers, axis=1, out=sums[:, 1:])
-    return sums
+def _sweep(coefficients: tuple[float, ...], gaps: Array, weights: Array) -> tuple[Array, Array]:
+    r"""Return :math:`\sum_j u_j \sum_m c_m (x_t - x_j)^m` over j before t, and its derivative in x_t, for every t.
 
-
-def polynomial_pair_sums(
-    coefficients: tuple[float, ...], a: Array, b: Array, weights: Array, order: Array
-) -> tuple[Array, Array]:
-    r"""Return :math:`s_k = \sum_i u_i \sum_m c_m (b_k - a_i)_+^m` and :math:`ds_k/db_k` for every k.
+    From one point to the next the power sums grow by :math:`S_m(x + δ) = \sum_j \binom mj δ^{m-j} S_j(x)`. All terms
+    are non-negative, so that nothing cancels whatever the range of the points.
 
     Parameters
     ----------
     coefficients : tuple of float
-        :math:`c_0, c_1, \dots`; :math:`(\cdot)_+^0` is the indicator of a > 0 argument.
-    a, b, weights : ndarray
-        Scores of the inner and outer group, and the inner weights.
-    order : ndarray
-        Indices that sort a.
+        :math:`c_0, c_1, \dots`.
+    gaps : ndarray, shape (n,)
+        Distance of each sorted point to the one before; the first is 0.
+    weights : ndarray, shape (n,)
+        Non-negative weights of the sorted points.
     """
-    degree = len(coefficients) - 1
-    sorted_a = a[order]
-    sums = _moments(sorted_a, weights[order], degree)[:, np.searchsorted(sorted_a, b, side="left")]
-    value, slope = np.zeros(len(b)), np.zeros(len(b))
-    for m, coefficient in enumerate(coefficients):
-        if coefficient:
-            value += coefficient * _shifted_power(sums, b, m)
-            if m:
-                slope += coefficient * m * _shifted_power(sums, b, m - 1)
-    return value, slope
-
-
-def _shifted_power(sums: Array, b: Array, m: int) -> Array:
-    """Σ u_i (b − a_i)^m over the counted i, by the binomial theorem from their moments."""
-    return np.asarray(sum(comb(m, j) * (-1.0) ** j * b ** (m - j) * sums[j] for j in range(m + 1)))
+    sums = np.zeros((len(coefficients), len(gaps)))
+    np.cumsum(weights[:-1], out=sums[0, 1:])
+    for m in range(1, len(coefficients)):
+        growth = gaps**m * sums[0]
+        for j in range(1, m):
+            growth[1:] += comb(m, j) * gaps[1:] ** (m - j) * sums[j, :-1]
+        np.cumsum(growth, out=sums[m])
+    slopes = [m * c for m, c in enumerate(coefficients)][1:]
+    return np.asarray(coefficients) @ sums, np.asarray(slopes) @ sums[:-1]
 
 
 def polynomial_push(
@@ -79,18 +66,24 @@ def polynomial_push(
     negative_weights: Array,
 ) -> tuple[float, Array, Array]:
     """Value and gradient for a loss that is a polynomial in (1 − z)₊; see the module's formula."""
-    # Only differences matter; centring keeps the powers in the prefix sums small.
-    centre = float(positive.mean())
-    a, b = positive - centre, negative - centre + 1.0
-    order = np.argsort(a, kind="stable")
-    inner, slope = polynomial_pair_sums(coefficients, a, b, positive_weights, order)
-    # prefix sums of a group far below the margin cancel to rounding; the true sums are never negative
-    inner = np.maximum(inner, 0.0)
+    # only differences matter; near 0 the margin is added without rounding
+    centre = float(np.median(positive))
+    count = len(negative)
+    # the loss of a pair is a power of the distance by which b = f_k + 1 lies above f_i; at the kink b comes first
+    points = np.concatenate([negative - centre + 1.0, positive - centre])
+    order = np.argsort(points, kind="stable")
+    place = np.empty(len(points), dtype=np.intp)
+    place[order] = np.arange(len(points))
+    gaps = np.diff(points[order], prepend=points[order[0]])
+    inner, slope = (
+        part[place[:count]]
+        for part in _sweep(coefficients, gaps, np.concatenate([np.zeros(count), positive_weights])[order])
+    )
     values, prices = derivatives(price, inner)
     marginal = negative_weights * prices
-    # the same sums with the roles exchanged: (−a_i) − (−b_k) = b_k − a_i
-    back = np.argsort(-b, kind="stable")
-    _, pulled = polynomial_pair_sums(coefficients, -b, -a, marginal, back)
+    # the same sums with the roles exchanged: the sweep runs backwards, from the gap after each point
+    back = np.concatenate([marginal, np.zeros(len(positive))])[order][::-1]
+    pulled = _sweep(coefficients, np.append(0.0, gaps[:0:-1]), back)[1][::-1][place[count:]]
     return float(negative_weights @ values), -positive_weights * pulled, marginal * slope
 
 

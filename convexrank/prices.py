@@ -20,8 +20,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from convexrank import atoms
-from convexrank.convexity import check_on_grid, find_kink, follows_disciplined_rules
-from convexrank.data import check_choice, check_positive
+from convexrank.convexity import apply, check_on_grid, find_kink, follows_disciplined_rules
+from convexrank.data import check_choice, check_hashable, check_positive
 
 __all__ = ["Custom", "ExpPrice", "Identity", "LogOnePlus", "Power", "Price", "resolve"]
 
@@ -232,12 +232,15 @@ class Custom(_TwoFaces):
 
     def g(self, r: Any) -> Any:
         """Evaluate the price of r >= 0, elementwise."""
-        return self.function(r)
+        return apply(self.function, r)
 
     def h(self, a: Any) -> Any:
         """Evaluate the price of exp(a), elementwise."""
+        return apply(self._in_log, a)
+
+    def _in_log(self, a: Any) -> Any:
         try:
-            return super().h(a)
+            return atoms.materialize(self.function(atoms.LogDomain(a)))
         except TypeError:  # the function does with r what the logarithmic domain does not offer
             return self.function(atoms.exp(a))
 
@@ -272,4 +275,5 @@ def resolve(price: Price | str | float) -> Price:
             f"price is {price!r}, expected a number p, a name ({', '.join(sorted(_NAMES))}) or an object such as "
             "prices.Power(4)."
         )
+    check_hashable(price, "price")
     return price

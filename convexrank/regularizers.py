@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from convexrank.data import check_nonnegative, check_positive
+from convexrank.data import check_nonnegative, check_positive, check_real
 
 __all__ = ["L1", "L2", "Box", "L1Ball", "L2Ball", "Penalty", "Regularizer", "Simplex", "soft_threshold"]
 
@@ -184,10 +184,12 @@ class Simplex:
 
     def prox(self, v: Array, step: float) -> Array:
         """Project v on the simplex; the step does not matter."""
-        descending = np.sort(v)[::-1]
+        # only differences matter; relative to the largest entry the total is never lost to rounding
+        lowered = v - v.max()
+        descending = np.sort(lowered)[::-1]
         thresholds = (np.cumsum(descending) - self.total) / np.arange(1, len(v) + 1)
         kept = int(np.flatnonzero(descending > thresholds)[-1])
-        return np.maximum(v - thresholds[kept], 0.0)
+        return np.maximum(lowered - thresholds[kept], 0.0)
 
     def conjugate(self, v: Array) -> float:
         """Evaluate total · max(v)."""
@@ -241,7 +243,7 @@ class L1Ball:
 
 @dataclass(frozen=True)
 class Box:
-    r"""The constraint :math:`l \le w_j \le u` for every entry.
+    r"""The constraint :math:`l \le w_j \le u` for every entry; the bounds may be infinite.
 
     Examples
     --------
@@ -255,7 +257,8 @@ class Box:
     upper: float
 
     def __post_init__(self) -> None:
-        if not self.lower <= self.upper:
+        lower, upper = check_real(self.lower, "lower"), check_real(self.upper, "upper")
+        if not lower <= upper or lower == math.inf or upper == -math.inf:
             raise ValueError(f"the box [{self.lower}, {self.upper}] is empty; give lower <= upper.")
 
     def value(self, w: Array) -> float:
@@ -268,7 +271,8 @@ class Box:
 
     def conjugate(self, v: Array) -> float:
         """Evaluate the sum of max(l v_j, u v_j)."""
-        return float(np.maximum(self.lower * v, self.upper * v).sum())
+        moved = v[v != 0]  # an infinite bound does not matter to an entry of 0
+        return float(np.where(moved > 0, self.upper, self.lower) @ moved)
 
     def cvxpy(self, w: Any) -> tuple[Any, list[Any]]:
         """Return no term and the constraints."""

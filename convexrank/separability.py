@@ -36,6 +36,14 @@ class Separation:
     direction: Array
 
 
+def _centred(rows: Any, thresholds: Any) -> Any:
+    """Take an offset c out of dense features: A + (B1)cᵀ is the same system with thresholds t − ⟨c, w⟩."""
+    total = np.asarray(thresholds.sum(axis=1), dtype=np.float64).ravel()
+    if sparse.issparse(rows) or not total.any():
+        return rows
+    return rows - np.outer(total, total @ rows / (total @ total))
+
+
 def find_separation(rows: Any, thresholds: Any) -> Separation:
     r"""Decide whether some (w, t) satisfies :math:`Aw + Bt \ge 0`, not all zero, or all strictly.
 
@@ -50,8 +58,13 @@ def find_separation(rows: Any, thresholds: Any) -> Separation:
         The part of the auxiliary thresholds.
     """
     count, dimension = rows.shape
-    size = float(np.abs(rows.data if sparse.issparse(rows) else rows).max()) or 1.0
-    system = sparse.hstack([sparse.csr_array(rows / size), sparse.csr_array(thresholds)]).tocsr()
+    rows = _centred(rows, thresholds)
+    largest = abs(rows).max(axis=0)
+    size = np.asarray(largest.todense() if sparse.issparse(largest) else largest).ravel()
+    # each feature in units of its own: the solver drops coefficients that are tiny beside the others
+    unit = 1.0 / np.where(size > 0, size, 1.0)
+    scaled = sparse.csr_array(rows) @ sparse.diags_array(unit)
+    system = sparse.hstack([scaled, sparse.csr_array(thresholds)]).tocsr()
     free = thresholds.shape[1] + dimension
     matrix = sparse.hstack([-system, sparse.eye_array(count)]).tocsr()
     cost = np.r_[np.zeros(free), -np.ones(count)]
@@ -60,7 +73,7 @@ def find_separation(rows: Any, thresholds: Any) -> Separation:
     answer = linprog(cost, A_ub=matrix, b_ub=np.zeros(count), bounds=bounds, method="highs")
     if answer.x is None:
         return Separation("none", np.zeros(dimension))
-    slacks, direction = answer.x[free:], answer.x[:dimension]
+    slacks, direction = answer.x[free:], answer.x[:dimension] * unit
     achieved = system @ answer.x[:free]
     if slacks.max() < _EVIDENCE or achieved.min() < -_EVIDENCE:
         return Separation("none", np.zeros(dimension))

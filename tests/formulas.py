@@ -1,4 +1,4 @@
-"""The formulations straight from their definitions, as plain loops over rows and pairs: the first truth of the tests."""
+"""The formulations straight from their definitions, as plain loops over rows and pairs: the tests' first truth."""
 
 from __future__ import annotations
 
@@ -121,7 +121,9 @@ FORMULAS = {
 
 def penalty(problem, w):
     """The penalty, by plain arithmetic; infinity outside a ball."""
-    if getattr(problem, "l1_ball", None) is not None and sum(abs(v) for v in w) > problem.l1_ball * (1 + 1e-9):
+    if getattr(problem, "l1_ball", None) is not None and sum(abs(v) for v in w) > problem.l1_ball * (
+        1 + 1e-9
+    ):
         return math.inf
     if getattr(problem, "l2_ball", None) is not None and math.hypot(*w) > problem.l2_ball * (1 + 1e-9):
         return math.inf

@@ -44,12 +44,15 @@ def test_unusable_arguments_exit_with_two(capsys):
 
 
 def test_python_dash_m_works():
-    done = subprocess.run([sys.executable, "-m", "convexrank", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "convexrank", "--version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == f"convexrank {cr.__version__}"
 
 
 def test_import_is_light():
-    code = "import sys, convexrank; print(sorted({'jax', 'cvxpy', 'sklearn', 'matplotlib', 'numba'} & set(sys.modules)))"
+    heavy = "{'jax', 'cvxpy', 'sklearn', 'matplotlib', 'numba'}"
+    code = f"import sys, convexrank; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -74,7 +77,11 @@ def test_demo_solves_everything_twice_and_draws(tmp_path, capsys):
 def test_demo_shows_the_effect_of_the_push():
     """What the method promises on its own training list: a larger p cleans the top."""
     result = demo.run(seed=1)
-    tops = [cr.metrics.positives_at_top(result.y_train, fit.train) for fit in result.fits if fit.label != "IR Push"]
+    tops = [
+        cr.metrics.positives_at_top(result.y_train, fit.train)
+        for fit in result.fits
+        if fit.label != "IR Push"
+    ]
     assert tops == sorted(tops)
     assert tops[-1] > tops[0]
     assert all(fit.fast.converged and fit.exact.converged for fit in result.fits)

@@ -16,7 +16,11 @@ from tests.tolerances import tolerance
 SEEDS = range(6)
 EVERY = pytest.mark.parametrize("name", list(REGISTRY))
 DRAWN = pytest.mark.parametrize("seed", SEEDS)
-BIPARTITE = [name for name, cls in REGISTRY.items() if "sample_weight" in cls.__dataclass_fields__ and name != "ConvexRisk"]
+BIPARTITE = [
+    name
+    for name, cls in REGISTRY.items()
+    if "sample_weight" in cls.__dataclass_fields__ and name != "ConvexRisk"
+]
 
 
 def draw(name, seed):
@@ -100,7 +104,9 @@ def test_hessian_by_finite_differences(name, seed):
         assert problem.default_solver != "newton"
         return
     step, hessian = 1e-5 / max(1.0, float(np.abs(problem.X).max())), problem.hessian(w)
-    assert np.allclose(hessian, hessian.T, rtol=0, atol=tolerance("summation") * max(1.0, np.abs(hessian).max()))
+    assert np.allclose(
+        hessian, hessian.T, rtol=0, atol=tolerance("summation") * max(1.0, np.abs(hessian).max())
+    )
     if getattr(problem, "loss", getattr(problem, "cost", None)) == cr.losses.SquaredHinge():
         return  # second derivatives jump at the kinks, which a difference quotient may straddle
     for j in range(len(w)):
@@ -137,7 +143,9 @@ def test_certificate_bounds_the_true_error(name, seed):
         certificate = problem.certificate(point)
         error = problem.objective(point) - (best.value - best.gap)
         assert certificate.kind == "global"
-        assert certificate.gap >= problem.objective(point) - best.value - tolerance("summation") * max(1, abs(best.value))
+        assert certificate.gap >= problem.objective(point) - best.value - tolerance("summation") * max(
+            1, abs(best.value)
+        )
         assert certificate.lower_bound <= best.value + tolerance("summation") * max(1.0, abs(best.value))
         assert error >= 0
     assert problem.certificate(best.x).gap <= tolerance("certificate found anew") * max(1.0, abs(best.value))
@@ -147,7 +155,11 @@ def test_certificate_bounds_the_true_error(name, seed):
 def test_random_instances_are_reproducible(name):
     one, again, other = (REGISTRY[name].random(seed) for seed in (3, 3, 4))
     for field in dataclasses.fields(one):
-        assert np.array_equal(getattr(one, field.name), getattr(again, field.name)) or field.name in ("price", "loss", "cost")
+        assert np.array_equal(getattr(one, field.name), getattr(again, field.name)) or field.name in (
+            "price",
+            "loss",
+            "cost",
+        )
     assert one.X.shape != other.X.shape or not np.array_equal(one.X, other.X)
 
 
@@ -171,7 +183,9 @@ def test_jax_arrays_are_accepted(name):
     single = rebuilt(problem, X=jnp.asarray(problem.X))
     rounded = rebuilt(problem, X=np.asarray(problem.X, dtype=single.X.dtype))
     assert single.X.dtype == np.float64
-    assert close(single.objective(w), rebuilt(problem, X=np.asarray(jnp.asarray(problem.X))).objective(w), "summation")
+    assert close(
+        single.objective(w), rebuilt(problem, X=np.asarray(jnp.asarray(problem.X))).objective(w), "summation"
+    )
     assert rounded.dimension == problem.dimension
 
 
@@ -259,7 +273,9 @@ def test_weights_are_repeated_rows(name, seed):
     repeated = rebuilt(problem, X=problem.X[rows], y=problem.y[rows])
     assert close(weighted.objective(w), repeated.objective(w), "summation")
     assert np.allclose(weighted.reference_risk(w)[1], repeated.reference_risk(w)[1], rtol=1e-9, atol=1e-9)
-    assert np.allclose(weighted.risk_and_subgradient(w)[1], repeated.risk_and_subgradient(w)[1], rtol=1e-9, atol=1e-9)
+    assert np.allclose(
+        weighted.risk_and_subgradient(w)[1], repeated.risk_and_subgradient(w)[1], rtol=1e-9, atol=1e-9
+    )
     assert close(weighted.reference_risk(w)[0], repeated.reference_risk(w)[0], "summation")
 
 
@@ -286,7 +302,9 @@ def test_the_general_push_contains_the_special_ones(seed):
 def test_crucial_pairs_of_all_positives_and_negatives_is_the_push(seed):
     problem, w = draw("Push", seed)
     pairs = [(i, k) for i in problem.positives for k in problem.negatives]
-    twin = cr.problems.CrucialPairs(problem.X, pairs, problem.price, problem.loss, l2=problem.l2, l1=problem.l1)
+    twin = cr.problems.CrucialPairs(
+        problem.X, pairs, problem.price, problem.loss, l2=problem.l2, l1=problem.l1
+    )
     assert close(problem.objective(w), twin.objective(w), "summation")
 
 
@@ -303,7 +321,9 @@ def test_large_p_tends_to_the_top_push(seed):
 def test_rmax_with_the_exponential_loss_is_the_exponential_of_the_top_push(seed):
     top, w = draw("TopPush", seed)
     rmax = cr.problems.RmaxPush(top.X, top.y, "exponential")
-    assert np.isclose(np.log(rmax.objective(w)), cr.problems.TopPush(top.X, top.y).objective(w), rtol=1e-9, atol=1e-9)
+    assert np.isclose(
+        np.log(rmax.objective(w)), cr.problems.TopPush(top.X, top.y).objective(w), rtol=1e-9, atol=1e-9
+    )
 
 
 @DRAWN
@@ -312,6 +332,9 @@ def test_printed_convex_risk_counts_tied_labels(seed):
     f, n = problem.X @ w, len(problem.y)
     cost = lambda x: float(problem.cost(-x))  # noqa: E731
     total = sum(
-        cost(-np.sign(problem.y[i] - problem.y[j]) * (f[i] - f[j])) for i in range(n) for j in range(n) if i != j
+        cost(-np.sign(problem.y[i] - problem.y[j]) * (f[i] - f[j]))
+        for i in range(n)
+        for j in range(n)
+        if i != j
     )
     assert close(problem.paper_value(w), total / (n * (n - 1)), "single precision")

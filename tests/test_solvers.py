@@ -1,4 +1,4 @@
-"""The loop and the way to a solver: statuses, limits, interruption, warm starts, and what the user's JAX must not feel."""
+"""The loop and the way to a solver: statuses, limits, interruption, warm starts, the user's JAX settings."""
 
 from __future__ import annotations
 
@@ -172,13 +172,25 @@ def test_warm_start_from_a_solution_or_an_array():
             PUSH.solve(x0=start)
 
 
-@pytest.mark.parametrize("problem", [PUSH, cr.problems.TopPush(X, Y, l2=1e-2)], ids=["smooth", "with a witness"])
+@pytest.mark.parametrize(
+    "problem", [PUSH, cr.problems.TopPush(X, Y, l2=1e-2)], ids=["smooth", "with a witness"]
+)
 def test_save_and_load(problem, tmp_path):
     solution = problem.solve()
     solution.save(tmp_path / "solution.npz")
     loaded = cr.Solution.load(tmp_path / "solution.npz")
     assert np.array_equal(loaded.x, solution.x)
-    for name in ("value", "gap", "residual", "status", "iterations", "seconds", "certificate", "solver", "message"):
+    for name in (
+        "value",
+        "gap",
+        "residual",
+        "status",
+        "iterations",
+        "seconds",
+        "certificate",
+        "solver",
+        "message",
+    ):
         assert getattr(loaded, name) == getattr(solution, name)
     for key, values in solution.trace.items():
         assert np.array_equal(loaded.trace[key], values)

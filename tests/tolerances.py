@@ -30,6 +30,9 @@ TOLERANCES: dict[str, float] = {
     "difference_step": 1e-5,
     # A printed table with relative noise of 1e-4 added, mean of three: four standard deviations.
     "printed_digits": 2.5e-4,
+    # One elementary function in float64, by two implementations: a few units in the last place, times a small
+    # condition number.
+    "atoms": 1e-13,
 }
 
 

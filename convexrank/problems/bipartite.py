@@ -12,11 +12,15 @@ from scipy import sparse
 from convexrank.compiled import pad, shape_class
 from convexrank.data import check_binary_labels, check_weights
 from convexrank.problem import Status
+from convexrank.problems.coordinates import LogSumExpCoordinates, LogSumExpTerm
 from convexrank.problems.linear import LinearScores
 
-__all__ = ["Bipartite", "log_mean_exp_gradient", "random_features", "random_labels"]
+__all__ = ["Bipartite", "LogForm", "log_mean_exp_gradient", "random_features", "random_labels"]
 
 Array = np.ndarray
+
+# Identical rows may get scores that differ in the last bits.
+_ROUNDING = 1e-14
 
 
 def log_mean_exp_gradient(exponents: Array, log_weights: Array) -> tuple[float, Array]:
@@ -117,8 +121,10 @@ class Bipartite(LinearScores):
         return float(positive.min() - negative.max())
 
     def is_separating(self, w: Array) -> bool:
-        """Whether every positive scores strictly above every negative."""
-        return self.margin(w) > 0
+        """Whether every positive scores strictly above every negative, by more than the rounding of the scores."""
+        scores = self.scores(w)
+        positive, negative = self.split(scores)
+        return float(positive.min() - negative.max()) > _ROUNDING * float(np.abs(scores).max())
 
     def ordering(self) -> tuple[Any, Any]:
         """Return the constraints f_i ≥ t, f_k ≤ t for one threshold t."""
@@ -142,6 +148,42 @@ class Bipartite(LinearScores):
             held = self.l1 * float(np.abs(w).sum())
             return Status.UNBOUNDED if self.logarithmic_slope * self.margin(w) > held else None
         return super().terminal_status(w)
+
+
+@dataclass(frozen=True, eq=False)
+class LogForm(Bipartite):
+    """Base of the risks that are weighted sums of log-sum-exps of groups of scores: what boosting can treat."""
+
+    @property
+    def terms(self) -> tuple[LogSumExpTerm, ...]:
+        """The log-sum-exps that make up the risk."""
+        raise NotImplementedError
+
+    @property
+    def logarithmic_slope(self) -> float:
+        """A unit of margin lowers each pair of logarithms by its weight."""
+        return sum(
+            term.outer_coefficient * term.sign_times_power for term in self.terms if term.sign_times_power > 0
+        )
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """As for every smooth problem, and Coordinates where there is no l1."""
+        return super().capabilities | ({"Coordinates"} if self.l1 == 0 else frozenset())
+
+    def coordinates(self) -> LogSumExpCoordinates:
+        """Return edges and exact line search along one weak ranker (column of X): what boosting needs.
+
+        Raises
+        ------
+        ValueError
+            With l1, which boosting cannot treat.
+        """
+        if self.l1 > 0:
+            raise ValueError(
+                f"boosting takes no l1 penalty, got l1={self.l1}; drop it, or use another solver."
+            )
+        return LogSumExpCoordinates(self.X, self.terms, self.l2)
 
 
 # --- random instances: what the verifier draws from ---------------------------------------------------------------

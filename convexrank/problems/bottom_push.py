@@ -9,7 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.data import check_nonnegative, check_positive
-from convexrank.problems.bipartite import Bipartite, log_mean_exp_gradient, random_features, random_labels
+from convexrank.problems.bipartite import LogForm, log_mean_exp_gradient, random_features, random_labels
+from convexrank.problems.coordinates import LogSumExpTerm
 from convexrank.problems.linear import RiskData
 
 __all__ = ["BottomPush", "TopBottomPush"]
@@ -36,13 +37,14 @@ def _both_risk(data: Any, positive: Any, negative: Any) -> Any:
     return top + bottom_weight * _bottom(p, log_positive, log_negative, positive, negative)
 
 
-class _LogForm(Bipartite):
+class _Bottom(LogForm):
     """What the two share."""
 
-    @property
-    def logarithmic_slope(self) -> float:
-        """The risk is a logarithm: a unit of margin lowers it by one."""
-        return 1.0
+    def _bottom_terms(self, p: float, weight: float) -> tuple[LogSumExpTerm, ...]:
+        return (
+            LogSumExpTerm(self.positives, -p, weight / p, self.log_positive_shares),
+            LogSumExpTerm(self.negatives, 1.0, weight, self.log_negative_shares),
+        )
 
     def _reference_bottom(self, p: float, scores: Array) -> tuple[float, Array]:
         positive, negative = self.split(scores)
@@ -58,7 +60,7 @@ class _LogForm(Bipartite):
 
 
 @dataclass(frozen=True, eq=False)
-class BottomPush(_LogForm):
+class BottomPush(_Bottom):
     r"""Pull the worst positives up from the bottom of the list: the P-Norm Push with the roles exchanged.
 
     .. math::
@@ -107,6 +109,11 @@ class BottomPush(_LogForm):
         object.__setattr__(self, "p", check_positive(self.p, "p"))
         super().__post_init__()
 
+    @property
+    def terms(self) -> tuple[LogSumExpTerm, ...]:
+        """The two log-sum-exps of the risk."""
+        return self._bottom_terms(self.p, 1.0)
+
     @cached_property
     def risk(self) -> RiskData:
         """The risk as a JAX function of the positives' and negatives' scores."""
@@ -139,7 +146,7 @@ class BottomPush(_LogForm):
 
 
 @dataclass(frozen=True, eq=False)
-class TopBottomPush(_LogForm):
+class TopBottomPush(_Bottom):
     r"""Push at the top and pull at the bottom at once: :class:`PNormPush` plus a multiple of :class:`BottomPush`.
 
     .. math::
@@ -194,9 +201,13 @@ class TopBottomPush(_LogForm):
         super().__post_init__()
 
     @property
-    def logarithmic_slope(self) -> float:
-        """Two logarithms: a unit of margin lowers them by 1 + bottom_weight."""
-        return 1.0 + self.bottom_weight
+    def terms(self) -> tuple[LogSumExpTerm, ...]:
+        """The two log-sum-exps of the push, and the two of the pull unless its weight is 0."""
+        top = (
+            LogSumExpTerm(self.positives, -1.0, 1.0, self.log_positive_shares),
+            LogSumExpTerm(self.negatives, self.p, 1.0 / self.p, self.log_negative_shares),
+        )
+        return top + (self._bottom_terms(self.p, self.bottom_weight) if self.bottom_weight else ())
 
     @cached_property
     def risk(self) -> RiskData:

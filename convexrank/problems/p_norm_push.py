@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.data import check_positive
-from convexrank.problems.bipartite import Bipartite, log_mean_exp_gradient, random_features, random_labels
-from convexrank.problems.coordinates import LogSumExpCoordinates, LogSumExpTerm
+from convexrank.problems.bipartite import LogForm, log_mean_exp_gradient, random_features, random_labels
+from convexrank.problems.coordinates import LogSumExpTerm
 from convexrank.problems.linear import RiskData
 
 __all__ = ["PNormPush"]
@@ -26,7 +26,7 @@ def _risk(data: Any, positive: Any, negative: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class PNormPush(Bipartite):
+class PNormPush(LogForm):
     r"""The P-Norm Push: rank positives above negatives, with a push of strength p at the top of the list.
 
     .. math::
@@ -86,16 +86,6 @@ class PNormPush(Bipartite):
         object.__setattr__(self, "p", check_positive(self.p, "p"))
         super().__post_init__()
 
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """Names of the capabilities; without l1 also Coordinates, for boosting."""
-        return super().capabilities | (frozenset() if self.l1 > 0 else {"Coordinates"})
-
-    @property
-    def logarithmic_slope(self) -> float:
-        """The risk is a logarithm: a unit of margin lowers it by one."""
-        return 1.0
-
     @cached_property
     def risk(self) -> RiskData:
         """The risk as a JAX function of the positives' and negatives' scores."""
@@ -117,23 +107,13 @@ class PNormPush(Bipartite):
         high, push = log_mean_exp_gradient(self.p * negative, self.log_negative_shares)
         return low + high / self.p, self.join((-pull, push))
 
-    def coordinates(self) -> LogSumExpCoordinates:
-        """Return edges and exact line search along one weak ranker (column of X): what boosting needs.
-
-        Raises
-        ------
-        ValueError
-            With l1, which boosting cannot treat.
-        """
-        if self.l1 > 0:
-            raise ValueError(
-                f"boosting takes no l1 penalty, got l1={self.l1}; drop it, or use another solver."
-            )
-        terms = (
+    @property
+    def terms(self) -> tuple[LogSumExpTerm, ...]:
+        """The two log-sum-exps of the risk."""
+        return (
             LogSumExpTerm(self.positives, -1.0, 1.0, self.log_positive_shares),
             LogSumExpTerm(self.negatives, self.p, 1.0 / self.p, self.log_negative_shares),
         )
-        return LogSumExpCoordinates(self.X, terms, self.l2)
 
     def log_paper_value(self, w: Any) -> float:
         r"""Return :math:`\log R_{p,\exp}`, which never overflows; row weights count as repeated rows."""

@@ -21,34 +21,27 @@ Numba compiles these functions when they are first called and keeps the result o
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numba
 import numpy as np
 
 Array = np.ndarray
+Goal = tuple[float, float, float]  # of a walk: the rise needed, the least and the largest distance
 
-# Columns of Pieces.real: width of the piece (a jump is stored as minus its height), then the extent and the rise of
-# its subtree, the rise as of the newest birth in it. Columns of Pieces.link: birth, newest birth, left and right child.
-OWN, WIDTH, RISE = 0, 1, 2
-BIRTH, NEWEST, LEFT = 0, 1, 2
+# nodes: a jump is stored as minus its height in ``own``; ``width`` and ``rise`` belong to the subtree, the rise as of the
+# newest birth in it.
+NODE = np.dtype(
+    [(name, np.float64) for name in ("own", "width", "rise")] + [(name, np.int32) for name in ("birth", "newest")]
+)
+# kids: the children of each node, left and right; those of node 0, the empty tree, are the trees left (0) and right (1) of
+# the cut. So the child on the side of the cut is kids[t, 1 - side]; a root never has one.
+# weight: the running weight after each step, and what rounding took from it.
+# state: the birth of the endless piece on either side, the nodes in use; from PATH on, scratch of a descent.
+PATH = 3
 
+# Pieces that a walk hands over one by one before it asks the tree.
+POPS = 6
 # Rounding of a sum of bounds may empty an interval that holds one point; beyond this share of it, it is empty.
 EMPTY = 1e-12
-# How close to a bound an entry of a block counts as the one that holds the block there, against the largest entry.
-TOUCHES = 1e-10
-
-
-class Pieces(NamedTuple):
-    """The pieces of the derivative. Node 0 is the empty tree; side 0 is left of the cut and side 1 right of it."""
-
-    real: Array
-    link: Array
-    weight: Array  # running weight after each step, its rounding error
-    path: Array  # scratch of a descent
-    root: Array
-    tail: Array  # birth of the endless piece on either side
-    used: Array
 
 
 @numba.njit(cache=True)
@@ -58,148 +51,189 @@ def _since(weight: Array, now: int, birth: int) -> float:
 
 
 @numba.njit(cache=True)
-def _refresh(p: Pieces, t: int) -> None:
+def _refresh(nodes: Array, kids: Array, weight: Array, t: int) -> None:
     """Recompute the sums of a node from its children; all terms are positive, nothing cancels."""
-    left, right = p.link[t, LEFT], p.link[t, LEFT + 1]
-    newest = max(p.link[t, BIRTH], p.link[left, NEWEST], p.link[right, NEWEST])
-    width, rise = p.real[t, OWN], 0.0
+    left, right = np.int64(kids[t, 0]), np.int64(kids[t, 1])
+    birth = np.int64(nodes[t].birth)
+    newest = max(birth, np.int64(nodes[left].newest), np.int64(nodes[right].newest))
+    width, rise = nodes[t].own, 0.0
     if width < 0.0:
         width, rise = 0.0, -width
-    elif newest != p.link[t, BIRTH]:
-        rise = width * _since(p.weight, newest, p.link[t, BIRTH])
+    elif newest != birth:
+        rise = width * _since(weight, newest, birth)
     for child in (left, right):
         if child:
-            width += p.real[child, WIDTH]
-            rise += p.real[child, RISE]
-            if newest != p.link[child, NEWEST]:
-                rise += p.real[child, WIDTH] * _since(p.weight, newest, p.link[child, NEWEST])
-    p.real[t, WIDTH] = width
-    p.real[t, RISE] = rise
-    p.link[t, NEWEST] = newest
+            extent = nodes[child].width
+            width += extent
+            rise += nodes[child].rise
+            if newest != nodes[child].newest:
+                rise += extent * _since(weight, newest, np.int64(nodes[child].newest))
+    nodes[t].width = width
+    nodes[t].rise = rise
+    nodes[t].newest = newest
 
 
 @numba.njit(cache=True)
-def _push(p: Pieces, side: int, own: float, birth: int) -> None:
-    """Put a piece next to the cut. The root of a tree never has a child on the side of the cut."""
-    t = p.used[0]
-    p.used[0] += 1
-    p.real[t, OWN] = own
-    p.link[t, BIRTH] = birth
-    p.link[t, LEFT + 1 - side] = 0
-    p.link[t, LEFT + side] = p.root[side]
-    _refresh(p, t)
-    p.root[side] = t
+def _place(nodes: Array, kids: Array, weight: Array, side: int, t: int) -> None:
+    """Put a node next to the cut, as the new root of its side."""
+    kids[t, 1 - side] = 0
+    kids[t, side] = kids[0, side]
+    kids[0, side] = t
+    _refresh(nodes, kids, weight, t)
 
 
 @numba.njit(cache=True)
-def _beyond(extent: float, rise: float, goal: tuple[float, float, float]) -> bool:
-    """Whether the walk goes on from here: (rise needed, least and largest distance) are its goal."""
+def _push(nodes: Array, kids: Array, weight: Array, state: Array, side: int, own: float, birth: int) -> None:
+    """Put a new piece next to the cut."""
+    t = np.int64(state[2])
+    state[2] = t + 1
+    nodes[t].own = own
+    nodes[t].birth = birth
+    _place(nodes, kids, weight, side, t)
+
+
+@numba.njit(cache=True)
+def _beyond(extent: float, rise: float, goal: Goal) -> bool:
+    """Whether the walk goes on from here."""
     return extent < goal[1] or (rise < goal[0] and extent < goal[2])
 
 
 @numba.njit(cache=True)
-def _find(p: Pieces, side: int, now: int, goal: tuple[float, float, float]) -> tuple[int, float, float]:
-    """Descend to the piece in which the walk ends; depth of the path to it, distance and rise before it."""
-    near, t, depth, extent, rise = LEFT + 1 - side, p.root[side], 0, 0.0, 0.0
+def _pass(nodes: Array, weight: Array, t: int, now: int, extent: float, rise: float) -> tuple[float, float]:
+    """Distance and rise behind the piece of a node."""
+    own = nodes[t].own
+    if own < 0.0:
+        return extent, rise - own
+    return extent + own, rise + own * _since(weight, now, np.int64(nodes[t].birth))
+
+
+@numba.njit(cache=True)
+def _pass_all(nodes: Array, weight: Array, t: int, now: int, extent: float, rise: float) -> tuple[float, float]:
+    """Distance and rise behind the subtree of a node."""
+    width = nodes[t].width
+    return extent + width, rise + nodes[t].rise + width * _since(weight, now, np.int64(nodes[t].newest))
+
+
+@numba.njit(cache=True)
+def _find(
+    nodes: Array, kids: Array, weight: Array, state: Array, side: int, now: int, goal: Goal, extent: float, rise: float
+) -> tuple[int, float, float]:
+    """Descend to the piece in which the walk ends; length of the path to it, distance and rise before it."""
+    t, depth = np.int64(kids[0, side]), 0
     while True:
-        p.path[depth] = t
+        state[PATH + depth] = t
         depth += 1
-        child = p.link[t, near]
+        child = np.int64(kids[t, 1 - side])
         if child:
-            width = p.real[child, WIDTH]
-            after, risen = extent + width, rise + p.real[child, RISE]
-            risen += width * _since(p.weight, now, p.link[child, NEWEST])
+            after, risen = _pass_all(nodes, weight, child, now, extent, rise)
             if not _beyond(after, risen, goal):
                 t = child
                 continue
             extent, rise = after, risen
-        own = p.real[t, OWN]
-        if own < 0.0:
-            after, risen = extent, rise - own
-        else:
-            after, risen = extent + own, rise + own * _since(p.weight, now, p.link[t, BIRTH])
-        child = p.link[t, LEFT + side]
+        after, risen = _pass(nodes, weight, t, now, extent, rise)
+        child = np.int64(kids[t, side])
         if child == 0 or not _beyond(after, risen, goal):
             return depth, extent, rise
         extent, rise, t = after, risen, child
 
 
 @numba.njit(cache=True)
-def _turn(p: Pieces, parent: int, child: int) -> None:
-    """Rotate a child above its parent, sums of the parent included."""
-    side = LEFT + 1 if p.link[parent, LEFT + 1] == child else LEFT
-    other = 2 * LEFT + 1 - side
-    p.link[parent, side] = p.link[child, other]
-    p.link[child, other] = parent
-    _refresh(p, parent)
+def _turn(nodes: Array, kids: Array, weight: Array, parent: int, child: int) -> None:
+    """Rotate a child above its parent, whose sums are brought up to date."""
+    side = 1 if kids[parent, 1] == child else 0
+    kids[parent, side] = kids[child, 1 - side]
+    kids[child, 1 - side] = parent
+    _refresh(nodes, kids, weight, parent)
 
 
 @numba.njit(cache=True)
-def _splay(p: Pieces, depth: int) -> int:
+def _splay(nodes: Array, kids: Array, weight: Array, state: Array, depth: int) -> int:
     """Bring the last node of the path to the root, halving the depth of the path on the way."""
-    x, k = p.path[depth - 1], depth - 2
-    while k > 0:
-        parent, above = p.path[k], p.path[k - 1]
-        straight = (p.link[above, LEFT] == parent) == (p.link[parent, LEFT] == x)
-        if straight:
-            _turn(p, above, parent)
-            _turn(p, parent, x)
-        else:
-            _turn(p, parent, x)
-            p.link[above, LEFT + 1 if p.link[above, LEFT + 1] == parent else LEFT] = x
-            _turn(p, above, x)
+    x, k = np.int64(state[PATH + depth - 1]), depth - 2
+    while k >= 0:
+        parent = np.int64(state[PATH + k])
+        first = x
+        if k > 0:
+            above = np.int64(state[PATH + k - 1])
+            side = 1 if kids[above, 1] == parent else 0
+            if kids[parent, side] == x:
+                _turn(nodes, kids, weight, above, parent)
+            else:
+                _turn(nodes, kids, weight, parent, x)
+                kids[above, side] = x
+                parent = above
+        _turn(nodes, kids, weight, parent, first)
         k -= 2
         if k >= 0:
-            top = p.path[k]
-            p.link[top, LEFT + 1 if p.link[top, LEFT + 1] == above else LEFT] = x
-    if k == 0:
-        _turn(p, p.path[0], x)
-    _refresh(p, x)
+            top = np.int64(state[PATH + k])
+            kids[top, 1 if kids[top, 1] == state[PATH + k + 1] else 0] = x
+    _refresh(nodes, kids, weight, x)
     return x
 
 
 @numba.njit(cache=True)
-def _cross(p: Pieces, side: int, now: int, goal: tuple[float, float, float]) -> tuple[int, float, float]:
-    """Hand the pieces that the walk crosses to the other side; the piece in which it ends (0: the tail), and where."""
-    top, piece, extent, rise = p.root[side], 0, 0.0, 0.0
-    crossed = top
-    if top:
-        extent = p.real[top, WIDTH]
-        rise = p.real[top, RISE] + extent * _since(p.weight, now, p.link[top, NEWEST])
-        if _beyond(extent, rise, goal):
-            p.root[side] = 0
-        else:
-            depth, extent, rise = _find(p, side, now, goal)
-            piece = _splay(p, depth)
-            crossed = p.link[piece, LEFT + 1 - side]
-            p.link[piece, LEFT + 1 - side] = 0
-            p.root[side] = piece
+def _search(
+    nodes: Array, kids: Array, weight: Array, state: Array, side: int, now: int, goal: Goal, extent: float, rise: float
+) -> tuple[int, float, float]:
+    """Hand all pieces that the walk crosses to the other side at once; see `_cross`."""
+    crossed, piece = np.int64(kids[0, side]), 0
+    after, risen = _pass_all(nodes, weight, crossed, now, extent, rise)
+    if _beyond(after, risen, goal):
+        extent, rise = after, risen
+        kids[0, side] = 0
+    else:
+        depth, extent, rise = _find(nodes, kids, weight, state, side, now, goal, extent, rise)
+        piece = _splay(nodes, kids, weight, state, depth)
+        crossed = np.int64(kids[piece, 1 - side])
+        kids[piece, 1 - side] = 0
+        kids[0, side] = piece
     if crossed:
-        back = p.root[1 - side]
+        back = np.int64(kids[0, 1 - side])
         if back:
-            p.link[back, LEFT + side] = crossed
-            _refresh(p, back)
+            kids[back, side] = crossed
+            _refresh(nodes, kids, weight, back)
         else:
-            p.root[1 - side] = crossed
+            kids[0, 1 - side] = crossed
     return piece, extent, rise
 
 
 @numba.njit(cache=True)
-def _walk(p: Pieces, side: int, now: int, goal: tuple[float, float, float]) -> tuple[float, float, bool]:
+def _cross(nodes: Array, kids: Array, weight: Array, state: Array, side: int, now: int, goal: Goal) -> tuple[int, float, float]:
+    """Hand over the pieces that the walk crosses; the piece in which it ends (0: the endless one) and where that begins."""
+    extent, rise = 0.0, 0.0
+    for _ in range(POPS):
+        top = np.int64(kids[0, side])
+        if top == 0:
+            return 0, extent, rise
+        after, risen = _pass(nodes, weight, top, now, extent, rise)
+        if not _beyond(after, risen, goal):
+            return top, extent, rise
+        below = np.int64(kids[top, side])
+        if below and kids[below, 1 - side]:
+            break
+        extent, rise = after, risen
+        kids[0, side] = below
+        _place(nodes, kids, weight, 1 - side, top)
+    if kids[0, side] == 0:
+        return 0, extent, rise
+    return _search(nodes, kids, weight, state, side, now, goal, extent, rise)
+
+
+@numba.njit(cache=True)
+def _walk(nodes: Array, kids: Array, weight: Array, state: Array, side: int, now: int, goal: Goal) -> tuple[float, float, bool]:
     """Move the cut; its distance, what the rise exceeds the need by (0 unless a bound stops it), whether it is held."""
     need, least, most = goal
-    piece, extent, rise = _cross(p, side, now, goal)
-    own, birth = np.inf, p.tail[side]
+    piece, extent, rise = _cross(nodes, kids, weight, state, side, now, goal)
+    own, birth = np.inf, np.int64(state[side])
     if piece:
-        own, birth = p.real[piece, OWN], p.link[piece, BIRTH]
+        own, birth = nodes[piece].own, np.int64(nodes[piece].birth)
     excess, held = 0.0, False
     if own < 0.0:
         held = True
-        passed = max(min(need - rise, -own), 0.0)
-        rest = own + passed
-        passed = -passed
+        rest = own + max(min(need - rise, -own), 0.0)
+        passed = own - rest
     else:
-        slope = _since(p.weight, now, birth)
+        slope = _since(weight, now, birth)
         passed = max((need - rise) / slope, 0.0)
         bounded = max(min(passed, most - extent), least - extent)
         if bounded != passed:
@@ -210,179 +244,91 @@ def _walk(p: Pieces, side: int, now: int, goal: tuple[float, float, float]) -> t
         extent += passed
         rest = own - passed
     if piece:
-        p.real[piece, OWN] = rest
-        _refresh(p, piece)
-    # also when nothing of the piece was passed: the root must have no child next to the cut
-    _push(p, 1 - side, passed, birth)
+        nodes[piece].own = rest
+        _refresh(nodes, kids, weight, piece)
+    if passed != 0.0 or kids[kids[0, 1 - side], side]:  # a root must have no child next to the cut
+        _push(nodes, kids, weight, state, 1 - side, passed, birth)
     return extent, excess, held
 
 
 @numba.njit(cache=True)
-def _open(p: Pieces, cut: float, value: float, low: float, high: float, now: int) -> float:
-    """Cut the derivative, which is ``value`` there, insert the gap, and return an edge of it (NaN: it has none)."""
+def _open(nodes: Array, kids: Array, weight: Array, state: Array, value: float, low: float, high: float, now: int) -> None:
+    """Open the gap at the cut, where the derivative is ``value``: not 0 if a bound stopped the cut there."""
     if value < 0.0:
-        p.root[1] = 0
-        _push(p, 0, value, 0)
+        kids[0, 1] = 0
+        _push(nodes, kids, weight, state, 0, value, 0)
     elif value > 0.0:
-        p.root[0] = 0
-        _push(p, 1, -value, 0)
+        kids[0, 0] = 0
+        _push(nodes, kids, weight, state, 1, -value, 0)
     if low == -np.inf:
-        p.root[0], p.tail[0] = 0, now
+        kids[0, 0] = 0
+        state[0] = now
     if high == np.inf:
-        p.root[1], p.tail[1] = 0, now
-    if low == -np.inf:
-        if high == np.inf:
-            p.used[0] = 1
-            return np.nan
-        return cut + high
-    if high < np.inf and high > low:
-        _push(p, 1, high - low, now)
-    return cut + low
+        kids[0, 1] = 0
+        state[1] = now
+        if low == -np.inf:
+            state[2] = 1
 
 
 @numba.njit(cache=True)
-def _minimisers(
-    p: Pieces, z: Array, w: Array | None, low: Array, high: Array, floor: float, ceiling: float, m: Array, held: Array
+def _weigh(weight: Array, step: int, mass: float) -> None:
+    """Add to the running weight, keeping what the addition rounds off."""
+    before = weight[step - 1, 0]
+    total = before + mass
+    part = total - before
+    weight[step, 0] = total
+    weight[step, 1] = weight[step - 1, 1] + ((before - (total - part)) + (mass - part))
+
+
+@numba.njit(cache=True)
+def minimisers(
+    nodes: Array, kids: Array, weight: Array, state: Array, z: Array, w: Array, low: Array, high: Array, bounds: Array, m: Array,
+    held: Array,
 ) -> int:
     """Fill in the minimiser of every message and whether bounds hold it there; the step that is infeasible, or −1."""
-    least, most, value = floor, ceiling, 0.0
-    p.used[0] = 1
-    p.root[:] = 0
-    p.tail[:] = 0
-    p.weight[0, :] = 0.0
+    floor, ceiling = bounds[0], bounds[1]
+    least, most, value, now = floor, ceiling, 0.0, 0
+    state[0], state[1], state[2] = 0, 0, 1
+    kids[0, :] = 0
+    weight[0, :] = 0.0
+    left, right, equal = -np.inf, np.inf, False
+    w_step, low_step, high_step = int(len(w) > 1), int(len(low) > 1), int(len(high) > 1)
     for i in range(len(z)):
-        mass = 1.0 if w is None else w[i]
-        before = p.weight[i, 0]
-        total = before + mass
-        part = total - before
-        p.weight[i + 1, 0] = total
-        p.weight[i + 1, 1] = p.weight[i, 1] + ((before - (total - part)) + (mass - part))
-        edge = np.nan
         if i > 0:
-            l, u = low[(i - 1) % len(low)], high[(i - 1) % len(high)]
-            edge = _open(p, m[i - 1], value, l, u, i)
+            l, u = low[(i - 1) * low_step], high[(i - 1) * high_step]
+            _open(nodes, kids, weight, state, value, l, u, i)
+            left, right, equal = m[i - 1] + l, m[i - 1] + u, l == u
             least, most = max(floor, least + l), min(ceiling, most + u)
             if least > most:
                 if least - most > EMPTY * max(abs(least), abs(most)):
                     return i - 1
                 least = most = ceiling if most == ceiling else floor
-        if np.isnan(edge):
-            edge = min(max(z[i], least), most)
-        need, value, held[i], x = mass * (z[i] - edge), 0.0, 0, edge
-        if edge < least or (need > 0.0 and edge < most):
-            far, value, stuck = _walk(p, 1, i + 1, (need, least - edge, most - edge))
-            x, held[i] = edge + far, stuck
-        elif edge > most or (need < 0.0 and edge > least):
-            far, value, stuck = _walk(p, 0, i + 1, (-need, edge - most, edge - least))
-            x, held[i], value = edge - far, stuck, -value
-        elif need != 0.0:
-            value, held[i] = -need, 1
-        elif i > 0 and low[(i - 1) % len(low)] == high[(i - 1) % len(high)]:
-            held[i] = held[i - 1]  # the cut stays where it was, perhaps inside a jump
+        mass = w[i * w_step]
+        _weigh(weight, i + 1, mass)
+        target, value, held[i] = z[i], 0.0, 0
+        if right < least or (target > right and right < most):
+            if right > left > -np.inf:
+                _push(nodes, kids, weight, state, 0, right - left, i)
+            goal = mass * (target - right), least - right, most - right
+            far, value, stuck = _walk(nodes, kids, weight, state, 1, i + 1, goal)
+            x, held[i] = right + far, stuck
+        elif left > most or (target < left and left > least):
+            if left < right < np.inf:
+                _push(nodes, kids, weight, state, 1, right - left, i)
+            goal = mass * (left - target), left - most, left - least
+            far, value, stuck = _walk(nodes, kids, weight, state, 0, i + 1, goal)
+            x, held[i], value = left - far, stuck, -value
+        else:
+            x = min(max(target, left, least), right, most)
+            if x > left > -np.inf:
+                _push(nodes, kids, weight, state, 0, x - left, i)
+            if x < right < np.inf:
+                _push(nodes, kids, weight, state, 1, right - x, i)
+            if x != target:
+                value, held[i] = mass * (x - target), 1
+            elif equal:
+                held[i] = held[i - 1]  # the cut stays where it was, perhaps inside a jump
         if value != 0.0:
             x = most if value < 0.0 else least
         m[i] = min(max(x, least), most)
     return -1
-
-
-@numba.njit(cache=True)
-def _trace_back(low: Array, high: Array, floor: float, ceiling: float, s: Array, side: Array, pin: Array) -> None:
-    """Turn minimisers into the solution, from the end; say which bound ties each entry to the next and what holds it.
-
-    On entry ``pin`` marks the minimisers that bounds hold; on exit it marks, in each block that is held, one entry that
-    touches a bound (−1 the lower, 1 the upper; 2: none does, within rounding).
-    """
-    n = len(s)
-    size = 0.0
-    for i in range(n):
-        size = max(size, abs(s[i]))
-    close = TOUCHES * size
-    root, seeking = n - 1, False
-    for i in range(n - 1, -1, -1):
-        side[i] = 0
-        if i < n - 1:
-            l, u = low[i % len(low)], high[i % len(high)]
-            least, most = s[i + 1] - u, s[i + 1] - l
-            slack = close if seeking else 0.0
-            if l == u or s[i] > most - slack:
-                side[i], s[i] = -1, most
-            elif s[i] < least + slack:
-                side[i], s[i] = 1, least
-        mark, pin[i] = pin[i], 0
-        if side[i] == 0:
-            if seeking:
-                pin[root] = 2
-            root, seeking = i, mark != 0
-        if seeking:
-            if abs(s[i] - floor) <= close:
-                pin[i], seeking = -1, False
-            elif abs(s[i] - ceiling) <= close:
-                pin[i], seeking = 1, False
-    if seeking:
-        pin[root] = 2
-
-
-@numba.njit(cache=True)
-def _settle(z: Array, w: Array | None, floor: float, ceiling: float, s: Array, side: Array, pin: Array) -> None:
-    """Shift every block to its exact level: what the walk rounded off along the chain is mended here."""
-    start = 0
-    for i in range(len(z)):
-        if side[i] != 0:
-            continue
-        pull, mass, shift, pinned = 0.0, 0.0, 0.0, False
-        for j in range(start, i + 1):
-            weight = 1.0 if w is None else w[j]
-            pull += weight * (z[j] - s[j])
-            mass += weight
-            if pin[j] != 0:
-                pinned = True
-                shift = floor - s[j] if pin[j] == -1 else (ceiling - s[j] if pin[j] == 1 else 0.0)
-        if not pinned:
-            shift = pull / mass
-        for j in range(start, i + 1):
-            s[j] = min(max(s[j] + shift, floor), ceiling)
-        start = i + 1
-
-
-@numba.njit(cache=True)
-def solve_chains(
-    z: Array, w: Array | None, low: Array, high: Array, offsets: Array, floor: Array, ceiling: Array
-) -> tuple[Array, Array, Array, int]:
-    """Solve every chain ``offsets[g]:offsets[g + 1]`` of the flat arrays.
-
-    ``low``, ``high``: one value, or one for each entry (for the step to the next); ``floor``, ``ceiling``: one value, or
-    one for each chain. Returns the solution, how each entry is tied to the next (−1 by its lower, 1 by its upper bound,
-    0 not), what holds it (see `_trace_back`), and the first entry after which the bounds leave nothing (−1: none).
-    """
-    n = len(z)
-    s, side, pin = np.empty(n), np.zeros(n, np.int8), np.zeros(n, np.int8)
-    longest = 1
-    for g in range(len(offsets) - 1):
-        longest = max(longest, offsets[g + 1] - offsets[g])
-    size = 3 * longest + 2
-    p = Pieces(
-        np.empty((size, 3)),
-        np.empty((size, 4), np.int32),
-        np.empty((longest + 1, 2)),
-        np.empty(size, np.int32),
-        np.zeros(2, np.int32),
-        np.zeros(2, np.int32),
-        np.ones(1, np.int32),
-    )
-    p.real[0, :] = 0.0
-    p.link[0, :] = 0
-    bad = -1
-    for g in range(len(offsets) - 1):
-        a, b = offsets[g], offsets[g + 1]
-        weight = None if w is None else w[a:b]
-        l = low if len(low) == 1 else low[a:b]
-        u = high if len(high) == 1 else high[a:b]
-        bounds = floor[g % len(floor)], ceiling[g % len(ceiling)]
-        place = _minimisers(p, z[a:b], weight, l, u, bounds[0], bounds[1], s[a:b], pin[a:b])
-        if place >= 0:
-            bad = a + place if bad < 0 else bad
-            s[a:b] = np.nan
-            continue
-        _trace_back(l, u, bounds[0], bounds[1], s[a:b], side[a:b], pin[a:b])
-        _settle(z[a:b], weight, bounds[0], bounds[1], s[a:b], side[a:b], pin[a:b])
-    return s, side, pin, bad

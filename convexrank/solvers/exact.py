@@ -60,7 +60,10 @@ class ExactSolver:
         best: tuple[float, State, str] | None = None
         trouble, terminal = [], None
         for name, settings in attempts:
-            state, word = self._attempt(problem, name, {**settings, **self.options})
+            try:
+                state, word = self._attempt(problem, name, {**settings, **self.options})
+            except KeyboardInterrupt:  # a conic solver has no best point so far, an earlier attempt may have one
+                return _interrupted(monitor, best)
             terminal = terminal or _TERMINAL.get(word)
             if state is None:
                 trouble.append(f"{name}: {word}")
@@ -95,6 +98,12 @@ class ExactSolver:
         x = np.asarray(next(iter(model.variables.values())).value, dtype=np.float64).ravel()
         x = problem.repair(x)
         return State(x, problem.objective(x), math.inf), word
+
+
+def _interrupted(monitor: Monitor, best: tuple[float, State, str] | None) -> Solution:
+    if best is not None:
+        monitor.record(best[1])
+    return monitor.finish(Status.INTERRUPTED)
 
 
 def _gap(problem: Any, state: State) -> float:

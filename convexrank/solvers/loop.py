@@ -17,7 +17,7 @@ __all__ = ["Monitor", "Options", "Solver", "State", "iterate"]
 Array = np.ndarray
 
 # Ends that may have their reason in the data: the problem is asked before they are reported.
-_UNEXPLAINED = frozenset({Status.FAILED, Status.MAX_ITER, Status.UNBOUNDED})
+_UNEXPLAINED = frozenset({Status.FAILED, Status.UNBOUNDED})
 
 
 @dataclass(frozen=True)
@@ -123,15 +123,15 @@ class Monitor:
         if terminal is not None:
             self.best = state
             return terminal
+        # the callback sees every state, the last one included
+        stop = self.options.callback is not None and self.options.callback(state) is True
         if self._is_certified(state):
             return Status.CONVERGED
-        return self._limits(state)
+        return Status.INTERRUPTED if stop else self._limits(state)
 
     def _limits(self, state: State) -> Status | None:
         if state.stalled:
             return Status.FAILED
-        if self.options.callback is not None and self.options.callback(state) is True:
-            return Status.INTERRUPTED
         if state.iteration >= self.limit:
             return Status.MAX_ITER
         if self.seconds >= self.options.time_limit:
@@ -155,12 +155,11 @@ class Monitor:
         if self._bar is not None:
             self._bar.close()
         best = self.best
-        doubtful = status in _UNEXPLAINED or (
-            status is Status.CONVERGED and best is not None and self.problem.is_suspicious(best.x)
-        )
+        suspicious = best is not None and self.problem.is_suspicious(best.x)
+        doubtful = status in _UNEXPLAINED or (suspicious and status in (Status.CONVERGED, Status.MAX_ITER))
         if doubtful and (found := self.problem.nonexistence()) is not None:
             status, direction, detail = found
-            if best is None or not self.problem.is_suspicious(best.x):
+            if not suspicious:
                 best, self.certificate = State(direction, self.problem.objective(direction), math.inf), None
         if best is None:
             return _nothing(self.problem, self.solver, status, detail, self)

@@ -2,24 +2,24 @@ r"""
 P-Norm Push: the clean top grows with p
 =======================================
 
-Two features, many positives, and a few negatives that lie far out in one direction. With p = 1 every
-positive–negative pair counts alike, and the few are outvoted. A larger p charges a negative more than in proportion
-to the positives below it, so the direction turns until those few come down.
+Two features, many positives, and three negatives that lie high in one of them. With p = 1 every
+positive–negative pair counts alike, and the three are outvoted. A larger p charges a negative more than in proportion
+to the positives below it, so the direction turns until those three come down.
 """
 
 # %%
 # The data
 # --------
-# Made to show the effect: eight of the 128 negatives form a group of their own, far to the lower right.
+# Made to show the effect: three of the 123 negatives form a group of their own, high in feature 2.
 import matplotlib.pyplot as plt
 import numpy as np
 
 import convexrank as cr
 from convexrank import metrics, plotting
 
-rng = np.random.default_rng(3)
-positives = rng.normal(size=(120, 2)) + [1.6, 1.6]
-negatives = np.vstack([rng.normal(size=(120, 2)), 0.35 * rng.normal(size=(8, 2)) + [3.5, -2.5]])
+rng = np.random.default_rng(1)
+positives = rng.normal(size=(120, 2)) + [1.8, 1.8]
+negatives = np.vstack([rng.normal(size=(120, 2)), 0.3 * rng.normal(size=(3, 2)) + [0.0, 3.5]])
 X = np.vstack([positives, negatives])
 y = np.r_[np.ones(len(positives)), np.zeros(len(negatives))]
 
@@ -42,7 +42,8 @@ for p, solution in solutions.items():
 figure, panels = plt.subplots(1, 2, figsize=(9.6, 4.4), layout="constrained")
 panels[0].scatter(*negatives.T, s=14, marker="x", color="0.55", label="negative")
 panels[0].scatter(*positives.T, s=14, color="#d55e00", label="positive")
-panels[0].set(xlim=(-3.5, 5.5), ylim=(-4.2, 4.8), xlabel="feature 1", ylabel="feature 2", aspect="equal")
+panels[0].set(xlim=(-3.2, 5.2), ylim=(-4.0, 5.0), xlabel="feature 1", ylabel="feature 2")
+panels[0].set_title("lines through the highest negative")
 curves = {p: (y, X @ solution.x) for p, solution in solutions.items()}
 plotting.roc(curves, zoom=None, ax=panels[1])
 panels[1].set(xlim=(0, 40), ylim=(0, 121), title="the first 40 negatives")
@@ -51,6 +52,6 @@ for line, (p, solution) in zip(panels[1].lines, solutions.items(), strict=True):
     through = w * (negatives @ w).max()
     along = np.array([-w[1], w[0]])
     ends = np.array([through - 9 * along, through + 9 * along])
-    panels[0].plot(*ends.T, color=line.get_color(), label=f"highest negative, p = {p}")
-panels[0].legend(loc="lower left", fontsize="small")
+    panels[0].plot(*ends.T, color=line.get_color(), label=f"p = {p}")
+panels[0].legend(loc="lower left", fontsize="small", ncols=2)
 plt.show()
