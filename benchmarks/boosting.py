@@ -24,11 +24,13 @@ def boosting(effort: int) -> Section:
         seconds = median(found["seconds"])
         slowest, largest = max(slowest, seconds), max(largest, outcome.peak_megabytes)
         cells = (f"p = {p}", str(found["rankers"]), str(found["rounds"]), seconds_text(found["features"]))
-        rows.append((*cells, seconds_text(seconds), bytes_text(outcome.peak_megabytes), f"{found['value']:.6f}"))
+        rows.append(
+            (*cells, seconds_text(seconds), bytes_text(outcome.peak_megabytes), f"{found['value']:.6f}")
+        )
     note = (
-        f"Data: {data_name()}, no penalty. Rankers: x > threshold at 16 quantiles of each feature. Seconds include what follows the "
-        "last round (certificate, search for a separating direction). Peak memory is that of the whole process, "
-        "imports included."
+        f"Data: {data_name()}, no penalty. Rankers: x > threshold at 16 quantiles of each feature. Seconds include "
+        "what follows the last round (certificate, search for a separating direction). Peak memory is that of the "
+        "whole process, imports included."
     )
     columns = ("push", "rankers", "rounds", "making rankers", "boosting", "peak memory", "objective")
     targets = (
@@ -51,7 +53,8 @@ def rounds(p: float, repeats: int) -> dict[str, Any]:
     features = time.perf_counter() - start
     seconds = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", cr.ConvergenceWarning)  # a fixed number of rounds is what is asked for
+        # a fixed number of rounds is what is asked for
+        warnings.simplefilter("ignore", cr.ConvergenceWarning)
         for _ in range(repeats):
             start = time.perf_counter()
             solution = cr.problems.PNormPush(H, y, p=p).solve("boosting", max_iter=ROUNDS)

@@ -26,14 +26,21 @@ def extremes(effort: int) -> Section:
         found = fresh("extremes:evaluate", name=name, arguments=arguments).result
         finite = finite and found["finite"]
         title = f"{name}, p = {arguments['p']}" if "p" in arguments else name
-        cells = (title, f"{found['largest']:.0f}", f"{found['value']:.6g}", "yes" if found["finite"] else "NO")
+        cells = (
+            title,
+            f"{found['largest']:.0f}",
+            f"{found['value']:.6g}",
+            "yes" if found["finite"] else "NO",
+        )
         rows.append((*cells, found["status"], f"{found['gap']:.0e}", seconds_text(found["seconds"])))
     note = (
-        f"Data: {data_name()}, l2 = 1e-4. Value and gradient are taken at a point whose largest score is the one given; "
-        "the solve starts from that point."
+        f"Data: {data_name()}, l2 = 1e-4. Value and gradient are taken at a point whose largest score is the one "
+        "given; the solve starts from that point."
     )
     columns = ("problem", "largest score", "value there", "finite", "solve from there", "gap", "seconds")
-    target = Target("p = 256, scores in the thousands", "finite", "finite" if finite else "not finite", finite)
+    target = Target(
+        "p = 256, scores in the thousands", "finite", "finite" if finite else "not finite", finite
+    )
     return Section((Table("No overflow", columns, tuple(rows), note),), (target,))
 
 

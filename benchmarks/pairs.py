@@ -31,7 +31,12 @@ def pairs(effort: int) -> Section:
     solves, slowest = _solves(effort)
     blocked, extra = _blocked(effort)
     targets = (
-        Target("hinge and squared hinge, 10⁴ → 10⁵ rows, over n log n", "close to 1", f"{worst:.2f}", worst <= 2.0),
+        Target(
+            "hinge and squared hinge, 10⁴ → 10⁵ rows, over n log n",
+            "close to 1",
+            f"{worst:.2f}",
+            worst <= 2.0,
+        ),
         Target("full solve at 10⁵ rows, slowest", "seconds", seconds_text(slowest), slowest <= 60.0),
         at_most(f"memory of a blocked evaluation, {_BLOCKED_GROUP**2:.0e} pairs", extra / 1000.0, 0.5, " GB"),
     )
@@ -65,7 +70,8 @@ def evaluations(repeats: int) -> dict[str, Any]:
     for name in _SORTED:
         made = {str(size): _problem(name, size) for size in SIZES}
         times[name] = interleaved(
-            {size: lambda problem=problem: problem.risk_and_subgradient(w) for size, problem in made.items()}, repeats
+            {size: lambda problem=problem: problem.risk_and_subgradient(w) for size, problem in made.items()},
+            repeats,
         )
     return times
 

@@ -16,14 +16,18 @@ TOL = 1e-8
 _PEERS: dict[str, dict[str, Any]] = {
     "LogisticRegression": {},
     "LogisticRegression, tol=1e-8": {"tol": 1e-8, "max_iter": 10_000},
-    "LogisticRegression, newton-cholesky, tol=1e-8": {"solver": "newton-cholesky", "tol": 1e-8, "max_iter": 10_000},
+    "LogisticRegression, newton-cholesky, tol=1e-8": {
+        "solver": "newton-cholesky",
+        "tol": 1e-8,
+        "max_iter": 10_000,
+    },
 }
 _BASE, _TIGHT, _NEWTON = _PEERS
 
 
 def pnorm(effort: int) -> Section:
     """Compare seconds to fit, side by side in one run."""
-    warm = fresh("pnorm:warm", repeats=3 + 8 * effort)
+    warm = fresh("pnorm:warm", repeats=5 + 20 * effort)
     cold_jobs = {f"p = {p}": ("pnorm:cold_push", {"p": p}) for p in POWERS}
     cold_jobs |= {name: ("pnorm:cold_peer", {"peer": name}) for name in _PEERS}
     cold = interleaved_fresh(cold_jobs, 1 + 2 * effort)
@@ -33,22 +37,30 @@ def pnorm(effort: int) -> Section:
         ratios = [f"{ratio(times[name], times[base]):.2f}" for base in _PEERS]
         quality = warm.result["quality"][name]
         cells = (name, seconds_text(median(times[name])), *ratios)
-        rows.append((*cells, seconds_text(median(cold[name])), f"{ratio(cold[name], cold[_BASE]):.2f}", *quality))
+        rows.append(
+            (*cells, seconds_text(median(cold[name])), f"{ratio(cold[name], cold[_BASE]):.2f}", *quality)
+        )
     note = (
-        f"Data: {data_name()}, unit variance; l2 = {L2:g}, tol = {TOL:g} for the push. Times are medians, ratios the medians of the "
-        "ratios within a round. Warm: compiled before; declaring the problem and the certificate are included. Cold: "
-        "a fresh process with numpy and the data loaded, from the import on, compilation included. Gap: certified "
-        "bound on value − optimum; scikit-learn offers none. Peak memory of the warm process: "
+        f"Data: {data_name()}, unit variance; l2 = {L2:g}, tol = {TOL:g} for the push. Times are medians, ratios "
+        "the medians of the ratios within a round. Warm: compiled before; declaring the problem and the certificate "
+        "are included. Cold: a fresh process with numpy and the data loaded, from the import on, compilation "
+        "included. Gap: certified bound on value − optimum; scikit-learn offers none. Peak memory of the warm process: "
         f"{bytes_text(warm.peak_megabytes)}."
     )
-    columns = (
-        "fit", "warm", "to LR", "to LR 1e-8", "to LR newton", "cold", "cold, to LR", "steps", "gap",
-    )  # fmt: skip
+    columns = ("fit", "warm", "to LR", "to LR 1e-8", "to LR newton", "cold", "cold, to LR", "steps", "gap")
     names = [f"p = {p}" for p in POWERS]
     targets = (
-        at_most("P-Norm Push, warm, to LogisticRegression, worst p", _worst(times, names, _BASE), 2.0, "×", aim=1.0),
+        at_most(
+            "P-Norm Push, warm, to LogisticRegression, worst p",
+            _worst(times, names, _BASE),
+            2.0,
+            "×",
+            aim=1.0,
+        ),
         at_most("the same, to tol=1e-8", _worst(times, names, _TIGHT), 2.0, "×", aim=1.0),
-        at_most("P-Norm Push, cold, to LogisticRegression, worst p", _worst(cold, names, _BASE), 2.0, "×", aim=1.0),
+        at_most(
+            "P-Norm Push, cold, to LogisticRegression, worst p", _worst(cold, names, _BASE), 2.0, "×", aim=1.0
+        ),
     )
     return Section((Table("P-Norm Push against logistic regression", columns, tuple(rows), note),), targets)
 
@@ -117,14 +129,18 @@ def exact(effort: int) -> Section:
         worst = max(worst, seconds)
         rows.append(
             (
-                f"p = {p}", seconds_text(seconds), found["status"], f"{found['gap']:.0e}",
-                f"{found['difference']:.0e}", bytes_text(outcome.peak_megabytes),
-            )  # fmt: skip
+                f"p = {p}",
+                seconds_text(seconds),
+                found["status"],
+                f"{found['gap']:.0e}",
+                f"{found['difference']:.0e}",
+                bytes_text(outcome.peak_megabytes),
+            )
         )
     note = (
-        f"Data: {data_name()}, l2 = {L2:g}. Building the cvxpy model, the conic solver (Clarabel first; others when a certificate refuses "
-        "its answer) and the certificate are included; importing cvxpy is not. Difference: of the objective, "
-        "to the fast solver's."
+        f"Data: {data_name()}, l2 = {L2:g}. Building the cvxpy model, the conic solver (Clarabel first; others when a "
+        "certificate refuses its answer) and the certificate are included; importing cvxpy is not. Difference: of the "
+        "objective, to the fast solver's."
     )
     columns = ("model", "seconds", "status", "gap", "difference", "peak memory")
     table = Table("The exact model at full size", columns, tuple(rows), note)

@@ -9,7 +9,20 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-__all__ = ["Section", "Table", "Target", "at_most", "bytes_text", "environment", "restructured", "seconds_text"]
+from measure import THREADS
+
+__all__ = [
+    "Section",
+    "Table",
+    "Target",
+    "at_most",
+    "bytes_text",
+    "environment",
+    "plain",
+    "restructured",
+    "seconds_text",
+    "summary",
+]
 
 _PACKAGES = (
     "convexrank", "numpy", "scipy", "jax", "jaxlib", "numba", "cvxpy", "clarabel", "scikit-learn",
@@ -28,7 +41,9 @@ class Table:
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.columns):
-                raise ValueError(f"{self.title}: a row has {len(row)} cells, expected {len(self.columns)}: {row}")
+                raise ValueError(
+                    f"{self.title}: a row has {len(row)} cells, expected {len(self.columns)}: {row}"
+                )
 
 
 @dataclass(frozen=True)
@@ -80,7 +95,7 @@ def environment() -> Table:
         ("memory", _memory()),
         ("system", f"{platform.system()} {platform.machine()}"),
         ("Python", platform.python_version()),
-        ("threads", os.environ.get("OMP_NUM_THREADS", "as the libraries choose")),
+        ("threads of the numerical libraries", THREADS),
     ]
     rows += [(name, _version(name)) for name in _PACKAGES]
     return Table("Machine and versions", ("what", "value"), tuple(rows))
@@ -123,7 +138,9 @@ def plain(table: Table) -> str:
     """Lay a table out for the terminal."""
     grid = [table.columns, *table.rows]
     widths = [max(len(row[j]) for row in grid) for j in range(len(table.columns))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in grid]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in grid
+    ]
     lines.insert(1, "  ".join("-" * width for width in widths))
     note = ["", table.note] if table.note else []
     return "\n".join([table.title, "=" * len(table.title), *lines, *note, ""])

@@ -28,11 +28,17 @@ def startup(effort: int) -> Section:
     imports = interleaved_fresh(jobs, repeats)
     base = imports["numpy"]
     imported = tuple(
-        (name, seconds_text(median(times)), f"{median(a - b for a, b in zip(times, base, strict=True)):+.3f} s")
+        (
+            name,
+            seconds_text(median(times)),
+            f"{median(a - b for a, b in zip(times, base, strict=True)):+.3f} s",
+        )
         for name, times in imports.items()
     )
     extra = median(a - b for a, b in zip(imports["convexrank"], base, strict=True))
-    firsts = interleaved_fresh({name: ("startup:first_solve", {"name": name}) for name in _FIRST}, 1 + 2 * effort)
+    firsts = interleaved_fresh(
+        {name: ("startup:first_solve", {"name": name}) for name in _FIRST}, 1 + 2 * effort
+    )
     rows = []
     for name, found in firsts.items():
         total, again = median(f["first"] for f in found), median(f["second"] for f in found)
@@ -41,16 +47,18 @@ def startup(effort: int) -> Section:
     worst = max(median(f["first"] for f in found) for found in firsts.values())
     columns = ("first solve", "after import convexrank", "the same problem again", "status")
     note = (
-        "60 rows, 4 features, one fresh process a time. First: everything between `import convexrank` and the "
+        "60 rows, 4 features, one fresh process a time. First: everything between the import of convexrank and the "
         "certified solution (importing JAX, compiling, for the hinge cost numba as well, whose cache is empty)."
-    ).replace("`", "")
+    )
     targets = (
         at_most("import convexrank, over numpy's own import", extra, 0.4, " s"),
         at_most(f"first small solve, {_MAIN}", main, 2.0, " s", aim=1.0),
         at_most("first small solve, slowest of the table", worst, 2.0, " s", aim=1.0),
     )
     tables = (
-        Table("Imports", ("import", "seconds", "over numpy"), imported, "One fresh process a time, in turns."),
+        Table(
+            "Imports", ("import", "seconds", "over numpy"), imported, "One fresh process a time, in turns."
+        ),
         Table("The first solve", columns, tuple(rows), note),
     )
     return Section(tables, targets)
@@ -59,7 +67,7 @@ def startup(effort: int) -> Section:
 _IMPORTS: dict[str, list[str]] = {
     "numpy": ["numpy"],
     "convexrank": ["numpy", "convexrank"],
-    "convexrank.problems, all of them": ["numpy", "convexrank.problems.p_norm_push", "convexrank.problems.push"],
+    "convexrank.problems": ["numpy", "convexrank.problems"],
     "convexrank.solvers": ["numpy", "convexrank.solvers"],
     "jax": ["numpy", "jax"],
     "sklearn.linear_model": ["numpy", "sklearn.linear_model"],
@@ -97,5 +105,3 @@ def first_solve(name: str) -> dict[str, Any]:
             solution = getattr(cr.problems, kind)(X, y, **arguments).solve()
             seconds.append(time.perf_counter() - start)
     return {"first": seconds[0], "second": seconds[1], "status": solution.status.name}
-
-

@@ -56,7 +56,7 @@ def _logarithm(x: Any) -> Any:
     """The logarithm of what is known to be positive; None for anything else."""
     if isinstance(x, LogDomain):
         return x.log
-    return math.log(x) if isinstance(x, numbers.Real) and x > 0 else None
+    return math.log(x) if isinstance(x, numbers.Real) and float(x) > 0 else None
 
 
 def _log_of_sum(a: Any, b: Any) -> Any:

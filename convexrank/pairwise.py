@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.compiled import by_value, derivatives
+from convexrank.compiled import by_value, derivatives, with_slope
 
 __all__ = ["BlockedPairs", "block_length", "polynomial_push", "reference_push"]
 
 Array = np.ndarray
 
 # Pairs held at once: small enough for the cache, large enough to hide the cost of a block.
-_PAIRS_PER_BLOCK = 1 << 18
+_PAIRS_PER_BLOCK = 1 << 16
 
 
 def block_length(row_length: int, rows: int) -> int:
@@ -105,15 +105,7 @@ class BlockedPairs:
         import jax
         import jax.numpy as jnp
 
-        positive_weights, negative_weights = data
-        # rows without weight (padding) take the score of one that counts: any other may overflow, and 0 · inf is NaN
-        positive = jnp.where(positive_weights > 0, positive, positive[jnp.argmax(positive_weights)])
-        negative = jnp.where(negative_weights > 0, negative, negative[jnp.argmax(negative_weights)])
-        length = block_length(positive.shape[0], negative.shape[0])
-        blocks = -(-negative.shape[0] // length)
-        extra = blocks * length - negative.shape[0]
-        padded = jnp.pad(negative, (0, extra), mode="edge").reshape(blocks, length)
-        weights = jnp.pad(negative_weights, (0, extra)).reshape(blocks, length)
+        positive_weights, positive, blocks = _in_blocks(data, positive, negative)
 
         # checkpoint: the backward pass computes each block again instead of keeping all pairs
         @jax.checkpoint
@@ -122,8 +114,45 @@ class BlockedPairs:
             inner = self.loss(positive[None, :] - scores[:, None]) @ positive_weights
             return total + block_weights @ self.price(inner), None
 
-        total, _ = jax.lax.scan(block, jnp.zeros((), positive.dtype), (padded, weights))
+        total, _ = jax.lax.scan(block, jnp.zeros((), positive.dtype), blocks)
         return total
+
+    def value_and_gradient(self, data: Any, positive: Any, negative: Any) -> tuple[Any, tuple[Any, Any]]:
+        """Evaluate with gradient. A block holds all pairs of its negatives: one pass over the pairs gives both."""
+        import jax
+        import jax.numpy as jnp
+
+        positive_weights, positive, blocks = _in_blocks(data, positive, negative)
+
+        def block(carry: Any, item: Any) -> Any:
+            total, up = carry
+            scores, block_weights = item
+            losses, slopes = with_slope(self.loss, positive[None, :] - scores[:, None])
+            values, prices = with_slope(self.price, losses @ positive_weights)
+            marginal = block_weights * prices
+            down = -marginal * (slopes @ positive_weights)
+            return (total + block_weights @ values, up + marginal @ slopes), down
+
+        start = jnp.zeros((), positive.dtype), jnp.zeros_like(positive)
+        (total, up), down = jax.lax.scan(block, start, blocks)
+        return total, (positive_weights * up, down.ravel()[: negative.shape[0]])
+
+
+def _in_blocks(data: Any, positive: Any, negative: Any) -> tuple[Any, Any, tuple[Any, Any]]:
+    """Return the positives' weights and scores, and the negatives' scores and weights cut into blocks.
+
+    Rows without weight (padding) take the score of one that counts: any other may overflow, and 0 · inf is NaN.
+    """
+    import jax.numpy as jnp
+
+    positive_weights, negative_weights = data
+    positive = jnp.where(positive_weights > 0, positive, positive[jnp.argmax(positive_weights)])
+    negative = jnp.where(negative_weights > 0, negative, negative[jnp.argmax(negative_weights)])
+    length = block_length(positive.shape[0], negative.shape[0])
+    blocks = -(-negative.shape[0] // length)
+    extra = blocks * length - negative.shape[0]
+    scores = jnp.pad(negative, (0, extra), mode="edge").reshape(blocks, length)
+    return positive_weights, positive, (scores, jnp.pad(negative_weights, (0, extra)).reshape(blocks, length))
 
 
 def reference_push(

@@ -144,7 +144,7 @@ class L2Ball:
     def prox(self, v: Array, step: float) -> Array:
         """Project v on the ball; the step does not matter."""
         norm = float(np.linalg.norm(v))
-        return v if norm <= self.radius else v * (self.radius / norm)
+        return v if norm <= self.radius else self.radius * v / norm
 
     def conjugate(self, v: Array) -> float:
         """Evaluate radius · ‖v‖₂."""

@@ -70,9 +70,9 @@ panels[0].annotate("", *ends, arrowprops={"arrowstyle": "<->", "color": "#d55e00
 panels[0].text(point + 0.05, np.mean([ends[0][1], ends[1][1]]), "gap", va="center", color="#d55e00")
 panels[0].set(ylim=(-0.6, 1.2), title="smooth: one tangent")
 combined = shares @ tangents(kinked, points)
-panels[1].plot(grid, combined, color="#d55e00", label="weighted mean of the two")
+panels[1].plot(grid, combined, color="#d55e00", label="weighted mean of them")
 panels[1].axhline(solution.certificate.lower_bound, color="#d55e00", linestyle="--", label="certified lower bound")
-panels[1].set(ylim=(0.0, 1.6), title="with a kink: a witness")
+panels[1].set(ylim=(0.6, 1.5), title="with a kink: a witness")
 for panel in panels:
     panel.legend(fontsize="small", loc="upper center")
 plt.show()

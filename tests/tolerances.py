@@ -33,6 +33,15 @@ TOLERANCES: dict[str, float] = {
     # One elementary function in float64, by two implementations: a few units in the last place, times a small
     # condition number.
     "atoms": 1e-13,
+    # Growth of the slopes between neighbours on a grid: rounding of the values over the spacing.
+    "finite differences": 1e-8,
+    # A jump of the slope over 2e-6: a smooth function of the tables changes its slope by less than a tenth of this.
+    "kink": 1e-3,
+    # A small cone program asked for 1e-9: its value, and its point (the square root of that, for a curvature of 1).
+    "conic": 1e-7,
+    "conic point": 5e-5,
+    # A projection in closed form against its optimality condition; membership itself is decided to 1e-9.
+    "projection": 1e-8,
 }
 
 

@@ -134,6 +134,11 @@ class LinearScores(Problem):
         return Penalty(self.l2, self.l1, self.ball)
 
     @property
+    def rows(self) -> int:
+        """Number of examples n."""
+        return int(self.X.shape[0])
+
+    @property
     def dimension(self) -> int:
         """Number of weights d."""
         return int(self.X.shape[1])
@@ -270,8 +275,14 @@ class LinearScores(Problem):
 
         return objective
 
-    def to_cvxpy(self) -> CvxpyModel:
+    def to_cvxpy(self, explicit_scores: bool = False) -> CvxpyModel:
         """Return the exact model.
+
+        Parameters
+        ----------
+        explicit_scores : bool
+            Give the scores a variable of their own, tied to Xw by an equality. The same problem in another form: some
+            instances that an interior-point method fails on in the one form it solves in the other.
 
         Returns
         -------
@@ -281,9 +292,12 @@ class LinearScores(Problem):
         import cvxpy as cp
 
         w = cp.Variable(self.dimension, name="w")
-        risk, constraints = self.risk_model(self.X @ w)
+        scores = cp.Variable(self.X.shape[0], name="scores") if explicit_scores else self.X @ w
+        risk, constraints = self.risk_model(scores)
         term, limits = self.penalty.cvxpy(w)
-        return CvxpyModel(cp.Problem(cp.Minimize(risk + term), [*constraints, *limits]), {"w": w})
+        tied = [scores == self.X @ w] if explicit_scores else []
+        variables = {"w": w, "scores": scores} if explicit_scores else {"w": w}
+        return CvxpyModel(cp.Problem(cp.Minimize(risk + term), [*tied, *constraints, *limits]), variables)
 
     def reference_risk(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in w from the definition; the ground of certificates."""

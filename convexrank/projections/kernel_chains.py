@@ -3,7 +3,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from convexrank.projections.kernel_pieces import FIRST, FREE, TAIL, USED, Pieces, clear, empty_side, make_pieces, push, walk, weigh
+from convexrank.projections.kernel_pieces import FIRST, FREE, TAIL, USED, Pieces, clear, empty_side, make_pieces, push, spill, walk, weigh, TOP, HIGH, CHUNK
 
 Array = np.ndarray
 
@@ -11,40 +11,40 @@ EMPTY = 1e-12
 TOUCHES = 1e-10
 
 
-@numba.njit(cache=True)
-def _open(p: Pieces, value: float, low: float, high: float, now: int) -> None:
+@numba.njit(cache=True, error_model="numpy")
+def _open(pieces: Array, nodes: Array, kids: Array, weight: Array, state: Array, value: float, low: float, high: float, now: int) -> None:
     """Open the gap at the cut, where the derivative is ``value``: not 0 if a bound stopped the cut there."""
     if value < 0.0:
-        empty_side(p, 1)
-        push(p, 0, value, 0)
+        empty_side(pieces, nodes, kids, weight, state, 1)
+        push(pieces, state, 0, value, 0)
     elif value > 0.0:
-        empty_side(p, 0)
-        push(p, 1, -value, 0)
+        empty_side(pieces, nodes, kids, weight, state, 0)
+        push(pieces, state, 1, -value, 0)
     if low == -np.inf:
-        empty_side(p, 0)
-        p.state[TAIL] = now
+        empty_side(pieces, nodes, kids, weight, state, 0)
+        state[TAIL] = now
     if high == np.inf:
-        empty_side(p, 1)
-        p.state[TAIL + 1] = now
+        empty_side(pieces, nodes, kids, weight, state, 1)
+        state[TAIL + 1] = now
     if low == -np.inf and high == np.inf:
-        p.state[USED], p.state[FREE] = FIRST, 0
+        state[USED], state[FREE] = FIRST, 0
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def minimisers(
-    p: Pieces, z: Array, w: Array, low: Array, high: Array, bounds: Array, m: Array,
+    pieces: Array, nodes: Array, kids: Array, weight: Array, state: Array, z: Array, w: Array, low: Array, high: Array, bounds: Array, m: Array,
     held: Array,
 ) -> int:
     """Fill in the minimiser of every message and whether bounds hold it there; the step that is infeasible, or −1."""
     floor, ceiling = bounds[0], bounds[1]
     least, most, value, now = floor, ceiling, 0.0, 0
-    clear(p)
+    clear(pieces, nodes, kids, weight, state)
     left, right, equal = -np.inf, np.inf, False
     w_step, low_step, high_step = int(len(w) > 1), int(len(low) > 1), int(len(high) > 1)
     for i in range(len(z)):
         if i > 0:
             l, u = low[(i - 1) * low_step], high[(i - 1) * high_step]
-            _open(p, value, l, u, i)
+            _open(pieces, nodes, kids, weight, state, value, l, u, i)
             left, right, equal = m[i - 1] + l, m[i - 1] + u, l == u
             least, most = max(floor, least + l), min(ceiling, most + u)
             if least > most:
@@ -52,26 +52,33 @@ def minimisers(
                     return i - 1
                 least = most = ceiling if most == ceiling else floor
         mass = w[i * w_step]
-        weigh(p, i + 1, mass)
+        weigh(weight, i + 1, mass)
         target, value, held[i] = z[i], 0.0, 0
+        if state[TOP] > HIGH or state[TOP + 1] > HIGH:
+            spill(pieces, nodes, kids, weight, state, 0, CHUNK)
+            spill(pieces, nodes, kids, weight, state, 1, CHUNK)
+        side, x = np.int64(-1), 0.0
         if right < least or (target > right and right < most):
-            if right > left > -np.inf:
-                push(p, 0, right - left, i)
+            side, x = np.int64(1), right
             goal = mass * (target - right), least - right, most - right
-            far, value, stuck = walk(p, 1, i + 1, goal)
-            x, held[i] = right + far, stuck
         elif left > most or (target < left and left > least):
-            if left < right < np.inf:
-                push(p, 1, right - left, i)
+            side, x = np.int64(0), left
             goal = mass * (left - target), left - most, left - least
-            far, value, stuck = walk(p, 0, i + 1, goal)
-            x, held[i], value = left - far, stuck, -value
+        if side >= 0:
+            if left < right and right - left < np.inf:
+                push(pieces, state, 1 - side, right - left, i)
+            far, value, stuck = walk(pieces, nodes, kids, weight, state, side, i + 1, goal)
+            held[i] = stuck
+            if side == 1:
+                x += far
+            else:
+                x, value = x - far, -value
         else:
             x = min(max(target, left, least), right, most)
             if x > left > -np.inf:
-                push(p, 0, x - left, i)
+                push(pieces, state, 0, x - left, i)
             if x < right < np.inf:
-                push(p, 1, right - x, i)
+                push(pieces, state, 1, right - x, i)
             if x != target:
                 value, held[i] = mass * (x - target), 1
             elif equal:
@@ -82,7 +89,7 @@ def minimisers(
     return -1
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def _trace_back(low: Array, high: Array, bounds: Array, s: Array, side: Array, pin: Array) -> None:
     """Turn minimisers into the solution, from the end; say which bound ties each entry to the next and what holds it.
 
@@ -117,7 +124,7 @@ def _trace_back(low: Array, high: Array, bounds: Array, s: Array, side: Array, p
         pin[root] = 2
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def _settle(z: Array, w: Array, bounds: Array, s: Array, side: Array, pin: Array) -> None:
     """Shift every block to its exact level: what the walk rounded off along the chain is mended here."""
     start = 0
@@ -140,9 +147,9 @@ def _settle(z: Array, w: Array, bounds: Array, s: Array, side: Array, pin: Array
         start = i + 1
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def _solve_chains(
-    p: Pieces, z: Array, w: Array, low: Array, high: Array, offsets: Array, bounds: Array
+    pieces: Array, nodes: Array, kids: Array, weight: Array, state: Array, z: Array, w: Array, low: Array, high: Array, offsets: Array, bounds: Array
 ) -> tuple[Array, Array, Array, int]:
     """Solve every chain ``offsets[g]:offsets[g + 1]`` of the flat arrays.
 
@@ -160,7 +167,7 @@ def _solve_chains(
         l = low if len(low) == 1 else low[a:b]
         u = high if len(high) == 1 else high[a:b]
         limits = bounds[g if len(bounds) > 1 else 0]
-        place = minimisers(p, z[a:b], masses, l, u, limits, s[a:b], pin[a:b])
+        place = minimisers(pieces, nodes, kids, weight, state, z[a:b], masses, l, u, limits, s[a:b], pin[a:b])
         if place >= 0:
             bad = a + place if bad < 0 else bad
             s[a:b] = np.nan
@@ -173,4 +180,4 @@ def _solve_chains(
 
 def solve_chains(z,w,low,high,offsets,bounds):
     n=int(np.diff(offsets).max())
-    return _solve_chains(make_pieces(n, n//2+64), z,w,low,high,offsets,bounds)
+    return _solve_chains(*make_pieces(n, 6*n+64), z,w,low,high,offsets,bounds)

@@ -77,9 +77,9 @@ class Bundle:
                 if trial < value:
                     x, value = point, trial
         distance = float(np.linalg.norm(target - state.x))
-        # even the nearest trial point climbs more than can be gained over the whole way: the model looks too far
+        # even the nearest trial point climbs far more than can be gained over the whole way: the model looks too far
         hoped = state.value - max(_model(memory.cuts, target) + penalty.value(target), problem.risk_infimum)
-        too_far = not trial - state.value <= max(hoped, 0.0)
+        too_far = not trial - state.value <= 10.0 * max(hoped, 0.0)
         trust = 0.3 * distance if too_far else max(memory.trust, 2.0 * distance)
         after = _Memory(
             cuts=self._prune(memory.cuts, target, weights) + tuple(new),

@@ -23,11 +23,24 @@ _TERMINAL = {
     "unbounded": Status.UNBOUNDED,
     "unbounded_inaccurate": Status.UNBOUNDED,
 }
-# Tried in this order until a certificate accepts: (conic solver, its options).
-_ATTEMPTS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("CLARABEL", {}),
-    ("CLARABEL", {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "equilibrate_max_iter": 50, "max_iter": 500}),
-    ("SCS", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 200_000}),
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A conic solver, its options, and the form of the model."""
+
+    solver: str | None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    form: Mapping[str, Any] = field(default_factory=dict)
+    rows: float = math.inf  # for larger data this attempt would take too long
+
+
+# Tried in this order until a certificate accepts.
+_ATTEMPTS = (
+    _Attempt("CLARABEL"),
+    _Attempt("CLARABEL", form={"explicit_scores": True}),
+    _Attempt("CLARABEL", {"equilibrate_enable": False, "tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10}),
+    _Attempt("SCS", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 200_000}, rows=500),
 )
 # A conic solver's answer is good to about this; the certificate must confirm it.
 _ACCEPT = 1e-6
@@ -40,8 +53,8 @@ class ExactSolver:
     Parameters
     ----------
     solver : str, optional
-        A conic solver known to cvxpy, such as "CLARABEL" or "SCS". None tries Clarabel, then Clarabel with other
-        settings, then SCS, until a certificate accepts the answer.
+        A conic solver known to cvxpy, such as "CLARABEL" or "SCS". None tries Clarabel, then Clarabel on another form
+        of the model and with other settings, then (few rows) SCS, until a certificate accepts the answer.
     options : mapping
         Passed through to ``cvxpy.Problem.solve``.
     """
@@ -56,31 +69,35 @@ class ExactSolver:
     def solve(self, problem: Problem, options: Options) -> Solution:
         """Solve and certify; the best certified answer is returned."""
         monitor = Monitor(problem, self, options)
-        attempts = ((self.solver, {}),) if self.solver else _ATTEMPTS
+        attempts = (_Attempt(self.solver),) if self.solver else _ATTEMPTS
         best: tuple[float, State, str] | None = None
         trouble, terminal = [], None
-        for name, settings in attempts:
+        for attempt in attempts:
+            if monitor.seconds >= options.time_limit or getattr(problem, "rows", 0) > attempt.rows:
+                continue
             try:
-                state, word = self._attempt(problem, name, {**settings, **self.options})
-            except KeyboardInterrupt:  # a conic solver has no best point so far, an earlier attempt may have one
+                state, word = self._attempt(problem, attempt)
+            except (
+                KeyboardInterrupt
+            ):  # a conic solver has no best point so far, an earlier attempt may have one
                 return _interrupted(monitor, best)
             terminal = terminal or _TERMINAL.get(word)
             if state is None:
-                trouble.append(f"{name}: {word}")
+                trouble.append(f"{attempt.solver}: {word}")
                 if terminal is not None:
                     break
                 continue
             gap = _gap(problem, state)
             if best is None or gap < best[0]:
-                best = (gap, state, f"{name}: {word}")
+                best = (gap, state, f"{attempt.solver}: {word}")
             if gap <= _ACCEPT * max(1.0, abs(state.value)):
                 break
         return _conclude(monitor, best, terminal, trouble)
 
-    def _attempt(self, problem: Any, name: str | None, settings: dict[str, Any]) -> tuple[State | None, str]:
+    def _attempt(self, problem: Any, attempt: _Attempt) -> tuple[State | None, str]:
         import cvxpy as cp
 
-        model = problem.to_cvxpy()
+        model = problem.to_cvxpy(**attempt.form)
         if not model.problem.is_dcp():
             raise ValueError(
                 f"the exact model of this {type(problem).__name__} is convex but not in a form that cvxpy can verify; "
@@ -89,7 +106,7 @@ class ExactSolver:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # cvxpy's own accuracy warning; the certificate replaces it
-                model.problem.solve(solver=name, **settings)
+                model.problem.solve(solver=attempt.solver, **{**attempt.options, **self.options})
         except cp.SolverError as error:
             return None, f"failed ({str(error).splitlines()[0]})"
         word = model.problem.status

@@ -1,0 +1,103 @@
+"""Docstrings are checked like code: numpydoc's rules over every public object, more of them for what users call."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import inspect
+import pkgutil
+from functools import cached_property
+
+import pytest
+from numpydoc import validate
+
+import convexrank
+
+# Not asked of anything. The one-line docstring of a method says what it does; a formulation says more in a page.
+NOT_ASKED = {
+    "ES01": "no extended summary is needed where one line says it all",
+    "EX01": "examples are asked of what users call, below",
+    "GL01": "the summary stands on the line of the opening quotes",
+    "PR01": "parameters are asked of what users call, below",
+    "PR03": "keyword-only fields of a dataclass have no order of their own",
+    "RT01": "results are asked of what users call, below",
+    "SA01": "'See Also' only where it helps",
+}
+# Asked of the functions and classes that users call.
+ASKED_OF_USERS = {"EX01", "PR01", "RT01"}
+USERS_CALL = (
+    "convexrank.atoms",
+    "convexrank.estimators",
+    "convexrank.features",
+    "convexrank.losses",
+    "convexrank.metrics",
+    "convexrank.plotting",
+    "convexrank.prices",
+    "convexrank.problem",
+    "convexrank.problems",
+    "convexrank.regularizers",
+    "convexrank.solvers",
+    "convexrank.verifier",
+)
+
+
+def modules():
+    found = pkgutil.walk_packages(convexrank.__path__, "convexrank.")
+    return ["convexrank", *(item.name for item in found if not item.name.endswith("__main__"))]
+
+
+def public_names(module_name):
+    """Names that a module makes public and defines itself, with the public members of its classes."""
+    module = importlib.import_module(module_name)
+    for name in getattr(module, "__all__", ()):
+        thing = getattr(module, name)
+        if not callable(thing) or getattr(thing, "__module__", None) != module_name:
+            continue
+        yield f"{module_name}.{name}"
+        if inspect.isclass(thing):
+            for member, value in vars(thing).items():
+                kinds = property | classmethod | staticmethod | cached_property
+                if not member.startswith("_") and (isinstance(value, kinds) or inspect.isfunction(value)):
+                    yield f"{module_name}.{name}.{member}"
+
+
+def users_call():
+    """What stands in the ``__all__`` of the modules that users import from, by the name it was defined under."""
+    for module_name in USERS_CALL:
+        module = importlib.import_module(module_name)
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if (inspect.isfunction(thing) or inspect.isclass(thing)) and not is_exempt(thing):
+                yield f"{thing.__module__}.{thing.__qualname__}"
+
+
+def is_exempt(thing):
+    """Protocols are not called, and an enumeration or a warning takes no arguments of its own."""
+    return inspect.isclass(thing) and (getattr(thing, "_is_protocol", False) or issubclass(thing, enum.Enum | Warning))
+
+
+def complaints(name, asked):
+    found = validate.validate(name)["errors"]
+    return [f"{name}: {code} {text}" for code, text in found if code in asked]
+
+
+ALWAYS = set(validate.ERROR_MSGS) - set(NOT_ASKED)
+
+
+@pytest.mark.parametrize("module_name", modules())
+def test_docstrings_of_a_module(module_name):
+    assert importlib.import_module(module_name).__doc__, f"{module_name} has no docstring"
+    found = [complaint for name in public_names(module_name) for complaint in complaints(name, ALWAYS)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", sorted(set(users_call())))
+def test_what_users_call_has_parameters_results_and_an_example(name):
+    assert not complaints(name, ASKED_OF_USERS)
+
+
+def test_a_bad_docstring_is_caught(monkeypatch):
+    monkeypatch.setattr(convexrank.problems.PNormPush, "__doc__", "lower case, and no parameters")
+    name = "convexrank.problems.p_norm_push.PNormPush"
+    codes = {complaint.split()[1] for complaint in complaints(name, ALWAYS | ASKED_OF_USERS)}
+    assert {"SS02", "SS03", "PR01", "EX01"} <= codes

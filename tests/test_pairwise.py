@@ -1,0 +1,478 @@
+"""Pair sums against plain double loops: sorting kernels, blocked kernels and the reference code, in awkward cases."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tracemalloc
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convexrank import atoms, graded, losses, pairwise, prices
+from convexrank.graded import (
+    BlockedGraded,
+    exponential_graded,
+    polynomial_graded,
+    reference_exponential,
+    reference_graded,
+)
+from convexrank.pairwise import BlockedPairs, block_length, polynomial_push, reference_push
+from tests.formulas import plain_price
+from tests.tolerances import tolerance
+
+HUBER = losses.Custom(lambda z: atoms.huber(atoms.positive(1 - z)))
+# loss: its value and derivative as plain functions; at a kink the right-hand derivative
+PLAIN = {
+    "exponential": (losses.Exponential(), lambda z: math.exp(-z), lambda z: -math.exp(-z)),
+    "logistic": (
+        losses.Logistic(),
+        lambda z: max(-z, 0.0) + math.log1p(math.exp(-abs(z))),
+        lambda z: -1 / (1 + math.exp(z)) if z < 0 else -math.exp(-z) / (1 + math.exp(-z)),
+    ),
+    "hinge": (losses.Hinge(), lambda z: max(1 - z, 0.0), lambda z: -1.0 if z < 1 else 0.0),
+    "squared hinge": (losses.SquaredHinge(), lambda z: max(1 - z, 0.0) ** 2, lambda z: -2 * max(1 - z, 0.0)),
+    "huber": (
+        HUBER,
+        lambda z: 0.5 * max(1 - z, 0.0) ** 2 if z > 0 else 0.5 - z,
+        lambda z: -min(max(1 - z, 0.0), 1.0),
+    ),
+}
+PRICES = {
+    "identity": (prices.Identity(), lambda r: 1.0),
+    "power": (prices.Power(2.5), lambda r: 2.5 * r**1.5),
+    "exp": (prices.ExpPrice(0.01), lambda r: 0.01 * math.exp(0.01 * r)),
+    "log": (prices.LogOnePlus(), lambda r: 1 / (1 + r)),
+}
+POLYNOMIAL = ["hinge", "squared hinge"]
+
+
+def brute_push(name, price_name, a, b, u, v):
+    """Value and gradient by two plain loops, exactly summed."""
+    _, loss, slope = PLAIN[name]
+    price, price_slope = plain_price(PRICES[price_name][0]), PRICES[price_name][1]
+    terms, up, down = [], [[] for _ in a], [[] for _ in b]
+    for k in range(len(b)):
+        inner = math.fsum(u[i] * loss(a[i] - b[k]) for i in range(len(a)))
+        terms.append(v[k] * price(inner))
+        for i in range(len(a)):
+            pull = v[k] * price_slope(inner) * u[i] * slope(a[i] - b[k])
+            up[i].append(pull)
+            down[k].append(-pull)
+    return math.fsum(terms), np.array([math.fsum(t) for t in up]), np.array([math.fsum(t) for t in down])
+
+
+def brute_graded(name, f, y, w):
+    _, loss, slope = PLAIN[name]
+    value, gradient = [], [[] for _ in f]
+    for i, j in itertools.product(range(len(f)), repeat=2):
+        if y[i] > y[j]:
+            value.append(w[i] * w[j] * loss(f[i] - f[j]))
+            pull = w[i] * w[j] * slope(f[i] - f[j])
+            gradient[i].append(pull)
+            gradient[j].append(-pull)
+    return math.fsum(value), np.array([math.fsum(t) for t in gradient])
+
+
+def same(found, expected, name="summation"):
+    """Value and gradients, each relative to its own size."""
+    for a, b in zip(found, expected, strict=True):
+        scale = max(float(np.max(np.abs(b))), 1e-30)
+        assert np.shape(a) == np.shape(b)
+        assert float(np.max(np.abs(np.asarray(a) - np.asarray(b)))) <= tolerance(name) * scale
+
+
+def blocked_push(loss, price, a, b, u, v):
+    """The JAX kernel, traced anew so that a patched block length counts."""
+    with jax.enable_x64(True):
+        risk = jax.jit(
+            jax.value_and_grad(lambda *parts: BlockedPairs(loss, price)((u, v), *parts), argnums=(0, 1))
+        )
+        value, (up, down) = risk(a, b)
+        return float(value), np.asarray(up), np.asarray(down)
+
+
+def blocked_graded(loss, f, y, w, factor=1.0):
+    with jax.enable_x64(True):
+        risk = jax.jit(jax.value_and_grad(lambda s: BlockedGraded(loss)((w, y, factor), s)))
+        value, gradient = risk(f)
+        return float(value), np.asarray(gradient)
+
+
+SCORES = {
+    "plain": lambda rng, n: rng.normal(scale=2.0, size=n),
+    "ties": lambda rng, n: np.round(rng.normal(size=n)),
+    # multiples of 1/4: differences of exactly 1 abound, and are exact in floating point
+    "on the kink": lambda rng, n: rng.integers(-8, 8, size=n) / 4.0,
+    "all equal": lambda rng, n: np.full(n, 0.25),
+    "offset": lambda rng, n: rng.integers(-16, 16, size=n) / 8.0 + 1e6,
+    "wide": lambda rng, n: rng.uniform(-1000, 1000, size=n),
+    "tiny": lambda rng, n: 1e-9 * rng.normal(size=n),
+    "one far above": lambda rng, n: np.append(rng.normal(size=n - 1), 1e8) if n > 1 else rng.normal(size=n),
+    "one far below": lambda rng, n: np.append(rng.normal(size=n - 1), -1e8) if n > 1 else rng.normal(size=n),
+}
+DRAWN = pytest.mark.parametrize("scores", list(SCORES))
+
+
+def draw(kind, seed, sizes=((7, 9), (1, 6), (6, 1), (1, 1))):
+    """Scores and weights of a few positives and negatives."""
+    rng = np.random.default_rng(seed)
+    count, others = sizes[seed % len(sizes)]
+    return (
+        SCORES[kind](rng, count),
+        SCORES[kind](rng, others),
+        rng.choice([0.5, 1.0, 2.0, 3.0], size=count),
+        rng.choice([0.5, 1.0, 2.0, 3.0], size=others),
+    )
+
+
+# --- positives against negatives ----------------------------------------------------------------------------------
+
+
+@DRAWN
+@pytest.mark.parametrize("name", POLYNOMIAL)
+@pytest.mark.parametrize("price", list(PRICES))
+@pytest.mark.parametrize("seed", range(4))
+def test_polynomial_push_is_the_double_loop(scores, name, price, seed):
+    if price == "exp" and scores in ("wide", "one far above", "one far below"):
+        scores = "plain"  # the price itself overflows
+    a, b, u, v = draw(scores, seed)
+    found = polynomial_push(PLAIN[name][0].polynomial, PRICES[price][0].g, a, b, u, v)
+    same(found, brute_push(name, price, a, b, u, v))
+
+
+@given(
+    quarters=st.lists(st.integers(-12, 12), min_size=2, max_size=12),
+    cut=st.integers(1, 11),
+    coefficients=st.tuples(st.floats(0, 2), st.floats(0, 2), st.floats(0, 2), st.floats(0, 2)),
+)
+def test_any_polynomial(quarters, cut, coefficients):
+    """Degrees 0 to 3, many ties and kinks: the indicator counts what is strictly inside the margin."""
+    cut = min(cut, len(quarters) - 1)
+    a, b = np.array(quarters[:cut]) / 4.0, np.array(quarters[cut:]) / 4.0
+    value, up, down = polynomial_push(coefficients, lambda r: r, a, b, np.ones(len(a)), np.ones(len(b)))
+    margins = [[1 - (x - z) for x in a] for z in b]
+    powers = lambda t: sum(c * t**m for m, c in enumerate(coefficients)) if t > 0 else 0.0  # noqa: E731
+    slopes = lambda t: sum(m * c * t ** (m - 1) for m, c in enumerate(coefficients) if m) if t > 0 else 0.0  # noqa: E731
+    pulls = np.array([[slopes(t) for t in row] for row in margins])
+    same(
+        (value, up, down), (math.fsum(powers(t) for row in margins for t in row), -pulls.sum(0), pulls.sum(1))
+    )
+
+
+@DRAWN
+@pytest.mark.parametrize("name", list(PLAIN))
+def test_reference_push_is_the_double_loop(scores, name, monkeypatch):
+    if name == "exponential" and scores in ("wide", "one far above", "one far below"):
+        scores = "offset"  # e^1000 is infinite
+    for seed, price in enumerate(["identity", "power", "log", "power"]):
+        a, b, u, v = draw(scores, seed)
+        expected = brute_push(name, price, a, b, u, v)
+        same(reference_push(PLAIN[name][0], PRICES[price][0].g, a, b, u, v), expected)
+        monkeypatch.setattr(pairwise, "_PAIRS_PER_BLOCK", 2 * len(a))
+        same(reference_push(PLAIN[name][0], PRICES[price][0].g, a, b, u, v), expected)
+        monkeypatch.undo()
+
+
+@DRAWN
+@pytest.mark.parametrize("name", ["exponential", "logistic", "huber"])
+def test_blocked_pairs_are_the_double_loop(scores, name):
+    if name == "exponential" and scores in ("wide", "one far above", "one far below"):
+        scores = "offset"
+    a, b, u, v = draw(scores, 0)
+    same(
+        blocked_push(PLAIN[name][0], PRICES["power"][0].g, a, b, u, v), brute_push(name, "power", a, b, u, v)
+    )
+
+
+@pytest.mark.parametrize("pairs", [1, 7, 14, 20, 63, 64])
+def test_block_boundaries(pairs, monkeypatch):
+    """7 positives and 9 negatives in blocks of 1, 1, 2, 2, 9 and 9 negatives."""
+    monkeypatch.setattr(pairwise, "_PAIRS_PER_BLOCK", pairs)
+    a, b, u, v = draw("plain", 0)
+    expected = brute_push("logistic", "power", a, b, u, v)
+    same(blocked_push(PLAIN["logistic"][0], PRICES["power"][0].g, a, b, u, v), expected)
+    same(reference_push(PLAIN["logistic"][0], PRICES["power"][0].g, a, b, u, v), expected)
+
+
+@pytest.mark.parametrize("padding", [0.0, 1e3, -1e3])
+@pytest.mark.parametrize("name", ["exponential", "logistic"])
+@pytest.mark.parametrize("price", [prices.Power(256.0), prices.ExpPrice(1.0)])
+@pytest.mark.parametrize("offset", [-800.0, 800.0])
+def test_rows_without_weight_never_count(padding, name, price, offset):
+    """Padding has score 0 and weight 0; far from the true scores, its loss and price may well be infinite."""
+    a, b = np.array([0.5, 1.0]) + offset, np.array([0.25]) + offset
+    u, v = np.array([1.0, 0.75]), np.array([2.0])
+    loss = losses.Custom(PLAIN[name][0])  # not by the factorised form
+    expected = blocked_push(loss, price.g, a, b, u, v)
+    assert np.isfinite(expected[0])
+    padded = [
+        np.append(part, [fill, fill]) for part, fill in ((a, padding), (b, padding), (u, 0.0), (v, 0.0))
+    ]
+    value, up, down = blocked_push(loss, price.g, *padded)
+    same((value, up, down), (expected[0], np.append(expected[1], [0, 0]), np.append(expected[2], [0, 0])))
+    first = [np.append([fill], part) for part, fill in ((a, padding), (b, padding), (u, 0.0), (v, 0.0))]
+    assert math.isclose(blocked_push(loss, price.g, *first)[0], expected[0], rel_tol=tolerance("summation"))
+
+
+@pytest.mark.parametrize("name", POLYNOMIAL)
+def test_zero_weights_in_the_sorting_kernel(name):
+    a, b, u, v = draw("ties", 0)
+    u, v = u * (np.arange(len(u)) % 2), v * (np.arange(len(v)) % 3 > 0)
+    found = polynomial_push(PLAIN[name][0].polynomial, PRICES["power"][0].g, a, b, u, v)
+    same(found, brute_push(name, "power", a, b, u, v))
+    kept = u > 0, v > 0
+    dropped = polynomial_push(
+        PLAIN[name][0].polynomial, PRICES["power"][0].g, a[kept[0]], b[kept[1]], u[kept[0]], v[kept[1]]
+    )
+    same((found[0], found[1][kept[0]], found[2][kept[1]]), dropped)
+
+
+@pytest.mark.parametrize("name", POLYNOMIAL)
+@pytest.mark.parametrize("seed", range(3))
+def test_kernels_agree_and_match_differences(name, seed):
+    """Away from kinks the gradient is a central difference of the value."""
+    a, b, u, v = draw("plain", 0)
+    a = a + 0.01 * seed
+    price = PRICES["power"][0].g
+    value, up, down = polynomial_push(PLAIN[name][0].polynomial, price, a, b, u, v)
+    same((value, up, down), reference_push(PLAIN[name][0], price, a, b, u, v))
+    if np.abs(1 - (a[:, None] - b)).min() < 1e-3:
+        a = a + 2e-3
+        value, up, down = polynomial_push(PLAIN[name][0].polynomial, price, a, b, u, v)
+    step = 1e-5
+    for part, gradient in ((0, up), (1, down)):
+        for j in range(len(gradient)):
+            moved = [np.array(a), np.array(b)], [np.array(a), np.array(b)]
+            moved[0][part][j] += step
+            moved[1][part][j] -= step
+            high, low = (polynomial_push(PLAIN[name][0].polynomial, price, *m, u, v)[0] for m in moved)
+            scale = max(1.0, float(np.abs(gradient).max()))
+            assert abs((high - low) / (2 * step) - gradient[j]) <= tolerance("central difference") * scale
+
+
+@DRAWN
+@pytest.mark.parametrize("name", POLYNOMIAL)
+def test_only_the_order_of_the_rows_changes(scores, name):
+    a, b, u, v = draw(scores, 0)
+    loss, price = PLAIN[name][0], PRICES["identity"][0].g
+    value, up, down = polynomial_push(loss.polynomial, price, a, b, u, v)
+    rows, columns = np.random.default_rng(1).permutation(len(a)), np.random.default_rng(2).permutation(len(b))
+    moved = polynomial_push(loss.polynomial, price, a[rows], b[columns], u[rows], v[columns])
+    same(moved, (value, up[rows], down[columns]))
+
+
+def test_a_well_ranked_list_with_outliers_keeps_its_digits():
+    """Where sums of powers cancel, the kernel must not: the outlier is never charged, the others by a little."""
+    rng = np.random.default_rng(0)
+    a, b = np.append(rng.normal(1.5, 0.5, size=30), [1e9, 3e9]), np.append(rng.normal(0, 0.5, size=30), -2e9)
+    u, v = np.ones(len(a)), np.ones(len(b))
+    for name in POLYNOMIAL:
+        expected = brute_push(name, "power", a, b, u, v)
+        same(polynomial_push(PLAIN[name][0].polynomial, PRICES["power"][0].g, a, b, u, v), expected)
+
+
+def test_separated_scores_cost_exactly_nothing():
+    a, b = np.array([2.0, 900.0, 1e5]), np.array([1.0, -1e5, 0.3])
+    for name in POLYNOMIAL:
+        value, up, down = polynomial_push(
+            PLAIN[name][0].polynomial, PRICES["power"][0].g, a, b, np.ones(3), np.ones(3)
+        )
+        assert value == 0.0
+        assert not up.any()
+        assert not down.any()
+
+
+def test_nothing_of_the_callers_is_edited():
+    arrays = draw("plain", 0)
+    before = [part.copy() for part in arrays]
+    polynomial_push((0.0, 1.0), prices.Identity().g, *arrays)
+    reference_push(losses.Logistic(), prices.Identity().g, *arrays)
+    blocked_push(losses.Logistic(), prices.Identity().g, *arrays)
+    for part, copy in zip(arrays, before, strict=True):
+        assert np.array_equal(part, copy)
+
+
+def test_a_planted_error_is_caught():
+    a, b, u, v = draw("plain", 0)
+    expected = brute_push("hinge", "power", a, b, u, v)
+    for planted in ((0.0, 1.01), (0.01, 1.0), (0.0, 1.0, 0.001)):
+        with pytest.raises(AssertionError):
+            same(polynomial_push(planted, PRICES["power"][0].g, a, b, u, v), expected)
+
+
+# --- memory -------------------------------------------------------------------------------------------------------
+
+
+def test_block_length():
+    assert block_length(10, 5) == 5
+    assert block_length(pairwise._PAIRS_PER_BLOCK, 5) == 1
+    assert block_length(10 * pairwise._PAIRS_PER_BLOCK, 5) == 1  # a row is never cut
+    assert block_length(0, 5) == 5
+    for length, rows in itertools.product([1, 7, 1000, 300_000], [1, 13, 10**6]):
+        block = block_length(length, rows)
+        assert 1 <= block <= rows
+        assert block == 1 or block * length <= pairwise._PAIRS_PER_BLOCK
+
+
+@pytest.mark.parametrize("kernel", ["reference_push", "polynomial_push", "reference_graded"])
+def test_memory_does_not_grow_with_the_pairs(kernel, monkeypatch):
+    rows = 3000
+    monkeypatch.setattr(pairwise, "_PAIRS_PER_BLOCK", 1 << 15)
+    rng = np.random.default_rng(0)
+    a, b, ones = rng.normal(size=rows), rng.normal(size=rows), np.ones(rows)
+    run = {
+        "reference_push": lambda: reference_push(losses.Hinge(), prices.Identity().g, a, b, ones, ones),
+        "polynomial_push": lambda: polynomial_push((0.0, 1.0), prices.Identity().g, a, b, ones, ones),
+        "reference_graded": lambda: reference_graded(losses.Hinge(), a, np.arange(rows), ones),
+    }[kernel]
+    run()  # compiled before the measurement
+    tracemalloc.start()
+    run()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * rows * rows / 10  # a tenth of one array of all pairs
+
+
+@pytest.mark.parametrize("which", ["pairs", "graded"])
+def test_the_blocked_kernels_hold_no_array_of_all_pairs(which):
+    """The largest array in forward and backward pass, read off the traced program."""
+    size = 4096
+    with jax.enable_x64(True):
+        x = np.zeros(size)
+        if which == "pairs":
+            kernel = lambda p: BlockedPairs(losses.Logistic(), prices.Identity().g)((x + 1, x + 1), p, p)  # noqa: E731
+        else:
+            kernel = lambda p: BlockedGraded(losses.Logistic())((x + 1, x, 1.0), p)  # noqa: E731
+        program = jax.make_jaxpr(jax.value_and_grad(kernel))(x)
+
+    def largest(jaxpr):
+        inner = [
+            largest(part.jaxpr if hasattr(part, "jaxpr") else part)
+            for equation in jaxpr.eqns
+            for value in equation.params.values()
+            for part in (value if isinstance(value, list | tuple) else [value])
+            if hasattr(part, "eqns") or hasattr(part, "jaxpr")
+        ]
+        own = [math.prod(v.aval.shape) for equation in jaxpr.eqns for v in equation.outvars]
+        return max([*inner, *own, 0])
+
+    assert pairwise._PAIRS_PER_BLOCK <= largest(program.jaxpr) <= 2 * pairwise._PAIRS_PER_BLOCK < size**2
+
+
+# --- graded labels ------------------------------------------------------------------------------------------------
+
+
+def draw_graded(kind, seed):
+    rng = np.random.default_rng(seed)
+    n = 2 if seed == 3 else 12
+    labels = np.arange(n) if seed % 2 else rng.integers(0, 4, size=n)
+    labels[:2] = [0, labels.max() + (labels.max() == 0)]
+    ranks = np.unique(labels, return_inverse=True)[1]
+    return SCORES[kind](rng, n), ranks, rng.choice([0.5, 1.0, 2.0], size=n)
+
+
+@DRAWN
+@pytest.mark.parametrize("name", POLYNOMIAL)
+@pytest.mark.parametrize("seed", range(4))
+def test_polynomial_graded_is_the_double_loop(scores, name, seed):
+    f, y, w = draw_graded(scores, seed)
+    same(polynomial_graded(PLAIN[name][0].polynomial, f, y, w), brute_graded(name, f, y, w))
+
+
+@DRAWN
+@pytest.mark.parametrize("name", list(PLAIN))
+def test_reference_graded_is_the_double_loop(scores, name, monkeypatch):
+    if name == "exponential" and scores in ("wide", "one far above", "one far below"):
+        scores = "offset"
+    f, y, w = draw_graded(scores, 0)
+    expected = brute_graded(name, f, y, w)
+    same(reference_graded(PLAIN[name][0], f, y, w), expected)
+    monkeypatch.setattr(pairwise, "_PAIRS_PER_BLOCK", 30)
+    same(reference_graded(PLAIN[name][0], f, y, w), expected)
+
+
+@pytest.mark.parametrize("name", ["logistic", "huber", "exponential"])
+@pytest.mark.parametrize("pairs", [1, 25, 60, 1 << 18])
+def test_blocked_graded_is_the_double_loop(name, pairs, monkeypatch):
+    monkeypatch.setattr(pairwise, "_PAIRS_PER_BLOCK", pairs)
+    f, y, w = draw_graded("ties", 0)
+    same(blocked_graded(PLAIN[name][0], f, y, w), brute_graded(name, f, y, w))
+
+
+@pytest.mark.parametrize("offset", [0.0, -800.0, 800.0])
+@pytest.mark.parametrize("name", ["logistic", "exponential"])
+def test_graded_rows_without_weight_never_count(name, offset):
+    f, y, w = draw_graded("plain", 0)
+    expected = brute_graded(name, f + offset, y, w)
+    padded = np.append(f + offset, np.zeros(4)), np.append(y, [0, 0, 9, 9]), np.append(w, np.zeros(4))
+    value, gradient = blocked_graded(PLAIN[name][0], *padded)
+    same((value, gradient), (expected[0], np.append(expected[1], np.zeros(4))))
+
+
+def compiled_exponential(data, scores):
+    with jax.enable_x64(True):
+        value, slope = EXPONENTIAL(data, scores)
+        return float(value), np.asarray(slope)
+
+
+EXPONENTIAL = jax.jit(jax.value_and_grad(exponential_graded, argnums=1))
+
+
+def exponential_by_both(f, y, w):
+    """The two exponential kernels on rows sorted by label: (value, gradient) of each, in the order given."""
+    order = np.argsort(y, kind="stable")
+    below = np.searchsorted(y[order], y[order], side="left")
+    logs, undo = np.log(w[order]), np.argsort(order)
+    value, gradient = reference_exponential(f[order], logs, below)
+    other, slope = compiled_exponential((logs, below, 1.0), f[order])
+    return (value, gradient[undo]), (other, slope[undo])
+
+
+@pytest.mark.parametrize("scores", ["plain", "ties", "all equal", "offset", "tiny", "on the kink"])
+@pytest.mark.parametrize("seed", range(4))
+def test_exponential_graded_is_the_double_loop(scores, seed):
+    f, y, w = draw_graded(scores, seed)
+    expected = brute_graded("exponential", f, y, w)
+    for found in exponential_by_both(f, y, w):
+        same(found, expected, "offset" if scores == "offset" else "summation")
+
+
+@pytest.mark.parametrize("offset", [0.0, -2000.0, 2000.0])
+def test_exponential_graded_with_padding(offset):
+    """Padding comes last, has weight 0 and no rows below it."""
+    f, y, w = draw_graded("plain", 0)
+    order = np.argsort(y, kind="stable")
+    expected = brute_graded("exponential", f[order] + offset, y[order], w[order])
+    below = np.searchsorted(y[order], y[order], side="left")
+    data = np.append(np.log(w[order]), [-np.inf] * 4), np.append(below, [0] * 4), 1.0
+    found = compiled_exponential(data, np.append(f[order] + offset, np.zeros(4)))
+    same(found, (expected[0], np.append(expected[1], np.zeros(4))))
+
+
+def test_exponential_graded_in_the_far_range():
+    """Well ranked, hundreds apart: the pairs next to each other decide, and nothing overflows on the way."""
+    f, y = np.arange(8) * 300.0 + 5e4, np.arange(8)
+    w = np.ones(8)
+    expected = brute_graded("exponential", f, y, w)
+    for found in exponential_by_both(f, y, w):
+        same(found, expected)
+    badly = -f
+    with np.errstate(over="ignore", invalid="ignore"):
+        for value, _ in exponential_by_both(badly, y, w):
+            assert value == math.inf
+
+
+@pytest.mark.parametrize("name", POLYNOMIAL)
+def test_graded_kernel_never_goes_below_zero(name):
+    """Pairs a hair inside the margin: moments of large scores cancel to rounding."""
+    f, y = np.array([1e6, 1e6 + 1 - 1e-9, 0.0]), np.array([0, 1, 0])
+    value, _ = polynomial_graded(PLAIN[name][0].polynomial, f, y, np.ones(3))
+    assert value >= 0.0
+
+
+def test_the_sweep_is_compiled_once():
+    assert graded._sweep() is graded._sweep()

@@ -1,0 +1,557 @@
+"""Prices and losses: two faces of one price, flags that say the truth, custom functions accepted and refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+
+import cvxpy as cp
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import convexrank as cr
+from convexrank import atoms, losses, prices
+from convexrank.convexity import check_on_grid, find_kink, follows_disciplined_rules
+from convexrank.problem import Status
+from tests.tolerances import tolerance
+
+PRICES = {
+    "identity": (prices.Identity(), lambda r: r),
+    "power 1": (prices.Power(1.0), lambda r: r),
+    "power 2.5": (prices.Power(2.5), lambda r: r**2.5),
+    "power 64": (prices.Power(64.0), lambda r: r**64),
+    "power 0.5": (prices.Power(0.5), math.sqrt),
+    "log": (prices.LogOnePlus(), math.log1p),
+    "exp": (prices.ExpPrice(), math.exp),
+    "exp 0.1": (prices.ExpPrice(0.1), lambda r: math.exp(0.1 * r)),
+    "custom": (prices.Custom(lambda r: r + atoms.square(r)), lambda r: r + r * r),
+    "custom log": (prices.Custom(lambda r: atoms.log(1 + r)), math.log1p),
+    "custom kink": (prices.Custom(lambda r: atoms.maximum(r, 2.0)), lambda r: max(r, 2.0)),
+    "custom 1.1**r": (prices.Custom(lambda r: 1.1**r), lambda r: 1.1**r),
+}
+
+
+def plain_logistic(z):
+    return max(-z, 0.0) + math.log1p(math.exp(-abs(z)))
+
+
+LOSSES = {
+    "exponential": (losses.Exponential(), lambda z: math.exp(-z)),
+    "logistic": (losses.Logistic(), plain_logistic),
+    "logistic 2": (losses.Logistic(base=2), lambda z: plain_logistic(z) / math.log(2)),
+    "hinge": (losses.Hinge(), lambda z: max(1 - z, 0.0)),
+    "squared hinge": (losses.SquaredHinge(), lambda z: max(1 - z, 0.0) ** 2),
+    "custom hinge": (losses.Custom(lambda z: atoms.positive(2 - z)), lambda z: max(2 - z, 0.0)),
+    "custom huber": (
+        losses.Custom(lambda z: atoms.huber(atoms.positive(1 - z))),
+        lambda z: 0.5 * max(1 - z, 0.0) ** 2 if z > 0 else 0.5 - z,
+    ),
+    "custom logistic": (losses.Custom(lambda z: atoms.softplus(-z)), plain_logistic),
+}  # fmt: skip
+PRICED = pytest.mark.parametrize("name", list(PRICES))
+LOST = pytest.mark.parametrize("name", list(LOSSES))
+
+
+def agree(a, b, name="atoms"):
+    return abs(a - b) <= tolerance(name) * max(1.0, abs(a), abs(b))
+
+
+# --- values -------------------------------------------------------------------------------------------------------
+
+
+@PRICED
+@given(a=st.floats(-20, 6))
+def test_two_faces_of_one_price(name, a):
+    price, plain = PRICES[name]
+    r = math.exp(a)
+    assert agree(float(price.g(r)), plain(r), "summation")
+    # h works with the logarithm: of e^64a both have the relative error of 64a
+    assert agree(float(price.h(a)), plain(r), "summation")
+    assert agree(float(price.h(cp.Constant(a)).value), plain(r), "summation")
+
+
+@LOST
+@given(z=st.floats(-30, 30))
+def test_losses_are_their_formulas(name, z):
+    loss, plain = LOSSES[name]
+    assert agree(float(loss(z)), plain(z))
+    assert agree(float(loss(cp.Constant(z)).value), plain(z))
+    with jax.enable_x64(True):
+        assert agree(float(jax.jit(loss)(z)), plain(z))
+
+
+def test_far_away_nothing_is_lost():
+    assert prices.LogOnePlus().h(1e4) == 1e4
+    assert prices.Custom(lambda r: atoms.log(1 + r + r**2)).h(1e4) == 2e4
+    assert losses.Logistic()(-1e4) == 1e4
+    assert losses.Logistic()(1e4) == 0.0
+    assert prices.Power(2.0).h(-1e4) == 0.0
+
+
+# --- flags, verified numerically ----------------------------------------------------------------------------------
+
+R = np.concatenate([[0.0], np.logspace(-3, 2, 200)])
+A = np.linspace(-7, 4.6, 200)
+Z = np.linspace(-8, 8, 321)
+
+
+def bends_up(function, grid):
+    """Whether all slopes grow: convexity on a grid."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = np.array([float(function(x)) for x in grid])
+        slopes = np.diff(values) / np.diff(grid)
+        slopes = slopes[np.isfinite(slopes)]
+        scale = np.maximum(np.abs(slopes[1:]), np.abs(slopes[:-1]))
+    return bool((np.diff(slopes) >= -tolerance("finite differences") * np.maximum(scale, 1.0)).all())
+
+
+def jumps(function, places):
+    """Whether the slope differs on the two sides of one of the places."""
+    step = 1e-6
+    for x in places:
+        left, middle, right = (float(function(x + s * step)) for s in (-1, 0, 1))
+        if abs((right - middle) - (middle - left)) / step > tolerance("kink"):
+            return True
+    return False
+
+
+def false_flags(price, plain):
+    """Names of the flags of a price that its plain function contradicts."""
+    found = {
+        "convex": bends_up(plain, R),
+        "log_convex": bends_up(lambda a: plain(math.exp(a)), A),
+        "smooth": not jumps(plain, [0.5, 1.0, 2.0, 3.0]),
+    }
+    return [flag for flag, truth in found.items() if getattr(price, flag) is not truth]
+
+
+@PRICED
+def test_declared_flags_of_prices_are_true(name):
+    price, plain = PRICES[name]
+    if name != "power 64":  # whose second differences leave the range of the table
+        assert false_flags(price, plain) == []
+    assert all(plain(x) <= plain(y) for x, y in itertools.pairwise(R))
+    assert plain(0.0) >= 0
+
+
+@pytest.mark.parametrize("flag", ["convex", "log_convex", "smooth"])
+def test_a_planted_wrong_flag_of_a_price_is_caught(flag):
+    for price, plain in (PRICES["power 0.5"], PRICES["custom kink"], PRICES["identity"]):
+        wrong = type(
+            "Wrong",
+            (),
+            {"g": price.g, "convex": price.convex, "log_convex": price.log_convex, "smooth": price.smooth},
+        )
+        setattr(wrong, flag, not getattr(price, flag))
+        assert false_flags(wrong, plain) == [flag]
+
+
+def false_loss_flags(loss, plain):
+    """Names of the flags of a loss that its plain function contradicts."""
+    wrong = []
+    if loss.smooth is not (not jumps(plain, [0.0, 1.0, 2.0])):
+        wrong.append("smooth")
+    if loss.attained is not (plain(50.0) == 0.0):
+        wrong.append("attained")
+    products = all(
+        agree(plain(x - y), plain(x) * plain(-y), "summation") for x, y in ((0.3, 1.0), (-1.0, 2.0))
+    )
+    if loss.factorises and not (products and agree(plain(0.7), math.exp(-0.7))):
+        wrong.append("factorises")
+    if loss.polynomial is not None:
+        total = [sum(c * max(1 - z, 0.0) ** m for m, c in enumerate(loss.polynomial)) for z in Z]
+        if not all(agree(v, plain(z)) for v, z in zip(total, Z, strict=True)):
+            wrong.append("polynomial")
+    if not bends_up(plain, Z) or any(plain(x) < plain(y) for x, y in itertools.pairwise(Z)):
+        wrong.append("convex, non-increasing")
+    return wrong
+
+
+@LOST
+def test_declared_flags_of_losses_are_true(name):
+    assert false_loss_flags(*LOSSES[name]) == []
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("smooth", True),
+        ("attained", False),
+        ("polynomial", (0.0, 1.0, 0.1)),
+        ("polynomial", (0.5, 1.0)),
+        ("factorises", True),
+    ],
+)
+def test_a_planted_wrong_flag_of_a_loss_is_caught(flag, value):
+    hinge, plain = LOSSES["hinge"]
+    wrong = type(
+        "Wrong", (), {k: getattr(hinge, k) for k in ("smooth", "attained", "polynomial", "factorises")}
+    )
+    setattr(wrong, flag, value)
+    assert false_loss_flags(wrong, plain) == [flag]
+
+
+def test_a_planted_increasing_loss_is_caught():
+    assert "convex, non-increasing" in false_loss_flags(losses.Hinge(), lambda z: max(1 + z, 0.0))
+
+
+# --- custom prices ------------------------------------------------------------------------------------------------
+
+ACCEPTED = {
+    # name: function, (convex, log_convex, smooth)
+    "square": (atoms.square, (True, True, True)),
+    "r r": (lambda r: r * r, (True, True, True)),
+    "sqrt": (lambda r: r**0.5, (False, True, True)),
+    "log1p": (atoms.log1p, (False, True, True)),
+    "log(1 + r)": (lambda r: atoms.log(1 + r), (False, True, True)),
+    "cube of 1 + r": (lambda r: (1 + r) ** 3, (True, True, True)),
+    "exp": (lambda r: atoms.exp(r) - 1, (True, True, True)),
+    "r²/(1 + r)": (lambda r: r**2 / (1 + r), (True, True, True)),
+    "1.1**r": (lambda r: 1.1**r, (True, True, True)),
+    "abs": (abs, (True, True, True)),
+    "huber": (lambda r: atoms.huber(r, 3.0), (True, True, True)),
+    "squared excess": (lambda r: atoms.square(atoms.positive(r - 1)), (True, True, True)),
+    "softplus": (lambda r: atoms.softplus(100 * (r - 5)), (True, True, True)),
+    "cancellation": (lambda r: (r + 1e6) ** 2 - 1e12, (True, True, True)),
+    "excess": (lambda r: atoms.positive(r - 2), (True, True, False)),
+    "at least": (lambda r: atoms.maximum(r, 1.0), (True, True, False)),
+    "small kink": (lambda r: r + 1e-5 * atoms.positive(r - 7.3), (True, True, False)),
+    "kink in a steep price": (lambda r: r**3 + atoms.positive(r - 333.3), (True, True, False)),
+    "pieces": (lambda r: r + atoms.maximum(3 * r - 10, 0.0) + atoms.positive(r - 40), (True, True, False)),
+}
+
+
+@pytest.mark.parametrize("name", list(ACCEPTED))
+def test_flags_of_custom_prices(name):
+    function, flags = ACCEPTED[name]
+    price = prices.Custom(function)
+    assert (price.convex, price.log_convex, price.smooth) == flags
+
+
+REFUSED = {
+    # name: function, what the message must say
+    "negative": (lambda r: atoms.square(r) - 1, r"g\(r\) is negative: -1 at 0;"),
+    "negative, steep": (lambda r: atoms.exp(r) - 2, r"negative: -1 at 0;"),
+    "decreasing": (lambda r: atoms.exp(-r), r"decreasing: from 1 at 0 to"),
+    "decreasing first": (lambda r: atoms.square(r - 5), r"decreasing: from 25 at 0"),
+    "decreasing in log": (lambda r: atoms.square(atoms.log(r)), r"decreasing: from .* at 0.0001"),
+    "neither convex": (
+        lambda r: r / (1 + r),
+        r"g\(r\) is not convex: .* around .* h\(a\) .* is not convex: .* around",
+    ),
+    "NaN": (lambda r: atoms.log(r - 1), r"NaN at 0;"),
+    "minus infinity": (atoms.log, r"negative: -inf at 0;"),
+    "one number": (lambda r: 1.0, r"shape \(\) for input shape"),
+    "sum": (atoms.sum, r"not elementwise|elementwise"),
+    "log_sum_exp": (atoms.log_sum_exp, "elementwise"),
+    "normalised": (lambda r: r / (1 + atoms.sum(r)), "not elementwise: at"),
+    "slice": (lambda r: r[:3], "atoms"),
+    "numpy": (lambda r: np.exp(1e-3 * r), r"could not be evaluated.*convexrank\.atoms"),
+    "numpy maximum": (lambda r: np.maximum(r, 1), r"could not be evaluated.*atoms\.maximum"),
+    "math": (lambda r: math.exp(1e-3 * r), r"could not be evaluated.*convexrank\.atoms"),
+    "branch": (lambda r: r if r > 1 else 0 * r, r"could not be evaluated.*Python's if"),
+    "max": (lambda r: max(r, 1), r"could not be evaluated.*atoms\.maximum"),
+    "cvxpy": (cp.square, r"could not be evaluated.*convexrank\.atoms"),
+    "None": (lambda r: None, "could not be evaluated"),
+    "text": (lambda r: "r", "could not be evaluated"),
+    "complex": (lambda r: 1j * r, "complex"),
+    "raises": (lambda r: 1 / 0, "ZeroDivisionError: division by zero"),
+    "two arguments": (lambda r, s: r, "missing 1 required positional argument"),
+}
+
+
+@pytest.mark.parametrize("name", list(REFUSED))
+def test_bad_custom_prices_are_refused(name):
+    function, words = REFUSED[name]
+    with pytest.raises(ValueError, match=words):
+        prices.Custom(function)
+
+
+def test_a_price_that_is_no_function_is_refused():
+    for made in (prices.Custom, losses.Custom):
+        with pytest.raises(TypeError, match="is 3, expected a function"):
+            made(3)
+
+
+def test_a_custom_price_is_immutable_and_hashable():
+    price = prices.Custom(atoms.square)
+    assert price == prices.Custom(atoms.square)
+    assert hash(price) == hash(prices.Custom(atoms.square))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        price.convex = False
+
+
+# --- custom losses ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("function", "smooth", "attained"),
+    [
+        (lambda z: atoms.positive(1 - z), False, True),
+        (lambda z: atoms.square(atoms.positive(1.3 - z)), True, True),
+        (lambda z: atoms.exp(-z), True, False),
+        (lambda z: atoms.exp(-25 * z), True, False),  # underflows to 0 without ever being 0
+        (lambda z: atoms.softplus(-z), True, False),
+        (lambda z: atoms.log(1 + atoms.exp(-z)), True, False),
+        (lambda z: atoms.huber(atoms.positive(1.3 - z)), True, True),
+        (lambda z: atoms.exp(-z) + 1e-3 * atoms.positive(0.1 - z), False, False),
+        (lambda z: atoms.maximum(-z, 0.0), False, True),
+        (lambda z: 1 + atoms.exp(-z), True, False),
+    ],
+)
+def test_flags_of_custom_losses_are_found(function, smooth, attained):
+    loss = losses.Custom(function)
+    assert (loss.smooth, loss.attained) == (smooth, attained)
+
+
+def test_flags_of_custom_losses_may_be_given():
+    loss = losses.Custom(lambda z: atoms.exp(-z), smooth=False, attained=True)
+    assert (loss.smooth, loss.attained) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda z: atoms.exp(z), "decreasing"),
+        (lambda z: -z, "negative: -30 at -30"),
+        (lambda z: 1 / (1 + atoms.exp(z)), "not convex: .* around"),
+        (lambda z: atoms.log(1 - z), "NaN"),
+        (lambda z: np.maximum(1 - z, 0), "could not be evaluated"),
+        (lambda z: 1 - z if z < 1 else 0 * z, "Python's if"),
+        (lambda z: atoms.sum(atoms.exp(-z)), "elementwise"),
+        (lambda z: 1.0, "shape"),
+    ],
+)
+def test_bad_custom_losses_are_refused(function, words):
+    with pytest.raises(ValueError, match=words):
+        losses.Custom(function)
+
+
+def test_a_kinked_loss_said_to_be_smooth_is_refused():
+    with pytest.raises(ValueError, match=r"slope jumps at z = 1;"):
+        losses.Custom(lambda z: atoms.positive(1 - z), smooth=True)
+
+
+# --- names and objects --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [2, 2.0, np.int64(2), np.float32(2), np.float64(2)])
+def test_a_number_is_a_power(number):
+    assert prices.resolve(number) == prices.Power(2.0)
+
+
+def test_names_are_resolved():
+    assert prices.resolve("identity") == prices.Identity()
+    assert prices.resolve("log_one_plus") == prices.LogOnePlus()
+    assert prices.resolve("exp") == prices.ExpPrice()
+    assert [losses.resolve(name) for name in ("exponential", "hinge", "logistic", "squared_hinge")] == [
+        losses.Exponential(), losses.Hinge(), losses.Logistic(), losses.SquaredHinge()
+    ]  # fmt: skip
+    for thing in (prices.Power(3.0), losses.Hinge()):
+        resolve = prices.resolve if isinstance(thing, prices.Power) else losses.resolve
+        assert resolve(thing) is thing
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "words"),
+    [
+        ("cubic", ValueError, "'cubic', expected one of: exp, identity, log_one_plus"),
+        (True, TypeError, "True"),
+        (None, TypeError, "log_one_plus"),
+        (prices.Power, TypeError, r"such as prices\.Power\(4\)"),
+        (lambda r: r, TypeError, "identity"),
+        (losses.Hinge(), TypeError, "identity"),
+        (0, ValueError, "greater than 0"),
+        (-1.0, ValueError, "-1.0"),
+        (math.nan, ValueError, "nan"),
+        (math.inf, ValueError, "TopPush"),
+        (np.float32("inf"), ValueError, "TopPush"),
+    ],
+)
+def test_other_prices_are_refused(value, error, words):
+    with pytest.raises(error, match=words):
+        prices.resolve(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "words"),
+    [
+        ("hing", ValueError, "'hing', expected one of: exponential, hinge, logistic, squared_hinge"),
+        (True, TypeError, "exponential, hinge, logistic, squared_hinge"),
+        (None, TypeError, "None"),
+        (2.0, TypeError, "2.0"),
+        (losses.Hinge, TypeError, r"such as losses\.Hinge\(\)"),
+        (lambda z: z, TypeError, "squared_hinge"),
+        (prices.Power(2), TypeError, "squared_hinge"),
+    ],
+)
+def test_other_losses_are_refused(value, error, words):
+    with pytest.raises(error, match=words):
+        losses.resolve(value)
+
+
+@pytest.mark.parametrize("base", [1, 0.5, -2, math.nan, math.inf])
+def test_bad_bases_are_refused(base):
+    with pytest.raises(ValueError, match=f"base is {base}"):
+        losses.Logistic(base)
+
+
+@pytest.mark.parametrize("value", ["a", None, True, [2.0], 2j])
+def test_numbers_are_asked_for(value):
+    for made in (prices.Power, prices.ExpPrice, losses.Logistic):
+        with pytest.raises(TypeError, match="expected a real number"):
+            made(value)
+
+
+@dataclasses.dataclass
+class _Unhashable:
+    convex = log_convex = True
+
+    def g(self, r):
+        return r
+
+    def h(self, a):
+        return atoms.exp(a)
+
+
+def test_a_price_that_cannot_be_hashed_is_refused_with_the_way_out():
+    with pytest.raises(TypeError, match=r"frozen=True"):
+        prices.resolve(_Unhashable())
+
+
+# --- in a problem -------------------------------------------------------------------------------------------------
+
+
+def data(seed=0, rows=24):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 3))
+    return X, (X[:, 0] + rng.normal(size=rows) > 0).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [
+        ("log(1 + r)", "exponential"),
+        ("pieces", "exponential"),
+        ("squared excess", "hinge"),
+        ("pieces", "logistic"),
+        ("at least", "squared_hinge"),
+    ],
+)
+def test_a_price_in_three_lines_end_to_end(name, loss):
+    price = prices.Custom(ACCEPTED[name][0])
+    problem = cr.problems.Push(*data(), price, loss, l2=1.0)
+    fast, exact = problem.solve(), problem.solve("exact")
+    assert fast.status is Status.CONVERGED
+    assert exact.status is Status.CONVERGED
+    assert abs(fast.value - exact.value) <= tolerance("two solvers") * max(1.0, abs(fast.value))
+    assert problem.smooth is (price.smooth and problem.loss.smooth)
+    assert ("Smooth" in problem.capabilities) is problem.smooth
+
+
+def test_a_kinked_price_written_smooth_would_not_converge():
+    """Why kinks are looked for: the planted flag sends Newton to a corner."""
+    X, y = data()
+    price = prices.Custom(ACCEPTED["pieces"][0])
+    honest = cr.problems.Push(X, y, price, "logistic", l2=1.0)
+    assert honest.default_solver == "bundle"
+    planted = prices.Custom(ACCEPTED["pieces"][0])
+    object.__setattr__(planted, "smooth", True)
+    lying = cr.problems.Push(X, y, planted, "logistic", l2=1.0)
+    with pytest.warns(cr.ConvergenceWarning):
+        assert lying.solve(max_iter=60).status is not Status.CONVERGED
+
+
+def test_a_custom_loss_end_to_end():
+    X, y = data()
+    own = cr.problems.Push(X, y, 2, losses.Custom(lambda z: atoms.positive(1 - z)), l2=1.0)
+    known = cr.problems.Push(X, y, 2, "hinge", l2=1.0)
+    assert agree(own.solve().value, known.solve().value, "two solvers")
+    assert agree(own.solve("exact").value, known.solve("exact").value, "two solvers")
+
+
+@pytest.mark.parametrize("price", ["log_one_plus", 0.5, prices.Custom(lambda r: atoms.log(1 + r))])
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "squared_hinge"])
+def test_a_price_convex_only_in_log_needs_the_exponential_loss(price, loss):
+    X, y = data()
+    with pytest.raises(ValueError, match="g itself must be convex"):
+        cr.problems.Push(X, y, price, loss)
+    with pytest.raises(ValueError, match="g itself must be convex"):
+        cr.problems.CrucialPairs(X, [[0, 1]], price, loss)
+    assert cr.problems.Push(X, y, price, "exponential").capabilities
+
+
+@dataclasses.dataclass(frozen=True)
+class _ConvexOnlyInR:
+    """Decreasing, so that h is not convex: what only a class of one's own can claim."""
+
+    convex = True
+    log_convex = False
+
+    def g(self, r):
+        return atoms.exp(-r)
+
+    def h(self, a):
+        return atoms.exp(-atoms.exp(a))
+
+
+def test_a_price_not_convex_in_log_is_refused_with_the_exponential_loss():
+    with pytest.raises(ValueError, match=r"h\(a\) = g\(exp a\) must be convex"):
+        cr.problems.Push(*data(), _ConvexOnlyInR(), "exponential")
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda r: r * atoms.log1p(r), "cvxpy cannot read this function"),
+        (abs, "cvxpy cannot read this function"),
+        (lambda r: r**2 / (1 + r), "cvxpy can verify"),
+    ],
+)
+def test_without_a_model_the_exact_solver_says_so_and_the_fast_one_works(function, words):
+    problem = cr.problems.Push(*data(), prices.Custom(function), "hinge", l2=1.0)
+    assert problem.solve().status is Status.CONVERGED
+    with pytest.raises(ValueError, match=words) as caught:
+        problem.solve("exact")
+    assert "atoms" in str(caught.value)
+    assert "fast solver" in str(caught.value)
+
+
+# --- the checker itself -------------------------------------------------------------------------------------------
+
+GRID = np.linspace(0, 10, 101)
+
+
+def test_disciplined_rules_prove_growth_and_convexity_only():
+    x, y = cp.Variable(), cp.Variable()
+    rules = lambda f: follows_disciplined_rules(f, x, cp.exp(y) - 1)  # noqa: E731
+    assert rules(cp.exp)
+    assert rules(lambda u: cp.pos(u) + 2 * u)
+    assert not rules(cp.square)  # not monotone
+    assert not rules(lambda u: -u)
+    assert not rules(cp.sqrt)
+    assert not rules(lambda u: u.no_such_method())
+    assert not rules(lambda u: 1.0)
+
+
+@pytest.mark.parametrize("place", [0.05, 3.14159, 9.97])
+def test_kinks_are_found_where_they_are(place):
+    found = find_kink(lambda x: x + 0.01 * atoms.positive(x - place), GRID)
+    assert abs(found - place) <= tolerance("two solvers")
+    assert find_kink(lambda x: x + 0.01 * atoms.square(atoms.positive(x - place)), GRID) is None
+    assert find_kink(lambda x: atoms.softplus(200 * (x - place)), GRID) is None
+
+
+def test_overflow_is_left_out_but_not_minus_infinity():
+    check_on_grid(lambda x: atoms.exp(200 * x), GRID, "f")
+    with pytest.raises(ValueError, match="finite at 1"):
+        check_on_grid(lambda x: atoms.exp(1e6 * x), GRID, "f")
+    with pytest.raises(ValueError, match="negative: -inf"):
+        check_on_grid(lambda x: atoms.log(x), GRID, "f")
+    with pytest.raises(ValueError, match="not convex"):
+        check_on_grid(lambda x: x**0.9, GRID, "f")
+    check_on_grid(lambda x: x**0.9, GRID, "f", convex=False)
