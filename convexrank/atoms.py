@@ -40,13 +40,28 @@ __all__ = [
 
 
 def is_cvxpy(x: Any) -> bool:
-    """Tell whether x is a cvxpy expression, without importing cvxpy."""
+    """Tell whether x is a cvxpy expression, without importing cvxpy.
+
+    Examples
+    --------
+    >>> from convexrank import atoms
+    >>> import cvxpy as cp
+    >>> atoms.is_cvxpy(cp.Variable()), atoms.is_cvxpy(1.0)
+    (True, False)
+    """
     cvxpy = sys.modules.get("cvxpy")
     return cvxpy is not None and isinstance(x, cvxpy.Expression)
 
 
 def materialize(x: Any) -> Any:
-    """Turn a logarithmic-domain number into the number itself; anything else is returned as it is."""
+    """Turn a logarithmic-domain number into the number itself; anything else is returned as it is.
+
+    Examples
+    --------
+    >>> from convexrank import atoms
+    >>> round(float(atoms.materialize(atoms.LogDomain(2.0) ** 0.5)), 6)  # the root of e²
+    2.718282
+    """
     if not isinstance(x, LogDomain):
         return x
     return exp(x.log) if x.number is None else x.number
@@ -82,6 +97,12 @@ class LogDomain:
         The logarithm *a*.
     number : cvxpy expression or array, optional
         The number itself, where a simpler form of it is known than ``exp(log)``: that of a sum.
+
+    Examples
+    --------
+    >>> from convexrank import atoms
+    >>> (atoms.LogDomain(500.0) ** 2).log  # e¹⁰⁰⁰ is beyond floating point, its logarithm is not
+    1000.0
     """
 
     log: Any
@@ -137,7 +158,14 @@ def _compute(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def exp(x: Any) -> Any:
-    """Exponential :math:`e^x`, elementwise; convex, increasing."""
+    """Exponential :math:`e^x`, elementwise; convex, increasing.
+
+    Examples
+    --------
+    >>> from convexrank import atoms
+    >>> float(atoms.exp(0.0))
+    1.0
+    """
     x = materialize(x)
     if is_cvxpy(x):
         import cvxpy as cp
@@ -149,7 +177,14 @@ def exp(x: Any) -> Any:
 
 
 def log(x: Any) -> Any:
-    """Natural logarithm, elementwise; concave, increasing. Of :math:`e^a` it is *a*."""
+    """Natural logarithm, elementwise; concave, increasing. Of :math:`e^a` it is *a*.
+
+    Examples
+    --------
+    >>> from convexrank import atoms
+    >>> atoms.log(atoms.LogDomain(800.0))  # of e⁸⁰⁰, which is no floating-point number
+    800.0
+    """
     if isinstance(x, LogDomain):
         return x.log
     if is_cvxpy(x):
@@ -162,7 +197,16 @@ def log(x: Any) -> Any:
 
 
 def log1p(x: Any) -> Any:
-    r""":math:`\log(1+x)`, elementwise; concave, increasing. Of :math:`e^a` it is softplus(*a*), which is convex."""
+    r""":math:`\log(1+x)`, elementwise; concave, increasing. Of :math:`e^a` it is softplus(*a*), which is convex.
+
+    Examples
+    --------
+    >>> from convexrank import atoms
+    >>> import cvxpy as cp
+    >>> a = cp.Variable()
+    >>> atoms.log1p(a).is_convex(), atoms.log1p(atoms.LogDomain(a)).is_convex()
+    (False, True)
+    """
     if isinstance(x, LogDomain):
         return softplus(x.log)
     if is_cvxpy(x):
@@ -175,7 +219,14 @@ def log1p(x: Any) -> Any:
 
 
 def softplus(x: Any) -> Any:
-    r""":math:`\log(1+e^x)`, elementwise; convex, increasing."""
+    r""":math:`\log(1+e^x)`, elementwise; convex, increasing.
+
+    Examples
+    --------
+    >>> from convexrank import atoms
+    >>> round(float(atoms.softplus(0.0)), 6)  # log 2
+    0.693147
+    """
     x = materialize(x)
     if is_cvxpy(x):
         import cvxpy as cp
@@ -187,7 +238,14 @@ def softplus(x: Any) -> Any:
 
 
 def power(x: Any, exponent: float) -> Any:
-    """:math:`x^p` for x >= 0, elementwise; convex for p >= 1, increasing for p > 0."""
+    """:math:`x^p` for x >= 0, elementwise; convex for p >= 1, increasing for p > 0.
+
+    Examples
+    --------
+    >>> from convexrank import atoms
+    >>> float(atoms.power(3.0, 2))
+    9.0
+    """
     if isinstance(x, LogDomain):
         return x**exponent
     if is_cvxpy(x):
@@ -200,7 +258,14 @@ def power(x: Any, exponent: float) -> Any:
 
 
 def square(x: Any) -> Any:
-    """:math:`x^2`, elementwise; convex."""
+    """:math:`x^2`, elementwise; convex.
+
+    Examples
+    --------
+    >>> from convexrank import atoms
+    >>> float(atoms.square(-3.0))
+    9.0
+    """
     if isinstance(x, LogDomain):
         return x**2
     if is_cvxpy(x):
@@ -211,7 +276,14 @@ def square(x: Any) -> Any:
 
 
 def positive(x: Any) -> Any:
-    """The positive part max(x, 0), elementwise; convex, non-decreasing. Derivative 0 at the kink."""
+    """The positive part max(x, 0), elementwise; convex, non-decreasing. Derivative 0 at the kink.
+
+    Examples
+    --------
+    >>> from convexrank import atoms
+    >>> float(atoms.positive(-2.0)), float(atoms.positive(2.0))
+    (0.0, 2.0)
+    """
     x = materialize(x)
     if is_cvxpy(x):
         import cvxpy as cp
@@ -223,7 +295,14 @@ def positive(x: Any) -> Any:
 
 
 def maximum(x: Any, y: Any) -> Any:
-    """Elementwise maximum; convex, non-decreasing in both."""
+    """Elementwise maximum; convex, non-decreasing in both.
+
+    Examples
+    --------
+    >>> from convexrank import atoms
+    >>> float(atoms.maximum(1.0, 3.0))
+    3.0
+    """
     x, y = materialize(x), materialize(y)
     if is_cvxpy(x) or is_cvxpy(y):
         import cvxpy as cp
@@ -235,7 +314,14 @@ def maximum(x: Any, y: Any) -> Any:
 
 
 def huber(x: Any, threshold: float = 1.0) -> Any:
-    r"""Huber's function: :math:`x^2/2` for :math:`|x| \le t`, :math:`t|x| - t^2/2` beyond; convex."""
+    r"""Evaluate Huber's function: :math:`x^2/2` for :math:`|x| \le t`, :math:`t|x| - t^2/2` beyond; convex.
+
+    Examples
+    --------
+    >>> from convexrank import atoms
+    >>> float(atoms.huber(0.5)), float(atoms.huber(3.0))
+    (0.125, 2.5)
+    """
     x = materialize(x)
     if is_cvxpy(x):
         import cvxpy as cp
@@ -252,7 +338,15 @@ def huber(x: Any, threshold: float = 1.0) -> Any:
 
 
 def sum(x: Any) -> Any:  # noqa: A001 - the field's name for it, used as atoms.sum
-    """Sum of all entries."""
+    """Sum of all entries.
+
+    Examples
+    --------
+    >>> from convexrank import atoms
+    >>> import numpy as np
+    >>> float(atoms.sum(np.array([1.0, 2.0])))
+    3.0
+    """
     x = materialize(x)
     if is_cvxpy(x):
         import cvxpy as cp
@@ -264,7 +358,15 @@ def sum(x: Any) -> Any:  # noqa: A001 - the field's name for it, used as atoms.s
 
 
 def log_sum_exp(x: Any) -> Any:
-    r""":math:`\log\sum_j e^{x_j}` over all entries; convex, increasing in each entry, never overflows."""
+    r""":math:`\log\sum_j e^{x_j}` over all entries; convex, increasing in each entry, never overflows.
+
+    Examples
+    --------
+    >>> from convexrank import atoms
+    >>> import numpy as np
+    >>> round(float(atoms.log_sum_exp(np.array([1000.0, 1000.0]))), 6)
+    1000.693147
+    """
     x = materialize(x)
     if is_cvxpy(x):
         import cvxpy as cp

@@ -41,7 +41,7 @@ class LinearRisk(Protocol):
     penalty: Any  # regularizers.Penalty; a cached property where it is implemented
 
     @property
-    def smooth(self) -> bool:
+    def differentiable(self) -> bool:
         """Whether the risk is differentiable."""
         ...
 
@@ -139,12 +139,13 @@ def certify(
     problem : LinearRisk
         A convex problem with linear scores.
     w : ndarray, shape (d,)
+        The point.
     witness : Witness, optional
         Evidence for a non-smooth risk; evaluated again here.
     rounds : int
         Limit of the search for evidence when none, or too little, was given.
     tol : float
-        The search ends when the gap is below tol · max(1, |value|).
+        The search ends when the gap is below tol · max(1, \\|value\\|).
 
     Returns
     -------
@@ -171,7 +172,7 @@ def certify(
         bundle.offsets += given.offsets
         bundle.slopes += given.slopes
     enough = tol * max(1.0, abs(value))
-    if not problem.smooth and min(gap, value - problem.risk_infimum) > enough and witness is None:
+    if not problem.differentiable and min(gap, value - problem.risk_infimum) > enough and witness is None:
         gap = min(gap, _search(bundle, w, value, radius, rounds, enough))
     if value - problem.risk_infimum <= gap:  # a risk that is never negative, at zero
         gap, kind, radius = value - problem.risk_infimum, "global", math.inf

@@ -237,7 +237,8 @@ def check_pairs(pairs: Any, n: int, name: str = "pairs") -> np.ndarray:
 
 def check_real(value: Any, name: str) -> float:
     """Return a real number as a float; booleans are none. NaN and infinity pass."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+    # to numpy a duration is an integer
+    if isinstance(value, bool | np.bool_ | np.timedelta64) or not isinstance(value, numbers.Real):
         # arrays without a dimension, numpy's or JAX's
         if getattr(value, "ndim", None) != 0 or np.asarray(value).dtype.kind not in "iuf":
             raise TypeError(f"{name} is {value!r} of type {type(value).__name__}, expected a real number.")
@@ -267,7 +268,7 @@ def check_nonnegative(value: Any, name: str) -> float:
 
 def check_integer(value: Any, name: str, minimum: int) -> int:
     """Return an integer of at least ``minimum``."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    if isinstance(value, bool | np.timedelta64) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} is {value!r} of type {type(value).__name__}, expected an integer.")
     if value < minimum:
         raise ValueError(f"{name} is {value}, expected an integer of at least {minimum}.")

@@ -74,7 +74,7 @@ class PushRanker(BaseEstimator):
 
     Attributes
     ----------
-    coef_ : ndarray, shape (n_features_in_,)
+    coef_ : ndarray, shape (d,)
         The weights w.
     classes_ : ndarray, shape (2,)
         The two labels, sorted; the second is the positive one.
@@ -86,7 +86,7 @@ class PushRanker(BaseEstimator):
         Everything the solver returned.
     n_features_in_ : int
         Number of features seen by fit.
-    feature_names_in_ : ndarray of str, shape (n_features_in_,)
+    feature_names_in_ : ndarray of str, shape (d,)
         Names of the features, when X had names that are all strings.
 
     References

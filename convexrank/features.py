@@ -79,6 +79,7 @@ def threshold_rankers(X: Any, thresholds: int | Sequence[Any] = 16) -> Matrix:
     Parameters
     ----------
     X : array or sparse array, shape (n, d)
+        One row an example.
     thresholds : int or sequence of arrays
         A number asks for that many quantiles of each feature of X, see :func:`quantile_thresholds`. Otherwise the
         thresholds of each feature, one entry a feature, each a number of thresholds (possibly none); they are taken as

@@ -43,6 +43,8 @@ def exponential_graded(data: Any, scores: Any) -> Any:
     import jax.numpy as jnp
 
     log_weights, below, factor = data
+    # rows without weight, padding too: minus infinity has no derivative, a hugely negative number has derivative 0
+    log_weights = jnp.maximum(log_weights, 0.1 * jnp.finfo(scores.dtype).min)
     levels = jax.lax.cumlogsumexp(scores + log_weights)
     counted = below > 0
     level = jnp.where(counted, levels[jnp.maximum(below - 1, 0)], 0.0)

@@ -222,7 +222,24 @@ _NAMES: dict[str, Callable[[], Loss]] = {
 
 
 def resolve(loss: Loss | str) -> Loss:
-    """Accept a loss object or its name: exponential, hinge, logistic, squared_hinge."""
+    """Accept a loss object or its name.
+
+    Parameters
+    ----------
+    loss : Loss or str
+        An object, or one of: exponential, hinge, logistic, squared_hinge.
+
+    Returns
+    -------
+    Loss
+        The object.
+
+    Examples
+    --------
+    >>> from convexrank import losses
+    >>> losses.resolve("hinge")
+    Hinge()
+    """
     if isinstance(loss, str):
         return check_choice(loss, dict(_NAMES), "loss")()
     if not isinstance(loss, Loss) or isinstance(loss, type):

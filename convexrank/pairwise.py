@@ -27,7 +27,7 @@ _PAIRS_PER_BLOCK = 1 << 16
 
 
 def block_length(row_length: int, rows: int) -> int:
-    """Rows of the given length that are handled at once."""
+    """Return how many rows of the given length are handled at once."""
     return max(1, min(rows, _PAIRS_PER_BLOCK // max(row_length, 1)))
 
 

@@ -116,7 +116,7 @@ class Power(_TwoFaces):
 
 @dataclass(frozen=True)
 class LogOnePlus(_TwoFaces):
-    """g(r) = log(1 + r), concave; h(a) = softplus(a), convex. Exponential loss only.
+    """A slow price: g(r) = log(1 + r), concave; h(a) = softplus(a), convex. Exponential loss only.
 
     With positives and negatives exchanged it is the price of the IR Push: ``Push(-X, 1 - y, "log_one_plus")``.
 
@@ -136,7 +136,7 @@ class LogOnePlus(_TwoFaces):
 
 @dataclass(frozen=True)
 class ExpPrice(_TwoFaces):
-    """g(r) = exp(scale · r), a very steep push (2009 paper, section 2). Overflows for r above 700 / scale.
+    """A very steep push, g(r) = exp(scale · r) (2009 paper, section 2). Overflows for r above 700 / scale.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class Custom(_TwoFaces):
     Parameters
     ----------
     function : callable
-        g as a function of r, made of :mod:`convexrank.atoms` and arithmetic.
+        The price g as a function of r, made of :mod:`convexrank.atoms` and arithmetic.
 
     Raises
     ------
@@ -261,7 +261,24 @@ _NAMES: dict[str, Callable[[], Price]] = {
 
 
 def resolve(price: Price | str | float) -> Price:
-    """Accept a price object, a name (identity, log_one_plus, exp), or a number p for Power(p)."""
+    """Accept a price object, a name, or a number p for Power(p).
+
+    Parameters
+    ----------
+    price : Price, str or float
+        An object, one of the names identity, log_one_plus, exp, or a power.
+
+    Returns
+    -------
+    Price
+        The object.
+
+    Examples
+    --------
+    >>> from convexrank import prices
+    >>> prices.resolve(4)
+    Power(p=4.0)
+    """
     if isinstance(price, str):
         return check_choice(price, dict(_NAMES), "price")()
     if isinstance(price, numbers.Real) and not isinstance(price, bool):

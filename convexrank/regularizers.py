@@ -40,7 +40,27 @@ class Regularizer(Protocol):
 
 
 def soft_threshold(v: Array, threshold: float) -> Array:
-    """Shrink each entry towards zero by the threshold: the proximal map of the ℓ₁ norm."""
+    """Shrink each entry towards zero by the threshold: the proximal map of the ℓ₁ norm.
+
+    Parameters
+    ----------
+    v : ndarray
+        The entries.
+    threshold : float
+        At least 0.
+
+    Returns
+    -------
+    ndarray
+        Of the same shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from convexrank import regularizers
+    >>> regularizers.soft_threshold(np.array([3.0, -1.0]), 2.0).tolist()
+    [1.0, -0.0]
+    """
     return np.sign(v) * np.maximum(np.abs(v) - threshold, 0.0)
 
 
@@ -51,6 +71,11 @@ _FEASIBLE = 1e-9
 @dataclass(frozen=True)
 class L2:
     r"""Half the squared Euclidean norm, :math:`\frac{\lambda}{2}\|w\|_2^2`.
+
+    Parameters
+    ----------
+    strength : float
+        The factor λ, greater than 0.
 
     Examples
     --------
@@ -88,6 +113,11 @@ class L2:
 class L1:
     r"""The sum of absolute values, :math:`\lambda\|w\|_1`.
 
+    Parameters
+    ----------
+    strength : float
+        The factor λ, greater than 0.
+
     Examples
     --------
     >>> import numpy as np
@@ -110,7 +140,7 @@ class L1:
         return soft_threshold(v, step * self.strength)
 
     def conjugate(self, v: Array) -> float:
-        """Return 0 when every |v_j| is at most the strength, infinity otherwise."""
+        """Return 0 when no entry of v is larger in size than the strength, infinity otherwise."""
         return 0.0 if np.abs(v).max(initial=0.0) <= self.strength * (1 + _FEASIBLE) else math.inf
 
     def cvxpy(self, w: Any) -> tuple[Any, list[Any]]:
@@ -123,6 +153,11 @@ class L1:
 @dataclass(frozen=True)
 class L2Ball:
     r"""The constraint :math:`\|w\|_2 \le r`.
+
+    Parameters
+    ----------
+    radius : float
+        The radius r, greater than 0.
 
     Examples
     --------
@@ -162,6 +197,11 @@ class Simplex:
     r"""The constraint :math:`w \ge 0, \sum_j w_j = s`.
 
     The projection sorts: O(d log d) (Held, Wolfe and Crowder 1974).
+
+    Parameters
+    ----------
+    total : float
+        The sum s, greater than 0.
 
     Examples
     --------
@@ -206,6 +246,11 @@ class Simplex:
 class L1Ball:
     r"""The constraint :math:`\|w\|_1 \le r`: the class of the boosting methods in the 2006 paper, section 7.
 
+    Parameters
+    ----------
+    radius : float
+        The radius r, greater than 0.
+
     Examples
     --------
     >>> import numpy as np
@@ -231,7 +276,7 @@ class L1Ball:
         return np.sign(v) * Simplex(self.radius).prox(size, step)
 
     def conjugate(self, v: Array) -> float:
-        """Evaluate radius · max |v|."""
+        """Evaluate the radius times the largest entry of v in size."""
         return self.radius * float(np.abs(v).max(initial=0.0))
 
     def cvxpy(self, w: Any) -> tuple[Any, list[Any]]:
@@ -244,6 +289,11 @@ class L1Ball:
 @dataclass(frozen=True)
 class Box:
     r"""The constraint :math:`l \le w_j \le u` for every entry; the bounds may be infinite.
+
+    Parameters
+    ----------
+    lower, upper : float
+        The bounds, lower <= upper.
 
     Examples
     --------
@@ -291,6 +341,13 @@ class Penalty:
         The strengths :math:`\lambda_2, \lambda_1`, zero or more.
     ball : L1Ball or L2Ball, optional
         A constraint.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from convexrank import regularizers
+    >>> regularizers.Penalty(l2=2.0, l1=1.0).value(np.array([1.0, -2.0]))
+    8.0
     """
 
     l2: float = 0.0

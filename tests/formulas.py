@@ -106,6 +106,37 @@ def convex_risk(problem, w):
     return total / (n * (n - 1))
 
 
+def isotonic(values):
+    """The nearest non-decreasing list, by the max-min formula."""
+    n = len(values)
+    mean = lambda j, k: math.fsum(values[j : k + 1]) / (k + 1 - j)  # noqa: E731
+    return [max(min(mean(j, k) for k in range(i, n)) for j in range(i + 1)) for i in range(n)]
+
+
+def learned_divergence(problem, w):
+    """Least Fenchel-Young divergence: sorted lists, and regressions that feed each other until they stand still."""
+    scores = [float(t) for t in np.asarray(problem.X) @ w]
+    targets = [float(t) for t in problem.y]
+    n, s, smooth = len(scores), problem.strong, problem.smooth
+    theta, y = sorted(scores), sorted(targets)
+    total = -math.fsum(t * z for t, z in zip(scores, targets, strict=True))
+    k = math.inf if smooth is None else smooth - (s or 0.0)
+    u, v = y, theta
+    for _ in range(200):
+        u = isotonic([y[i] - v[i] / k for i in range(n)])
+        if s is not None:
+            # minimise v²/2k + (theta - v)²/2s + u·v over sorted v
+            v = [x / (1.0 / k + 1.0 / s) for x in isotonic([theta[i] / s - u[i] for i in range(n)])]
+        if s is None or smooth is None:
+            break
+    total += math.fsum(u[i] * v[i] for i in range(n))
+    if smooth is not None:
+        total += math.fsum(v[i] ** 2 / (2.0 * k) + 0.5 * k * (y[i] - u[i]) ** 2 for i in range(n))
+    if s is not None:
+        total += math.fsum((theta[i] - v[i]) ** 2 / (2.0 * s) + 0.5 * s * y[i] ** 2 for i in range(n))
+    return total / n
+
+
 FORMULAS = {
     "PNormPush": p_norm_push,
     "TopPush": top_push,
@@ -116,6 +147,7 @@ FORMULAS = {
     "RmaxPush": rmax_push,
     "CrucialPairs": crucial_pairs,
     "ConvexRisk": convex_risk,
+    "LearnedDivergence": learned_divergence,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import tracemalloc
+from functools import cache
 
 import jax
 import numpy as np
@@ -13,9 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convexrank import atoms, graded, losses, pairwise, prices
+from convexrank.compiled import curvature
 from convexrank.graded import (
     BlockedGraded,
+    exponential_curvature,
     exponential_graded,
+    exponential_value_and_gradient,
     polynomial_graded,
     reference_exponential,
     reference_graded,
@@ -85,21 +89,32 @@ def same(found, expected, name="summation"):
         assert float(np.max(np.abs(np.asarray(a) - np.asarray(b)))) <= tolerance(name) * scale
 
 
-def blocked_push(loss, price, a, b, u, v):
-    """The JAX kernel, traced anew so that a patched block length counts."""
+@cache
+def traced(kernel, parts, pairs_per_block):
+    """The kernel by automatic differentiation and by its own gradient; traced anew for each block length."""
+    del pairs_per_block
+    return (
+        jax.jit(jax.value_and_grad(kernel, argnums=tuple(range(1, parts + 1)))),
+        jax.jit(kernel.value_and_gradient),
+    )
+
+
+def blocked(kernel, data, *parts):
+    """Value and gradients of a blocked kernel; both ways to the gradient must agree."""
     with jax.enable_x64(True):
-        risk = jax.jit(
-            jax.value_and_grad(lambda *parts: BlockedPairs(loss, price)((u, v), *parts), argnums=(0, 1))
+        (value, slopes), (again, direct) = (
+            run(data, *parts) for run in traced(kernel, len(parts), pairwise._PAIRS_PER_BLOCK)
         )
-        value, (up, down) = risk(a, b)
-        return float(value), np.asarray(up), np.asarray(down)
+    same((float(again), *map(np.asarray, direct)), (float(value), *map(np.asarray, slopes)))
+    return (float(again), *map(np.asarray, direct))
+
+
+def blocked_push(loss, price, a, b, u, v):
+    return blocked(BlockedPairs(loss, price), (u, v), a, b)
 
 
 def blocked_graded(loss, f, y, w, factor=1.0):
-    with jax.enable_x64(True):
-        risk = jax.jit(jax.value_and_grad(lambda s: BlockedGraded(loss)((w, y, factor), s)))
-        value, gradient = risk(f)
-        return float(value), np.asarray(gradient)
+    return blocked(BlockedGraded(loss), (w, y, factor), f)
 
 
 SCORES = {
@@ -153,7 +168,8 @@ def test_any_polynomial(quarters, cut, coefficients):
     """Degrees 0 to 3, many ties and kinks: the indicator counts what is strictly inside the margin."""
     cut = min(cut, len(quarters) - 1)
     a, b = np.array(quarters[:cut]) / 4.0, np.array(quarters[cut:]) / 4.0
-    value, up, down = polynomial_push(coefficients, lambda r: r, a, b, np.ones(len(a)), np.ones(len(b)))
+    one_each = np.ones(len(a)), np.ones(len(b))
+    value, up, down = polynomial_push(coefficients, prices.Identity().g, a, b, *one_each)
     margins = [[1 - (x - z) for x in a] for z in b]
     powers = lambda t: sum(c * t**m for m, c in enumerate(coefficients)) if t > 0 else 0.0  # noqa: E731
     slopes = lambda t: sum(m * c * t ** (m - 1) for m, c in enumerate(coefficients) if m) if t > 0 else 0.0  # noqa: E731
@@ -206,7 +222,7 @@ def test_rows_without_weight_never_count(padding, name, price, offset):
     """Padding has score 0 and weight 0; far from the true scores, its loss and price may well be infinite."""
     a, b = np.array([0.5, 1.0]) + offset, np.array([0.25]) + offset
     u, v = np.array([1.0, 0.75]), np.array([2.0])
-    loss = losses.Custom(PLAIN[name][0])  # not by the factorised form
+    loss = PLAIN[name][0]
     expected = blocked_push(loss, price.g, a, b, u, v)
     assert np.isfinite(expected[0])
     padded = [
@@ -413,23 +429,27 @@ def test_graded_rows_without_weight_never_count(name, offset):
     same((value, gradient), (expected[0], np.append(expected[1], np.zeros(4))))
 
 
+EXPONENTIAL = jax.jit(jax.value_and_grad(exponential_graded, argnums=1))
+
+
 def compiled_exponential(data, scores):
     with jax.enable_x64(True):
         value, slope = EXPONENTIAL(data, scores)
         return float(value), np.asarray(slope)
 
 
-EXPONENTIAL = jax.jit(jax.value_and_grad(exponential_graded, argnums=1))
-
-
-def exponential_by_both(f, y, w):
-    """The two exponential kernels on rows sorted by label: (value, gradient) of each, in the order given."""
+def exponential_by_all(f, y, w):
+    """The exponential kernels on rows sorted by label: (value, gradient) of each, in the order given."""
     order = np.argsort(y, kind="stable")
     below = np.searchsorted(y[order], y[order], side="left")
     logs, undo = np.log(w[order]), np.argsort(order)
-    value, gradient = reference_exponential(f[order], logs, below)
-    other, slope = compiled_exponential((logs, below, 1.0), f[order])
-    return (value, gradient[undo]), (other, slope[undo])
+    data = f[order], logs, below
+    answers = (
+        reference_exponential(*data),
+        exponential_value_and_gradient(*data),
+        compiled_exponential((logs, below, 1.0), f[order]),
+    )
+    return [(value, gradient[undo]) for value, gradient in answers]
 
 
 @pytest.mark.parametrize("scores", ["plain", "ties", "all equal", "offset", "tiny", "on the kink"])
@@ -437,7 +457,7 @@ def exponential_by_both(f, y, w):
 def test_exponential_graded_is_the_double_loop(scores, seed):
     f, y, w = draw_graded(scores, seed)
     expected = brute_graded("exponential", f, y, w)
-    for found in exponential_by_both(f, y, w):
+    for found in exponential_by_all(f, y, w):
         same(found, expected, "offset" if scores == "offset" else "summation")
 
 
@@ -453,16 +473,45 @@ def test_exponential_graded_with_padding(offset):
     same(found, (expected[0], np.append(expected[1], np.zeros(4))))
 
 
+def brute_curvature(f, y, w, rows):
+    total = np.zeros((rows.shape[1], rows.shape[1]))
+    for i, j in itertools.product(range(len(f)), repeat=2):
+        if y[i] > y[j]:
+            step = rows[i] - rows[j]
+            total += w[i] * w[j] * math.exp(f[j] - f[i]) * np.outer(step, step)
+    return total
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("scale", [1.0, 200.0])
+def test_exponential_curvature_is_the_double_loop(seed, scale):
+    f, y, w = draw_graded("plain", seed)
+    order = np.argsort(y, kind="stable")
+    # at the larger scale well ranked, so that exponents span thousands without overflow
+    f, y, w = (f if scale == 1.0 else scale * y + f)[order], y[order], w[order]
+    rows = np.random.default_rng(seed).normal(size=(len(f), 3)) + 10.0
+    below = np.searchsorted(y, y, side="left")
+    expected = brute_curvature(f, y, w, rows)
+    # the mean of the rows is taken out by cancellation
+    found = exponential_curvature(f, np.log(w), below, rows)
+    assert np.abs(found - expected).max() <= tolerance("offset") * np.abs(expected).max()
+    # the same by automatic differentiation, with padding
+    data = np.append(np.log(w), [-np.inf] * 3), np.append(below, [0] * 3), 1.0
+    padded, zeros = np.append(f, np.zeros(3)), np.zeros((3, 3))
+    hessian = curvature(exponential_graded, data, (padded,), (np.vstack([rows, zeros]),))
+    assert np.abs(hessian - expected).max() <= tolerance("offset") * np.abs(expected).max()
+
+
 def test_exponential_graded_in_the_far_range():
     """Well ranked, hundreds apart: the pairs next to each other decide, and nothing overflows on the way."""
     f, y = np.arange(8) * 300.0 + 5e4, np.arange(8)
     w = np.ones(8)
     expected = brute_graded("exponential", f, y, w)
-    for found in exponential_by_both(f, y, w):
+    for found in exponential_by_all(f, y, w):
         same(found, expected)
     badly = -f
     with np.errstate(over="ignore", invalid="ignore"):
-        for value, _ in exponential_by_both(badly, y, w):
+        for value, _ in exponential_by_all(badly, y, w):
             assert value == math.inf
 
 

@@ -449,8 +449,8 @@ def test_a_price_in_three_lines_end_to_end(name, loss):
     assert fast.status is Status.CONVERGED
     assert exact.status is Status.CONVERGED
     assert abs(fast.value - exact.value) <= tolerance("two solvers") * max(1.0, abs(fast.value))
-    assert problem.smooth is (price.smooth and problem.loss.smooth)
-    assert ("Smooth" in problem.capabilities) is problem.smooth
+    assert problem.differentiable is (price.smooth and problem.loss.smooth)
+    assert ("Smooth" in problem.capabilities) is problem.differentiable
 
 
 def test_a_kinked_price_written_smooth_would_not_converge():

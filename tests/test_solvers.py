@@ -320,3 +320,11 @@ def test_the_loop_costs_little():
     Counting(X, Y, 4, l2=1e-2).solve("lbfgs")
     assert len(calls) == 1
     assert time.perf_counter() > start
+
+
+def test_bundle_where_the_active_tangents_are_flat():
+    """A positive duplicated among the negatives: w = 0 is optimal and all tangents there are constant (found once)."""
+    solution = cr.problems.RmaxPush.random(40 + 2).solve()
+    flat = cr.problems.RmaxPush([[1.0], [1.0], [1.0]], [1, 0, 0], "hinge", l2=0.1).solve()
+    assert solution.status is flat.status is Status.CONVERGED
+    assert flat.value == 1.0

@@ -55,6 +55,7 @@ def tally(y: Any, s: Any) -> Tally:
     Returns
     -------
     Tally
+        The counts, highest score first.
 
     Raises
     ------

@@ -36,6 +36,7 @@ def trace(
     Returns
     -------
     ndarray of two Axes
+        Of the objective, and of the gap.
 
     Raises
     ------

@@ -123,6 +123,7 @@ def precision_at_top(
     Returns
     -------
     Axes
+        With one line for each fraction.
 
     Raises
     ------

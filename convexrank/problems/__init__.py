@@ -10,6 +10,7 @@ from convexrank.problems.bottom_push import BottomPush, TopBottomPush
 from convexrank.problems.convex_risk import ConvexRisk
 from convexrank.problems.crucial_pairs import CrucialPairs
 from convexrank.problems.ir_push import IRPush
+from convexrank.problems.learned_divergence import LearnedDivergence
 from convexrank.problems.p_norm_push import PNormPush
 from convexrank.problems.push import Push
 from convexrank.problems.rmax_push import RmaxPush
@@ -27,6 +28,7 @@ REGISTRY: dict[str, type[Problem]] = {
         RmaxPush,
         CrucialPairs,
         ConvexRisk,
+        LearnedDivergence,
     )
 }
 
@@ -36,6 +38,7 @@ __all__ = [
     "ConvexRisk",
     "CrucialPairs",
     "IRPush",
+    "LearnedDivergence",
     "PNormPush",
     "Push",
     "RmaxPush",

@@ -167,7 +167,7 @@ class TopBottomPush(_Bottom):
     p : float
         The strength of both, greater than 0.
     bottom_weight : float
-        β, at least 0.
+        The factor β, at least 0.
     l2, l1 : float
         Strengths.
     sample_weight : array, shape (n,), optional

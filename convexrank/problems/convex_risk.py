@@ -110,14 +110,14 @@ class ConvexRisk(LinearScores):
         return L2Ball(self.l2_ball) if self.l2_ball is not None else None
 
     @property
-    def smooth(self) -> bool:
+    def differentiable(self) -> bool:
         """Whether the cost is differentiable."""
         return self.cost.smooth
 
     @property
     def has_curvature(self) -> bool:
         """Newton's method, unless second derivatives would need too many pairs."""
-        return self.smooth and (self.cost.factorises or self.X.shape[0] <= _FEW_ROWS)
+        return self.differentiable and (self.cost.factorises or self.X.shape[0] <= _FEW_ROWS)
 
     @property
     def _order(self) -> Array:

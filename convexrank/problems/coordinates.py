@@ -35,11 +35,11 @@ class LogSumExpTerm:
     rows : ndarray of int, shape (g,)
         The rows G; at least one.
     sign_times_power : float
-        t: the sign with which scores enter, times the power p.
+        The factor t: the sign with which scores enter, times the power p.
     outer_coefficient : float
-        c, positive.
+        The factor c, positive.
     log_weights : ndarray, shape (g,)
-        v, finite.
+        The terms v, finite.
     """
 
     rows: Array
@@ -77,6 +77,7 @@ class LogSumExpCoordinates:
         One column a weak ranker. A dense matrix is used as it is. Of a sparse one a second copy by columns is made,
         of the same size.
     terms : tuple of LogSumExpTerm
+        Their sum is the risk.
     l2 : float
         :math:`\lambda_2`, at least 0.
 
@@ -139,7 +140,7 @@ class LogSumExpCoordinates:
         Parameters
         ----------
         scores, column : ndarray, shape (n,)
-            θ and the column h; the line is the objective at θ + αh, with :math:`w_j + \alpha` in its l2 term.
+            The scores θ and the column h; the line is the objective at θ + αh, with :math:`w_j + \alpha` in its l2 term.
         weight : float
             :math:`w_j`.
         """

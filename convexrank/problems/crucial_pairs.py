@@ -106,7 +106,7 @@ class CrucialPairs(LinearScores):
         check_price_fits(self.price, self.loss)
 
     @property
-    def smooth(self) -> bool:
+    def differentiable(self) -> bool:
         """Whether loss and price are both differentiable."""
         return self.loss.smooth and getattr(self.price, "smooth", True)
 

@@ -38,6 +38,7 @@ class RiskData:
     function : callable
         ``function(data, *parts)``; compiled once for each function and shape class.
     data : pytree of arrays
+        What the function takes besides the scores.
     sizes : tuple of int
         Padded length of each part.
     """
@@ -73,14 +74,14 @@ class LinearScores(Problem):
     # --- what a formulation states --------------------------------------------------------------------------------
 
     @property
-    def smooth(self) -> bool:
+    def differentiable(self) -> bool:
         """Whether the risk is differentiable."""
         return True
 
     @property
     def has_curvature(self) -> bool:
         """Whether second derivatives of the risk are cheap enough for Newton's method."""
-        return self.smooth
+        return self.differentiable
 
     @property
     def risk_infimum(self) -> float:
@@ -152,7 +153,7 @@ class LinearScores(Problem):
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance."""
         names = {"Exact", "Convex", "Certified"}
-        if self.smooth:
+        if self.differentiable:
             names.add("Proximal")
             if self.penalty.smooth:
                 names.add("Smooth")
@@ -332,7 +333,7 @@ class LinearScores(Problem):
         if found.kind == "strict":
             return Status.SEPARABLE, found.direction, "shown by linear programming"
         # with a maximum in the risk, a direction that leaves the maximum alone may cost nothing
-        if found.kind == "quasi" and self.smooth:
+        if found.kind == "quasi" and self.differentiable:
             return (
                 Status.SEPARABLE,
                 found.direction,

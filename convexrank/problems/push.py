@@ -112,7 +112,7 @@ class Push(Bipartite):
         super().__post_init__()
 
     @property
-    def smooth(self) -> bool:
+    def differentiable(self) -> bool:
         """Whether loss and price are both differentiable."""
         return self.loss.smooth and getattr(self.price, "smooth", True)
 
@@ -123,7 +123,7 @@ class Push(Bipartite):
     @property
     def has_curvature(self) -> bool:
         """Newton's method, unless second derivatives would need too many pairs."""
-        return self.smooth and (self.loss.factorises or self._pairs <= _FEW_PAIRS)
+        return self.differentiable and (self.loss.factorises or self._pairs <= _FEW_PAIRS)
 
     @cached_property
     def risk(self) -> RiskData:

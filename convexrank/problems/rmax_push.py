@@ -86,7 +86,7 @@ class RmaxPush(Bipartite):
         super().__post_init__()
 
     @property
-    def smooth(self) -> bool:
+    def differentiable(self) -> bool:
         """The maximum over negatives has kinks."""
         return False
 

@@ -69,7 +69,7 @@ class TopPush(Bipartite):
     """
 
     @property
-    def smooth(self) -> bool:
+    def differentiable(self) -> bool:
         """The maximum over negatives has kinks."""
         return False
 

@@ -49,7 +49,24 @@ __all__ = [
 
 
 def available(problem: Problem) -> list[str]:
-    """Return the names of the solvers that fit a problem, its default first."""
+    """Return the names of the solvers that fit a problem, its default first.
+
+    Parameters
+    ----------
+    problem : Problem
+        An instance: what fits depends on its loss and penalties.
+
+    Returns
+    -------
+    list of str
+        Names for ``problem.solve(name)``.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> cr.solvers.available(cr.problems.TopPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], l2=0.1))
+    ['bundle', 'exact']
+    """
     fits = [name for name, make in REGISTRY.items() if make().requires <= problem.capabilities]
     return sorted(fits, key=lambda name: name != problem.default_solver)
 

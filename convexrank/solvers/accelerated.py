@@ -31,6 +31,13 @@ class Accelerated:
     References
     ----------
     A. Beck and M. Teboulle, SIAM J. Imaging Sci. 2 (2009); B. O'Donoghue and E. Candès, Found. Comput. Math. 15 (2015).
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l1=0.01, l2=0.1)
+    >>> problem.solve(cr.solvers.Accelerated(check_every=5)).status.name
+    'CONVERGED'
     """
 
     growth: float = 2.0

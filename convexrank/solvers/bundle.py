@@ -38,6 +38,13 @@ class Bundle:
         Where between the best point (0) and the master's minimiser (1) tangents are added, the nearest last.
     capacity : int
         Tangents kept per unknown; the slackest are dropped beyond it.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.RmaxPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], "hinge", l2=0.1)
+    >>> problem.solve(cr.solvers.Bundle()).status.name
+    'CONVERGED'
     """
 
     shares: tuple[float, ...] = (1.0, 0.5, 0.1)
@@ -157,6 +164,8 @@ def _polished(cuts: tuple[_Cut, ...], weights: Array, penalty: Penalty, target: 
     slopes = np.array([cuts[j].slope for j in active])
     offsets = np.array([cuts[j].offset for j in active])
     size = float(np.abs(slopes).max())
+    if size == 0.0:  # all active tangents are flat: there is nothing to solve
+        return target, weights
     count = len(active)
     # unknowns (w, top, λ): l2·w + Sᵀλ = 0,  S·w + b = top,  Σλ = 1
     system = np.zeros((d + 1 + count, d + 1 + count))

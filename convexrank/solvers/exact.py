@@ -57,6 +57,13 @@ class ExactSolver:
         of the model and with other settings, then (few rows) SCS, until a certificate accepts the answer.
     options : mapping
         Passed through to ``cvxpy.Problem.solve``.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
+    >>> problem.solve(cr.solvers.ExactSolver("CLARABEL")).status.name
+    'CONVERGED'
     """
 
     solver: str | None = None

@@ -32,6 +32,13 @@ class JaxoptLBFGS:
         Number of correction pairs kept.
     chunk : int
         Iterations between two looks at the gap; the loop counts chunks.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
+    >>> problem.solve(cr.solvers.JaxoptLBFGS()).status.name
+    'CONVERGED'
     """
 
     memory: int = 20

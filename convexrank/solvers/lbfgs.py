@@ -28,6 +28,13 @@ class LBFGS:
     References
     ----------
     J. Nocedal and S. Wright, Numerical Optimization, 2nd ed., algorithms 7.4, 7.5 and 3.5.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
+    >>> problem.solve(cr.solvers.LBFGS(memory=5)).status.name
+    'CONVERGED'
     """
 
     memory: int = 20

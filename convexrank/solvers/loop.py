@@ -51,6 +51,15 @@ class State:
         Evidence for the certificate.
     iteration : int
         Counted by the loop.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
+    >>> seen = []
+    >>> solution = problem.solve("lbfgs", callback=lambda state: seen.append((state.iteration, state.value)))
+    >>> seen[0]
+    (0, 0.0)
     """
 
     x: Array

@@ -26,6 +26,13 @@ class Newton:
     ----------
     sufficient_decrease : float
         The fraction of the predicted decrease that a step must achieve.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
+    >>> problem.solve(cr.solvers.Newton()).status.name
+    'CONVERGED'
     """
 
     sufficient_decrease: float = 1e-4

@@ -1,0 +1,213 @@
+r"""The cost of a learned divergence as a function of the scores alone: sorting and isotonic regression.
+
+For scores θ and targets y, both of length n, the *marginal* is
+
+.. math:: m(\theta) = \min_{\varphi}\; \sum_i \varphi(y_i) + \varphi^*(\theta_i) - y_i\theta_i ,
+
+the least Fenchel-Young divergence over a class of convex functions φ of one variable. Write
+:math:`\langle a^\uparrow, b^\uparrow\rangle` for the inner product of two sorted vectors. Then
+
+* all convex φ: the pair (φ, φ*) is a dual pair of optimal transport, hence
+  :math:`m = \langle y^\uparrow,\theta^\uparrow\rangle - \langle y,\theta\rangle`;
+* s-strongly convex φ: φ* is a Moreau envelope, hence
+  :math:`m = \min_v \langle y^\uparrow, v^\uparrow\rangle + \tfrac1{2s}\|\theta-v\|^2 + \tfrac s2\|y\|^2
+  - \langle y,\theta\rangle`, whose v is an isotonic regression;
+* l-smooth φ: the same with the roles of y and θ exchanged and s = 1/l;
+* both, with k = l − s: :math:`m = \min_{u,v} \langle u^\uparrow,v^\uparrow\rangle + \tfrac1{2k}\|v\|^2
+  + \tfrac k2\|y-u\|^2 + \tfrac1{2s}\|\theta-v\|^2 + \tfrac s2\|y\|^2 - \langle y,\theta\rangle`, two isotonic
+  regressions that feed each other.
+
+The derivative is :math:`\nabla m(\theta) = s(\theta) - y`, with s(θ) the values of (φ*)' at the scores. Every m is
+unchanged when a constant is added to all scores or to all targets; both are centred first, which keeps digits.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import isotonic_regression
+from scipy.sparse.linalg import splu
+
+__all__ = ["expected_targets", "marginal", "mutual_regressions", "projected_targets"]
+
+Array = np.ndarray
+
+# Relative change at which two regressions that feed each other have settled.
+_SETTLED = 1e-15
+_ROUNDS = 100_000
+
+
+def _isotonic(values: Array) -> Array:
+    """The nearest non-decreasing vector."""
+    return isotonic_regression(values).x
+
+
+def marginal(
+    scores: Array, targets: Array, strong: float | None = None, smooth: float | None = None
+) -> tuple[float, Array]:
+    r"""Return m(θ) and one subgradient, for scores sorted in non-decreasing order.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n,)
+        The scores θ, non-decreasing.
+    targets : ndarray, shape (n,)
+        The targets y in the same order of rows.
+    strong, smooth : float, optional
+        Moduli s and l of the class, s < l; None for no such condition.
+
+    Returns
+    -------
+    float, ndarray of shape (n,)
+        The value, and s(θ) − y.
+    """
+    theta, y = scores - scores.mean(), targets - targets.mean()
+    ranked = np.sort(y)
+    if smooth is None:
+        expected = expected_targets(theta, ranked, strong)
+        # ⟨θ, p⟩ - s/2‖p‖² + s/2‖y‖² - ⟨θ, y⟩ without the cancellation
+        half = 0.0 if strong is None else 0.5 * strong
+        return float((theta - half * (expected + y)) @ (expected - y)), expected - y
+    if strong is None:
+        u, v, base = _isotonic(ranked - theta / smooth), theta, 0.0
+        expected = u + theta / smooth
+    else:
+        u, v = mutual_regressions(theta, ranked, strong, smooth)
+        base, expected = strong, (theta - v) / strong
+    k = smooth - base
+    value = 0.5 * k * float((ranked - u) @ (ranked - u)) + float(v @ u) + 0.5 / k * float(v @ v)
+    value += 0.5 * base * float(expected @ expected + y @ y) - float(theta @ y)
+    return value, expected - y
+
+
+def expected_targets(
+    scores: Array, targets: Array, strong: float | None = None, smooth: float | None = None
+) -> Array:
+    """Return s(θ), the slope of the best φ* at each score, for scores and targets both in non-decreasing order.
+
+    Parameters
+    ----------
+    scores, targets : ndarray, shape (n,)
+        Both sorted.
+    strong, smooth : float, optional
+        Moduli s and l of the class, s < l; None for no such condition.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Non-decreasing; O(n), except with both moduli: O(n) a round, and few rounds.
+    """
+    if strong is None and smooth is None:
+        return targets
+    if smooth is None:
+        return (scores - _isotonic(scores - strong * targets)) / strong
+    if strong is None:
+        return scores / smooth + _isotonic(targets - scores / smooth)
+    _, v = mutual_regressions(scores, targets, strong, smooth)
+    return (scores - v) / strong
+
+
+def mutual_regressions(scores: Array, targets: Array, strong: float, smooth: float) -> tuple[Array, Array]:
+    r"""Return the minimising u and v, both non-decreasing, of the class with both moduli.
+
+    Alternating the two regressions contracts by the factor s/l. Between two rounds the linear equations on the blocks
+    found so far are solved; the answer is taken when it is closer to a fixed point than a round would come, and
+    once the blocks are right it is exact.
+
+    Parameters
+    ----------
+    scores, targets : ndarray, shape (n,)
+        Both sorted.
+    strong, smooth : float
+        Moduli s < l.
+
+    Returns
+    -------
+    u, v : ndarray, shape (n,)
+    """
+    k, share = smooth - strong, strong / smooth
+
+    def regress(v: Array) -> tuple[Array, Array]:
+        u = _isotonic(targets - v / k)
+        return u, (1.0 - share) * _isotonic(scores - strong * u)
+
+    v = (1.0 - share) * scores - strong * (1.0 - share) * targets
+    u, after = regress(v)
+    change = float(np.linalg.norm(after - v))
+    enough = _SETTLED * max(float(np.linalg.norm(scores)), strong * float(np.linalg.norm(targets)))
+    for _ in range(_ROUNDS):
+        if change <= enough:
+            break
+        solved = _on_blocks(scores, targets, u, after, strong, smooth)
+        u_solved, after_solved = regress(solved)
+        change_solved = float(np.linalg.norm(after_solved - solved))
+        if change_solved <= share * change:
+            v, u, after, new = solved, u_solved, after_solved, change_solved
+        else:
+            v = after
+            u, after = regress(v)
+            new = float(np.linalg.norm(after - v))
+        if not new < change:  # rounding decides
+            break
+        change = new
+    return u, after
+
+
+def _on_blocks(scores: Array, targets: Array, u: Array, v: Array, strong: float, smooth: float) -> Array:
+    r"""Return v, solved for exactly with u and v constant on their present blocks.
+
+    The equations are :math:`k|A|u_A + \sum_B |A\cap B|v_B = k\sum_A y` and
+    :math:`(\tfrac1k+\tfrac1s)|B|v_B + \sum_A |A\cap B|u_A = \tfrac1s\sum_B\theta`. Blocks are intervals; in the order
+    of their ends each one meets at most one that ends later, so elimination in that order fills nothing in.
+    """
+    n, k = len(scores), smooth - strong
+    starts_u = np.r_[0, np.flatnonzero(np.diff(u)) + 1]
+    starts_v = np.r_[0, np.flatnonzero(np.diff(v)) + 1]
+    sizes_u, sizes_v = np.diff(np.r_[starts_u, n]), np.diff(np.r_[starts_v, n])
+    starts = np.union1d(starts_u, starts_v)
+    overlaps = np.diff(np.r_[starts, n])
+    row = np.searchsorted(starts_u, starts, side="right") - 1
+    column = np.searchsorted(starts_v, starts, side="right") - 1 + len(starts_u)
+    order = np.argsort(np.r_[starts_u + sizes_u, starts_v + sizes_v], kind="stable")
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    # in units of v in which both diagonals are alike
+    unit = k / math.sqrt(smooth / strong)
+    diagonal = np.r_[sizes_u, sizes_v].astype(np.float64)
+    right = np.r_[np.add.reduceat(targets, starts_u), np.add.reduceat(scores, starts_v) * (unit / (strong * k))]
+    entries = np.r_[diagonal, overlaps * (unit / k), overlaps * (unit / k)]
+    rows = place[np.r_[np.arange(len(order)), row, column]]
+    columns = place[np.r_[np.arange(len(order)), column, row]]
+    system = sparse.csc_array((entries, (rows, columns)), shape=(len(order), len(order)))
+    factors = splu(system, permc_spec="NATURAL", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    answer = factors.solve(right[order])[place]
+    return np.repeat(answer[len(starts_u) :] * unit, sizes_v)
+
+
+def projected_targets(
+    scores: Array, targets: Array, strong: float | None = None, smooth: float | None = None
+) -> Array:
+    """Return the projection of the targets on the slopes a class allows, (4.14), for scores in non-decreasing order.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n,)
+        Non-decreasing.
+    targets : ndarray, shape (n,)
+        In the same order of rows.
+    strong, smooth : float, optional
+        Moduli s and l of the class, s < l; None for no such condition.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        The nearest s with slopes between 1/l (or 0) and 1/s (or infinity), equal where scores are equal.
+    """
+    from convexrank.projections import bounded_increments
+
+    gaps = np.diff(scores)
+    lower = np.zeros_like(gaps) if smooth is None else gaps / smooth
+    upper = np.where(gaps > 0, np.inf, 0.0) if strong is None else gaps / strong
+    return bounded_increments(targets, lower, upper)

@@ -1,0 +1,166 @@
+"""Every block of Python on the pages and in the docstrings is run, and its output compared."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+import convexrank
+from convexrank.problems import REGISTRY
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
+NO_PAGES = {"_build", "_templates", "gallery", "generated"}
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def pages():
+    found = (page.relative_to(DOCS) for page in DOCS.rglob("*.rst"))
+    return sorted(page.as_posix() for page in found if page.parts[0] not in NO_PAGES)
+
+
+def modules():
+    found = pkgutil.walk_packages(convexrank.__path__, "convexrank.")
+    return [item.name for item in found if not item.name.endswith("__main__")]
+
+
+def run(test):
+    """Run one doctest; return how many examples it has, and the report of those that failed."""
+    report = []
+    outcome = doctest.DocTestRunner(verbose=False, optionflags=OPTIONS).run(test, out=report.append)
+    return outcome.attempted, "".join(report) if outcome.failed else ""
+
+
+def page_test(text, name, globs=None):
+    return doctest.DocTestParser().get_doctest(text, dict(globs or {}), name, name, 0)
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_stays_open():
+    yield
+    plt.close("all")
+
+
+# --- pages ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", pages())
+def test_blocks_of_a_page(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    attempted, report = run(page_test(text, page))
+    assert not report, report
+    assert attempted == len(re.findall(r"^ *>>> ", text, flags=re.MULTILINE))
+    assert "+SKIP" not in text, "a block that is skipped is not run"
+
+
+PYTHON_THAT_NOBODY_RUNS = re.compile(r"^ *\.\. (code-block|code|sourcecode|testcode):: *(python|py|pycon|ipython)?$")
+
+
+@pytest.mark.parametrize("page", pages())
+def test_no_python_on_a_page_goes_unrun(page):
+    lines = (DOCS / page).read_text(encoding="utf-8").splitlines()
+    assert not [line for line in lines if PYTHON_THAT_NOBODY_RUNS.match(line)]
+    included = [line.split("::")[1].strip() for line in lines if ".. literalinclude::" in line]
+    assert set(included) <= {"../README.md"}, "only the README's block is included, and test_readme runs it"
+    literal = re.findall(r"::\n\n((?:    .*\n|\n)+)", "\n".join(lines) + "\n")
+    assert not [block for block in literal if re.search(r"^ *(import|from) \w+|^ *\w+ = ", block, re.MULTILINE)]
+
+
+def test_the_pages_that_teach_have_blocks():
+    without = {page for page in pages() if ">>> " not in (DOCS / page).read_text(encoding="utf-8")}
+    assert without <= {
+        "api.rst",
+        "benchmarks.rst",
+        "formulations/classes.rst",
+        "formulations/index.rst",
+        "index.rst",
+        "references.rst",
+        "reproductions.rst",
+    }
+
+
+def method_pages():
+    lists = {"formulations/index.rst", "formulations/classes.rst"}
+    return [page for page in pages() if page.startswith("formulations/") and page not in lists]
+
+
+@pytest.mark.parametrize("page", method_pages())
+def test_a_method_page_is_complete(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    headings = set(re.findall(r"^(.+)\n-{3,}$", text, flags=re.MULTILINE))
+    for wanted in ("objective", "computed", "certificate", "minimiser|answer", "found in the paper"):
+        assert any(re.search(wanted, heading) for heading in headings), f"no section on: {wanted}"
+    assert ".. math::" in text
+    assert ".. figure:: /gallery/formulations/images/" in text
+    assert re.search(r"^Sources?: ", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_every_formulation_is_listed_and_has_a_page(name):
+    classes = (DOCS / "formulations" / "classes.rst").read_text(encoding="utf-8")
+    assert re.search(rf"^   {name}$", classes, flags=re.MULTILINE)
+    taught = [page for page in method_pages() if f"convexrank.problems.{name}`" in (DOCS / page).read_text("utf-8")]
+    assert taught
+
+
+@pytest.mark.parametrize("page", pages())
+def test_figures_come_from_scripts_of_the_gallery(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for folder, script in re.findall(r":: /gallery/((?:\w+/)?)images/sphx_glr_(\w+)_\d{3}\.png", text):
+        assert (EXAMPLES / folder / f"{script}.py").is_file()
+    for picture in re.findall(r"^ *\.\. (?:figure|image):: (\S+)", text, flags=re.MULTILINE):
+        assert picture.startswith(("/gallery/", "/_static/"))
+
+
+# --- docstrings -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("module_name", modules())
+def test_examples_in_docstrings(module_name):
+    module = importlib.import_module(module_name)
+    reports = []
+    # the finder takes properties and methods too; names imported from elsewhere are tested where they are defined
+    for test in doctest.DocTestFinder(exclude_empty=True).find(module, module_name):
+        reports.append(run(test)[1])
+    assert not any(reports), "".join(reports)
+
+
+def test_docstrings_have_examples():
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    names = {
+        test.name
+        for module_name in modules()
+        for test in finder.find(importlib.import_module(module_name), module_name)
+        if test.examples
+    }
+    for formulation in REGISTRY.values():
+        assert f"{formulation.__module__}.{formulation.__name__}" in names
+        assert inspect.getdoc(formulation)
+
+
+# --- the checker itself ---------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_output_is_caught():
+    attempted, report = run(page_test("Text.\n\n>>> 1 + 1\n3\n", "planted"))
+    assert attempted == 1
+    assert "Expected" in report
+
+
+def test_a_warning_is_caught():
+    attempted, report = run(page_test(">>> import warnings\n>>> warnings.warn('planted')\n", "planted"))
+    assert attempted == 2
+    assert "UserWarning: planted" in report
+
+
+def test_unrun_python_is_caught():
+    assert PYTHON_THAT_NOBODY_RUNS.match(".. code-block:: python")
+    assert PYTHON_THAT_NOBODY_RUNS.match("   .. code::")
+    assert not PYTHON_THAT_NOBODY_RUNS.match(".. code-block:: bibtex")

@@ -1,0 +1,205 @@
+"""Separability by linear programming against the definition: on a line, in the plane, in known and planted cases."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import sparse
+
+import convexrank as cr
+from convexrank.problem import Status
+from convexrank.separability import find_separation
+
+
+def bipartite(positives, negatives):
+    """The system f_i ≥ t ≥ f_k, as the problems pose it."""
+    signs = np.r_[np.ones(len(positives)), -np.ones(len(negatives))]
+    return signs[:, None] * np.vstack([positives, negatives]), -signs[:, None]
+
+
+def on_a_line(positives, negatives):
+    """The definition for one feature, by looking at every pair: both directions are tried."""
+    kinds = []
+    for sign in (1, -1):
+        gaps = [sign * (p - n) for p in positives for n in negatives]
+        kinds.append("strict" if min(gaps) > 0 else "quasi" if min(gaps) == 0 and max(gaps) > 0 else "none")
+    return min(kinds, key=["strict", "quasi", "none"].index)
+
+
+def in_the_plane(positives, negatives):
+    """The definition for two features of small integers: all directions that matter are normals of differences."""
+    gaps = [p - n for p in positives for n in negatives]
+    moves = [g for g in gaps if g.any()]
+    if not moves:
+        return "none"
+    candidates = [np.array([-g[1], g[0]]) for g in moves] + moves
+    candidates = [s * c for c in candidates for s in (1, -1)]
+    # between two neighbouring normals the answer is constant: sums of pairs visit every sector
+    candidates += [
+        a / np.abs(a).max() + b / np.abs(b).max() for a, b in itertools.combinations(candidates, 2)
+    ]
+    best = "none"
+    for direction in candidates:
+        lengths = [float(direction @ g) for g in gaps]
+        if min(lengths) > 1e-9:
+            return "strict"
+        if min(lengths) >= -1e-12 and max(lengths) > 1e-9:
+            best = "quasi"
+    return best
+
+
+def check_direction(found, positives, negatives):
+    """The direction is the proof: it ranks no pair wrongly (up to rounding), and all strictly when it says so."""
+    gaps = (positives[:, None, :] - negatives[None, :, :]) @ found.direction
+    size = (np.abs(positives[:, None, :] - negatives[None, :, :]) @ np.abs(found.direction)).max()
+    if found.kind == "none":
+        assert not found.direction.any()
+    elif found.kind == "strict":
+        assert gaps.min() > 0
+    else:
+        assert gaps.min() >= -1e-9 * size
+        assert gaps.max() > 0
+
+
+@given(
+    st.lists(st.integers(-4, 4), min_size=1, max_size=6),
+    st.lists(st.integers(-4, 4), min_size=1, max_size=6),
+)
+def test_one_feature(positives, negatives):
+    p, n = np.array(positives, float)[:, None], np.array(negatives, float)[:, None]
+    found = find_separation(*bipartite(p, n))
+    assert found.kind == on_a_line(positives, negatives)
+    check_direction(found, p, n)
+
+
+SMALL = st.integers(-2, 2).map(float)
+
+
+@given(
+    st.integers(1, 4).flatmap(lambda rows: arrays(np.float64, (rows, 2), elements=SMALL)),
+    st.integers(1, 4).flatmap(lambda rows: arrays(np.float64, (rows, 2), elements=SMALL)),
+)
+def test_two_features(positives, negatives):
+    found = find_separation(*bipartite(positives, negatives))
+    assert found.kind == in_the_plane(positives, negatives)
+    check_direction(found, positives, negatives)
+
+
+KNOWN = {
+    # name: positives, negatives, kind
+    "strict": ([[1.0, 0.0], [2.0, 5.0]], [[0.0, 0.0], [-1.0, 3.0]], "strict"),
+    "touching": ([[1.0], [2.0]], [[1.0], [0.0]], "quasi"),
+    "touching in one corner": ([[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [-1.0, 2.0]], "quasi"),
+    "the same row in both classes, alone": ([[1.0, 1.0]], [[1.0, 1.0]], "none"),
+    "all rows the same": (np.ones((3, 2)), np.ones((4, 2)), "none"),
+    "all rows zero": (np.zeros((3, 2)), np.zeros((2, 2)), "none"),
+    "a constant feature beside a separating one": ([[7.0, 1.0]], [[7.0, 0.0]], "strict"),
+    "inside": ([[0.0, 0.0]], [[1.0, 0.0], [-1.0, 0.1], [0.0, -1.0], [0.0, 1.0]], "none"),
+    "exclusive or": ([[0.0, 0.0], [1.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]], "none"),
+    "one of each": ([[3.0]], [[5.0]], "strict"),
+}
+
+
+@pytest.mark.parametrize("name", list(KNOWN))
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_known_cases_at_any_scale(name, scale, as_sparse):
+    positives, negatives, kind = (np.array(part) if i < 2 else part for i, part in enumerate(KNOWN[name]))
+    rows, thresholds = bipartite(scale * positives, scale * negatives)
+    if as_sparse:
+        rows, thresholds = sparse.csr_array(rows), sparse.csr_array(thresholds)
+    found = find_separation(rows, thresholds)
+    assert found.kind == kind
+    check_direction(found, scale * positives, scale * negatives)
+    # rows given twice change nothing
+    twice = find_separation(*bipartite(np.repeat(scale * positives, 2, axis=0), scale * negatives))
+    assert twice.kind == kind
+
+
+def planted(seed, margin, offset=0.0, rows=40):
+    """Two classes a planted margin apart, and one example of each class dropped into the middle of the other."""
+    rng = np.random.default_rng(seed)
+    w = rng.normal(size=3)
+    X = rng.normal(size=(rows, 3))
+    y = X @ w > np.median(X @ w)
+    X = X + np.outer(np.where(y, 0.5, -0.5) * margin, w / (w @ w)) + offset
+    mixed = X.copy()
+    mixed[np.flatnonzero(y)[0]], mixed[np.flatnonzero(~y)[0]] = X[~y].mean(axis=0), X[y].mean(axis=0)
+    return X, mixed, y
+
+
+@pytest.mark.parametrize("margin", [1.0, 1e-2, 1e-4])
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
+@pytest.mark.parametrize("units", [(1.0, 1.0, 1.0), (1e-6, 1.0, 1e6), (1e6, 1e6, 1e6), (1e-6, 1e-6, 1e-6)])
+def test_units_offsets_and_margins(margin, offset, units):
+    """Neither the unit of a feature nor an offset is a property of the data; both were once taken for one."""
+    X, mixed, y = planted(0, margin, offset)
+    strict = find_separation(*bipartite((X * units)[y], (X * units)[~y]))
+    assert strict.kind == "strict"
+    if offset < 1e6 or margin > 1e-4:  # else the scores themselves are rounded by about the margin
+        check_direction(strict, (X * units)[y], (X * units)[~y])
+    none = find_separation(*bipartite((mixed * units)[y], (mixed * units)[~y]))
+    assert none.kind == "none"
+
+
+@pytest.mark.parametrize("overlap", [1e-3, 1e-6, 1e-9])
+def test_a_small_overlap_is_no_separation(overlap):
+    positives, negatives = np.array([[1.0 - overlap], [2.0], [3.0]]), np.array([[1.0], [0.0], [-1.0]])
+    assert find_separation(*bipartite(positives, negatives)).kind == "none"
+    assert find_separation(*bipartite(positives + 2 * overlap, negatives)).kind in ("strict", "quasi")
+
+
+def test_pairs_without_thresholds():
+    none = np.zeros((1, 0))
+    assert find_separation(np.array([[1.0, -2.0]]), none).kind == "strict"
+    assert find_separation(np.array([[0.0, 0.0]]), none).kind == "none"
+    cycle = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0], [-1.0, 0.0, 1.0]])
+    assert find_separation(cycle, np.zeros((3, 0))).kind == "none"
+    both_ways = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
+    found = find_separation(both_ways, np.zeros((3, 0)))
+    assert found.kind == "quasi"
+    assert abs(found.direction[0]) <= 1e-9 * found.direction[1]
+
+
+def test_nothing_of_the_callers_is_edited():
+    rows, thresholds = bipartite(np.array([[1.0], [2.0]]), np.array([[0.0]]))
+    before = rows.copy(), thresholds.copy()
+    find_separation(rows, thresholds)
+    find_separation(sparse.csr_array(rows), sparse.csr_array(thresholds))
+    assert np.array_equal(rows, before[0])
+    assert np.array_equal(thresholds, before[1])
+
+
+# --- as problems ask ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_graded_labels(seed):
+    """One threshold between two grades: a sum of the features orders them, then one row is misplaced."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(20, 3)) + 100.0
+    y = np.digitize(X.sum(axis=1), np.quantile(X.sum(axis=1), [0.3, 0.6]))
+    X = X + 0.1 * y[:, None]
+    problem = cr.problems.ConvexRisk(X, y.astype(float))
+    found = find_separation(*problem.ordering())
+    assert found.kind == "strict"
+    assert problem.is_separating(found.direction)
+    wrong = y.copy()
+    wrong[np.argmax(y)] = 0
+    again = cr.problems.ConvexRisk(X, wrong.astype(float))
+    found = find_separation(*again.ordering())
+    assert found.kind == "none" or again.is_separating(found.direction)
+
+
+@pytest.mark.parametrize("units", [1.0, np.array([1e-6, 1.0, 1e6])])
+def test_a_solve_says_separable_whatever_the_units(units):
+    X, mixed, y = planted(1, 0.5)
+    with pytest.warns(cr.ConvergenceWarning, match="SEPARABLE"):
+        solution = cr.problems.PNormPush(X * units, y, p=2).solve()
+    assert solution.status is Status.SEPARABLE
+    assert cr.problems.PNormPush(mixed, y, p=2).solve().status is Status.CONVERGED
