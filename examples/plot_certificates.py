@@ -9,8 +9,9 @@ everything can be seen.
 # %%
 # A smooth risk: one tangent is enough
 # ------------------------------------
-# The risk R is convex, so its tangent at the point lies below it. Tangent plus penalty lies below the objective, and the
-# lowest point of that parabola is known in closed form: it is a lower bound on the optimum.
+# The risk R is convex, so its tangent at the point lies below it. Tangent plus penalty lies below the
+# objective, and the lowest point of that parabola is known in closed form: it is a lower bound on the
+# optimum.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -35,15 +36,15 @@ def tangents(problem, points):
 point = 0.75
 certificate = smooth.certificate([point])
 print(certificate)
-print("gap equals gradient² / (2 l2):",
-      np.isclose(certificate.gap, smooth.value_and_gradient(np.array([point]))[1][0] ** 2 / (2 * smooth.l2)))  # fmt: skip
+slope = smooth.value_and_gradient(np.array([point]))[1][0]
+print("gap equals gradient² / (2 l2):", bool(np.isclose(certificate.gap, slope**2 / (2 * smooth.l2))))
 
 # %%
 # A risk with kinks: several tangents, weighted
 # ---------------------------------------------
-# At a kink one tangent proves little, even at the minimiser. A convex combination of tangents from both sides is again a
-# lower bound. The bundle solver hands such points and weights over as the *witness*; the certificate evaluates every
-# tangent again.
+# At a kink one tangent proves little, even at the minimiser. A convex combination of tangents from both sides
+# is again a lower bound. The bundle solver hands such points and weights over as the *witness*; the
+# certificate evaluates every tangent again.
 solution = kinked.solve()
 alone = cr.problem.Witness(solution.x[None, :], np.ones(1))
 print(f"minimiser {solution.x[0]:.4f}")
@@ -60,7 +61,9 @@ for panel, problem, places in ((panels[0], smooth, [point]), (panels[1], kinked,
     panel.plot(grid, [problem.objective([w]) for w in grid], color="black", label="objective")
     for row, place in zip(tangents(problem, places), places, strict=True):
         first = place == places[0]
-        panel.plot(grid, row, color="#0072b2", linewidth=1, label="tangent of the risk + penalty" if first else None)
+        panel.plot(
+            grid, row, color="#0072b2", linewidth=1, label="tangent of the risk + penalty" if first else None
+        )
         panel.plot(place, problem.objective([place]), "o", color="#0072b2")
     panel.set(xlabel="weight w")
     panel.grid(alpha=0.25)
@@ -71,7 +74,9 @@ panels[0].text(point + 0.05, np.mean([ends[0][1], ends[1][1]]), "gap", va="cente
 panels[0].set(ylim=(-0.6, 1.2), title="smooth: one tangent")
 combined = shares @ tangents(kinked, points)
 panels[1].plot(grid, combined, color="#d55e00", label="weighted mean of them")
-panels[1].axhline(solution.certificate.lower_bound, color="#d55e00", linestyle="--", label="certified lower bound")
+panels[1].axhline(
+    solution.certificate.lower_bound, color="#d55e00", linestyle="--", label="certified lower bound"
+)
 panels[1].set(ylim=(0.6, 1.5), title="with a kink: a witness")
 for panel in panels:
     panel.legend(fontsize="small", loc="upper center")

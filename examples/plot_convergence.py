@@ -8,7 +8,8 @@ Objective and gap against the iteration, for the solvers that fit a smooth probl
 # %%
 # A smooth problem
 # ----------------
-# Newton needs a handful of steps; L-BFGS tens; boosting moves along one weight at a time. ``exact`` keeps one entry.
+# Newton needs a handful of steps; L-BFGS tens; boosting moves along one weight at a time. ``exact`` keeps one
+# entry.
 import warnings
 
 import matplotlib.pyplot as plt
@@ -21,7 +22,9 @@ from convexrank import plotting
 X, y = load_breast_cancer(return_X_y=True)
 X = minmax_scale(X[:, :6], (-1, 1))
 problem = cr.problems.PNormPush(X, y, p=8, l2=1e-2)
-solutions = {name: problem.solve(name) for name in ("newton", "lbfgs", "accelerated", "bundle", "boosting", "exact")}
+solutions = {
+    name: problem.solve(name) for name in ("newton", "lbfgs", "accelerated", "bundle", "boosting", "exact")
+}
 for name, solution in solutions.items():
     print(f"{name:<12} {solution.status.name}, {solution.iterations:4} iterations, gap {solution.gap:.0e}")
 figure, panels = plt.subplots(1, 2, figsize=(9.6, 4.0), layout="constrained")
@@ -33,8 +36,8 @@ plt.show()
 # %%
 # l1, and a maximum
 # -----------------
-# With l1 the proximal gradient method takes over; with a maximum in the risk, the bundle method. Its gap is the one that
-# its own tangents prove, and falls in steps.
+# With l1 the proximal gradient method takes over; with a maximum in the risk, the bundle method. Its gap is
+# the one that its own tangents prove, and falls in steps.
 sparse = cr.problems.PNormPush(X, y, p=8, l2=1e-4, l1=1e-2)
 kinked = cr.problems.TopPush(X, y, l2=1e-4)
 solutions = {"PNormPush with l1, accelerated": sparse.solve(), "TopPush, bundle": kinked.solve()}
@@ -47,7 +50,8 @@ plt.show()
 # %%
 # Stopping early
 # --------------
-# A callback sees every state; returning True stops with status INTERRUPTED, and the solution warm-starts the next run.
+# A callback sees every state; returning True stops with status INTERRUPTED, and the solution warm-starts the
+# next run.
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", cr.ConvergenceWarning)
     paused = problem.solve("lbfgs", callback=lambda state: state.iteration == 5)

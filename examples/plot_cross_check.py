@@ -8,7 +8,8 @@ Gradient descent with a mistake in it, found by the verifier, and watched by the
 # %%
 # An algorithm, and a wrong one
 # -----------------------------
-# Both minimise the P-Norm Push with l2. The second counts the penalty's gradient twice, a mistake that raises no error.
+# Both minimise the P-Norm Push with l2. The second counts the penalty's gradient twice, a mistake that raises
+# no error.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -49,8 +50,8 @@ for algorithm in (right, wrong):
 # %%
 # Watched by the certificate
 # --------------------------
-# ``problem.certificate(w)`` bounds objective − optimum at any point, without the optimum. Along the right run it follows
-# the true distance down; along the wrong one it stays where the mistake stops paying.
+# ``problem.certificate(w)`` bounds objective − optimum at any point, without the optimum. Along the right run
+# it follows the true distance down; along the wrong one it stays where the mistake stops paying.
 optimum = problem.solve(solver="exact", tol=1e-10).value
 figure, panels = plt.subplots(1, 2, figsize=(9.6, 4.0), layout="constrained", sharey=True)
 for panel, factor, title in zip(panels, (1.0, 2.0), ("right", "wrong by a factor of 2"), strict=True):

@@ -2,14 +2,15 @@ r"""
 Write your own price
 ====================
 
-A price in one line: linear for small heights, steep for large ones. It keeps most of the push at the top of the list and
-gives up less of the rest.
+A price in one line: linear for small heights, steep for large ones. It keeps most of the push at the top of the
+list and gives up less of the rest.
 """
 
 # %%
 # The price
 # ---------
-# It is written once, as a function of r. When it is made it is checked, and says which losses it may be used with.
+# It is written once, as a function of r. When it is made it is checked, and says which losses it may be used
+# with.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -25,8 +26,8 @@ print(f"convex in r: {price.convex}; convex in log r: {price.log_convex}")
 # %%
 # Solve, fast and exactly
 # -----------------------
-# Row weights 1/I and 1/K turn the sums of the objective into means, so that r is a share of the positives and the two
-# terms of the price meet at r = 1.
+# Row weights 1/I and 1/K turn the sums of the objective into means, so that r is a share of the positives and
+# the two terms of the price meet at r = 1.
 X, y = load_breast_cancer(return_X_y=True)
 X = minmax_scale(X[:, :6], (-1, 1))
 shares = np.where(y == 1, 1 / (y == 1).sum(), 1 / (y == 0).sum())

@@ -8,8 +8,8 @@ How much each positive–negative pair contributes to the objective, for the P-N
 # %%
 # The list
 # --------
-# Ten positives and ten negatives with scores 1, 0.95, …, 0.05, as in section 3.3 of the paper. The order of the labels is
-# ours, so the cells differ in detail from the printed figures; what they show does not.
+# Ten positives and ten negatives with scores 1, 0.95, …, 0.05, as in section 3.3 of the paper. The order of
+# the labels is ours, so the cells differ in detail from the printed figures; what they show does not.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -21,9 +21,9 @@ labels = np.array([0, 1, 0, 1, 1, 0, 1, 1, 0, 0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0])
 # %%
 # Figure 1: the P-Norm Push
 # -------------------------
-# Positives from the highest (bottom) to the lowest (top), negatives from the highest (left) to the lowest. The upper left
-# corner is the worst negative with the worst positive. As p grows the weight moves to the left: to the highest
-# negatives.
+# Positives from the highest (bottom) to the lowest (top), negatives from the highest (left) to the lowest.
+# The upper left corner is the worst negative with the worst positive. As p grows the weight moves to the
+# left: to the highest negatives.
 plotting.pair_contributions(labels, scores, p=[1, 2, 4, 6, 8])
 plt.show()
 

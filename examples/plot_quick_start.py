@@ -9,8 +9,8 @@ look at the proof of optimality.
 # %%
 # Declare, solve, compare
 # -----------------------
-# Six features of the breast cancer data, scaled to [−1, 1] as in the 2005 paper. ``p`` is the push, ``l2`` the strength
-# of the penalty :math:`\tfrac{\lambda_2}{2}\|w\|^2`.
+# Six features of the breast cancer data, scaled to [−1, 1] as in the 2005 paper. ``p`` is the push, ``l2``
+# the strength of the penalty :math:`\tfrac{\lambda_2}{2}\|w\|^2`.
 import matplotlib.pyplot as plt
 from sklearn import datasets, preprocessing
 
@@ -25,15 +25,15 @@ print(f"fast:  {fast.solver}, {fast.status.name}, objective {fast.value:.10f}")
 print(f"exact: {exact.solver}, {exact.status.name}, objective {exact.value:.10f}")
 
 # %%
-# The certificate is computed from the problem and the returned point only, by code that no solver shares. Here it is a
-# bound on the distance to the optimum:
+# The certificate is computed from the problem and the returned point only, by code that no solver shares.
+# Here it is a bound on the distance to the optimum:
 print(fast.certificate)
 
 # %%
 # What the push does
 # ------------------
-# A larger p starts higher: more positives stand above the first negative. It is overtaken further down the list; that is
-# the trade it makes.
+# A larger p starts higher: more positives stand above the first negative. It is overtaken further down the
+# list; that is the trade it makes.
 curves = {}
 for p in (1, 4, 16, 64):
     solution = cr.problems.PNormPush(X, y, p=p, l2=1e-4).solve()
@@ -44,5 +44,5 @@ plotting.roc(curves, zoom=0.1)
 plt.show()
 
 # %%
-# These are training rows. Whether a cleaner top carries over to new rows depends on how many rows there are: see the
-# table of ``convexrank demo``, which splits the data, and :doc:`/which_price`.
+# These are training rows. Whether a cleaner top carries over to new rows depends on how many rows there are:
+# see the table of ``convexrank demo``, which splits the data, and :doc:`/which_price`.

@@ -32,8 +32,8 @@ test = {name: (y_test, X_test @ solution.x) for name, solution in solutions.item
 # %%
 # What it does to the list
 # ------------------------
-# Read each row from left to right: the clean top of the training list grows with p, and the area under the curve, which
-# p = 1 cares for, is what may be given up. On test rows the last column need not follow.
+# Read each row from left to right: the clean top of the training list grows with p, and the area under the
+# curve, which p = 1 cares for, is what may be given up. On test rows the last column need not follow.
 print("   p   AUC train  top train   AUC test  top test")
 for name in train:
     label = name if isinstance(name, str) else f"{name:g}"
@@ -52,9 +52,9 @@ plt.show()
 # %%
 # The pairs that count
 # --------------------
-# A cell is a positive–negative pair, and its lightness the pair's share of the objective, on a logarithmic scale, at the
-# solution for that p. With p = 1 all negatives of the upper half of the list share the work; with p = 64 the few
-# highest carry it.
+# A cell is a positive–negative pair, and its lightness the pair's share of the objective, on a logarithmic
+# scale, at the solution for that p. With p = 1 all negatives of the upper half of the list share the work;
+# with p = 64 the few highest carry it.
 figure, panels = plt.subplots(1, 3, figsize=(9.6, 3.4), layout="constrained")
 for panel, p in zip(panels, (1, 8, 64), strict=True):
     plotting.pair_contributions(problems[p], solutions[p], decades=4, ax=panel)

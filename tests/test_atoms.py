@@ -64,7 +64,7 @@ def test_all_lowerings_are_the_plain_function(name):
 @EVERY
 def test_shape_and_type_go_in_and_come_out(name):
     atom, plain, grid = ELEMENTWISE[name]
-    for shape in ((), (1,), (6,), (2, 3), (3, 1, 2), (0,)):
+    for shape in ((), (6,), (3, 1, 2), (0,)):
         x = np.resize(grid[-6:] / 7.0, shape)
         result = np.asarray(atom(x))
         assert result.shape == shape
@@ -95,7 +95,7 @@ def test_gradients_are_numbers_and_match_a_difference(name):
         slopes = np.asarray(jax.vmap(jax.grad(atom))(jnp.asarray(grid)))
         assert not np.isnan(slopes).any()
         smooth = grid[(np.abs(grid) > 0.01) & (np.abs(grid) < 50) & ~np.isin(grid, [-1.0, 1.0, 2.0, 2.5])]
-        step = 1e-5
+        step = tolerance("difference_step")
         difference = (np.asarray(atom(smooth + step)) - np.asarray(atom(smooth - step))) / (2 * step)
         found = np.asarray(jax.vmap(jax.grad(atom))(jnp.asarray(smooth)))
         assert np.allclose(

@@ -78,7 +78,9 @@ def users_call():
 
 def is_exempt(thing):
     """Protocols are not called, and an enumeration or a warning takes no arguments of its own."""
-    return inspect.isclass(thing) and (getattr(thing, "_is_protocol", False) or issubclass(thing, enum.Enum | Warning))
+    return inspect.isclass(thing) and (
+        getattr(thing, "_is_protocol", False) or issubclass(thing, enum.Enum | Warning)
+    )
 
 
 def complaints(name, asked):

@@ -31,6 +31,10 @@ def modules():
     return [item.name for item in found if not item.name.endswith("__main__")]
 
 
+def read(page):
+    return (DOCS / page).read_text(encoding="utf-8")
+
+
 def run(test):
     """Run one doctest; return how many examples it has, and the report of those that failed."""
     report = []
@@ -53,32 +57,35 @@ def _no_figure_stays_open():
 
 @pytest.mark.parametrize("page", pages())
 def test_blocks_of_a_page(page):
-    text = (DOCS / page).read_text(encoding="utf-8")
+    text = read(page)
     attempted, report = run(page_test(text, page))
     assert not report, report
     assert attempted == len(re.findall(r"^ *>>> ", text, flags=re.MULTILINE))
     assert "+SKIP" not in text, "a block that is skipped is not run"
 
 
-PYTHON_THAT_NOBODY_RUNS = re.compile(r"^ *\.\. (code-block|code|sourcecode|testcode):: *(python|py|pycon|ipython)?$")
+PYTHON_THAT_NOBODY_RUNS = re.compile(
+    r"^ *\.\. (code-block|code|sourcecode|testcode):: *(python|py|pycon|ipython)?$"
+)
 
 
 @pytest.mark.parametrize("page", pages())
 def test_no_python_on_a_page_goes_unrun(page):
-    lines = (DOCS / page).read_text(encoding="utf-8").splitlines()
+    lines = read(page).splitlines()
     assert not [line for line in lines if PYTHON_THAT_NOBODY_RUNS.match(line)]
     included = [line.split("::")[1].strip() for line in lines if ".. literalinclude::" in line]
     assert set(included) <= {"../README.md"}, "only the README's block is included, and test_readme runs it"
     literal = re.findall(r"::\n\n((?:    .*\n|\n)+)", "\n".join(lines) + "\n")
-    assert not [block for block in literal if re.search(r"^ *(import|from) \w+|^ *\w+ = ", block, re.MULTILINE)]
+    assert not [
+        block for block in literal if re.search(r"^ *(import|from) \w+|^ *\w+ = ", block, re.MULTILINE)
+    ]
 
 
 def test_the_pages_that_teach_have_blocks():
-    without = {page for page in pages() if ">>> " not in (DOCS / page).read_text(encoding="utf-8")}
+    without = {page for page in pages() if ">>> " not in read(page)}
     assert without <= {
         "api.rst",
         "benchmarks.rst",
-        "formulations/classes.rst",
         "formulations/index.rst",
         "index.rst",
         "references.rst",
@@ -87,13 +94,12 @@ def test_the_pages_that_teach_have_blocks():
 
 
 def method_pages():
-    lists = {"formulations/index.rst", "formulations/classes.rst"}
-    return [page for page in pages() if page.startswith("formulations/") and page not in lists]
+    return [page for page in pages() if page.startswith("formulations/") and not page.endswith("index.rst")]
 
 
 @pytest.mark.parametrize("page", method_pages())
 def test_a_method_page_is_complete(page):
-    text = (DOCS / page).read_text(encoding="utf-8")
+    text = read(page)
     headings = set(re.findall(r"^(.+)\n-{3,}$", text, flags=re.MULTILINE))
     for wanted in ("objective", "computed", "certificate", "minimiser|answer", "found in the paper"):
         assert any(re.search(wanted, heading) for heading in headings), f"no section on: {wanted}"
@@ -103,16 +109,16 @@ def test_a_method_page_is_complete(page):
 
 
 @pytest.mark.parametrize("name", REGISTRY)
-def test_every_formulation_is_listed_and_has_a_page(name):
-    classes = (DOCS / "formulations" / "classes.rst").read_text(encoding="utf-8")
-    assert re.search(rf"^   {name}$", classes, flags=re.MULTILINE)
-    taught = [page for page in method_pages() if f"convexrank.problems.{name}`" in (DOCS / page).read_text("utf-8")]
-    assert taught
+def test_every_formulation_has_a_page_that_is_listed(name):
+    index = (DOCS / "formulations" / "index.rst").read_text(encoding="utf-8")
+    listed = {page for page in method_pages() if re.search(rf"^   {Path(page).stem}$", index, re.MULTILINE)}
+    taught = {page for page in method_pages() if f"convexrank.problems.{name}`" in read(page)}
+    assert taught & listed, f"docs/formulations/index.rst lists no page on {name}"
 
 
 @pytest.mark.parametrize("page", pages())
 def test_figures_come_from_scripts_of_the_gallery(page):
-    text = (DOCS / page).read_text(encoding="utf-8")
+    text = read(page)
     for folder, script in re.findall(r":: /gallery/((?:\w+/)?)images/sphx_glr_(\w+)_\d{3}\.png", text):
         assert (EXAMPLES / folder / f"{script}.py").is_file()
     for picture in re.findall(r"^ *\.\. (?:figure|image):: (\S+)", text, flags=re.MULTILINE):

@@ -10,7 +10,7 @@ import cvxpy as cp
 import jax
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import convexrank as cr
@@ -52,6 +52,7 @@ LOSSES = {
     ),
     "custom logistic": (losses.Custom(lambda z: atoms.softplus(-z)), plain_logistic),
 }  # fmt: skip
+FEW = settings(max_examples=30)  # of each of many prices and losses
 PRICED = pytest.mark.parametrize("name", list(PRICES))
 LOST = pytest.mark.parametrize("name", list(LOSSES))
 
@@ -64,6 +65,7 @@ def agree(a, b, name="atoms"):
 
 
 @PRICED
+@FEW
 @given(a=st.floats(-20, 6))
 def test_two_faces_of_one_price(name, a):
     price, plain = PRICES[name]
@@ -75,6 +77,7 @@ def test_two_faces_of_one_price(name, a):
 
 
 @LOST
+@FEW
 @given(z=st.floats(-30, 30))
 def test_losses_are_their_formulas(name, z):
     loss, plain = LOSSES[name]

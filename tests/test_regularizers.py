@@ -7,7 +7,7 @@ import math
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -33,6 +33,7 @@ EVERY = pytest.mark.parametrize("name", list(PLAIN))
 EACH = pytest.mark.parametrize("name", list(PENALTIES))
 VECTORS = arrays(np.float64, st.integers(1, 5), elements=st.floats(-10, 10, width=16))
 STEPS = st.floats(0.01, 10)
+FEW = settings(max_examples=25)  # of each of many regularizers
 
 
 def points(seed, count=4, size=4):
@@ -71,6 +72,7 @@ def cvxpy_conjugate(regularizer, v, radius=math.inf):
 
 
 @EVERY
+@FEW
 @given(w=VECTORS)
 def test_value_is_the_definition(name, w):
     regularizer, plain = PLAIN[name]
@@ -112,6 +114,7 @@ def test_prox_is_the_minimiser(name, seed):
 
 
 @EVERY
+@FEW
 @given(v=VECTORS, step=STEPS, direction=VECTORS)
 def test_prox_beats_its_neighbours(name, v, step, direction):
     """The optimality condition: (v − p)/step is a subgradient at p."""
@@ -129,6 +132,7 @@ def test_prox_beats_its_neighbours(name, v, step, direction):
 
 
 @EVERY
+@FEW
 @given(v=VECTORS, step=STEPS)
 def test_prox_of_an_indicator_is_idempotent(name, v, step):
     regularizer, _ = PLAIN[name]
@@ -152,6 +156,7 @@ def test_conjugate_is_the_supremum(name, seed):
 
 
 @EVERY
+@FEW
 @given(v=VECTORS, w=VECTORS, step=STEPS)
 def test_fenchel_and_moreau(name, v, w, step):
     """Ω(w) + Ω*(v) ≥ ⟨v, w⟩, with equality at w = prox(v'), v = (v' − w)/step."""
@@ -231,6 +236,7 @@ def test_numbers_are_asked_for(make, value):
 
 
 @EACH
+@FEW
 @given(w=VECTORS)
 def test_penalty_is_the_sum_of_its_parts(name, w):
     penalty = PENALTIES[name]
@@ -270,6 +276,7 @@ def test_penalty_conjugate_is_the_supremum_and_attained(name, radius):
 
 
 @EACH
+@FEW
 @given(w=VECTORS, v=VECTORS, radius=st.floats(0.1, 100))
 def test_penalty_gap_is_never_negative(name, w, v, radius):
     penalty = PENALTIES[name]
@@ -286,6 +293,7 @@ def test_penalty_gap_is_never_negative(name, w, v, radius):
 
 
 @EACH
+@FEW
 @given(w=VECTORS, seed=st.integers(0, 99))
 def test_penalty_gap_is_zero_at_a_subgradient(name, w, seed):
     """v = l2·w + l1·sign(w) + a normal of the ball at w."""

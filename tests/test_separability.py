@@ -14,6 +14,7 @@ from scipy import sparse
 import convexrank as cr
 from convexrank.problem import Status
 from convexrank.separability import find_separation
+from tests.tolerances import tolerance
 
 
 def bipartite(positives, negatives):
@@ -46,9 +47,9 @@ def in_the_plane(positives, negatives):
     best = "none"
     for direction in candidates:
         lengths = [float(direction @ g) for g in gaps]
-        if min(lengths) > 1e-9:
+        if min(lengths) > tolerance("separation"):
             return "strict"
-        if min(lengths) >= -1e-12 and max(lengths) > 1e-9:
+        if min(lengths) >= 0 and max(lengths) > tolerance("separation"):
             best = "quasi"
     return best
 
@@ -62,7 +63,7 @@ def check_direction(found, positives, negatives):
     elif found.kind == "strict":
         assert gaps.min() > 0
     else:
-        assert gaps.min() >= -1e-9 * size
+        assert gaps.min() >= -tolerance("separation") * size
         assert gaps.max() > 0
 
 
@@ -163,7 +164,7 @@ def test_pairs_without_thresholds():
     both_ways = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
     found = find_separation(both_ways, np.zeros((3, 0)))
     assert found.kind == "quasi"
-    assert abs(found.direction[0]) <= 1e-9 * found.direction[1]
+    assert abs(found.direction[0]) <= tolerance("separation") * found.direction[1]
 
 
 def test_nothing_of_the_callers_is_edited():

@@ -42,8 +42,14 @@ TOLERANCES: dict[str, float] = {
     "conic point": 5e-5,
     # The value of a small model with auxiliary variables, by Clarabel asked for 1e-12.
     "conic value": 1e-9,
+    # Two regressions that feed each other stop at rounding, magnified by 1/(1 - s/l) where s/l is near 1.
+    "fixed point": 1e-12,
+    # A modulus of 1e±7 in place of none changes values of size 10 by about that much of the squares.
+    "limit of a modulus": 1e-4,
     # A projection in closed form against its optimality condition; membership itself is decided to 1e-9.
     "projection": 1e-8,
+    # A direction found by linear programming ranks small integers by at least this, or ties them up to it.
+    "separation": 1e-9,
 }
 
 

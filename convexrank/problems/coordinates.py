@@ -140,7 +140,8 @@ class LogSumExpCoordinates:
         Parameters
         ----------
         scores, column : ndarray, shape (n,)
-            The scores θ and the column h; the line is the objective at θ + αh, with :math:`w_j + \alpha` in its l2 term.
+            The scores θ and the column h; the line is the objective at θ + αh, with :math:`w_j + \alpha` in its l2
+            term.
         weight : float
             :math:`w_j`.
         """

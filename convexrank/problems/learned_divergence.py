@@ -14,7 +14,7 @@ from convexrank.data import check_choice, check_positive, check_vector
 from convexrank.problem import Certificate, CvxpyModel, Witness
 from convexrank.problems.bipartite import random_features
 from convexrank.problems.linear import LinearScores, RiskData
-from convexrank.problems.marginals import marginal, projected_targets
+from convexrank.problems.marginals import MarginalRisk, marginal, projected_targets
 
 __all__ = ["LearnedDivergence"]
 
@@ -115,9 +115,19 @@ class LearnedDivergence(LinearScores):
     def _by_target(self) -> Array:
         return np.argsort(self.y, kind="stable")
 
-    def _order(self, scores: Array) -> Array:
-        """Rows in the order of the scores; equal scores in the order of their targets."""
-        return self._by_target[np.argsort(scores[self._by_target], kind="stable")]
+    @cached_property
+    def _ranked(self) -> Array:
+        return self.y[self._by_target]
+
+    def _order(self, scores: Array) -> tuple[Array, Array]:
+        """Rows in the order of the scores, equal scores in the order of their targets; and the scores so sorted."""
+        order = np.argsort(scores)
+        ordered = scores[order]
+        if (
+            ordered[1:] == ordered[:-1]
+        ).any():  # a stable sort costs several times as much: only where it matters
+            order = self._by_target[np.argsort(scores[self._by_target], kind="stable")]
+        return order, np.asarray(ordered, dtype=np.float64)
 
     # --- the optimisation problem ----------------------------------------------------------------------------------
 
@@ -144,15 +154,14 @@ class LearnedDivergence(LinearScores):
     def _require(self, oracle: str, what: str) -> None:
         if self.oracle != oracle:
             raise ValueError(
-                f'{what} belongs to oracle="{oracle}", this problem has oracle="{self.oracle}"; make one with the other.'
+                f'{what} belongs to oracle="{oracle}", not to oracle="{self.oracle}"; make a problem with that one.'
             )
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return m(θ)/n and a subgradient in the scores."""
         self._require("marginal", "the objective")
-        order, n = self._order(scores), len(self.y)
-        sorted_scores = np.asarray(scores[order], dtype=np.float64)
-        value, slope = marginal(sorted_scores, self.y[order], self.strong, self.smooth)
+        n, (order, ordered) = len(self.y), self._order(scores)
+        value, slope = marginal(ordered, self.y[order], self._ranked, self.strong, self.smooth)
         gradient = np.empty(n)
         gradient[order] = slope / n
         return value / n, gradient
@@ -161,10 +170,10 @@ class LearnedDivergence(LinearScores):
     def risk(self) -> RiskData:
         """The risk as a JAX function of the scores, by a callback to the same kernel."""
         self._require("marginal", "the objective")
-        return RiskData(_Callback(self.strong, self.smooth), (self.y,), (len(self.y),))
+        return RiskData(MarginalRisk(self.strong, self.smooth), self.y, (len(self.y),))
 
     def expected(self, w: Any) -> Array:
-        """Return the learned link at the scores, s(θ), shape (n,): n times the risk's gradient in the scores, plus y."""
+        """Return the learned link at the scores, s(θ), shape (n,): y plus n times the risk's slope in the scores."""
         return len(self.y) * self.risk_and_score_gradient(self.scores(self.check_point(w)))[1] + self.y
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
@@ -218,16 +227,21 @@ class LearnedDivergence(LinearScores):
     def field(self, x: Any) -> Array:
         r"""Return the published direction :math:`\frac1n X^\top(s - y) + \lambda_2 w`, shape (d,).
 
-        s is the projection of y on the vectors that are monotone in the scores with slopes between 1/l and 1/s, equal at
-        equal scores (4.14). O(n log n). No l1: that is left to ``prox``.
+        s is the projection of y on the vectors that are monotone in the scores with slopes between 1/l and 1/s, and
+        equal at equal scores (4.14). O(n log n). No l1: that is left to ``prox``.
         """
         self._require("projection", "the published field")
         w = self.check_point(x)
-        scores = np.asarray(self.scores(w), dtype=np.float64)
-        order, n = self._order(scores), len(self.y)
-        pull = np.empty(n)
-        pull[order] = projected_targets(scores[order], self.y[order], self.strong, self.smooth) - self.y[order]
+        n, (order, ordered) = len(self.y), self._order(self.scores(w))
+        targets, pull = self.y[order], np.empty(n)
+        pull[order] = projected_targets(ordered, targets, self.strong, self.smooth) - targets
         return np.asarray(self.X.T @ (pull / n), dtype=np.float64) + self.l2 * w
+
+    def hessian(self, w: Any) -> Array:
+        """Refuse: the gradient is linear by pieces, and has kinks between them."""
+        raise ValueError(
+            "LearnedDivergence has no Hessian: its gradient is linear by pieces; use gradient, or solver lbfgs."
+        )
 
     def to_cvxpy(self, explicit_scores: bool = False) -> CvxpyModel:
         """Return the exact model; see :meth:`LinearScores.to_cvxpy`."""
@@ -272,34 +286,3 @@ def _alternate(t: Array, ranked: Array, s: float | None, smooth: float) -> tuple
         if float(np.abs(v - before).max()) <= 1e-15 * float(np.abs(t).max() + s * np.abs(ranked).max()):
             break
     return u, v
-
-
-@dataclass(frozen=True)
-class _Callback:
-    """The kernel as a function that JAX can differentiate. Hashable by its moduli."""
-
-    strong: float | None
-    smooth: float | None
-
-    def __call__(self, data: Any, scores: Any) -> Any:
-        import jax
-
-        def host(y: Any, theta: Any) -> tuple[Array, Array]:
-            y, theta = np.asarray(y), np.asarray(theta)
-            order, n = np.lexsort((y, theta)), len(y)
-            value, slope = marginal(theta[order].astype(np.float64), y[order], self.strong, self.smooth)
-            gradient = np.empty(n, theta.dtype)
-            gradient[order] = slope / n
-            return np.asarray(value / n, theta.dtype), gradient
-
-        shapes = jax.ShapeDtypeStruct((), scores.dtype), jax.ShapeDtypeStruct(scores.shape, scores.dtype)
-
-        @jax.custom_vjp
-        def risk(y: Any, theta: Any) -> Any:
-            return jax.pure_callback(host, shapes, y, theta)[0]
-
-        risk.defvjp(
-            lambda y, theta: jax.pure_callback(host, shapes, y, theta),
-            lambda gradient, change: (None, change * gradient),
-        )
-        return risk(data[0], scores)

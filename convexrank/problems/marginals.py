@@ -24,19 +24,23 @@ unchanged when a constant is added to all scores or to all targets; both are cen
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import isotonic_regression
 from scipy.sparse.linalg import splu
 
-__all__ = ["expected_targets", "marginal", "mutual_regressions", "projected_targets"]
+__all__ = ["MarginalRisk", "expected_targets", "marginal", "mutual_regressions", "projected_targets"]
 
 Array = np.ndarray
 
 # Relative change at which two regressions that feed each other have settled.
 _SETTLED = 1e-15
 _ROUNDS = 100_000
+# A solve on the blocks costs as much as several rounds.
+_SOLVE_EVERY = 5
 
 
 def _isotonic(values: Array) -> Array:
@@ -45,7 +49,7 @@ def _isotonic(values: Array) -> Array:
 
 
 def marginal(
-    scores: Array, targets: Array, strong: float | None = None, smooth: float | None = None
+    scores: Array, targets: Array, ranked: Array, strong: float | None = None, smooth: float | None = None
 ) -> tuple[float, Array]:
     r"""Return m(θ) and one subgradient, for scores sorted in non-decreasing order.
 
@@ -55,6 +59,8 @@ def marginal(
         The scores θ, non-decreasing.
     targets : ndarray, shape (n,)
         The targets y in the same order of rows.
+    ranked : ndarray, shape (n,)
+        The targets in non-decreasing order.
     strong, smooth : float, optional
         Moduli s and l of the class, s < l; None for no such condition.
 
@@ -63,8 +69,8 @@ def marginal(
     float, ndarray of shape (n,)
         The value, and s(θ) − y.
     """
-    theta, y = scores - scores.mean(), targets - targets.mean()
-    ranked = np.sort(y)
+    centre = ranked.mean()
+    theta, y, ranked = scores - scores.mean(), targets - centre, ranked - centre
     if smooth is None:
         expected = expected_targets(theta, ranked, strong)
         # ⟨θ, p⟩ - s/2‖p‖² + s/2‖y‖² - ⟨θ, y⟩ without the cancellation
@@ -112,7 +118,7 @@ def expected_targets(
 def mutual_regressions(scores: Array, targets: Array, strong: float, smooth: float) -> tuple[Array, Array]:
     r"""Return the minimising u and v, both non-decreasing, of the class with both moduli.
 
-    Alternating the two regressions contracts by the factor s/l. Between two rounds the linear equations on the blocks
+    Alternating the two regressions contracts by the factor s/l. Every few rounds the linear equations on the blocks
     found so far are solved; the answer is taken when it is closer to a fixed point than a round would come, and
     once the blocks are right it is exact.
 
@@ -125,7 +131,8 @@ def mutual_regressions(scores: Array, targets: Array, strong: float, smooth: flo
 
     Returns
     -------
-    u, v : ndarray, shape (n,)
+    ndarray of shape (n,), ndarray of shape (n,)
+        The minimisers u and v.
     """
     k, share = smooth - strong, strong / smooth
 
@@ -137,14 +144,16 @@ def mutual_regressions(scores: Array, targets: Array, strong: float, smooth: flo
     u, after = regress(v)
     change = float(np.linalg.norm(after - v))
     enough = _SETTLED * max(float(np.linalg.norm(scores)), strong * float(np.linalg.norm(targets)))
-    for _ in range(_ROUNDS):
+    for number in range(1, _ROUNDS):
         if change <= enough:
             break
-        solved = _on_blocks(scores, targets, u, after, strong, smooth)
-        u_solved, after_solved = regress(solved)
-        change_solved = float(np.linalg.norm(after_solved - solved))
-        if change_solved <= share * change:
-            v, u, after, new = solved, u_solved, after_solved, change_solved
+        new = math.inf
+        if number % _SOLVE_EVERY == 0:
+            solved = _on_blocks(scores, targets, u, after, strong, smooth)
+            u_solved, after_solved = regress(solved)
+            new = float(np.linalg.norm(after_solved - solved))
+        if new <= share * change:
+            v, u, after = solved, u_solved, after_solved
         else:
             v = after
             u, after = regress(v)
@@ -176,7 +185,9 @@ def _on_blocks(scores: Array, targets: Array, u: Array, v: Array, strong: float,
     # in units of v in which both diagonals are alike
     unit = k / math.sqrt(smooth / strong)
     diagonal = np.r_[sizes_u, sizes_v].astype(np.float64)
-    right = np.r_[np.add.reduceat(targets, starts_u), np.add.reduceat(scores, starts_v) * (unit / (strong * k))]
+    right = np.r_[
+        np.add.reduceat(targets, starts_u), np.add.reduceat(scores, starts_v) * (unit / (strong * k))
+    ]
     entries = np.r_[diagonal, overlaps * (unit / k), overlaps * (unit / k)]
     rows = place[np.r_[np.arange(len(order)), row, column]]
     columns = place[np.r_[np.arange(len(order)), column, row]]
@@ -205,9 +216,54 @@ def projected_targets(
     ndarray, shape (n,)
         The nearest s with slopes between 1/l (or 0) and 1/s (or infinity), equal where scores are equal.
     """
+    if strong is None:  # no upper bound: one isotonic regression, of the means over equal scores
+        floor = np.zeros_like(scores) if smooth is None else scores / smooth
+        starts = np.flatnonzero(np.diff(scores, prepend=-np.inf) > 0)
+        counts = np.diff(np.r_[starts, len(scores)])
+        means = np.add.reduceat(targets - floor, starts) / counts
+        return floor + np.repeat(isotonic_regression(means, weights=counts).x, counts)
     from convexrank.projections import bounded_increments
 
     gaps = np.diff(scores)
     lower = np.zeros_like(gaps) if smooth is None else gaps / smooth
-    upper = np.where(gaps > 0, np.inf, 0.0) if strong is None else gaps / strong
-    return bounded_increments(targets, lower, upper)
+    return bounded_increments(targets, lower, gaps / strong)
+
+
+@dataclass(frozen=True)
+class MarginalRisk:
+    """The marginal over n as a function that JAX can differentiate, by a callback. Hashable by its moduli.
+
+    Parameters
+    ----------
+    strong, smooth : float or None
+        Moduli of the class.
+    """
+
+    strong: float | None
+    smooth: float | None
+
+    def __call__(self, targets: Any, scores: Any) -> Any:
+        """Return m(θ)/n."""
+        import jax
+
+        shapes = jax.ShapeDtypeStruct((), scores.dtype), jax.ShapeDtypeStruct(scores.shape, scores.dtype)
+
+        @jax.custom_vjp
+        def risk(y: Any, theta: Any) -> Any:
+            return jax.pure_callback(self._on_host, shapes, y, theta)[0]
+
+        risk.defvjp(
+            lambda y, theta: jax.pure_callback(self._on_host, shapes, y, theta),
+            lambda gradient, change: (None, change * gradient),
+        )
+        return risk(targets, scores)
+
+    def _on_host(self, targets: Any, scores: Any) -> tuple[Array, Array]:
+        y, theta = np.asarray(targets), np.asarray(scores)
+        order, n = np.lexsort((y, theta)), len(y)
+        value, slope = marginal(
+            theta[order].astype(np.float64), y[order], np.sort(y), self.strong, self.smooth
+        )
+        gradient = np.empty(n, theta.dtype)
+        gradient[order] = slope / n
+        return np.asarray(value / n, theta.dtype), gradient

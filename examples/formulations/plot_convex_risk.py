@@ -9,8 +9,8 @@ class of the 2006 paper. The radius B decides how many features are used.
 # %%
 # The path of the radius
 # ----------------------
-# Diabetes data of scikit-learn: ten features, a real-valued label. ``Logistic(base=2)`` is the paper's logit cost, 1 at
-# a tie, so that the convex risk bounds the ranking risk.
+# Diabetes data of scikit-learn: ten features, a real-valued label. ``Logistic(base=2)`` is the paper's logit
+# cost, 1 at a tie, so that the convex risk bounds the ranking risk.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_diabetes
@@ -31,8 +31,9 @@ print("largest gap:", f"{max(solution.gap for solution in solutions):.0e}")
 # %%
 # The figure
 # ----------
-# Left: the convex risk :math:`A_n` and the ranking risk :math:`L_n`, the share of pairs in the wrong order, with a band of
-# two standard errors from Hoeffding's decomposition. Right: the weights; each solution warm-starts the next.
+# Left: the convex risk :math:`A_n` and the ranking risk :math:`L_n`, the share of pairs in the wrong order,
+# with a band of two standard errors from Hoeffding's decomposition. Right: the weights; each solution
+# warm-starts the next.
 figure, panels = plt.subplots(1, 2, figsize=(9.8, 4.0), layout="constrained", sharex=True)
 risks = [metrics.ranking_risk(y, X @ solution.x) for solution in solutions]
 share, error = np.array([(risk.value, risk.standard_error) for risk in risks]).T

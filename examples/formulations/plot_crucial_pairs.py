@@ -8,7 +8,8 @@ Nothing but pairs is given: this row should rank above that one. The pairs may c
 # %%
 # Items, pairs, and the direction that fits them
 # ----------------------------------------------
-# Twelve items with two features. Each pair was answered by a hidden direction, with noise; a few answers are wrong.
+# Twelve items with two features. Each pair was answered by a hidden direction, with noise; a few answers are
+# wrong.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -28,7 +29,8 @@ for p, solution in solutions.items():
     print(f"price r^{p}: {right.sum()} of {len(pairs)} pairs ranked as asked, gap {solution.gap:.0e}")
 
 # %%
-# An arrow points from the lower item of a pair to the one that should be above it; it is red where the scores disagree.
+# An arrow points from the lower item of a pair to the one that should be above it; it is red where the scores
+# disagree.
 figure, panels = plt.subplots(1, 2, figsize=(9.6, 4.4), layout="constrained", sharex=True, sharey=True)
 for panel, (p, solution) in zip(panels, solutions.items(), strict=True):
     scores = X @ solution.x
@@ -42,7 +44,12 @@ for panel, (p, solution) in zip(panels, solutions.items(), strict=True):
     w = solution.x / np.linalg.norm(solution.x)
     panel.annotate("", 0.9 * w + [1.0, -2.0], [1.0, -2.0], arrowprops={"arrowstyle": "-|>", "linewidth": 2})
     panel.text(0.7, -2.35, "direction of the score", fontsize="small")
-    panel.set(xlim=(-0.8, 2.3), ylim=(-2.7, 1.6), title=f"price g(r) = r^{p}" if p > 1 else "price g(r) = r", xlabel="feature 1")
+    panel.set(
+        xlim=(-0.8, 2.3),
+        ylim=(-2.7, 1.6),
+        title=f"price g(r) = r^{p}" if p > 1 else "price g(r) = r",
+        xlabel="feature 1",
+    )
     figure.colorbar(dots, ax=panel, label="score")
 panels[0].set_ylabel("feature 2")
 plt.show()

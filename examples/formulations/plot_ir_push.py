@@ -9,15 +9,32 @@ The logarithm is concave, so the objective is convex only because of the exponen
 # %%
 # Two faces of a price
 # --------------------
-# As a function of the number r the discount bends down. With the exponential loss r is always :math:`e^a`, where a is a
-# log-sum-exp, a convex function of the scores. As a function of a it bends up. The discount of DCG stays concave for
-# large a: no choice of loss makes that one convex.
+# As a function of the number r the discount bends down. With the exponential loss r is always :math:`e^a`,
+# where a is a log-sum-exp, a convex function of the scores. As a function of a it bends up. The discount of
+# DCG stays concave for large a, so the exponential loss does not help it.
+#
+# The package asks exactly that of a price, and says where it fails:
 import matplotlib.pyplot as plt
 import numpy as np
 
 import convexrank as cr
 from convexrank import atoms, plotting, prices
 
+price = prices.LogOnePlus()
+print(f"log(1 + r): convex in r {price.convex}, convex in log r {price.log_convex}")
+try:
+    prices.Custom(lambda r: 2 - 1 / atoms.log1p(1 + r))
+except ValueError as refusal:
+    print(refusal)
+
+# %%
+# The figure
+# ----------
+# Left and middle: the two discounts. Right: what each pair contributes to the IR Push, for a list of ten
+# positives and ten negatives with equally spaced scores, as in section 3.3 of the 2009 paper (the labels are
+# ours). Light pairs are those of a positive low in the list with a negative high in it. In the P-Norm Push a
+# larger p moves the weight along the negatives only. The discount moves it along the positives, towards the
+# top of the list.
 figure, panels = plt.subplots(1, 3, figsize=(9.8, 3.4), layout="constrained")
 r, a = np.linspace(0, 20, 400), np.linspace(-5, 8, 400)
 discounts = {"log(1 + r)": lambda r: np.log1p(r), "2 − 1/log(2 + r), DCG's": lambda r: 2 - 1 / np.log(2 + r)}
@@ -29,22 +46,6 @@ panels[1].set(title=r"as a function of $a = \log r$", xlabel="a")
 for panel in panels[:2]:
     panel.grid(alpha=0.25)
     panel.legend(fontsize="small")
-
-# %%
-# The package asks exactly that of a price, and says where it fails:
-price = prices.LogOnePlus()
-print(f"log(1 + r): convex in r {price.convex}, convex in log r {price.log_convex}")
-try:
-    prices.Custom(lambda r: 2 - 1 / atoms.log1p(1 + r))
-except ValueError as refusal:
-    print(refusal)
-
-# %%
-# What each pair contributes
-# --------------------------
-# A list of ten positives and ten negatives with equally spaced scores, as in section 3.3 of the 2009 paper (the labels
-# are ours). Light pairs are those of a positive low in the list with a negative high in it. In the P-Norm Push a larger
-# p moves the weight along the negatives only. The discount moves it along the positives, towards the top of the list.
 score = np.arange(20, 0, -1) / 20
 labels = np.array([0, 1, 0, 1, 1, 0, 1, 1, 0, 0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0])
 plotting.pair_contributions(labels, score, kind="ir", ax=panels[2])

@@ -26,7 +26,8 @@ y = np.r_[np.ones(len(positives)), np.zeros(len(negatives))]
 # %%
 # One fit for each p
 # ------------------
-# ``l2`` is small: it makes the minimiser unique and gives the gap its meaning, a bound on objective − optimum.
+# ``l2`` is small: it makes the minimiser unique and gives the gap its meaning, a bound on objective −
+# optimum.
 powers = (1, 4, 16, 64)
 solutions = {p: cr.problems.PNormPush(X, y, p=p, l2=1e-4).solve() for p in powers}
 for p, solution in solutions.items():
@@ -37,8 +38,8 @@ for p, solution in solutions.items():
 # %%
 # The figure
 # ----------
-# Each line passes through the highest negative, at right angles to the weights: the positives beyond it are the clean
-# top. On the right the same four rankings as ROC curves, enlarged at the top of the list.
+# Each line passes through the highest negative, at right angles to the weights: the positives beyond it are
+# the clean top. On the right the same four rankings as ROC curves, enlarged at the top of the list.
 figure, panels = plt.subplots(1, 2, figsize=(9.6, 4.4), layout="constrained")
 panels[0].scatter(*negatives.T, s=14, marker="x", color="0.55", label="negative")
 panels[0].scatter(*positives.T, s=14, color="#d55e00", label="positive")

@@ -8,8 +8,8 @@ RmaxPush minimises the largest mean loss that any negative causes. With the hing
 # %%
 # The mean loss of every negative
 # -------------------------------
-# The hinge loss on the breast cancer data: p = 1 minimises the mean of these mean losses, p = 4 the mean of their
-# fourth powers, RmaxPush their maximum.
+# The hinge loss on the breast cancer data: p = 1 minimises the mean of these mean losses, p = 4 the mean of
+# their fourth powers, RmaxPush their maximum.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -41,5 +41,5 @@ panel.legend()
 plt.show()
 
 # %%
-# The largest mean loss bounds :math:`R_{\max}/I` from above, the share of the positives at or below the highest
-# negative. Bringing it down does not have to bring :math:`R_{\max}` itself down by as much.
+# The largest mean loss bounds :math:`R_{\max}/I` from above, the share of the positives at or below the
+# highest negative. Bringing it down does not have to bring :math:`R_{\max}` itself down by as much.

@@ -9,8 +9,8 @@ own: when the top of the list cannot be cleaned, the best weights are zero.
 # %%
 # Two small data sets
 # -------------------
-# One feature. In the first the mean of the positives lies above every negative. In the second one negative more lies
-# beyond that mean.
+# One feature. In the first the mean of the positives lies above every negative. In the second one negative
+# more lies beyond that mean.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -27,9 +27,9 @@ for name, (x, y) in data.items():
 # %%
 # The objective along the one weight
 # ----------------------------------
-# :math:`R_p(w)` for several p, and its limit. At w = 0 the slopes of the limit are
-# :math:`\max_k x_k - \bar x` to the right and :math:`\min_k x_k - \bar x` to the left, :math:`\bar x` the mean
-# positive. In the second panel both point upwards away from zero: w = 0 is optimal.
+# :math:`R_p(w)` for several p, and its limit. At w = 0 the slopes of the limit are :math:`\max_k x_k - \bar
+# x` to the right and :math:`\min_k x_k - \bar x` to the left, :math:`\bar x` the mean positive. In the second
+# panel both point upwards away from zero: w = 0 is optimal.
 weights = np.linspace(-0.6, 2.2, 281)
 figure, panels = plt.subplots(1, 2, figsize=(9.6, 4.0), layout="constrained", sharey=True)
 for panel, (name, (x, y)) in zip(panels, data.items(), strict=True):
