@@ -18,12 +18,15 @@ Matrix = Any  # a float ndarray of shape (n, d), or a scipy CSR array of that sh
 __all__ = [
     "check_binary_labels",
     "check_choice",
+    "check_groups",
     "check_hashable",
     "check_integer",
+    "check_interval",
     "check_matrix",
     "check_nonnegative",
     "check_pairs",
     "check_positive",
+    "check_positive_weights",
     "check_real",
     "check_vector",
     "check_weights",
@@ -291,3 +294,67 @@ def check_choice(value: str, choices: dict[str, Any], name: str) -> Any:
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} is {value!r}, expected one of: {', '.join(sorted(choices))}.")
     return choices[value]
+
+
+def check_groups(groups: Any, length: int, name: str = "groups") -> np.ndarray | None:
+    """Return one group id a row (numbers or strings, in any order), or None when none were given.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the ids are not one-dimensional, of another length, of mixed kinds, or NaN.
+    """
+    if groups is None:
+        return None
+    ids = _read(groups, name)
+    if ids.ndim != 1:
+        raise ValueError(f"{name} has shape {ids.shape}, expected ({length},), one id a row.")
+    _check_length(ids, length, name)
+    if ids.dtype.kind == "O":
+        if not all(isinstance(entry, str) for entry in ids):
+            raise TypeError(f"{name} mixes kinds of ids; pass integers, or strings only.")
+        ids = ids.astype(str)
+    if ids.dtype.kind not in "biufSU":
+        raise TypeError(f"{name} holds {ids.dtype} values, expected integers or strings.")
+    if ids.dtype.kind == "f":
+        _refuse_non_finite(ids, name)
+    return ids
+
+
+def check_positive_weights(weights: Any, length: int, name: str = "weights") -> np.ndarray | None:
+    """Return finite weights greater than zero, or None when none were given (all rows count once).
+
+    Raises
+    ------
+    ValueError, TypeError
+        When a weight is zero, negative or not finite, or their number is another.
+    """
+    if weights is None:
+        return None
+    vector = check_vector(weights, length, name)
+    if (vector <= 0).any():
+        place = int(np.argmax(vector <= 0))
+        raise ValueError(
+            f"{name}[{place}] is {vector[place]:g}, expected weights greater than 0; drop rows without weight, whose "
+            "values nothing would determine."
+        )
+    return vector
+
+
+def check_interval(bounds: Any, name: str = "bounds") -> tuple[float, float]:
+    """Return a pair (lower, upper) of reals, where None stands for no bound: an infinity.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When it is no pair of numbers, has NaN, or holds no number.
+    """
+    try:
+        lower, upper = bounds
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} is {bounds!r}, expected a pair (lower, upper); None is no bound.") from error
+    low = -math.inf if lower is None else check_real(lower, f"{name}[0]")
+    high = math.inf if upper is None else check_real(upper, f"{name}[1]")
+    if not low <= high or low == math.inf or high == -math.inf:
+        raise ValueError(f"{name} = ({lower}, {upper}) holds no number; pass lower <= upper.")
+    return low, high

@@ -274,7 +274,12 @@ def _compare(
 ) -> Comparison:
     if "Exact" not in problem.capabilities:
         return Comparison(name, seed, skipped="no exact model")
-    model = problem.to_cvxpy()
+    try:
+        model = problem.to_cvxpy()
+    except ValueError as error:  # a custom price or loss that cvxpy cannot read
+        return Comparison(name, seed, skipped=f"no exact model: {error}")
+    if not model.problem.is_dcp():
+        return Comparison(name, seed, skipped="no exact model: cvxpy cannot verify that it is convex")
     failures = [*_check_oracles(problem, model, seed)]
     if failures:  # the two sides state different problems: solving them would compare nothing
         return Comparison(name, seed, failures=tuple(failures))
@@ -298,7 +303,8 @@ def _compare(
 def _solve_fast(problem: Any, solver: Any) -> Solution:
     if not (callable(solver) and not hasattr(solver, "requires")):
         return problem.solve(solver)
-    x = np.asarray(solver(problem), dtype=np.float64)
+    answer = solver(problem)
+    x = problem.check_point(answer, "the answer of your solver")
     certificate = problem.certificate(x)
     value = problem.objective(x)
     return Solution(

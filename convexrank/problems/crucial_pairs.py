@@ -14,7 +14,7 @@ from convexrank.compiled import pad, shape_class
 from convexrank.data import check_pairs
 from convexrank.problems.bipartite import random_features
 from convexrank.problems.linear import LinearScores, RiskData
-from convexrank.problems.push import check_price_fits
+from convexrank.problems.push import check_price_fits, is_flat_at_zero
 
 __all__ = ["CrucialPairs"]
 
@@ -167,8 +167,8 @@ class CrucialPairs(LinearScores):
 
     @property
     def attained(self) -> bool:
-        """Whether the loss reaches its infimum, so that separable data have a minimiser."""
-        return self.loss.attained
+        """Whether separable data have a minimiser: the loss, or a price that is flat near 0, reaches its infimum."""
+        return self.loss.attained or is_flat_at_zero(self.price)
 
     def is_separating(self, w: Array) -> bool:
         """Whether every pair is ranked strictly as asked."""

@@ -135,6 +135,11 @@ class LinearScores(Problem):
         return Penalty(self.l2, self.l1, self.ball)
 
     @property
+    def always_feasible(self) -> bool:
+        """Whether some point satisfies all constraints whatever the data: here w = 0 does."""
+        return True
+
+    @property
     def rows(self) -> int:
         """Number of examples n."""
         return int(self.X.shape[0])
@@ -231,7 +236,7 @@ class LinearScores(Problem):
         """Return the Hessian of risk + l2/2·‖w‖², shape (d, d). O(n d²)."""
         risk = self.risk
         cut = zip(self.split(self.scores(self.check_point(w))), risk.sizes, strict=True)
-        parts = tuple(compiled.pad(part, size) for part, size in cut)
+        parts = tuple(compiled.pad(part.astype(self.X.dtype, copy=False), size) for part, size in cut)
         curvature = compiled.curvature(risk.function, risk.data, parts, self._directions)
         return curvature + self.l2 * np.eye(self.dimension)
 

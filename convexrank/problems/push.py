@@ -14,7 +14,7 @@ from convexrank.pairwise import BlockedPairs, polynomial_push, reference_push
 from convexrank.problems.bipartite import Bipartite, log_mean_exp_gradient, random_features, random_labels
 from convexrank.problems.linear import RiskData
 
-__all__ = ["Push", "check_price_fits"]
+__all__ = ["Push", "check_price_fits", "is_flat_at_zero"]
 
 Array = np.ndarray
 
@@ -33,6 +33,11 @@ def check_price_fits(price: prices.Price, loss: losses.Loss) -> None:
             f"{price!r} does not make a convex objective with {loss!r}: g itself must be convex there. "
             "Use the exponential loss (only h(a) = g(exp a) must be convex) or a convex price."
         )
+
+
+def is_flat_at_zero(price: prices.Price) -> bool:
+    """Whether small sums cost nothing more than 0 does, so that a finite w can reach the infimum."""
+    return bool(compiled.derivatives(price.g, np.array([0.0]))[0] == compiled.derivatives(price.g, np.array([1e-4]))[0])
 
 
 @dataclass(frozen=True)
@@ -182,8 +187,8 @@ class Push(Bipartite):
 
     @property
     def attained(self) -> bool:
-        """Whether the loss reaches its infimum, so that separable data have a minimiser."""
-        return self.loss.attained
+        """Whether separable data have a minimiser: the loss, or a price that is flat near 0, reaches its infimum."""
+        return self.loss.attained or is_flat_at_zero(self.price)
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -90,6 +90,8 @@ class ExactSolver:
                 return _interrupted(monitor, best)
             terminal = terminal or _TERMINAL.get(word)
             if state is None:
+                if terminal is Status.INFEASIBLE and getattr(problem, "always_feasible", False):
+                    terminal = None  # overflow inside the conic solver: w = 0 is feasible
                 trouble.append(f"{attempt.solver}: {word}")
                 if terminal is not None:
                     break

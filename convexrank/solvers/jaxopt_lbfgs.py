@@ -6,7 +6,7 @@ jaxopt is no longer maintained. It stays behind this file, so that its leaving c
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ from convexrank.solvers.loop import State
 __all__ = ["JaxoptLBFGS"]
 
 Array = np.ndarray
+
+# Chunks without progress after which no more is to be had at this precision.
+_PATIENCE = 5
 
 
 @dataclass(frozen=True)
@@ -67,14 +70,14 @@ class JaxoptLBFGS:
                     0, self.chunk, lambda _, pair: tuple(solver.update(*pair)), (x, state)
                 )
 
-            return _state(problem, start, _Memory(jax.jit(advance), start, inner), np.inf)
+            return _state(problem, _Memory(jax.jit(advance), start, inner))
 
     def step(self, problem: Any, state: State) -> State:
         """Run one chunk on the device."""
         memory: _Memory = state.memory
         with with_x64():
             x, inner = memory.advance(memory.x, memory.inner)
-            return _state(problem, x, _Memory(memory.advance, x, inner), state.residual)
+            return _state(problem, _Memory(memory.advance, x, inner, memory.lowest, memory.idle))
 
 
 @dataclass(frozen=True)
@@ -82,11 +85,15 @@ class _Memory:
     advance: Any
     x: Any
     inner: Any
+    lowest: float = np.inf  # the smallest residual seen; it does not fall monotonically
+    idle: int = 0
 
 
-def _state(problem: Any, x: Any, memory: _Memory, before: float) -> State:
+def _state(problem: Any, memory: _Memory) -> State:
     """Judge the device's point by the host's oracle."""
-    point = np.asarray(x, dtype=np.float64)
+    point = np.asarray(memory.x, dtype=np.float64)
     value, gradient = problem.value_and_gradient(point)
     residual = problem.gap_estimate(point, value, gradient)
-    return State(point, value, residual, memory, stalled=not residual < before)
+    idle = 0 if residual < memory.lowest else memory.idle + 1
+    memory = replace(memory, lowest=min(residual, memory.lowest), idle=idle)
+    return State(point, value, residual, memory, stalled=idle >= _PATIENCE)
