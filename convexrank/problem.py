@@ -191,7 +191,7 @@ class CvxpyModel:
                 fixed.solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
             except cp.SolverError:
                 return float("nan")
-        return float(fixed.value) if fixed.status in _SOLVED else float("nan")
+        return float(np.asarray(fixed.value)) if fixed.status in _SOLVED else float("nan")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import convexrank as cr
-import convexrank.projections
 from convexrank.problems.marginals import marginal, mutual_regressions, projected_targets
 from tests.tolerances import tolerance
 
@@ -20,10 +19,6 @@ LearnedDivergence = cr.problems.LearnedDivergence
 CLASSES = {"all": (None, None), "strong": (0.7, None), "smooth": (None, 0.7), "both": (0.5, 1.5)}
 EVERY = pytest.mark.parametrize("moduli", list(CLASSES.values()), ids=list(CLASSES))
 STRONG = pytest.mark.parametrize("moduli", [CLASSES["strong"], CLASSES["both"]], ids=["strong", "both"])
-NEEDS_INCREMENTS = pytest.mark.skipif(
-    not hasattr(convexrank.projections, "bounded_increments"),
-    reason="two-sided slope bounds need projections.bounded_increments, which this version does not have",
-)
 
 
 def of_scores(y, moduli, oracle="marginal", **options):
@@ -302,14 +297,7 @@ def test_the_published_field_is_not_a_gradient():
     assert round_trip["exact"] == pytest.approx(0.0, abs=tolerance("summation"))
 
 
-PUBLISHED = [
-    CLASSES["all"],
-    CLASSES["smooth"],
-    *(pytest.param(CLASSES[name], marks=NEEDS_INCREMENTS) for name in ("strong", "both")),
-]
-
-
-@pytest.mark.parametrize("moduli", PUBLISHED)
+@EVERY
 def test_the_published_field_is_not_the_objectives(moduli):
     differences = []
     for seed in range(5):
@@ -327,7 +315,7 @@ def test_the_published_field_is_not_monotone():
     assert change @ (a - b) >= 0.0
 
 
-@pytest.mark.parametrize("moduli", PUBLISHED)
+@EVERY
 @pytest.mark.parametrize("tied", [False, True])
 def test_the_published_field_is_the_projection(moduli, tied):
     import cvxpy as cp

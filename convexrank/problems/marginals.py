@@ -222,11 +222,29 @@ def projected_targets(
         counts = np.diff(np.r_[starts, len(scores)])
         means = np.add.reduceat(targets - floor, starts) / counts
         return floor + np.repeat(isotonic_regression(means, weights=counts).x, counts)
-    from convexrank.projections import bounded_increments
-
     gaps = np.diff(scores)
     lower = np.zeros_like(gaps) if smooth is None else gaps / smooth
-    return bounded_increments(targets, lower, gaps / strong)
+    return _bounded_increments(targets, lower, gaps / strong)
+
+
+def _bounded_increments(targets: Array, lower: Array, upper: Array) -> Array:
+    """Nearest sequence whose steps lie between the bounds: a quadratic program, solved by Clarabel through cvxpy.
+
+    Good to about eight digits, and fit for a few thousand rows; a compiled kernel is to take its place.
+    """
+    import cvxpy as cp
+
+    if len(targets) == 1:
+        return targets.copy()
+    fitted = cp.Variable(len(targets))
+    steps = cp.diff(fitted)
+    program = cp.Problem(cp.Minimize(cp.sum_squares(fitted - targets)), [steps >= lower, steps <= upper])
+    program.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    if fitted.value is None:
+        raise RuntimeError(
+            f"the quadratic program of the projection ended as {program.status}; rescale the scores."
+        )
+    return np.asarray(fitted.value)
 
 
 @dataclass(frozen=True)

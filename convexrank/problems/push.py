@@ -37,7 +37,10 @@ def check_price_fits(price: prices.Price, loss: losses.Loss) -> None:
 
 def is_flat_at_zero(price: prices.Price) -> bool:
     """Whether small sums cost nothing more than 0 does, so that a finite w can reach the infimum."""
-    return bool(compiled.derivatives(price.g, np.array([0.0]))[0] == compiled.derivatives(price.g, np.array([1e-4]))[0])
+    return bool(
+        compiled.derivatives(price.g, np.array([0.0]))[0]
+        == compiled.derivatives(price.g, np.array([1e-4]))[0]
+    )
 
 
 @dataclass(frozen=True)
