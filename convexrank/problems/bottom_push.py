@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from convexrank.compiled import log_sum_exp
 from convexrank.data import check_nonnegative, check_positive
 from convexrank.problems.bipartite import LogForm, log_mean_exp_gradient, random_features, random_labels
 from convexrank.problems.coordinates import LogSumExpTerm
@@ -19,9 +20,7 @@ Array = np.ndarray
 
 
 def _bottom(p: Any, log_positive: Any, log_negative: Any, positive: Any, negative: Any) -> Any:
-    import jax.nn
-
-    return jax.nn.logsumexp(log_positive - p * positive) / p + jax.nn.logsumexp(log_negative + negative)
+    return log_sum_exp(log_positive - p * positive) / p + log_sum_exp(log_negative + negative)
 
 
 def _bottom_risk(data: Any, positive: Any, negative: Any) -> Any:
@@ -30,10 +29,8 @@ def _bottom_risk(data: Any, positive: Any, negative: Any) -> Any:
 
 
 def _both_risk(data: Any, positive: Any, negative: Any) -> Any:
-    import jax.nn
-
     p, bottom_weight, log_positive, log_negative = data
-    top = jax.nn.logsumexp(log_positive - positive) + jax.nn.logsumexp(log_negative + p * negative) / p
+    top = log_sum_exp(log_positive - positive) + log_sum_exp(log_negative + p * negative) / p
     return top + bottom_weight * _bottom(p, log_positive, log_negative, positive, negative)
 
 

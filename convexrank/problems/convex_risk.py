@@ -128,6 +128,10 @@ class ConvexRisk(LinearScores):
         return np.ones(len(self._order)) if self.sample_weight is None else self.sample_weight[self._order]
 
     @cached_property
+    def _log_weights(self) -> Array:
+        return np.log(self._sorted_weights)
+
+    @cached_property
     def _ranks(self) -> Array:
         """Labels in sorted order, as 0, 1, 2, …."""
         return np.unique(self.y[self._order], return_inverse=True)[1].ravel()
@@ -149,7 +153,7 @@ class ConvexRisk(LinearScores):
         size, kind = shape_class(len(self._order)), self.X.dtype
         factor = np.asarray(self._factor, kind)
         if self.cost.factorises:
-            logs = pad(np.log(self._sorted_weights).astype(kind), size, -np.inf)
+            logs = pad(self._log_weights.astype(kind), size, -np.inf)
             return RiskData(graded.exponential_graded, (logs, pad(self._below, size), factor), (size,))
         weights, ranks = pad(self._sorted_weights.astype(kind), size), pad(self._ranks, size)
         return RiskData(graded.BlockedGraded(self.cost), (weights, ranks, factor), (size,))
@@ -166,13 +170,32 @@ class ConvexRisk(LinearScores):
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, by whichever kernel the cost allows."""
+        ordered = self.split(scores)[0]
+        if self.cost.factorises:
+            return self._scaled(
+                graded.exponential_value_and_gradient(ordered, self._log_weights, self._below)
+            )
         if self.cost.polynomial is None:
             return super().risk_and_score_gradient(scores)
         return self._scaled(
-            graded.polynomial_graded(
-                self.cost.polynomial, self.split(scores)[0], self._ranks, self._sorted_weights
-            )
+            graded.polynomial_graded(self.cost.polynomial, ordered, self._ranks, self._sorted_weights)
         )
+
+    @cached_property
+    def _ordered_rows(self) -> Array:
+        """The rows of X sorted by label, dense."""
+        rows = self.X[self._order]
+        return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+
+    def second_order(self, w: Any) -> tuple[float, Array, Array]:
+        """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²) with the exponential cost."""
+        if not self.cost.factorises:
+            return super().second_order(w)
+        w = self.check_point(w)
+        value, gradient = self.smooth_value_and_gradient(w)
+        ordered = self.split(self.scores(w))[0]
+        curvature = graded.exponential_curvature(ordered, self._log_weights, self._below, self._ordered_rows)
+        return value, gradient, self._factor * curvature + self.l2 * np.eye(self.dimension)
 
     def _scaled(self, answer: tuple[float, Array]) -> tuple[float, Array]:
         return self._factor * answer[0], self._factor * self.join((answer[1],))
@@ -188,7 +211,7 @@ class ConvexRisk(LinearScores):
         """Return the risk and a subgradient in the scores, from the definition where that is affordable."""
         ordered, weights = self.split(scores)[0], self._sorted_weights
         if self.cost.factorises:
-            return self._scaled(graded.reference_exponential(ordered, np.log(weights), self._below))
+            return self._scaled(graded.reference_exponential(ordered, self._log_weights, self._below))
         if len(ordered) <= _FEW_ROWS or self.cost.polynomial is None:
             return self._scaled(graded.reference_graded(self.cost, ordered, self._ranks, weights))
         return self._scaled(graded.polynomial_graded(self.cost.polynomial, ordered, self._ranks, weights))

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from convexrank.data import check_choice, check_positive, check_vector
 from convexrank.problem import Certificate, CvxpyModel, Witness
@@ -272,6 +271,8 @@ class LearnedDivergence(LinearScores):
 
 
 def _pool(values: Array) -> Array:
+    from scipy.optimize import isotonic_regression  # slow to import
+
     return -isotonic_regression(-values, increasing=False).x
 
 

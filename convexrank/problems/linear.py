@@ -226,19 +226,27 @@ class LinearScores(Problem):
         return self.value_and_gradient(w)[1]
 
     @cached_property
-    def _directions(self) -> tuple[Array, ...]:
-        """The rows of X cut and padded like the scores, as directions for the curvature oracle."""
+    def _columns(self) -> tuple[Any, ...]:
+        """The transpose of X cut and padded like the scores, on the device: what second-order oracles run on."""
         dense = self.X.toarray() if sparse.issparse(self.X) else self.X
-        pads = zip(self.split(dense), self.risk.sizes, strict=True)
-        return tuple(np.pad(part, ((0, size - len(part)), (0, 0))) for part, size in pads)
+        parts = []
+        for part, size in zip(self.split(dense), self.risk.sizes, strict=True):
+            padded = np.zeros((self.dimension, size), dtype=dense.dtype)
+            padded[:, : len(part)] = part.T
+            parts.append(padded)
+        return compiled.on_device(tuple(parts))
+
+    def second_order(self, w: Any) -> tuple[float, Array, Array]:
+        """Return value, gradient and Hessian of risk + l2/2·‖w‖² from one pass. O(n d²)."""
+        w = self.check_point(w)
+        risk = self.risk
+        value, gradient, curvature = compiled.second_order(risk.function, risk.data, self._columns, w)
+        value, gradient = value + 0.5 * self.l2 * float(w @ w), gradient + self.l2 * w
+        return value, gradient, curvature + self.l2 * np.eye(self.dimension)
 
     def hessian(self, w: Any) -> Array:
         """Return the Hessian of risk + l2/2·‖w‖², shape (d, d). O(n d²)."""
-        risk = self.risk
-        cut = zip(self.split(self.scores(self.check_point(w))), risk.sizes, strict=True)
-        parts = tuple(compiled.pad(part.astype(self.X.dtype, copy=False), size) for part, size in cut)
-        curvature = compiled.curvature(risk.function, risk.data, parts, self._directions)
-        return curvature + self.l2 * np.eye(self.dimension)
+        return self.second_order(w)[2]
 
     def prox(self, v: Array, step: float) -> Array:
         """Proximal map of l1 and the ball."""
@@ -271,12 +279,10 @@ class LinearScores(Problem):
         import jax.numpy as jnp
 
         risk, l2, l1 = self.risk, self.l2, self.l1
-        with compiled.with_x64():
-            rows = tuple(jnp.asarray(part) for part in self._directions)
-            data = risk.data
+        columns, data = self._columns, risk.data
 
         def objective(w: Any) -> Any:
-            value = risk.function(data, *(part @ w for part in rows))
+            value = risk.function(data, *(w @ part for part in columns))
             return value + 0.5 * l2 * w @ w + (l1 * jnp.abs(w).sum() if l1 else 0.0)
 
         return objective

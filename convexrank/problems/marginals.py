@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import isotonic_regression
 from scipy.sparse.linalg import splu
 
 __all__ = ["MarginalRisk", "expected_targets", "marginal", "mutual_regressions", "projected_targets"]
@@ -45,6 +44,8 @@ _SOLVE_EVERY = 5
 
 def _isotonic(values: Array) -> Array:
     """The nearest non-decreasing vector."""
+    from scipy.optimize import isotonic_regression  # slow to import
+
     return isotonic_regression(values).x
 
 
@@ -221,6 +222,8 @@ def projected_targets(
         starts = np.flatnonzero(np.diff(scores, prepend=-np.inf) > 0)
         counts = np.diff(np.r_[starts, len(scores)])
         means = np.add.reduceat(targets - floor, starts) / counts
+        from scipy.optimize import isotonic_regression
+
         return floor + np.repeat(isotonic_regression(means, weights=counts).x, counts)
     gaps = np.diff(scores)
     lower = np.zeros_like(gaps) if smooth is None else gaps / smooth

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from convexrank.compiled import log_sum_exp
 from convexrank.data import check_positive
 from convexrank.problems.bipartite import LogForm, log_mean_exp_gradient, random_features, random_labels
 from convexrank.problems.coordinates import LogSumExpTerm
@@ -19,10 +20,8 @@ Array = np.ndarray
 
 
 def _risk(data: Any, positive: Any, negative: Any) -> Any:
-    import jax.nn
-
     p, log_positive, log_negative = data
-    return jax.nn.logsumexp(log_positive - positive) + jax.nn.logsumexp(log_negative + p * negative) / p
+    return log_sum_exp(log_positive - positive) + log_sum_exp(log_negative + p * negative) / p
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import optimize
 
 from convexrank.solvers.loop import State
 
@@ -210,6 +209,8 @@ def _bounded_step(line: Any, sign: float, initial: float, guess: float) -> float
 def _root(line: Any, sign: float, guess: float) -> float:
     """Return the positive step at which the slope in the given direction is zero, to full precision."""
 
+    from scipy.optimize import brentq  # slow to import; the default solver does without
+
     def slope(step: float) -> float:
         return sign * line.slope(sign * step)
 
@@ -217,5 +218,5 @@ def _root(line: Any, sign: float, guess: float) -> float:
     while slope(high) < 0.0:
         low, high = high, 2.0 * high
     tiny = 4 * np.finfo(np.float64).eps
-    found: Any = optimize.brentq(slope, low, high, xtol=tiny * high * 1e-3, rtol=tiny, maxiter=500)
+    found: Any = brentq(slope, low, high, xtol=tiny * high * 1e-3, rtol=tiny, maxiter=500)
     return float(found)

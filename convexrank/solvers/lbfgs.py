@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import line_search
 
 from convexrank.solvers.loop import State
 
@@ -60,6 +59,8 @@ class LBFGS:
         return State(state.x, state.value, state.residual, memory, stalled=True)
 
     def _search(self, oracle: _Cached, state: State, direction: Array, first: bool) -> float | None:
+        from scipy.optimize import line_search  # slow to import; the default solver does without
+
         gradient = state.memory.gradient
         size = float(np.linalg.norm(direction))
         if size == 0.0:
