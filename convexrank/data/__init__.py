@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from convexrank.data.checks import (
+    Matrix,
     check_binary_labels,
     check_choice,
     check_groups,
@@ -20,6 +21,8 @@ from convexrank.data.checks import (
 )
 
 __all__ = [
+    "Matrix",
+    "Matrix",
     "check_binary_labels",
     "check_choice",
     "check_groups",

@@ -16,6 +16,7 @@ from scipy import sparse
 Matrix = Any  # a float ndarray of shape (n, d), or a scipy CSR array of that shape
 
 __all__ = [
+    "Matrix",
     "check_binary_labels",
     "check_choice",
     "check_groups",
