@@ -207,6 +207,8 @@ def _jitted_derivatives(function: Callable[[Any], Any]) -> Callable[..., Any]:
 
 def derivatives(function: Callable[[Any], Any], x: Array) -> tuple[Array, Array]:
     """Evaluate an elementwise function of one variable and its derivative, as numpy."""
+    if (coefficients := getattr(function, "polynomial", None)) is not None:
+        return _positive_part_polynomial(coefficients, np.asarray(x))
     flat = np.ravel(x)
     size = shape_class(len(flat))
     # pad with a value of the input itself: any other number may lie outside the function's domain
@@ -215,3 +217,14 @@ def derivatives(function: Callable[[Any], Any], x: Array) -> tuple[Array, Array]
         value, slope = _jitted_derivatives(by_value(function))(padded)
         value, slope = np.asarray(value)[: len(flat)], np.asarray(slope)[: len(flat)]
     return value.reshape(x.shape), slope.reshape(x.shape)
+
+
+def _positive_part_polynomial(coefficients: tuple[float, ...], z: Array) -> tuple[Array, Array]:
+    """Evaluate Σ c_m (1 − z)₊^m and one derivative: losses that say they are of this form need no compilation."""
+    part = np.maximum(1.0 - z, 0.0)
+    value, slope = np.zeros_like(part), np.zeros_like(part)
+    for m, coefficient in enumerate(coefficients):
+        if coefficient:
+            value += coefficient * part**m
+            slope -= coefficient * m * part ** (m - 1) * (part > 0) if m else 0.0
+    return value, slope

@@ -218,12 +218,14 @@ def _sweep() -> Callable[..., Any]:
 
     @numba.njit(cache=True)
     def sweep(
-        scores: Array, ranks: Array, weights: Array, count: int, degree: int
-    ) -> Array:  # pragma: no cover
-        """For each i: Σ w_j f_j^m over j with rank_j < rank_i and f_j > f_i − 1, m = 0..degree; f decreasing."""
-        n = len(scores)
-        tree = np.zeros((count + 1, degree + 1))
-        sums = np.zeros((n, degree + 1))
+        scores: Array, ranks: Array, weights: Array, tree: Array, sums: Array
+    ) -> None:  # pragma: no cover
+        """For each i: Σ w_j f_j^m over j with rank_j < rank_i and f_j > f_i − 1, m = 0..degree; f decreasing.
+
+        Arrays of zeros come in, for numba compiles their creation slowly: ``tree`` with a row for each rank and one
+        more, ``sums`` for the answer.
+        """
+        n, count, degree = len(scores), tree.shape[0] - 1, tree.shape[1] - 1
         entered = 0
         for i in range(n):
             while entered < n and scores[entered] > scores[i] - 1.0:
@@ -240,7 +242,6 @@ def _sweep() -> Callable[..., Any]:
                 for m in range(degree + 1):
                     sums[i, m] += tree[node, m]
                 node -= node & -node
-        return sums
 
     return sweep
 
@@ -249,7 +250,10 @@ def _side(
     coefficients: tuple[float, ...], scores: Array, ranks: Array, weights: Array
 ) -> tuple[Array, Array]:
     """Σ_j w_j ℓ(f_i − f_j) over the lower rows of each row i, and its derivative in f_i; scores decreasing."""
-    sums = _sweep()(scores, ranks, weights, int(ranks.max()) + 1, len(coefficients) - 1).T
+    degree = len(coefficients) - 1
+    tree, answer = np.zeros((int(ranks.max()) + 2, degree + 1)), np.zeros((len(scores), degree + 1))
+    _sweep()(scores, ranks, weights, tree, answer)
+    sums = answer.T
     shifted = 1.0 - scores
     value, slope = np.zeros(len(scores)), np.zeros(len(scores))
 

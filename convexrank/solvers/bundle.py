@@ -69,7 +69,7 @@ class Bundle:
         if target is None:
             return State(state.x, state.value, state.residual, memory, stalled=True)
         if float(np.linalg.norm(target - state.x)) < 0.99 * memory.trust:
-            target, weights = _polished(memory.cuts, weights, penalty, target)
+            target, weights = _polished(memory.cuts, weights, penalty, target, memory.radius)
         felt = math.isfinite(memory.radius) and float(np.linalg.norm(target)) > 0.99 * memory.radius
         lower, witness = memory.lower, state.witness
         if not felt and (bound := _bound(memory.cuts, weights, penalty, memory.radius)) > lower:
@@ -90,7 +90,8 @@ class Bundle:
         trust = 0.3 * distance if too_far else max(memory.trust, 2.0 * distance)
         after = _Memory(
             cuts=self._prune(memory.cuts, target, weights) + tuple(new),
-            scale=memory.scale,
+            # what is measured in units of the first value loses digits when the value falls
+            scale=min(memory.scale, max(1.0, abs(value))),
             radius=memory.radius * 4.0 if felt and memory.radius < 1e8 else memory.radius,
             trust=max(trust, 1e-9 * (1.0 + float(np.linalg.norm(x)))),
             # a wider search region voids what was proved within the narrower one
@@ -151,7 +152,9 @@ def _bound(cuts: tuple[_Cut, ...], weights: Array, penalty: Penalty, radius: flo
     return float(weights @ np.array([cut.offset for cut in cuts])) - supremum
 
 
-def _polished(cuts: tuple[_Cut, ...], weights: Array, penalty: Penalty, target: Array) -> tuple[Array, Array]:
+def _polished(
+    cuts: tuple[_Cut, ...], weights: Array, penalty: Penalty, target: Array, radius: float
+) -> tuple[Array, Array]:
     """Solve the master's optimality conditions on its active tangents directly, which gains the last digits.
 
     An interior-point answer is good to about nine digits of the largest slope. With steep risks and a small l2 the
@@ -159,7 +162,7 @@ def _polished(cuts: tuple[_Cut, ...], weights: Array, penalty: Penalty, target: 
     """
     active = np.flatnonzero(weights > 1e-7)
     d = len(target)
-    if penalty.l2 == 0 or not penalty.smooth or len(active) > d + 1:
+    if not penalty.smooth or len(active) > d + 1:
         return target, weights
     slopes = np.array([cuts[j].slope for j in active])
     offsets = np.array([cuts[j].offset for j in active])
@@ -181,7 +184,7 @@ def _polished(cuts: tuple[_Cut, ...], weights: Array, penalty: Penalty, target: 
         return target, weights
     exact = np.zeros(len(weights))
     exact[active] = multipliers / multipliers.sum()
-    better = _bound(cuts, exact, penalty, math.inf) > _bound(cuts, weights, penalty, math.inf)
+    better = _bound(cuts, exact, penalty, radius) > _bound(cuts, weights, penalty, radius)
     return (answer[:d], exact) if better else (target, weights)
 
 
