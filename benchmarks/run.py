@@ -15,9 +15,11 @@ from pathlib import Path
 from boosting import boosting
 from extremes import extremes
 from instances import data_name
+from learned_divergence import learned_divergence
 from measure import JobFailed
 from pairs import pairs
 from pnorm import exact, pnorm
+from projections import projections
 from report import Section, environment, plain, restructured, summary
 from startup import startup
 from top import top
@@ -29,6 +31,8 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "boosting": boosting,
     "top": top,
     "pairs": pairs,
+    "projections": projections,
+    "learned": learned_divergence,
     "extremes": extremes,
     "startup": startup,
 }

@@ -12,23 +12,38 @@ __version__ = "0.1.0"
 
 _MODULES = (
     "atoms",
+    "claims",
     "data",
+    "divergences",
     "features",
+    "graphs",
+    "jax_losses",
+    "links",
     "losses",
     "metrics",
     "plotting",
     "prices",
     "problems",
+    "projections",
     "regularizers",
     "solvers",
 )
 _OBJECTS = {
     "ConvergenceWarning": "convexrank.problem",
+    "Graph": "convexrank.graphs",
+    "LabelledGraph": "convexrank.graphs",
     "Problem": "convexrank.problem",
     "PushRanker": "convexrank.estimators",
     "Report": "convexrank.verifier",
+    "SingleIndexRegressor": "convexrank.estimators",
     "Solution": "convexrank.problem",
     "Status": "convexrank.problem",
+    "perturbation_bound": "convexrank.sensitivity",
+    "antitrust_rank": "convexrank.ranks",
+    "combined_rank": "convexrank.ranks",
+    "lpq_rank": "convexrank.ranks",
+    "pagerank": "convexrank.ranks",
+    "trust_rank": "convexrank.ranks",
     "verify": "convexrank.verifier",
 }
 
@@ -37,18 +52,27 @@ __all__ = ["__version__", *_MODULES, *_OBJECTS]
 if TYPE_CHECKING:
     from convexrank import (
         atoms,
+        claims,
         data,
+        divergences,
         features,
+        graphs,
+        jax_losses,
+        links,
         losses,
         metrics,
         plotting,
         prices,
         problems,
+        projections,
         regularizers,
         solvers,
     )
-    from convexrank.estimators import PushRanker
+    from convexrank.estimators import PushRanker, SingleIndexRegressor
+    from convexrank.graphs import Graph, LabelledGraph
     from convexrank.problem import ConvergenceWarning, Problem, Solution, Status
+    from convexrank.ranks import antitrust_rank, combined_rank, lpq_rank, pagerank, trust_rank
+    from convexrank.sensitivity import perturbation_bound
     from convexrank.verifier import Report, verify
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "softplus",
     "square",
     "sum",
+    "x_log_x",
 ]
 
 
@@ -255,6 +256,25 @@ def power(x: Any, exponent: float) -> Any:
     import jax.numpy as jnp
 
     return x if exponent == 1 else _compute(lambda base: jnp.power(base, exponent), x)
+
+
+def x_log_x(x: Any) -> Any:
+    r""":math:`x\log x` for x >= 0, and 0 at x = 0, elementwise; convex. Infinite for x < 0.
+
+    Examples
+    --------
+    >>> from convexrank import atoms
+    >>> float(atoms.x_log_x(1.0)), float(atoms.x_log_x(0.0))
+    (0.0, 0.0)
+    """
+    x = materialize(x)
+    if is_cvxpy(x):
+        import cvxpy as cp
+
+        return -cp.entr(x)
+    import jax.scipy.special
+
+    return _compute(lambda entry: -jax.scipy.special.entr(entry) + 0.0, x)
 
 
 def square(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The command line: ``convexrank demo`` and ``convexrank verify``."""
+"""The command line: ``convexrank demo``, ``convexrank verify`` and ``convexrank claims``."""
 
 from __future__ import annotations
 
@@ -33,6 +33,12 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--seed", type=int, default=0, help="first seed (default: %(default)s)")
     verify.add_argument("--json", action="store_true", help="print the report as JSON")
     verify.set_defaults(run=_verify)
+
+    claims = commands.add_parser("claims", help="compute what the sources state, and say what holds")
+    claims.add_argument("names", nargs="*", metavar="NAME", help="claims (default: all)")
+    claims.add_argument("--chapter", type=int, help="only the claims of this chapter")
+    claims.add_argument("--json", action="store_true", help="print every number as JSON")
+    claims.set_defaults(run=_claims)
     return parser
 
 
@@ -64,6 +70,17 @@ def _verify(arguments: argparse.Namespace) -> int:
         report = verify(
             classes, instances=arguments.instances, seed=arguments.seed, progress=lambda _: bar.update()
         )
+    print(json.dumps(report.to_dict(), indent=2) if arguments.json else report)
+    return 0 if report.ok else 1
+
+
+def _claims(arguments: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
+    from convexrank import claims
+
+    with tqdm(desc="judging", file=sys.stderr, unit=" claims", disable=arguments.json) as bar:
+        report = claims.check(arguments.names, arguments.chapter, progress=lambda _: bar.update())
     print(json.dumps(report.to_dict(), indent=2) if arguments.json else report)
     return 0 if report.ok else 1
 

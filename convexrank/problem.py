@@ -7,25 +7,52 @@ import json
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Self
 
 import numpy as np
 
+from convexrank.capabilities import (
+    Affine,
+    Blocks,
+    Certified,
+    Constraints,
+    Convex,
+    Coordinates,
+    Curvature,
+    Exact,
+    Feasibility,
+    Field,
+    FixedPoint,
+    Lipschitz,
+    Proximal,
+    Referenced,
+    Saddle,
+    SingleIndex,
+    Smooth,
+)
+from convexrank.data import check_vector
+
 __all__ = [
+    "Affine",
     "Blocks",
     "Certificate",
     "Certified",
+    "Constraints",
     "ConvergenceWarning",
     "Convex",
     "Coordinates",
     "Curvature",
     "CvxpyModel",
     "Exact",
+    "Feasibility",
     "Field",
     "FixedPoint",
+    "Lipschitz",
     "Problem",
     "Proximal",
+    "Referenced",
     "Saddle",
+    "SingleIndex",
     "Smooth",
     "Solution",
     "Status",
@@ -93,19 +120,24 @@ class Witness:
 
 @dataclass(frozen=True)
 class Certificate:
-    """A bound on value − optimum at a point, and what kind of bound it is.
+    """A bound on the error at a point, and what kind of bound it is.
 
     Parameters
     ----------
     gap : float
         The bound. Infinity when nothing is proved.
     value, lower_bound : float
-        The objective at the point and the proved lower bound on the optimum, in the sense of ``kind``.
+        The objective at the point and the proved lower bound on the optimum, in the sense of ``kind``; NaN and
+        −infinity where there is no objective.
     kind : str
         ``"global"``: value − inf. ``"ball"``: value − minimum over ‖w‖₂ ≤ radius, the best that is provable where
-        nothing bounds the minimiser. ``"residual"``: not a bound on the objective but the residual of the method.
+        nothing bounds the minimiser. ``"distance"``: the distance from the point to the solution, in ``metric``.
+        ``"violation"``: how far the point is from satisfying the constraints of a feasibility problem, in ``metric``.
+        ``"residual"``: not a bound on an error but the residual of the method.
     radius : float
         The radius for kind "ball"; infinity otherwise.
+    metric : str
+        What the distance or the violation is measured in, such as "L1 norm".
 
     Examples
     --------
@@ -121,8 +153,14 @@ class Certificate:
     lower_bound: float
     kind: str = "global"
     radius: float = float("inf")
+    metric: str = ""
 
     def __str__(self) -> str:
+        if self.kind == "distance":
+            return f"the distance to the solution is at most {self.gap:.3g} ({self.metric})"
+        if self.kind == "violation":
+            least = f"; by every point, at least {self.lower_bound:.3g}" if self.lower_bound > 0 else ""
+            return f"the constraints are violated by at most {self.gap:.3g} ({self.metric}){least}"
         if self.kind == "ball":
             return f"value - minimum over ||w|| <= {self.radius:.3g} is at most {self.gap:.3g}"
         if self.kind == "residual":
@@ -176,7 +214,7 @@ class CvxpyModel:
             The value.
         """
         solution = next(iter(self.variables.values()))
-        solution.value = np.asarray(w, dtype=np.float64)
+        solution.value = np.asarray(w, dtype=np.float64).reshape(solution.shape)
         if not self.auxiliary:
             return float(self.problem.objective.value)
         import cvxpy as cp
@@ -192,6 +230,31 @@ class CvxpyModel:
             except cp.SolverError:
                 return float("nan")
         return float(np.asarray(fixed.value)) if fixed.status in _SOLVED else float("nan")
+
+    def distance_to(self, x: Any) -> float:
+        """Return the Euclidean distance from a point to the points that satisfy the constraints.
+
+        Parameters
+        ----------
+        x : array
+            The point; auxiliary variables are free.
+
+        Returns
+        -------
+        float
+            The distance, good to about 1e-8; infinity when the constraints cannot be satisfied.
+        """
+        import cvxpy as cp
+
+        solution = next(iter(self.variables.values()))
+        point = np.asarray(x, dtype=np.float64).reshape(solution.shape)
+        nearest = cp.Problem(
+            cp.Minimize(cp.norm(cp.vec(solution - point, order="C"))), self.problem.constraints
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "inaccurate" is judged by the caller's tolerance
+            nearest.solve(solver=cp.CLARABEL)
+        return float(np.asarray(nearest.value)) if nearest.status in _SOLVED else float("inf")
 
 
 @dataclass(frozen=True)
@@ -291,112 +354,6 @@ class Solution:
         return cls(x=x, trace=trace, witness=witness, **plain)
 
 
-# --- capabilities: small protocols; a solver lists the names of those it needs ------------------------------------
-
-
-@runtime_checkable
-class Exact(Protocol):
-    """Has an exact model in cvxpy."""
-
-    def to_cvxpy(self) -> CvxpyModel:
-        """Return the cvxpy problem and its named variables."""
-        ...
-
-
-@runtime_checkable
-class Convex(Protocol):
-    """Has a value and a subgradient of its risk (the part without the penalty)."""
-
-    def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
-        """Return the risk at w and one subgradient with respect to w."""
-        ...
-
-
-@runtime_checkable
-class Smooth(Protocol):
-    """The whole objective is differentiable."""
-
-    def value_and_gradient(self, w: Array) -> tuple[float, Array]:
-        """Return the objective and its gradient."""
-        ...
-
-
-@runtime_checkable
-class Curvature(Protocol):
-    """Second derivatives are affordable: what Newton's method needs."""
-
-    def hessian(self, w: Array) -> Array:
-        """Return the Hessian of the smooth part."""
-        ...
-
-
-@runtime_checkable
-class Proximal(Protocol):
-    """A smooth part, and a proximal map for the rest."""
-
-    def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
-        """Return the smooth part and its gradient."""
-        ...
-
-    def prox(self, v: Array, step: float) -> Array:
-        """Return the proximal map of the part that is not smooth."""
-        ...
-
-
-@runtime_checkable
-class Coordinates(Protocol):
-    """Edges of all weak rankers, and exact line search along one: what boosting needs."""
-
-    def coordinates(self) -> Any:
-        """Return the coordinate oracle of the problem."""
-        ...
-
-
-@runtime_checkable
-class Field(Protocol):
-    """A monotone-type direction without an objective."""
-
-    def field(self, x: Array) -> Array:
-        """Return the direction at x."""
-        ...
-
-
-@runtime_checkable
-class Blocks(Protocol):
-    """An exact minimiser over one block of variables, the others fixed."""
-
-    def minimize_block(self, block: int, x: Array) -> Array:
-        """Return x with one block minimised over."""
-        ...
-
-
-@runtime_checkable
-class Saddle(Protocol):
-    """A payoff with best responses."""
-
-    def best_response(self, x: Array) -> Array:
-        """Return the opponent's best response to x."""
-        ...
-
-
-@runtime_checkable
-class FixedPoint(Protocol):
-    """A map with a contraction modulus in some metric."""
-
-    def apply_map(self, x: Array) -> Array:
-        """Return the image of x."""
-        ...
-
-
-@runtime_checkable
-class Certified(Protocol):
-    """A gap or error bound at a point, from the problem and the point only, sharing no code with a solver."""
-
-    def certificate(self, x: Array, witness: Witness | None = None) -> Certificate:
-        """Return the bound at x."""
-        ...
-
-
 class Problem:
     """A formulation with its data, immutable. Subclasses are frozen dataclasses that state their capabilities.
 
@@ -420,6 +377,41 @@ class Problem:
     def dimension(self) -> int:
         """Number of unknowns."""
         raise NotImplementedError
+
+    @property
+    def has_objective(self) -> bool:
+        """Whether there is an objective; fixed points, fields and feasibility problems have none, and value NaN."""
+        return not {"FixedPoint", "Feasibility", "Field"} & self.capabilities
+
+    @property
+    def model_forms(self) -> frozenset[str]:
+        """Keyword arguments of ``to_cvxpy`` that give the same model in another form, tried when one form fails."""
+        return frozenset()
+
+    @property
+    def strong_convexity(self) -> float:
+        """A modulus of strong convexity of the objective in the Euclidean norm; 0 when none is known."""
+        return 0.0
+
+    def start(self) -> Array:
+        """Return the point at which solvers start unless told otherwise."""
+        return np.zeros(self.dimension)
+
+    def check_point(self, x: Any, name: str = "x") -> Array:
+        """Return x as an array of the right shape; a Solution stands for its point."""
+        return check_vector(x.x if isinstance(x, Solution) else x, self.dimension, name, each="unknown")
+
+    def repair(self, x: Array) -> Array:
+        """Return a feasible point near x; conic solvers violate constraints by their tolerance."""
+        return x
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Return the proximal map of constraints and of terms that are not smooth: v where there are none."""
+        return v
+
+    def value_at(self, x: Array) -> float:
+        """Return the objective at x, NaN where there is none."""
+        return self.objective(x) if self.has_objective else float("nan")
 
     @property
     def default_solver(self) -> str:
@@ -461,7 +453,8 @@ class Problem:
             None takes the default for the problem; a name is one of ``solvers.available(problem)``, or
             ``"exact:SCS"`` to pick the conic solver.
         tol : float
-            Converged means: certified gap ≤ tol · max(1, \\|value\\|).
+            Converged means: certified gap ≤ tol · max(1, \\|value\\|). Where the certificate bounds a distance to the
+            solution or a violation, tol is absolute: the true error is at most tol.
         max_iter : int, optional
             Iteration limit; each solver has its own default.
         time_limit : float, optional

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 
 import convexrank
+
+sys.path.insert(0, str(Path(__file__).parent))  # for claims_table
 
 project = "convexrank"
 author = "the convexrank developers"
@@ -18,6 +22,7 @@ extensions = [
     "sphinx-mathjax-offline",  # copies MathJax into the pages and points sphinx.ext.mathjax at the copy
     "numpydoc",
     "sphinx_gallery.gen_gallery",
+    "claims_table",  # beside this file
 ]
 exclude_patterns = ["_build", "gallery/*.ipynb"]
 templates_path = ["_templates"]

@@ -57,6 +57,12 @@ def housing() -> tuple[Array, Array]:
     return np.delete(table, 3, axis=1), table[:, 3] == 1
 
 
+def concrete() -> tuple[Array, Array]:
+    """Return concrete: features (1030, 8), mixture and age, and the compressive strength in MPa. A regression."""
+    table = np.loadtxt(find("concrete", "Concrete_data.csv"), delimiter=",", skiprows=1, encoding="utf-8-sig")
+    return table[:, :-1], table[:, -1]
+
+
 LOADERS: dict[str, Callable[[], tuple[Array, Array]]] = {
     "MAGIC": magic,
     "ionosphere": ionosphere,

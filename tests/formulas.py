@@ -137,6 +137,64 @@ def learned_divergence(problem, w):
     return total / n
 
 
+def query_lists(problem, w):
+    """Grades and scores of each query that has two different grades."""
+    f = (np.asarray(problem.X) @ w).tolist()
+    for name in dict.fromkeys(np.asarray(problem.qid).tolist()):
+        rows = [i for i, other in enumerate(np.asarray(problem.qid).tolist()) if other == name]
+        grades, scores = [float(problem.y[i]) for i in rows], [f[i] for i in rows]
+        if len(set(grades)) > 1:
+            yield grades, scores
+
+
+def plain_gains(grades, gain):
+    return [2.0**grade - 1.0 if gain == "exp2" else grade for grade in grades]
+
+
+def list_net(problem, w):
+    total = 0.0
+    for grades, scores in query_lists(problem, w):
+        soft = problem.target == "softmax"
+        worth = [math.exp(grade) for grade in grades] if soft else plain_gains(grades, problem.target)
+        one = 0.0
+        for value, score in zip(worth, scores, strict=True):
+            share = math.exp(score) / sum(math.exp(other) for other in scores)
+            if value > 0:
+                one += value / sum(worth) * math.log(value / sum(worth) / share)
+        total += one / len(grades) if problem.normalize else one
+    return total
+
+
+def ndcg_regression(problem, w):
+    """With the best offset of each query: the mean residual, or what makes both sides add up to the same."""
+    total = 0.0
+    for grades, scores in query_lists(problem, w):
+        worth, n = plain_gains(grades, problem.gain), len(grades)
+        best = sum(value / math.log2(2 + r) for r, value in enumerate(sorted(worth, reverse=True)))
+        targets = [value / best for value in worth]
+        one = offset = 0.0
+        if problem.divergence == "squared":
+            if problem.offsets:
+                offset = sum(t - s for t, s in zip(targets, scores, strict=True)) / n
+            one = 0.5 * sum((s + offset - t) ** 2 for t, s in zip(targets, scores, strict=True))
+        else:
+            if problem.offsets:
+                offset = math.log(sum(targets) / sum(math.exp(s) for s in scores))
+            for t, s in zip(targets, scores, strict=True):
+                one += (t * math.log(t / math.exp(s + offset)) if t > 0 else 0.0) - t + math.exp(s + offset)
+        total += one / n if problem.normalize else one
+    return total
+
+
+def rank_svm(problem, w):
+    loss, total = plain_loss(problem.loss), 0.0
+    for grades, scores in query_lists(problem, w):
+        places = range(len(grades))
+        terms = [loss(scores[j] - scores[k]) for j in places for k in places if grades[j] > grades[k]]
+        total += sum(terms) / len(terms) if problem.normalize else sum(terms)
+    return total
+
+
 FORMULAS = {
     "PNormPush": p_norm_push,
     "TopPush": top_push,
@@ -148,6 +206,9 @@ FORMULAS = {
     "CrucialPairs": crucial_pairs,
     "ConvexRisk": convex_risk,
     "LearnedDivergence": learned_divergence,
+    "ListNet": list_net,
+    "NDCGRegression": ndcg_regression,
+    "RankSVM": rank_svm,
 }
 
 

@@ -39,6 +39,7 @@ ELEMENTWISE = {
     "power 3": (lambda x: atoms.power(x, 3), lambda x: x**3, np.append(ABOVE, 0.0)),
     "power 0.5": (lambda x: atoms.power(x, 0.5), math.sqrt, np.append(ABOVE, 0.0)),
     "square": (atoms.square, lambda x: x * x, ALL),
+    "x log x": (atoms.x_log_x, lambda x: x * math.log(x) if x else 0.0, np.append(ABOVE, 0.0)),
     "positive": (atoms.positive, lambda x: max(x, 0.0), ALL),
     "maximum": (lambda x: atoms.maximum(x, 2.0), lambda x: max(x, 2.0), ALL),
     "huber": (atoms.huber, plain_huber(1.0), ALL),

@@ -230,7 +230,7 @@ def test_a_solver_that_does_not_fit_says_what_is_missing_and_what_fits():
     problem = cr.problems.TopPush(X, Y, l2=1e-2)
     with pytest.raises(ValueError, match=r"lacks .*Curvature, Smooth.*bundle"):
         problem.solve("newton")
-    assert cr.solvers.available(problem) == ["bundle", "exact"]
+    assert cr.solvers.available(problem) == ["bundle", "exact", "gradient"]
 
 
 def test_options_of_a_solver_object_are_used():

@@ -46,10 +46,37 @@ TOLERANCES: dict[str, float] = {
     "fixed point": 1e-12,
     # A modulus of 1e±7 in place of none changes values of size 10 by about that much of the squares.
     "limit of a modulus": 1e-4,
+    # A learned link at a score against the slope of the risk: rounding of sums, times its slope.
+    "fitted values": 1e-9,
+    # Two fits that agree in theory, each with a residual of 1e-10, times the condition of 80 rows with l2 = 1e-4.
+    "fixed points": 1e-6,
+    # The same at the default tolerance of 1e-6, in mean squared errors.
+    "cross-validation": 1e-3,
+    # A conjugate over nodes 0.1 apart in place of all scores: slope 2.5 · 0.1² / 8.
+    "links on a grid": 3e-3,
+    # φ by its values on a grid of 150 points of [0, 1]: φ* is off by l/8 of the squared spacing.
+    "grid of an interval": 1e-4,
     # A projection in closed form against its optimality condition; membership itself is decided to 1e-9.
     "projection": 1e-8,
+    # networkx stops at a change of 1e-15 a node, which leaves alpha / (1 - alpha) times that on every node.
+    "networkx": 1e-10,
+    # A feasibility problem solved to 1e-8 in the root mean square, against its boundary: times √n and a slope.
+    "boundary": 1e-7,
+    # Points of two solvers whose gaps are 1e-12: the root of that over l2, times the size of the features.
+    "two points": 1e-5,
     # A direction found by linear programming ranks small integers by at least this, or ties them up to it.
     "separation": 1e-9,
+    # Exact projections of values of size 10: sums of tens of terms, in another order.
+    "projection kernels": 1e-11,
+    # Optimality conditions of a projection: forces add up over thousands of entries, against the largest entry.
+    "optimality conditions": 1e-9,
+    # What a bug of size 1e-6 must show at least.
+    "planted bug": 1e-8,
+    # Compiled kernel against pure JAX.
+    "two implementations": 1e-10,
+    # Step of central differences of a piecewise linear function, and what they may be off by: rounding over the step.
+    "projection step": 1e-6,
+    "projection slope": 1e-8,
 }
 
 

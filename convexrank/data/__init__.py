@@ -19,16 +19,24 @@ from convexrank.data.checks import (
     check_vector,
     check_weights,
 )
+from convexrank.data.groups import QueryGroups, as_groups
+from convexrank.data.kernels import check_kernel
+from convexrank.data.letor import LetorData, LetorFold, letor_folds, read_letor
+from convexrank.data.query_files import read_query_sizes, write_query_sizes
 
 __all__ = [
+    "LetorData",
+    "LetorFold",
     "Matrix",
-    "Matrix",
+    "QueryGroups",
+    "as_groups",
     "check_binary_labels",
     "check_choice",
     "check_groups",
     "check_hashable",
     "check_integer",
     "check_interval",
+    "check_kernel",
     "check_matrix",
     "check_nonnegative",
     "check_pairs",
@@ -37,4 +45,8 @@ __all__ = [
     "check_real",
     "check_vector",
     "check_weights",
+    "letor_folds",
+    "read_letor",
+    "read_query_sizes",
+    "write_query_sizes",
 ]

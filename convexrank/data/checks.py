@@ -130,9 +130,13 @@ def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64) -> Matrix:
 
 
 def check_vector(
-    values: Any, length: int | None = None, name: str = "scores", dtype: Any = np.float64
+    values: Any,
+    length: int | None = None,
+    name: str = "scores",
+    dtype: Any = np.float64,
+    each: str = "row",
 ) -> np.ndarray:
-    """Return a finite real vector, of the given length when one is given.
+    """Return a finite real vector, of the given length when one is given: one value for ``each`` row, column, ….
 
     Raises
     ------
@@ -146,16 +150,16 @@ def check_vector(
         raise ValueError(f"{name} has shape {vector.shape}, expected one dimension (n,).")
     if vector.size == 0:
         raise ValueError(f"{name} is empty; pass at least one value.")
-    _check_length(vector, length, name)
+    _check_length(vector, length, name, each)
     _refuse_non_finite(vector, name)
     return vector
 
 
-def _check_length(vector: np.ndarray, length: int | None, name: str) -> None:
+def _check_length(vector: np.ndarray, length: int | None, name: str, each: str = "row") -> None:
     if length is not None and vector.shape[0] != length:
         raise ValueError(
-            f"{name} has {vector.shape[0]} entries, expected {length}, one for each row; "
-            "pass arrays that describe the same rows."
+            f"{name} has {vector.shape[0]} entries, expected {length}, one for each {each}; "
+            f"pass arrays that describe the same {each}s."
         )
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import numbers
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from convexrank.data import check_integer, check_positive
+from convexrank.metrics.queries import Empty, Ties
+from convexrank.metrics.relevance import query_precision
 from convexrank.metrics.tally import tally
 
 __all__ = ["positives_at_top", "precision_at"]
@@ -55,8 +57,19 @@ def positives_at_top(y: Any, s: Any) -> int:
     return int(counted.positives[:highest_negative].sum())
 
 
-def precision_at(y: Any, s: Any, k: int | float) -> float:
-    r"""Share of positives among the k rows with the highest scores.
+def precision_at(
+    y: Any,
+    s: Any,
+    k: int | float,
+    qid: Any = None,
+    *,
+    threshold: float = 0.0,
+    ties: Ties = "average",
+    empty: Empty = "skip",
+    short: Literal["pad", "zero", "length"] = "pad",
+    per_query: bool = False,
+) -> Any:
+    r"""Share of positives among the k rows with the highest scores: of one list, or a mean over queries.
 
     .. math:: \frac1k \Bigl( P_{>} + (k - N_{>}) \frac{P_{=}}{N_{=}} \Bigr)
 
@@ -66,27 +79,44 @@ def precision_at(y: Any, s: Any, k: int | float) -> float:
     put in random order, so it never depends on the order of the rows. A mean over k rows, from 0 to 1;
     larger is better. Cost O(n log n).
 
+    With ``qid`` the same is done within every query, and averaged. The labels are then grades, positive where above the
+    threshold, and a query may lack either class.
+
     Parameters
     ----------
     y : array-like, shape (n,)
-        Labels of two classes; the larger class is the positive one.
+        Labels of two classes, of which the larger is the positive one; with qid, grades.
     s : array-like, shape (n,)
         Finite scores; high means near the top.
     k : int or float
         An integer is a number of rows, from 1 to n. A float is a share of the n rows in (0, 1], and the
         number of rows is ceil(k n), with k read as the decimal number that it prints as: 0.07 of 100
-        rows is 7 rows. So ``k=1`` is the first row and ``k=1.0`` is all of them.
+        rows is 7 rows. So ``k=1`` is the first row and ``k=1.0`` is all of them. With qid, an integer of at least 1.
+    qid : array of int or str, shape (n,), or QueryGroups, optional
+        The query of each row, in any order. What follows is for queries only.
+    threshold : float
+        What positive grades are above.
+    ties : {"average", "stable", "worst", "best"}
+        Rows of one score: the mean over all their orders, the order in which they stand in y, negatives first, or
+        positives first.
+    empty : {"skip", 0, 1}
+        What a query without a positive row counts: nothing, or that value.
+    short : {"pad", "zero", "length"}
+        A query with fewer than k rows: still divided by k, as if irrelevant rows followed; counts 0; or divided by
+        the number of its rows.
+    per_query : bool
+        Return one value a query, in the order in which the queries first appear; NaN where skipped.
 
     Returns
     -------
-    float
-        The share, from 0 to 1.
+    float or ndarray, shape (m,)
+        The share, from 0 to 1; its mean over the queries that count, or the values.
 
     Raises
     ------
     ValueError, TypeError
-        When k is out of its range or not a number, y does not hold exactly two classes, s is not a
-        finite real vector, or their lengths differ.
+        When k is out of its range or not a number, s is not a finite real vector, lengths differ, or an option is
+        unknown. Without qid: when y does not hold exactly two classes, or an option for queries is given.
 
     Examples
     --------
@@ -96,7 +126,15 @@ def precision_at(y: Any, s: Any, k: int | float) -> float:
     1.0
     >>> precision_at([1, 0, 0, 0], [7, 7, 7, 7], k=1)
     0.25
+    >>> precision_at([2, 0, 1, 0], [4, 3, 2, 1], k=1, qid=[7, 7, 7, 7])
+    1.0
     """
+    if qid is not None:
+        return query_precision(y, s, k, qid, ties, empty, short, threshold, per_query)
+    if (threshold, ties, empty, short, per_query) != (0.0, "average", "skip", "pad", False):
+        raise ValueError(
+            "threshold, ties, empty, short and per_query are for queries; pass qid, or leave them out."
+        )
     counted = tally(y, s)
     count = _number_of_rows(k, len(counted.level))
     rows = counted.positives + counted.negatives

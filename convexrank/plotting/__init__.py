@@ -7,7 +7,8 @@ saves). None of them shows anything or changes a setting of matplotlib.
 from __future__ import annotations
 
 from convexrank.plotting.convergence import trace
+from convexrank.plotting.link import link
 from convexrank.plotting.pairs import pair_contributions, pair_shares
 from convexrank.plotting.ranking import precision_at_top, roc
 
-__all__ = ["pair_contributions", "pair_shares", "precision_at_top", "roc", "trace"]
+__all__ = ["link", "pair_contributions", "pair_shares", "precision_at_top", "roc", "trace"]

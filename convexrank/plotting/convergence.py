@@ -21,8 +21,9 @@ def trace(
 ) -> Array:
     """Draw objective and gap (logarithmic) against iteration or time.
 
-    The gap is the solver's own estimate, except the last entry, which is the certificate's. Entries that are zero or
-    not finite cannot be drawn on a logarithmic axis and are left out.
+    The gap is the solver's own estimate, except the last entry, which is the certificate's. Where the certificate bounds
+    something else, a residual or a distance, the axis says so; what has no objective is drawn in the second panel alone.
+    Entries that are zero or not finite cannot be drawn on a logarithmic axis and are left out.
 
     Parameters
     ----------
@@ -65,10 +66,14 @@ def trace(
         style = style | {"marker": ".", "markersize": 5 if len(objective) <= 60 else 0}
         if len(objective) == 1:  # the exact solver keeps one entry, which a line would not show
             style["markersize"] = 9
-        panels[0].plot(x, objective, label=label_text(key), **style)
+        if np.isfinite(objective).any():
+            panels[0].plot(x, objective, label=label_text(key), **style)
         panels[1].plot(x[drawn], gap[drawn], label=label_text(key), **style)
     panels[1].set_yscale("log")
-    for panel, title in zip(panels, ("objective", "gap"), strict=True):
+    if not panels[0].lines:
+        panels[0].text(0.5, 0.5, "no objective", ha="center", va="center", transform=panels[0].transAxes)
+    kinds = sorted({_measures(solution.certificate.kind) for solution in named.values()})
+    for panel, title in zip(panels, ("objective", " or ".join(kinds)), strict=True):
         panel.set_xlabel(label)
         panel.set_ylabel(title)
         panel.grid(alpha=0.25)
@@ -76,3 +81,8 @@ def trace(
     panels[1].xaxis.get_major_locator().set_params(integer=against == "iteration")
     panels[1].legend(loc="best")
     return panels
+
+
+def _measures(kind: str) -> str:
+    """What the certificates of a kind bound, in a word."""
+    return "gap" if kind in ("global", "ball") else kind

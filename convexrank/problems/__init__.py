@@ -10,11 +10,20 @@ from convexrank.problems.bottom_push import BottomPush, TopBottomPush
 from convexrank.problems.convex_risk import ConvexRisk
 from convexrank.problems.crucial_pairs import CrucialPairs
 from convexrank.problems.ir_push import IRPush
+from convexrank.problems.kernel_learned_divergence import KernelLearnedDivergence
 from convexrank.problems.learned_divergence import LearnedDivergence
+from convexrank.problems.list_net import ListNet
+from convexrank.problems.lpq_rank import LpqRank
+from convexrank.problems.ndcg_regression import NDCGRegression
 from convexrank.problems.p_norm_push import PNormPush
+from convexrank.problems.page_rank import PageRank
 from convexrank.problems.push import Push
+from convexrank.problems.rank_cosine import RankCosine
+from convexrank.problems.rank_svm import RankSVM
+from convexrank.problems.realizable_link import RealizableLink
 from convexrank.problems.rmax_push import RmaxPush
 from convexrank.problems.top_push import TopPush
+from convexrank.problems.trust_propagation import TrustPropagation
 
 REGISTRY: dict[str, type[Problem]] = {
     formulation.__name__: formulation
@@ -29,6 +38,14 @@ REGISTRY: dict[str, type[Problem]] = {
         CrucialPairs,
         ConvexRisk,
         LearnedDivergence,
+        KernelLearnedDivergence,
+        RealizableLink,
+        ListNet,
+        NDCGRegression,
+        RankSVM,
+        PageRank,
+        LpqRank,
+        TrustPropagation,
     )
 }
 
@@ -38,10 +55,19 @@ __all__ = [
     "ConvexRisk",
     "CrucialPairs",
     "IRPush",
+    "KernelLearnedDivergence",
     "LearnedDivergence",
+    "ListNet",
+    "LpqRank",
+    "NDCGRegression",
     "PNormPush",
+    "PageRank",
     "Push",
+    "RankCosine",
+    "RankSVM",
+    "RealizableLink",
     "RmaxPush",
     "TopBottomPush",
     "TopPush",
+    "TrustPropagation",
 ]

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from convexrank.data import check_choice, check_positive, check_vector
+from convexrank.data import check_choice, check_interval, check_positive, check_vector
 from convexrank.problem import Certificate, CvxpyModel, Witness
 from convexrank.problems.bipartite import random_features
+from convexrank.problems.learned_models import class_model, reference_marginal
 from convexrank.problems.linear import LinearScores, RiskData
-from convexrank.problems.marginals import MarginalRisk, marginal, projected_targets
+from convexrank.problems.marginals import MarginalRisk, expected_targets, marginal, projected_targets
+from convexrank.problems.output_ranges import RestrictedRisk, projected_within, restricted_marginal
+from convexrank.problems.spectral import centred_square_norm
+
+if TYPE_CHECKING:
+    from convexrank.links import Link
 
 __all__ = ["LearnedDivergence"]
 
@@ -21,9 +27,7 @@ Array = np.ndarray
 
 _ORACLES = {"marginal": "the objective's own gradient", "projection": "the published field"}
 # What a solver can do with the published field, which is not the gradient of anything.
-_OF_A_FIELD = frozenset({"Field", "Certified"})
-# The reference alternates two regressions, which contracts by strong / smooth each time.
-_ROUNDS = 100_000
+_OF_A_FIELD = frozenset({"Field", "SingleIndex", "Certified"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +69,11 @@ class LearnedDivergence(LinearScores):
         Modulus l of smoothness of φ, above ``strong``: the link's slope is at least 1/l.
     oracle : {"marginal", "projection"}
         The optimisation problem, or the published fixed-point method.
+    output_range : pair of float or None, optional
+        The link takes values in this interval only, which must hold all targets; None is no bound. Without ``smooth``
+        that changes nothing, as the link stays among the targets by itself. With it the marginal cuts the link off at
+        the bounds: φ is l-smooth inside the interval, and infinite outside. The published field adds the bounds to its
+        projection instead (section 4.2.4), and has no value where the scores spread too far for both.
     l2, l1 : float
         Strengths.
     dtype : {"float64", "float32"}
@@ -74,7 +83,7 @@ class LearnedDivergence(LinearScores):
     ------
     ValueError, TypeError
         When the data are not finite and real, lengths differ, a number is out of range, ``strong`` is not below
-        ``smooth``, or something is asked of the other oracle.
+        ``smooth``, a target is outside the output range, or something is asked of the other oracle.
 
     References
     ----------
@@ -94,6 +103,7 @@ class LearnedDivergence(LinearScores):
     strong: float | None = None
     smooth: float | None = None
     oracle: str = "marginal"
+    output_range: tuple[float | None, float | None] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -107,6 +117,19 @@ class LearnedDivergence(LinearScores):
                 f"strong is {self.strong} and smooth is {self.smooth}, expected strong < smooth: no convex function "
                 "grows faster than its own upper bound; lower strong, raise smooth, or leave one of them out."
             )
+        if self.output_range is not None:
+            self._check_range()
+
+    def _check_range(self) -> None:
+        low, high = check_interval(self.output_range, "output_range")
+        outside = np.flatnonzero((self.y < low) | (self.y > high))
+        if len(outside):
+            first = int(outside[0])
+            raise ValueError(
+                f"y[{first}] is {self.y[first]:g}, outside output_range = ({low:g}, {high:g}): φ would be infinite "
+                "there; widen the range, or clip y."
+            )
+        object.__setattr__(self, "output_range", (low, high))
 
     # --- the scores in order ---------------------------------------------------------------------------------------
 
@@ -117,6 +140,12 @@ class LearnedDivergence(LinearScores):
     @cached_property
     def _ranked(self) -> Array:
         return self.y[self._by_target]
+
+    @cached_property
+    def _centred(self) -> tuple[Array, Array]:
+        """Targets less their mean, by row and ranked: an offset costs digits."""
+        centre = self._ranked.mean()
+        return self.y - centre, self._ranked - centre
 
     def _order(self, scores: Array) -> tuple[Array, Array]:
         """Rows in the order of the scores, equal scores in the order of their targets; and the scores so sorted."""
@@ -148,7 +177,33 @@ class LearnedDivergence(LinearScores):
     @property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance; the published field offers no objective."""
-        return super().capabilities if self.oracle == "marginal" else _OF_A_FIELD
+        offered = super().capabilities if self.oracle == "marginal" else _OF_A_FIELD
+        return offered if self.strong is None else offered | {"Lipschitz"}
+
+    @property
+    def default_solver(self) -> str:
+        """The fast solver that fits; for the published field the one that the source pairs with the class."""
+        if self.oracle == "marginal":
+            return super().default_solver
+        return "gradient" if self.strong is None else "accelerated"
+
+    @cached_property
+    def lipschitz(self) -> float:
+        r"""A Lipschitz constant of the gradient of the smooth part, :math:`\|CX\|_2^2/(sn) + \lambda_2`.
+
+        C subtracts the means of the columns: the risk does not depend on them. The source claims the same of the
+        published field (lemma 13 and section 4.2.4), for which it is a length of steps, not a constant.
+
+        Raises
+        ------
+        ValueError
+            Without ``strong``: the gradient then jumps.
+        """
+        if self.strong is None:
+            raise ValueError("without strong the gradient jumps and has no Lipschitz constant; pass strong.")
+        squared, rounding = centred_square_norm(self.X)
+        constant = (squared + rounding) / (self.strong * self.rows) + self.l2
+        return constant if constant > 0.0 else 1.0  # nothing depends on w
 
     def _require(self, oracle: str, what: str) -> None:
         if self.oracle != oracle:
@@ -160,81 +215,93 @@ class LearnedDivergence(LinearScores):
         """Return m(θ)/n and a subgradient in the scores."""
         self._require("marginal", "the objective")
         n, (order, ordered) = len(self.y), self._order(scores)
-        value, slope = marginal(ordered, self.y[order], self._ranked, self.strong, self.smooth)
+        if self.smooth is None:
+            return self._without_smooth(scores, order, ordered)
+        parts = ordered, self.y[order], self._ranked, self.strong, self.smooth
+        if self.output_range is None:
+            value, slope = marginal(*parts)
+        else:
+            value, slope = restricted_marginal(*parts, self.output_range)
         gradient = np.empty(n)
         gradient[order] = slope / n
         return value / n, gradient
+
+    def _without_smooth(self, scores: Array, order: Array, ordered: Array) -> tuple[float, Array]:
+        r"""The same by row, as ⟨θ − s/2·(p + y), p − y⟩ for the link p: a large n is mostly passes over memory."""
+        (y, ranked), half, centre = self._centred, 0.5 * (self.strong or 0.0), ordered.mean()
+        gradient = np.empty(len(y))
+        gradient[order] = expected_targets(ordered - centre, ranked, self.strong)
+        weights = scores - (centre if half == 0.0 else centre + half * y)
+        if half:
+            weights -= half * gradient
+        gradient -= y
+        value = float(weights @ gradient)
+        gradient /= len(y)
+        return value / len(y), gradient
 
     @property
     def risk(self) -> RiskData:
         """The risk as a JAX function of the scores, by a callback to the same kernel."""
         self._require("marginal", "the objective")
-        return RiskData(MarginalRisk(self.strong, self.smooth), self.y, (len(self.y),))
+        if self.output_range is None or self.smooth is None:
+            cost = MarginalRisk(self.strong, self.smooth)
+        else:
+            cost = RestrictedRisk(self.strong, self.smooth, self.output_range)
+        return RiskData(cost, self.y, (self.rows,))
 
     def expected(self, w: Any) -> Array:
         """Return the learned link at the scores, s(θ), shape (n,): y plus n times the risk's slope in the scores."""
         return len(self.y) * self.risk_and_score_gradient(self.scores(self.check_point(w)))[1] + self.y
 
+    def link(self, w: Any, *, optimal: bool = True) -> Link:
+        """Return the learned link as a curve, with its interval and φ; see :func:`convexrank.links.fit_link`."""
+        from convexrank.links import fit_link  # looks upward, as solve does
+
+        return fit_link(self, w, optimal=optimal)
+
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
-        """Return the risk as a cvxpy expression; with moduli it has variables of its own.
-
-        Where u is one of them, ⟨sorted u, sorted v⟩ plus squares is the dearest assignment of the costs
-        ½(√k·u_i + v_j/√k)², stated by the dual of the assignment problem.
-        """
-        import cvxpy as cp
-
+        """Return the risk as a cvxpy expression; with moduli it has variables of its own."""
         self._require("marginal", "the exact model")
-        n, y = len(self.y), self.y - self.y.mean()
-        linear = -(y @ scores)
-        if self.strong is None:
-            v, base, envelope = scores, 0.0, 0.0
-        else:
-            v, base = cp.Variable(n, name="v"), self.strong
-            envelope = cp.sum_squares(scores - v) / (2.0 * base) + 0.5 * base * float(y @ y)
-        if self.smooth is None:
-            return (cp.dotsort(v, y) + envelope + linear) / n, []
-        k, row, column = self.smooth - base, np.ones((1, n)), np.ones((n, 1))
-        u, a, b = cp.Variable((n, 1), name="u"), cp.Variable((n, 1), name="a"), cp.Variable((1, n), name="b")
-        costs = 0.5 * cp.square(math.sqrt(k) * u @ row + column @ cp.reshape(v, (1, n), "C") / math.sqrt(k))
-        total = cp.sum(a) + cp.sum(b) + 0.5 * k * float(y @ y) - k * (y @ u[:, 0])
-        return (total + envelope + linear) / n, [a @ row + column @ b >= costs]
+        total, limits = class_model(scores, self.y, self.strong, self.smooth, self.output_range)
+        return total / self.rows, limits
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in the scores, from the formulas as they stand."""
         self._require("marginal", "the objective")
-        n, order = len(self.y), np.lexsort((self.y, scores))
-        theta, y = scores - scores.mean(), self.y - self.y.mean()
-        t, ranked = theta[order], np.sort(y)
-        if self.smooth is None:
-            u, v = ranked, t if self.strong is None else _pool(t - self.strong * ranked)
-        else:
-            u, v = _alternate(t, ranked, self.strong, self.smooth)
-        s, k = self.strong, (self.smooth or math.inf) - (self.strong or 0.0)
-        value = float(u @ v) - float(theta @ y)
-        slope = u if s is None else (t - v) / s
-        if math.isfinite(k):
-            value += 0.5 * k * float(np.sum((u - ranked) ** 2)) + float(v @ v) / (2.0 * k)
-            slope = u + v / k if s is None else slope
-        if s is not None:
-            value += float(np.sum((t - v) ** 2)) / (2.0 * s) + 0.5 * s * float(y @ y)
-        gradient = np.empty(n)
-        gradient[order] = slope
-        return value / n, (gradient - y) / n
+        value, slope = reference_marginal(scores, self.y, self.strong, self.smooth, self.output_range)
+        return value / self.rows, slope / self.rows
 
     # --- the published method --------------------------------------------------------------------------------------
+
+    @property
+    def targets(self) -> Array:
+        """The targets y."""
+        return self.y
+
+    def update_direction(self, fitted: Array, w: Array) -> Array:
+        r"""Return :math:`\frac1n X^\top(s - y) + \lambda_2 w` for fitted targets s."""
+        return np.asarray(self.X.T @ ((fitted - self.y) / self.rows), dtype=np.float64) + self.l2 * w
 
     def field(self, x: Any) -> Array:
         r"""Return the published direction :math:`\frac1n X^\top(s - y) + \lambda_2 w`, shape (d,).
 
         s is the projection of y on the vectors that are monotone in the scores with slopes between 1/l and 1/s, and
-        equal at equal scores (4.14). O(n log n). No l1: that is left to ``prox``.
+        equal at equal scores (4.14); with values in the output range. O(n log n). No l1: that is left to ``prox``.
+
+        Raises
+        ------
+        ValueError
+            With ``smooth`` and a range, where the scores spread so far that nothing satisfies both.
         """
         self._require("projection", "the published field")
         w = self.check_point(x)
-        n, (order, ordered) = len(self.y), self._order(self.scores(w))
-        targets, pull = self.y[order], np.empty(n)
-        pull[order] = projected_targets(ordered, targets, self.strong, self.smooth) - targets
-        return np.asarray(self.X.T @ (pull / n), dtype=np.float64) + self.l2 * w
+        fitted, (order, ordered) = np.empty(self.rows), self._order(self.scores(w))
+        y = self.y[order]
+        if self.output_range is None or self.smooth is None:  # without smooth the fit stays among the targets
+            fitted[order] = projected_targets(ordered, y, self.strong, self.smooth)
+        else:
+            fitted[order] = projected_within(ordered, y, self.strong, self.smooth, *self.output_range)
+        return self.update_direction(fitted, w)
 
     def hessian(self, w: Any) -> Array:
         """Refuse: the gradient is linear by pieces, and has kinks between them."""
@@ -268,22 +335,3 @@ class LearnedDivergence(LinearScores):
         strong = float(rng.choice([0.2, 0.5])) if kind % 2 == 0 else None
         smooth = float(rng.choice([1.0, 3.0])) if kind >= 2 else None
         return cls(X, y, strong, smooth, l2=float(rng.choice([1e-2, 0.1])), l1=float(rng.choice([0.0, 0.01])))
-
-
-def _pool(values: Array) -> Array:
-    from scipy.optimize import isotonic_regression  # slow to import
-
-    return -isotonic_regression(-values, increasing=False).x
-
-
-def _alternate(t: Array, ranked: Array, s: float | None, smooth: float) -> tuple[Array, Array]:
-    """Minimise over u and v in turn."""
-    if s is None:
-        return _pool(ranked - t / smooth), t
-    k, v = smooth - s, t
-    for _ in range(_ROUNDS):
-        u = _pool(ranked - v / k)
-        before, v = v, k / smooth * _pool(t - s * u)
-        if float(np.abs(v - before).max()) <= 1e-15 * float(np.abs(t).max() + s * np.abs(ranked).max()):
-            break
-    return u, v

@@ -12,8 +12,8 @@ from scipy import sparse
 
 from convexrank import compiled
 from convexrank.certificates import certify, reach
-from convexrank.data import check_choice, check_matrix, check_vector
-from convexrank.problem import Certificate, CvxpyModel, Problem, Solution, Status, Witness
+from convexrank.data import check_choice, check_matrix
+from convexrank.problem import Certificate, CvxpyModel, Problem, Status, Witness
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 from convexrank.separability import find_separation
 
@@ -155,6 +155,16 @@ class LinearScores(Problem):
         return self.l2 > 0
 
     @property
+    def strong_convexity(self) -> float:
+        """The modulus that l2 gives."""
+        return self.l2
+
+    @property
+    def model_forms(self) -> frozenset[str]:
+        """The model may give the scores a variable of their own."""
+        return frozenset({"explicit_scores"})
+
+    @property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance."""
         names = {"Exact", "Convex", "Certified"}
@@ -176,9 +186,9 @@ class LinearScores(Problem):
             return "lbfgs"
         return "accelerated" if "Proximal" in offered else "bundle"
 
-    def check_point(self, w: Any, name: str = "w") -> Array:
+    def check_point(self, x: Any, name: str = "w") -> Array:
         """Return w as a vector of the right length; a Solution stands for its point."""
-        return check_vector(w.x if isinstance(w, Solution) else w, self.dimension, name)
+        return super().check_point(x, name)
 
     def scores(self, w: Array) -> Array:
         """Return the scores Xw."""
@@ -256,9 +266,9 @@ class LinearScores(Problem):
         """Return the part of the objective that is not smooth: l1 and the ball."""
         return Penalty(0.0, self.l1, self.ball).value(w)
 
-    def repair(self, w: Array) -> Array:
+    def repair(self, x: Array) -> Array:
         """Return the nearest feasible point; conic solvers violate constraints by their tolerance."""
-        return self.penalty.prox(w, 0.0)
+        return self.penalty.prox(x, 0.0)
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum from the smooth part's gradient, at no cost: what solvers watch."""

@@ -42,11 +42,11 @@ _ROUNDS = 100_000
 _SOLVE_EVERY = 5
 
 
-def _isotonic(values: Array) -> Array:
-    """The nearest non-decreasing vector."""
-    from scipy.optimize import isotonic_regression  # slow to import
+def _isotonic(values: Array, weights: Array | None = None) -> Array:
+    """The nearest non-decreasing vector; the kernel itself, because NaN must come through here and not raise."""
+    from convexrank.projections.chains import pool_chains  # slow to import
 
-    return isotonic_regression(values).x
+    return pool_chains(values, np.ones(1) if weights is None else weights, np.array([0, len(values)]))[0]
 
 
 def marginal(
@@ -215,39 +215,19 @@ def projected_targets(
     Returns
     -------
     ndarray, shape (n,)
-        The nearest s with slopes between 1/l (or 0) and 1/s (or infinity), equal where scores are equal.
+        The nearest s with slopes between 1/l (or 0) and 1/s (or infinity), equal where scores are equal. O(n)
+        without s, O(n log n) with it.
     """
     if strong is None:  # no upper bound: one isotonic regression, of the means over equal scores
         floor = np.zeros_like(scores) if smooth is None else scores / smooth
         starts = np.flatnonzero(np.diff(scores, prepend=-np.inf) > 0)
         counts = np.diff(np.r_[starts, len(scores)])
         means = np.add.reduceat(targets - floor, starts) / counts
-        from scipy.optimize import isotonic_regression
+        return floor + np.repeat(_isotonic(means, counts.astype(np.float64)), counts)
+    from convexrank.projections import bounded_increments
 
-        return floor + np.repeat(isotonic_regression(means, weights=counts).x, counts)
     gaps = np.diff(scores)
-    lower = np.zeros_like(gaps) if smooth is None else gaps / smooth
-    return _bounded_increments(targets, lower, gaps / strong)
-
-
-def _bounded_increments(targets: Array, lower: Array, upper: Array) -> Array:
-    """Nearest sequence whose steps lie between the bounds: a quadratic program, solved by Clarabel through cvxpy.
-
-    Good to about eight digits, and fit for a few thousand rows; a compiled kernel is to take its place.
-    """
-    import cvxpy as cp
-
-    if len(targets) == 1:
-        return targets.copy()
-    fitted = cp.Variable(len(targets))
-    steps = cp.diff(fitted)
-    program = cp.Problem(cp.Minimize(cp.sum_squares(fitted - targets)), [steps >= lower, steps <= upper])
-    program.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
-    if fitted.value is None:
-        raise RuntimeError(
-            f"the quadratic program of the projection ended as {program.status}; rescale the scores."
-        )
-    return np.asarray(fitted.value)
+    return bounded_increments(targets, 0.0 if smooth is None else gaps / smooth, gaps / strong)
 
 
 @dataclass(frozen=True)
@@ -267,20 +247,18 @@ class MarginalRisk:
         """Return m(θ)/n."""
         import jax
 
+        from convexrank.projections.callback import call_on_host
+
         shapes = jax.ShapeDtypeStruct((), scores.dtype), jax.ShapeDtypeStruct(scores.shape, scores.dtype)
 
-        @jax.custom_vjp
-        def risk(y: Any, theta: Any) -> Any:
-            return jax.pure_callback(self._on_host, shapes, y, theta)[0]
+        def on_host(y: Any, theta: Any) -> Any:
+            return call_on_host(self._on_host, shapes, y, theta, vmap_method="sequential")
 
-        risk.defvjp(
-            lambda y, theta: jax.pure_callback(self._on_host, shapes, y, theta),
-            lambda gradient, change: (None, change * gradient),
-        )
+        risk = jax.custom_vjp(lambda y, theta: on_host(y, theta)[0])
+        risk.defvjp(on_host, lambda gradient, change: (None, change * gradient))
         return risk(targets, scores)
 
-    def _on_host(self, targets: Any, scores: Any) -> tuple[Array, Array]:
-        y, theta = np.asarray(targets), np.asarray(scores)
+    def _on_host(self, y: Array, theta: Array) -> tuple[Array, Array]:
         order, n = np.lexsort((y, theta)), len(y)
         value, slope = marginal(
             theta[order].astype(np.float64), y[order], np.sort(y), self.strong, self.smooth

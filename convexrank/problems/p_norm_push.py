@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -82,6 +83,8 @@ class PNormPush(LogForm):
     p: float
 
     def __post_init__(self) -> None:
+        if math.isinf(check_positive(self.p, "p", infinite=True)):
+            raise ValueError(f"p is {self.p}, expected a finite number; problems.TopPush is the limit p = ∞.")
         object.__setattr__(self, "p", check_positive(self.p, "p"))
         super().__post_init__()
 

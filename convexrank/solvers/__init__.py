@@ -12,16 +12,26 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_integer, check_positive, check_vector
+from convexrank.data import check_integer, check_positive
 from convexrank.problem import ConvergenceWarning, Problem, Solution, Status
 from convexrank.solvers.accelerated import Accelerated
+from convexrank.solvers.admm import ADMM
 from convexrank.solvers.boosting import Boosting
 from convexrank.solvers.bundle import Bundle
 from convexrank.solvers.exact import ExactSolver
+from convexrank.solvers.gauss_seidel import GaussSeidel
+from convexrank.solvers.glmtron import GLMtron
+from convexrank.solvers.gradient import Gradient
+from convexrank.solvers.isotron import Isotron
 from convexrank.solvers.jaxopt_lbfgs import JaxoptLBFGS
 from convexrank.solvers.lbfgs import LBFGS
 from convexrank.solvers.loop import Options, State, iterate
 from convexrank.solvers.newton import Newton
+from convexrank.solvers.parallel_projections import ParallelProjections
+from convexrank.solvers.power import Power
+from convexrank.solvers.sequential_projections import SequentialProjections
+from convexrank.solvers.slisotron import Slisotron
+from convexrank.solvers.unit_step import UnitStep
 
 REGISTRY: dict[str, Callable[[], Any]] = {
     "exact": ExactSolver,
@@ -30,19 +40,39 @@ REGISTRY: dict[str, Callable[[], Any]] = {
     "jaxopt-lbfgs": JaxoptLBFGS,
     "accelerated": Accelerated,
     "bundle": Bundle,
+    "gradient": Gradient,
     "boosting": Boosting,
+    "unit-step": UnitStep,
+    "isotron": Isotron,
+    "slisotron": Slisotron,
+    "glmtron": GLMtron,
+    "admm": ADMM,
+    "sequential-projections": SequentialProjections,
+    "parallel-projections": ParallelProjections,
+    "power": Power,
+    "gauss-seidel": GaussSeidel,
 }
 
 __all__ = [
+    "ADMM",
     "LBFGS",
     "REGISTRY",
     "Accelerated",
     "Boosting",
     "Bundle",
     "ExactSolver",
+    "GLMtron",
+    "GaussSeidel",
+    "Gradient",
+    "Isotron",
     "JaxoptLBFGS",
     "Newton",
+    "ParallelProjections",
+    "Power",
+    "SequentialProjections",
+    "Slisotron",
     "State",
+    "UnitStep",
     "available",
     "solve",
 ]
@@ -65,9 +95,9 @@ def available(problem: Problem) -> list[str]:
     --------
     >>> import convexrank as cr
     >>> cr.solvers.available(cr.problems.TopPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], l2=0.1))
-    ['bundle', 'exact']
+    ['bundle', 'exact', 'gradient']
     """
-    fits = [name for name, make in REGISTRY.items() if make().requires <= problem.capabilities]
+    fits = [name for name, make in REGISTRY.items() if not _missing(make(), problem)]
     return sorted(fits, key=lambda name: name != problem.default_solver)
 
 
@@ -99,13 +129,20 @@ def resolve(problem: Problem, solver: Any) -> Any:
         raise TypeError(
             f"solver is {solver!r}, expected None, a name or a solver object; names that fit: {fitting}."
         )
-    missing = sorted(made.requires - problem.capabilities)
+    missing = _missing(made, problem)
     if missing:
         raise ValueError(
             f"{type(problem).__name__} with these arguments is not compatible with solver {made.name}: it lacks "
-            f"{', '.join(missing)}. Solvers that fit: {fitting}."
+            f"{missing}. Solvers that fit: {fitting}."
         )
     return made
+
+
+def _missing(solver: Any, problem: Problem) -> str:
+    """Name the capabilities that a solver needs and a problem lacks, for each way to fit; empty when one way does."""
+    ways = {solver.requires, getattr(solver, "or_requires", solver.requires)}
+    lacking = sorted(sorted(way - problem.capabilities) for way in ways)
+    return ", or ".join(", ".join(names) for names in lacking) if all(lacking) else ""
 
 
 def _conic_solver(name: str) -> str:
@@ -152,7 +189,4 @@ def solve(
 
 
 def _start(problem: Problem, x0: Any) -> np.ndarray:
-    if x0 is None:
-        return np.zeros(problem.dimension)
-    start = x0.x if isinstance(x0, Solution) else x0
-    return np.array(check_vector(start, problem.dimension, "x0"))
+    return problem.start() if x0 is None else np.array(problem.check_point(x0, "x0"))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.problem import Problem, Solution, Status
-from convexrank.solvers.loop import Monitor, Options, State
+from convexrank.solvers.loop import Monitor, Options, State, scale_of
 
 __all__ = ["ExactSolver"]
 
@@ -82,6 +82,8 @@ class ExactSolver:
         for attempt in attempts:
             if monitor.seconds >= options.time_limit or getattr(problem, "rows", 0) > attempt.rows:
                 continue
+            if not attempt.form.keys() <= problem.model_forms:
+                continue
             try:
                 state, word = self._attempt(problem, attempt)
             except (
@@ -99,7 +101,7 @@ class ExactSolver:
             gap = _gap(problem, state)
             if best is None or gap < best[0]:
                 best = (gap, state, f"{attempt.solver}: {word}")
-            if gap <= _ACCEPT * max(1.0, abs(state.value)):
+            if gap <= _ACCEPT * scale_of(state.value):
                 break
         return _conclude(monitor, best, terminal, trouble)
 
@@ -123,7 +125,7 @@ class ExactSolver:
             return None, word
         x = np.asarray(next(iter(model.variables.values())).value, dtype=np.float64).ravel()
         x = problem.repair(x)
-        return State(x, problem.objective(x), math.inf), word
+        return State(x, problem.value_at(x), math.inf), word
 
 
 def _interrupted(monitor: Monitor, best: tuple[float, State, str] | None) -> Solution:
@@ -148,6 +150,6 @@ def _conclude(
     certified = "Certified" in monitor.problem.capabilities
     if (ended := monitor.problem.terminal_status(state.x)) is not None:
         return monitor.finish(ended, word)
-    if certified and gap > max(_ACCEPT, monitor.options.tol) * max(1.0, abs(state.value)):
+    if certified and gap > max(_ACCEPT, monitor.options.tol) * scale_of(state.value):
         return monitor.finish(Status.FAILED, word)
     return monitor.finish(Status.CONVERGED, word)

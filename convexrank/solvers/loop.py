@@ -12,7 +12,7 @@ import numpy as np
 
 from convexrank.problem import Certificate, Problem, Solution, Status, Witness
 
-__all__ = ["Monitor", "Options", "Solver", "State", "iterate"]
+__all__ = ["Monitor", "Options", "Solver", "State", "iterate", "scale_of"]
 
 Array = np.ndarray
 
@@ -40,9 +40,10 @@ class State:
     x : ndarray
         The point to be returned if the loop stops here.
     value : float
-        The objective at x.
+        The objective at x; NaN where the problem has none.
     residual : float
-        The solver's cheap estimate of value − optimum; when it meets the tolerance the certificate is asked.
+        The solver's cheap estimate of value − optimum, or of the distance to the solution where there is no
+        objective; when it meets the tolerance the certificate is asked.
     memory : Any
         Whatever else the solver carries along.
     stalled : bool
@@ -124,9 +125,9 @@ class Monitor:
         if self._bar is not None:
             self._bar.set_postfix_str(f"gap {state.residual:.1e}", refresh=False)
             self._bar.update(state.iteration - self._bar.n)
-        if not math.isfinite(state.value):
+        if not self._is_finite(state):
             return Status.FAILED
-        if self.best is None or state.value <= self.best.value:
+        if self.best is None or self._is_better(state, self.best):
             self.best, self.certificate = state, None
         terminal = self.problem.terminal_status(state.x)
         if terminal is not None:
@@ -137,6 +138,16 @@ class Monitor:
         if self._is_certified(state):
             return Status.CONVERGED
         return Status.INTERRUPTED if stop else self._limits(state)
+
+    def _is_finite(self, state: State) -> bool:
+        if self.problem.has_objective:
+            return math.isfinite(state.value)
+        return bool(np.isfinite(state.x).all()) and not math.isnan(state.residual)
+
+    def _is_better(self, state: State, than: State) -> bool:
+        if self.problem.has_objective:
+            return state.value <= than.value
+        return state.residual <= than.residual
 
     def _limits(self, state: State) -> Status | None:
         if state.stalled:
@@ -149,7 +160,7 @@ class Monitor:
 
     def _is_certified(self, state: State) -> bool:
         """Ask the certificate once the solver's own estimate is low enough; half as often each time it refuses."""
-        enough = self.options.tol * max(1.0, abs(state.value))
+        enough = self.options.tol * scale_of(state.value)
         if not (state.stalled or state.residual <= min(enough, self._ask_below)):
             return False
         self._ask_below = 0.5 * state.residual
@@ -169,7 +180,7 @@ class Monitor:
         if doubtful and (found := self.problem.nonexistence()) is not None:
             status, direction, detail = found
             if not suspicious:
-                best, self.certificate = State(direction, self.problem.objective(direction), math.inf), None
+                best, self.certificate = State(direction, self.problem.value_at(direction), math.inf), None
         if best is None:
             return _nothing(self.problem, self.solver, status, detail, self)
         certificate = self.certificate
@@ -211,6 +222,11 @@ def _nothing(problem: Problem, solver: Any, status: Status, detail: str, monitor
         problem=type(problem).__name__,
         message=f"{status.message}; {detail}" if detail else status.message,
     )
+
+
+def scale_of(value: float) -> float:
+    """Return what a tolerance is multiplied by: max(1, \\|value\\|), and 1 where there is no objective."""
+    return 1.0 if math.isnan(value) else max(1.0, abs(value))
 
 
 def certificate_of(problem: Any, x: Array, witness: Witness | None, residual: float) -> Certificate:

@@ -1,4 +1,4 @@
-"""scikit-learn estimators."""
+"""The push family as a scikit-learn estimator."""
 
 from __future__ import annotations
 

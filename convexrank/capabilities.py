@@ -1,0 +1,225 @@
+"""What a problem can do: small protocols. A solver lists the names of those that it needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from convexrank.problem import Certificate, CvxpyModel, Witness
+
+__all__ = [
+    "Affine",
+    "Blocks",
+    "Certified",
+    "Constraints",
+    "Convex",
+    "Coordinates",
+    "Curvature",
+    "Exact",
+    "Feasibility",
+    "Field",
+    "FixedPoint",
+    "Lipschitz",
+    "Proximal",
+    "Referenced",
+    "Saddle",
+    "SingleIndex",
+    "Smooth",
+]
+
+Array = np.ndarray
+
+
+@runtime_checkable
+class Exact(Protocol):
+    """Has an exact model in cvxpy."""
+
+    def to_cvxpy(self) -> CvxpyModel:
+        """Return the cvxpy problem and its named variables."""
+        ...
+
+
+@runtime_checkable
+class Convex(Protocol):
+    """Has a value and a subgradient of its risk (the part without the penalty)."""
+
+    def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
+        """Return the risk at w and one subgradient with respect to w."""
+        ...
+
+
+@runtime_checkable
+class Smooth(Protocol):
+    """The whole objective is differentiable."""
+
+    def value_and_gradient(self, w: Array) -> tuple[float, Array]:
+        """Return the objective and its gradient."""
+        ...
+
+
+@runtime_checkable
+class Curvature(Protocol):
+    """Second derivatives are affordable: what Newton's method needs."""
+
+    def hessian(self, w: Array) -> Array:
+        """Return the Hessian of the smooth part."""
+        ...
+
+
+@runtime_checkable
+class Proximal(Protocol):
+    """A smooth part, and a proximal map for the rest."""
+
+    def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
+        """Return the smooth part and its gradient."""
+        ...
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Return the proximal map of the part that is not smooth."""
+        ...
+
+
+@runtime_checkable
+class Coordinates(Protocol):
+    """Edges of all weak rankers, and exact line search along one: what boosting needs."""
+
+    def coordinates(self) -> Any:
+        """Return the coordinate oracle of the problem."""
+        ...
+
+
+@runtime_checkable
+class Field(Protocol):
+    """A monotone-type direction without an objective."""
+
+    def field(self, x: Array) -> Array:
+        """Return the direction at x."""
+        ...
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Return the proximal map of what the direction leaves out, constraints for instance."""
+        ...
+
+
+@runtime_checkable
+class Lipschitz(Protocol):
+    """A constant for steps that need no function values."""
+
+    @property
+    def lipschitz(self) -> float:
+        """A Lipschitz constant of the gradient of the smooth part, or what is published as one of the field."""
+        ...
+
+
+@runtime_checkable
+class SingleIndex(Protocol):
+    """Targets to be fitted by a function of one linear score: what Isotron and its relatives need."""
+
+    @property
+    def targets(self) -> Array:
+        """The targets, shape (n,)."""
+        ...
+
+    def scores(self, w: Array) -> Array:
+        """Return the scores, shape (n,)."""
+        ...
+
+    def update_direction(self, fitted: Array, w: Array) -> Array:
+        """Return what a unit step subtracts from w, for fitted targets of shape (n,)."""
+        ...
+
+
+@runtime_checkable
+class Blocks(Protocol):
+    """An exact minimiser over one block of variables, the others fixed."""
+
+    def minimize_block(self, block: int, x: Array) -> Array:
+        """Return x with one block minimised over."""
+        ...
+
+
+@runtime_checkable
+class Saddle(Protocol):
+    """A payoff with best responses."""
+
+    def best_response(self, x: Array) -> Array:
+        """Return the opponent's best response to x."""
+        ...
+
+
+@runtime_checkable
+class FixedPoint(Protocol):
+    """A map whose fixed point is the answer; there is no objective."""
+
+    @property
+    def modulus(self) -> float:
+        """A factor by which the map brings any two points closer in the metric of ``distance``."""
+        ...
+
+    def distance(self, a: Array, b: Array) -> float:
+        """Return how far apart two points are, in the metric that the certificate bounds."""
+        ...
+
+    def apply_map(self, x: Array) -> Array:
+        """Return the image of x."""
+        ...
+
+
+@runtime_checkable
+class Affine(Protocol):
+    """A fixed point x = αTx + (1−α)v on a graph, one for each operator: what a sweep over the nodes needs."""
+
+    @property
+    def operators(self) -> tuple[Any, ...]:
+        """The :class:`~convexrank.graphs.Transition` of each system; several have one α and one graph."""
+        ...
+
+
+@runtime_checkable
+class Referenced(Protocol):
+    """Has a slow answer of its own, dense or by brute force, that shares no code with the fast one."""
+
+    def reference(self) -> Array:
+        """Return the answer."""
+        ...
+
+    def distance(self, a: Array, b: Array) -> float:
+        """Return how far apart two answers are, in the metric that the certificate bounds."""
+        ...
+
+
+@runtime_checkable
+class Feasibility(Protocol):
+    """Asks for any point that satisfies the constraints; there is no objective."""
+
+    def violation(self, x: Array) -> float:
+        """Return how far x is from satisfying the constraints; 0 when it does."""
+        ...
+
+
+@runtime_checkable
+class Constraints(Protocol):
+    """Asks for an unknown of one convex set whose image lies in another, and has a projection on each."""
+
+    def lift(self, x: Array) -> Array:
+        """Return the image of x."""
+        ...
+
+    def recover(self, point: Array) -> Array:
+        """Return the x of its set whose image is nearest to a point."""
+        ...
+
+    def project(self, point: Array) -> Array:
+        """Return the point of the other set nearest to a point."""
+        ...
+
+
+@runtime_checkable
+class Certified(Protocol):
+    """A gap or error bound at a point, from the problem and the point only, sharing no code with a solver."""
+
+    def certificate(self, x: Array, witness: Witness | None = None) -> Certificate:
+        """Return the bound at x."""
+        ...

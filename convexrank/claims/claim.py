@@ -1,0 +1,287 @@
+"""A statement of a source, what was computed to judge it, and the judgement."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+__all__ = ["Claim", "Comparison", "Finding", "Verdict", "at_least", "at_most", "claim", "equal", "judge"]
+
+# A number that misses by more than this many tolerances is wrong; by less, it may be the arithmetic that is.
+_CLEARLY = 100.0
+
+
+class Verdict(enum.Enum):
+    """What the numbers say of a statement; the value is the word that tables show."""
+
+    HOLDS = "holds"
+    CORRECTED = "holds once corrected"
+    REFUTED = "refuted"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One number that was computed, beside the one that the statement asks for.
+
+    Parameters
+    ----------
+    what : str
+        The quantity, in words.
+    found : float
+        What was computed.
+    stated : float
+        What the statement says it is, or its bound.
+    relation : {"=", "<=", ">="}
+        How ``found`` has to stand to ``stated``.
+    tolerance : float
+        What rounding, discretisation or a solver may be off by.
+    clearly : float, optional
+        From this defect on the statement is broken; between the two nothing is decided. Default: 100 tolerances.
+    """
+
+    what: str
+    found: float
+    stated: float
+    relation: str
+    tolerance: float
+    clearly: float | None = None
+
+    @property
+    def defect(self) -> float:
+        """By how much the relation is missed; 0 where it is met."""
+        excess = self.found - self.stated
+        return {"=": abs(excess), "<=": max(excess, 0.0), ">=": max(-excess, 0.0)}[self.relation]
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the relation holds; None when the defect is too small to tell, or not a number."""
+        if self.defect <= self.tolerance:
+            return True
+        if self.defect >= (_CLEARLY * self.tolerance if self.clearly is None else self.clearly):
+            return False
+        return None
+
+    def __str__(self) -> str:
+        sign = {"=": "", "<=": "≤ ", ">=": "≥ "}[self.relation]
+        return f"{self.what}: {self.found:.3g} (stated: {sign}{self.stated:.3g})"
+
+
+def equal(what: str, found: float, stated: float, tolerance: float, **clearly: float) -> Comparison:
+    """Return the comparison found = stated.
+
+    Examples
+    --------
+    >>> equal("sum of the angles", 3.0, 3.14, 1e-6).met
+    False
+    """
+    return Comparison(what, float(found), float(stated), "=", tolerance, **clearly)
+
+
+def at_most(what: str, found: float, stated: float, tolerance: float, **clearly: float) -> Comparison:
+    """Return the comparison found <= stated.
+
+    Examples
+    --------
+    >>> at_most("length", 2.0, 3.0, 1e-6).met
+    True
+    """
+    return Comparison(what, float(found), float(stated), "<=", tolerance, **clearly)
+
+
+def at_least(what: str, found: float, stated: float, tolerance: float, **clearly: float) -> Comparison:
+    """Return the comparison found >= stated.
+
+    Examples
+    --------
+    >>> at_least("length", 2.0, 3.0, 1e-6).met
+    False
+    """
+    return Comparison(what, float(found), float(stated), ">=", tolerance, **clearly)
+
+
+def judge(comparisons: Sequence[Comparison]) -> Verdict:
+    """Return HOLDS when every comparison is met, REFUTED when one is clearly not, else UNDECIDED.
+
+    Examples
+    --------
+    >>> judge([equal("one", 1.0, 1.0, 1e-9), equal("two", 2.0, 3.0, 1e-9)])
+    <Verdict.REFUTED: 'refuted'>
+    """
+    outcomes = [comparison.met for comparison in comparisons]
+    if not outcomes:
+        raise ValueError("nothing was compared, so nothing can be judged; a judge must return comparisons.")
+    if any(met is False for met in outcomes):
+        return Verdict.REFUTED
+    return Verdict.HOLDS if all(outcomes) else Verdict.UNDECIDED
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of a source with a judge of it.
+
+    A judge takes *what is claimed*: a formula, a condition, a constant, as a Python object. It works out the truth by
+    itself, on fixed instances, and compares. It is handed three of those: what the source states, its amendment
+    where there is one, and a contrast on which it has to come to the opposite judgement. A judge that says the same
+    of anything is thereby caught.
+
+    Parameters
+    ----------
+    identifier : str
+        Short name, for the command line.
+    chapter : int
+        Of the source.
+    location : str
+        Theorem, equation or section in the source.
+    statement : str
+        What it says, in our words.
+    stated : object
+        The claim as published, handed to the judge.
+    comparisons : callable
+        The judge: takes what is claimed, returns comparisons.
+    contrast : object
+        The same kind of object, which must be judged the other way round: false where the statement holds, true where
+        it is refuted or needs an amendment.
+    contrast_statement : str
+        The contrast in words.
+    documented : Verdict
+        What the documentation says the verdict is. It decides nothing.
+    amendment : bool
+        Whether the contrast is the statement with a condition or constant put right: then, if the statement fails and
+        the contrast holds, the verdict is CORRECTED.
+    """
+
+    identifier: str
+    chapter: int
+    location: str
+    statement: str
+    stated: Any
+    comparisons: Callable[[Any], Sequence[Comparison]]
+    contrast: Any
+    contrast_statement: str
+    documented: Verdict
+    amendment: bool = False
+
+    def check(self) -> Finding:
+        """Compute the evidence and judge it."""
+        start = perf_counter()
+        evidence = tuple(self.comparisons(self.stated))
+        contrast = tuple(self.comparisons(self.contrast))
+        return Finding(self, evidence, contrast, perf_counter() - start)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was computed for a claim.
+
+    Parameters
+    ----------
+    claim : Claim
+        What was judged.
+    evidence : tuple of Comparison
+        For the statement.
+    contrast : tuple of Comparison
+        For its contrast.
+    seconds : float
+        How long both took.
+    """
+
+    claim: Claim
+    evidence: tuple[Comparison, ...]
+    contrast: tuple[Comparison, ...]
+    seconds: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """The judgement; UNDECIDED when the judge says the same of the contrast, and so cannot tell."""
+        said, other = judge(self.evidence), judge(self.contrast)
+        if {said, other} != {Verdict.HOLDS, Verdict.REFUTED}:
+            return Verdict.UNDECIDED
+        return Verdict.CORRECTED if said is Verdict.REFUTED and self.claim.amendment else said
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the verdict is the documented one."""
+        return self.verdict is self.claim.documented
+
+    @property
+    def telling(self) -> Comparison:
+        """The comparison that stands worst for the statement, in units of its tolerance."""
+
+        def strain(comparison: Comparison) -> float:
+            return math.inf if math.isnan(comparison.defect) else comparison.defect / comparison.tolerance
+
+        return max(self.evidence, key=strain)
+
+
+def claim(
+    chapter: int,
+    identifier: str,
+    location: str,
+    statement: str,
+    stated: Any,
+    *,
+    documented: Verdict,
+    otherwise: tuple[str, Any] | None = None,
+    corrected: tuple[str, Any] | None = None,
+) -> Callable[[Callable[[Any], Sequence[Comparison]]], Claim]:
+    """Make a claim of the judge below.
+
+    Parameters
+    ----------
+    chapter : int
+        Of the source; this and the next four as in :class:`Claim`.
+    identifier : str
+        Short name.
+    location : str
+        In the source.
+    statement : str
+        In our words.
+    stated : object
+        Handed to the judge.
+    documented : Verdict
+        What the documentation says.
+    otherwise : (str, object), optional
+        A contrast that is another statement: its words, and what is handed to the judge.
+    corrected : (str, object), optional
+        A contrast that puts the statement right. Exactly one of the two is given.
+
+    Returns
+    -------
+    callable
+        Takes the judge, returns the :class:`Claim`.
+
+    Examples
+    --------
+    >>> @claim(0, "pi", "section 0", "Pi is 22/7.", 22 / 7, documented=Verdict.CORRECTED,
+    ...        corrected=("Pi is 355/113, to six digits.", 355 / 113))
+    ... def pi(value):
+    ...     import math
+    ...     return [equal("pi", math.pi, value, 1e-6)]
+    >>> pi.check().verdict
+    <Verdict.CORRECTED: 'holds once corrected'>
+    """
+    contrast = otherwise or corrected
+    if contrast is None or (otherwise and corrected):
+        raise TypeError("a claim needs exactly one of otherwise and corrected: what its judge is tried on.")
+    words, other = contrast
+
+    def of(comparisons: Callable[[Any], Sequence[Comparison]]) -> Claim:
+        return Claim(
+            identifier,
+            chapter,
+            location,
+            statement,
+            stated,
+            comparisons,
+            other,
+            words,
+            documented,
+            corrected is not None,
+        )
+
+    return of

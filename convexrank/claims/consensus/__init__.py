@@ -1,0 +1,9 @@
+"""Chapter 5: consensus ranking."""
+
+from __future__ import annotations
+
+from convexrank.claims.consensus import game, penalty, sets, weights
+
+__all__ = ["CLAIMS"]
+
+CLAIMS = (*weights.CLAIMS, *penalty.CLAIMS, *game.CLAIMS, *sets.CLAIMS)

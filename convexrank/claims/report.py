@@ -1,0 +1,146 @@
+"""Check claims and show what came of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from textwrap import wrap
+from typing import Any
+
+from convexrank.claims.claim import Claim, Comparison, Finding
+
+__all__ = ["ClaimsReport", "check"]
+
+_ROW = "{:<29} {:<21} {}"
+_WIDTH = 118
+
+
+@dataclass(frozen=True)
+class ClaimsReport:
+    """Findings, one a claim; its string is a table.
+
+    Parameters
+    ----------
+    findings : tuple of Finding
+        In the order of the registry.
+    """
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are findings, and every verdict is the documented one."""
+        return bool(self.findings) and all(finding.agrees for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain types, ready for JSON."""
+        return {"ok": self.ok, "claims": [_plain(finding) for finding in self.findings]}
+
+    def __str__(self) -> str:
+        lines, counts = [], Counter(finding.verdict.value for finding in self.findings)
+        for chapter, findings in groupby(self.findings, key=lambda finding: finding.claim.chapter):
+            lines += [f"chapter {chapter}", "-" * _WIDTH]
+            for finding in findings:
+                lines += _lines(finding)
+        seconds = sum(finding.seconds for finding in self.findings)
+        summary = ", ".join(f"{number} {word}" for word, number in sorted(counts.items()))
+        ending = "as documented" if self.ok else "NOT as documented"
+        return "\n".join([*lines, f"{len(self.findings)} claims in {seconds:.1f} s: {summary}; {ending}"])
+
+
+def _lines(finding: Finding) -> list[str]:
+    judged = finding.claim
+    mark = "" if finding.agrees else f"  (documented: {judged.documented.value})"
+    words = f"{judged.location}: {judged.statement}"
+    if judged.amendment:
+        words += f" Corrected: {judged.contrast_statement}"
+    first = _ROW.format(judged.identifier, finding.verdict.value, f"{finding.telling}{mark}")
+    return [first, *wrap(words, _WIDTH, initial_indent="    ", subsequent_indent="    ")]
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    judged = finding.claim
+    return {
+        "identifier": judged.identifier,
+        "chapter": judged.chapter,
+        "location": judged.location,
+        "statement": judged.statement,
+        "verdict": finding.verdict.value,
+        "documented": judged.documented.value,
+        "agrees": finding.agrees,
+        "evidence": [_numbers(comparison) for comparison in finding.evidence],
+        "contrast": judged.contrast_statement,
+        "contrast_evidence": [_numbers(comparison) for comparison in finding.contrast],
+        "seconds": finding.seconds,
+    }
+
+
+def _numbers(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "what": comparison.what,
+        "found": comparison.found,
+        "relation": comparison.relation,
+        "stated": comparison.stated,
+        "tolerance": comparison.tolerance,
+        "met": comparison.met,
+    }
+
+
+def check(
+    names: Sequence[str] = (), chapter: int | None = None, progress: Callable[[Finding], Any] | None = None
+) -> ClaimsReport:
+    """Compute the evidence of claims and judge them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Identifiers; empty for all.
+    chapter : int, optional
+        Only the claims of this chapter.
+    progress : callable, optional
+        Called with every finding.
+
+    Returns
+    -------
+    ClaimsReport
+        The findings, in the order of the registry.
+
+    Raises
+    ------
+    ValueError
+        When a name or the chapter is unknown, or no claim fits both.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> report = cr.claims.check(["gradmapr-gradient"])
+    >>> report.findings[0].verdict.value
+    'refuted'
+    """
+    findings = []
+    for judged in _chosen(names, chapter):
+        findings.append(judged.check())
+        if progress is not None:
+            progress(findings[-1])
+    return ClaimsReport(tuple(findings))
+
+
+def _chosen(names: Sequence[str], chapter: int | None) -> list[Claim]:
+    from convexrank.claims import REGISTRY
+    from convexrank.data import check_choice
+
+    for name in names:
+        check_choice(name, REGISTRY, "NAME")
+    chapters = sorted({judged.chapter for judged in REGISTRY.values()})
+    if chapter is not None and chapter not in chapters:
+        raise ValueError(f"chapter is {chapter}, expected one of {chapters}.")
+    chosen = [
+        judged
+        for judged in REGISTRY.values()
+        if (not names or judged.identifier in names) and chapter in (None, judged.chapter)
+    ]
+    if not chosen:
+        raise ValueError(f"none of {list(names)} is in chapter {chapter}; leave out one of the two.")
+    return chosen

@@ -1,0 +1,9 @@
+"""Chapter 3: monotone retargeting."""
+
+from __future__ import annotations
+
+from convexrank.claims.retargeting import joint_convexity, margins, targets
+
+__all__ = ["CLAIMS"]
+
+CLAIMS = (*targets.CLAIMS, *joint_convexity.CLAIMS, *margins.CLAIMS)

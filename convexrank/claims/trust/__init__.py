@@ -1,0 +1,9 @@
+"""Chapter 6: L_{p,q} rank and trust."""
+
+from __future__ import annotations
+
+from convexrank.claims.trust import convergence, forms, propagation, spam
+
+__all__ = ["CLAIMS"]
+
+CLAIMS = (*forms.CLAIMS, *convergence.CLAIMS, *spam.CLAIMS, *propagation.CLAIMS)

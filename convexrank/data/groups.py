@@ -1,0 +1,250 @@
+"""Query groups: ids in any order become one flat, contiguous layout, once and in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from convexrank.data.checks import check_groups
+
+__all__ = ["QueryGroups", "as_groups"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class QueryGroups:
+    r"""Which rows belong to which query, as flat arrays.
+
+    The n rows are laid out query by query: the q-th query holds the places ``offsets[q] : offsets[q + 1]``, and place
+    p holds row ``order[p]``. Queries come in the order in which they first appear, and the rows of a query keep theirs.
+    A query may be empty when the groups were made from sizes.
+
+    Parameters
+    ----------
+    order : ndarray of int, shape (n,)
+        The row at each place.
+    offsets : ndarray of int, shape (m + 1,)
+        Where each of the m queries starts; the last entry is n.
+    ids : ndarray, shape (m,)
+        The id of each query, as the caller wrote it.
+
+    Examples
+    --------
+    >>> groups = QueryGroups.from_qid(["b", "a", "b"])
+    >>> groups.ids.tolist(), groups.sizes.tolist(), groups.order.tolist()
+    (['b', 'a'], [2, 1], [0, 2, 1])
+    >>> groups.spread(groups.gather([1.0, 2.0, 3.0])).tolist()
+    [1.0, 2.0, 3.0]
+    """
+
+    order: Array
+    offsets: Array
+    ids: Array
+
+    @classmethod
+    def from_qid(
+        cls, qid: Any, length: int | None = None, *, required: bool = False, name: str = "qid"
+    ) -> Self:
+        """Group rows by id, in O(n log n).
+
+        Parameters
+        ----------
+        qid : array of int or str, shape (n,), or None
+            The query of each row, in any order. None makes one query of all rows.
+        length : int, optional
+            The number of rows expected; needed when qid is None.
+        required : bool
+            Refuse None.
+        name : str
+            How the argument is called in messages.
+
+        Returns
+        -------
+        QueryGroups
+            The layout.
+
+        Raises
+        ------
+        ValueError, TypeError
+            When qid is missing although required, empty, of another length, not one-dimensional, of mixed kinds, or
+            has NaN.
+        """
+        if qid is None:
+            if required or length is None:
+                raise ValueError(
+                    f"{name} is not given, expected one query id a row; pass {name}=np.zeros(n, dtype=int) if all rows "
+                    "belong to one query."
+                )
+            return cls(np.arange(length), np.array([0, length]), np.zeros(1, dtype=np.int64))
+        ids = _readable_ids(qid, length, name)
+        if len(ids) == 0:
+            raise ValueError(f"{name} is empty; pass at least one row.")
+        distinct, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+        appearance = np.argsort(first, kind="stable")
+        number = np.empty(len(distinct), dtype=np.int64)
+        number[appearance] = np.arange(len(distinct))
+        query = number[inverse.ravel()]
+        offsets = np.concatenate(([0], np.bincount(query, minlength=len(distinct)).cumsum()))
+        return cls(np.argsort(query, kind="stable"), offsets, distinct[appearance])
+
+    @classmethod
+    def from_sizes(cls, sizes: Any, length: int | None = None, *, name: str = "sizes") -> Self:
+        """Group rows that already stand together, from the number of rows of each query: LightGBM's ``group``.
+
+        Parameters
+        ----------
+        sizes : array of int, shape (m,)
+            Rows of each query, in the order of the rows; 0 is an empty query.
+        length : int, optional
+            The number of rows that the sizes must add up to.
+        name : str
+            How the argument is called in messages.
+
+        Returns
+        -------
+        QueryGroups
+            The layout; the ids are 0, 1, 2, ….
+
+        Raises
+        ------
+        ValueError, TypeError
+            When the sizes are not a vector of integers of at least 0, or do not add up to the length.
+        """
+        counts = np.asarray(sizes)
+        if counts.ndim != 1 or len(counts) == 0:
+            raise ValueError(
+                f"{name} has shape {counts.shape}, expected (m,): the number of rows of each query."
+            )
+        if counts.dtype.kind not in "iu":
+            raise TypeError(f"{name} holds {counts.dtype} values, expected integers: numbers of rows.")
+        if (counts < 0).any():
+            place = int(np.argmax(counts < 0))
+            raise ValueError(f"{name}[{place}] is {counts[place]}, expected a number of rows of at least 0.")
+        offsets = np.concatenate(([0], counts.astype(np.int64).cumsum()))
+        if length is not None and offsets[-1] != length:
+            raise ValueError(
+                f"{name} adds up to {offsets[-1]} rows, expected {length}; pass the sizes that belong to these rows."
+            )
+        return cls(np.arange(offsets[-1]), offsets, np.arange(len(counts)))
+
+    @property
+    def rows(self) -> int:
+        """Number of rows n."""
+        return len(self.order)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Rows of each query, shape (m,): what LightGBM calls ``group``, once the rows are laid out by `gather`."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def query(self) -> Array:
+        """The number 0, 1, … of the query at each place, shape (n,)."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+    @cached_property
+    def back(self) -> Array:
+        """The place of each row, shape (n,): the inverse of `order`."""
+        places = np.empty(self.rows, dtype=np.int64)
+        places[self.order] = np.arange(self.rows)
+        return places
+
+    @cached_property
+    def in_place(self) -> bool:
+        """Whether the rows of every query already stand together, so that nothing moves."""
+        return bool((self.order == np.arange(self.rows)).all())
+
+    def gather(self, values: Any) -> Any:
+        """Return values (one a row, or a matrix of rows) laid out query by query."""
+        array = values if hasattr(values, "ndim") else np.asarray(values)
+        return array if self.in_place else array[self.order]
+
+    def spread(self, values: Array) -> Array:
+        """Return values laid out query by query in the order of the rows again: the inverse of `gather`."""
+        return values if self.in_place else values[self.back]
+
+    def sums(self, values: Array) -> Array:
+        """Add up values laid out query by query within each query; 0 for an empty one."""
+        return self._reduced(np.add, values, 0)
+
+    def maxima(self, values: Array, empty: float = -np.inf) -> Array:
+        """Return the largest of the values of each query, laid out query by query."""
+        return self._reduced(np.maximum, values, empty)
+
+    def minima(self, values: Array, empty: float = np.inf) -> Array:
+        """Return the smallest of the values of each query, laid out query by query."""
+        return self._reduced(np.minimum, values, empty)
+
+    def _reduced(self, ufunc: np.ufunc, values: Array, empty: float) -> Array:
+        # reduceat returns the entry at the start for an empty stretch, so those are left out
+        filled = self.sizes > 0
+        reduced = ufunc.reduceat(values, self.offsets[:-1][filled], axis=0) if filled.any() else values[:0]
+        if filled.all():
+            return reduced
+        result = np.full((len(self), *values.shape[1:]), empty, dtype=np.result_type(values, type(empty)))
+        result[filled] = reduced
+        return result
+
+    def subset(self, queries: Any) -> Array:
+        """Return the rows of the chosen queries (a mask or numbers), laid out query by query."""
+        chosen = np.arange(len(self))[queries]
+        return np.concatenate(
+            [self.order[self.offsets[q] : self.offsets[q + 1]] for q in chosen] or [self.order[:0]]
+        )
+
+
+def _readable_ids(qid: Any, length: int | None, name: str) -> Array:
+    """Return the ids as an array of one plain kind."""
+    ids = qid if isinstance(qid, np.ndarray) else np.asarray(qid)
+    if ids.dtype.kind == "O" and ids.ndim == 1:
+        missing = [place for place, entry in enumerate(ids) if entry is None or entry != entry]
+        if missing:
+            raise ValueError(
+                f"{name}[{missing[0]}] is {ids[missing[0]]}, expected a query id in every row; drop the "
+                f"{len(missing)} row(s) without one."
+            )
+        # data frames hand integers over as objects
+        if all(isinstance(entry, int | np.integer) and not isinstance(entry, bool) for entry in ids):
+            ids = ids.astype(np.int64)
+    rows = ids.shape[0] if length is None and ids.ndim else (length or 0)
+    return np.asarray(check_groups(ids, rows, name))
+
+
+def as_groups(qid: Any, length: int, *, required: bool = False, name: str = "qid") -> QueryGroups:
+    """Return groups for so many rows: groups as they are, ids grouped, None as one query of all rows.
+
+    Parameters
+    ----------
+    qid : QueryGroups, array of int or str, or None
+        What the caller handed in.
+    length : int
+        The number of rows.
+    required : bool
+        Refuse None.
+    name : str
+        How the argument is called in messages.
+
+    Returns
+    -------
+    QueryGroups
+        The layout.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As :meth:`QueryGroups.from_qid`; or when groups of another number of rows come.
+    """
+    if not isinstance(qid, QueryGroups):
+        return QueryGroups.from_qid(qid, length, required=required, name=name)
+    if qid.rows != length:
+        raise ValueError(
+            f"{name} groups {qid.rows} rows, expected {length}, one for each row; pass groups of these rows."
+        )
+    return qid

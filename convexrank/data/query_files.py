@@ -1,0 +1,75 @@
+"""LightGBM's ``.query`` files: the number of rows of each query, one a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from convexrank.data.checks import check_integer
+
+__all__ = ["read_query_sizes", "write_query_sizes"]
+
+Array = np.ndarray
+
+
+def read_query_sizes(path: Any) -> Array:
+    """Read LightGBM's ``.query`` file: one number of rows a line.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    ndarray of int, shape (m,)
+        The sizes, for :meth:`QueryGroups.from_sizes`.
+
+    Raises
+    ------
+    ValueError
+        When a line holds anything but a number of at least 0; the message names it.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from convexrank.data import QueryGroups
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.query"
+    >>> write_query_sizes(path, QueryGroups.from_qid([7, 7, 3]).sizes)
+    >>> read_query_sizes(path).tolist()
+    [2, 1]
+    """
+    sizes = []
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+        text = line.strip()
+        if text and not (text.isascii() and text.isdigit()):
+            raise ValueError(
+                f"{path}, line {number}: {text!r} is not a number of rows; expected one integer a line."
+            )
+        if text:
+            sizes.append(int(text))
+    if not sizes:
+        raise ValueError(f"{path} holds no sizes; expected one integer a line.")
+    return np.array(sizes)
+
+
+def write_query_sizes(path: Any, sizes: Iterable[int]) -> None:
+    """Write LightGBM's ``.query`` file: one number of rows a line.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; replaced when it is there.
+    sizes : iterable of int
+        Rows of each query, such as :attr:`QueryGroups.sizes`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When a size is not an integer of at least 0.
+    """
+    lines = [f"{check_integer(size, 'a size', 0)}\n" for size in sizes]
+    Path(path).write_text("".join(lines), encoding="utf-8")

@@ -1,0 +1,75 @@
+"""Domains: intervals that say which entry of a vector left them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Interval"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval of numbers, each end in it or not.
+
+    Parameters
+    ----------
+    lower, upper : float
+        The ends; infinities for none.
+    closed : pair of bool
+        Whether each end belongs to it.
+
+    Examples
+    --------
+    >>> from convexrank.divergences import Interval
+    >>> str(Interval(0.0, closed=(True, False)))
+    '[0, inf)'
+    >>> Interval(0.0, 1.0).contains([0.0, 0.5]).tolist()
+    [False, True]
+    """
+
+    lower: float = -math.inf
+    upper: float = math.inf
+    closed: tuple[bool, bool] = (False, False)
+
+    @property
+    def interior(self) -> Interval:
+        """The same interval without its ends."""
+        return Interval(self.lower, self.upper)
+
+    def contains(self, x: Array) -> Array:
+        """Tell for each entry whether it is in the interval."""
+        x = np.asarray(x)
+        above = x >= self.lower if self.closed[0] else x > self.lower
+        below = x <= self.upper if self.closed[1] else x < self.upper
+        return above & below
+
+    def check(self, x: Array, name: str, what: str) -> None:
+        """Raise a ValueError that names the first entry outside, if there is one.
+
+        Parameters
+        ----------
+        x : ndarray
+            The entries.
+        name : str
+            How the vector is called in the message.
+        what : str
+            What this interval is, for the message.
+        """
+        outside = ~self.contains(x)
+        if outside.any():
+            place = int(np.argmax(outside))
+            count = int(outside.sum())
+            others = "" if count == 1 else f" ({count} entries are)"
+            raise ValueError(
+                f"{name}[{place}] is {x[place]:.6g}, outside {what}, {self}{others}; expected entries in it. Shift or "
+                "rescale the values, or take a divergence with another domain."
+            )
+
+    def __str__(self) -> str:
+        left, right = "[" if self.closed[0] else "(", "]" if self.closed[1] else ")"
+        return f"{left}{self.lower:g}, {self.upper:g}{right}"

@@ -1,0 +1,57 @@
+"""The names that are accepted for divergences, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from convexrank.data import check_choice, check_hashable
+from convexrank.divergences.base import Divergence
+from convexrank.divergences.separable import BitEntropy, GeneralizedI, ItakuraSaito, SquaredEuclidean
+from convexrank.divergences.simplex import KL
+
+__all__ = ["NAMES", "resolve"]
+
+NAMES: dict[str, Callable[[], Divergence]] = {
+    "bit_entropy": BitEntropy,
+    "generalized_i": GeneralizedI,
+    "itakura_saito": ItakuraSaito,
+    "kl": KL,
+    "shifted_generalized_i": partial(GeneralizedI, shift=1.0),
+    "squared": SquaredEuclidean,
+}
+
+
+def resolve(divergence: Divergence | str) -> Divergence:
+    """Accept a divergence object or its name.
+
+    Parameters
+    ----------
+    divergence : Divergence or str
+        An object, or one of: bit_entropy, generalized_i, itakura_saito, kl, shifted_generalized_i, squared.
+
+    Returns
+    -------
+    Divergence
+        The object.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For an unknown name, a class in place of an object, or anything else.
+
+    Examples
+    --------
+    >>> from convexrank import divergences
+    >>> divergences.resolve("squared")
+    SquaredEuclidean(weights=None)
+    """
+    if isinstance(divergence, str):
+        return check_choice(divergence, dict(NAMES), "divergence")()
+    if not isinstance(divergence, Divergence):
+        raise TypeError(
+            f"divergence is {divergence!r}, expected a name ({', '.join(sorted(NAMES))}) or an object such as "
+            "divergences.SquaredEuclidean()."
+        )
+    check_hashable(divergence, "divergence")
+    return divergence

@@ -1,0 +1,8 @@
+"""scikit-learn estimators."""
+
+from __future__ import annotations
+
+from convexrank.estimators.push import PushRanker
+from convexrank.estimators.single_index import SingleIndexRegressor
+
+__all__ = ["PushRanker", "SingleIndexRegressor"]

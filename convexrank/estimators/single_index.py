@@ -1,0 +1,363 @@
+"""A regression whose link is learned with it, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from convexrank.data import (
+    check_choice,
+    check_integer,
+    check_interval,
+    check_nonnegative,
+    check_positive,
+    check_weights,
+)
+from convexrank.links import fit_link
+from convexrank.problem import ConvergenceWarning, Solution, Status
+from convexrank.problems import LearnedDivergence
+from convexrank.solvers import Accelerated
+from convexrank.solvers.unit_step import UnitStep
+
+__all__ = ["SingleIndexRegressor"]
+
+Array = np.ndarray
+
+# Steps along the published field before the first turn to those without momentum, and in all.
+_TURN, _MAX_ITER = 500, 20_000
+# Factors of the scale of the features that strong="cv" tries.
+_FACTORS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
+
+
+class SingleIndexRegressor(RegressorMixin, BaseEstimator):
+    r"""Regression :math:`y \approx g(Xw)` with weights w and an increasing link g learned together.
+
+    A generalized linear model whose link nobody has to choose. The fit is
+    :class:`~convexrank.problems.LearnedDivergence`, in one of two senses:
+
+    * ``oracle="projection"`` (default): the published fixed point (GradMaPr, with momentum),
+      :math:`\frac1n X^\top(g(Xw) - y) + \lambda_2 w = 0`, where g is the least-squares fit of the targets among the
+      links of the class. There is no objective; ``gap_`` is a residual.
+    * ``oracle="marginal"``: the minimum of the published objective (4.1), with a certified gap. With noise in the
+      targets it prefers a straight link, and tends to ordinary least squares: choose it for data that a link of the
+      class explains, or where the optimum itself is wanted.
+
+    The class of links has slopes in [1/``smooth``, 1/``strong``]. Without ``smooth`` only the product
+    ``l2`` · ``strong`` matters: another ``strong`` with the same product scales w and stretches the link to match, and
+    predictions are the same. So to cross-validate one of the two is enough. Without ``strong`` the marginal has the
+    minimiser w = 0, with value 0, and learns nothing; the default is therefore a number, ``"scale"``.
+
+    Adding a constant to a feature changes nothing; neither does multiplying all features, with ``"scale"``; multiplying
+    the targets multiplies predictions. There is no intercept: the link absorbs it.
+
+    Parameters
+    ----------
+    oracle : {"projection", "marginal"}
+        The published fixed point, or the optimisation problem.
+    strong : "scale", "cv", float, None, or list of float
+        Modulus s: the link's slope is at most 1/s. ``"scale"`` is the mean variance of the features, 1 when they are
+        standardised. A list is cross-validated; ``"cv"`` is a list from 0.001 to 100 times the scale.
+    smooth : float, optional
+        Modulus l, above ``strong``: the link's slope is at least 1/l.
+    l2 : float or list of float
+        Strength :math:`\lambda_2`, for features of about equal scale: standardise first. A list is cross-validated.
+    output_range : pair of float or None, optional
+        Least and largest prediction, such as (0, 1). Without ``smooth`` predictions are thresholded, which leaves the
+        fit as it is; with it the range is part of the formulation, and has to hold all targets.
+    cv : int, splitter or iterable
+        Folds for the cross-validation, as in scikit-learn; not used when there is one candidate.
+    solver : None, str or solver object
+        As for :meth:`convexrank.Problem.solve`; None takes the default for the problem, and for the projection with
+        ``strong`` steps with momentum and, if need be, without in turn.
+    tol : float
+        Tolerance on gap or residual, relative to the scale of the data.
+    max_iter : int, optional
+        Iteration limit; None takes the solver's own.
+
+    Attributes
+    ----------
+    coef_ : ndarray, shape (d,)
+        The weights w.
+    link_ : Link
+        The link: a curve, its interval, its inverse, and φ; see :class:`convexrank.links.Link`.
+    strong_, l2_ : float
+        The moduli used, after scaling and cross-validation.
+    cv_results_ : dict of str to ndarray
+        ``"strong"``, ``"l2"`` and ``"mean_squared_error"`` of each candidate; only after a cross-validation.
+    gap_ : float
+        Certified gap, or residual; ``solution_.certificate`` names its kind.
+    n_iter_ : int
+        Iterations of the solver.
+    solution_ : Solution
+        Everything the solver returned.
+    n_features_in_ : int
+        Number of features seen by fit.
+    feature_names_in_ : ndarray of str, shape (d,)
+        Names of the features, when X had names that are all strings.
+
+    References
+    ----------
+    Dissertation on learning to rank with Bregman divergences, chapter 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from convexrank import SingleIndexRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 3))
+    >>> y = np.tanh(3 * X @ [1.0, -1.0, 0.0]) + 0.1 * rng.normal(size=300)
+    >>> model = SingleIndexRegressor().fit(X[:200], y[:200])
+    >>> bool(model.score(X[200:], y[200:]) > 0.95)
+    True
+    >>> model.predict_interval(X[200:203]).shape
+    (3, 2)
+    """
+
+    def __init__(
+        self,
+        oracle: str = "projection",
+        *,
+        strong: Any = "scale",
+        smooth: float | None = None,
+        l2: Any = 1e-4,
+        output_range: Any = None,
+        cv: Any = 5,
+        solver: Any = None,
+        tol: float = 1e-8,
+        max_iter: int | None = None,
+    ) -> None:
+        self.oracle = oracle
+        self.strong = strong
+        self.smooth = smooth
+        self.l2 = l2
+        self.output_range = output_range
+        self.cv = cv
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def __sklearn_tags__(self) -> Tags:
+        """Describe the estimator to scikit-learn: a regressor that takes sparse X."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit weights and link.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+            One row an example. Sparse X stays sparse.
+        y : array, shape (n,)
+            Real targets.
+        sample_weight : array of whole numbers, shape (n,), optional
+            How often each row counts, 0 to leave it out; the formulation has no other weights.
+
+        Returns
+        -------
+        SingleIndexRegressor
+            Itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            When the data are not finite and real, lengths differ, weights are not whole numbers, or a parameter is out
+            of range.
+
+        Warns
+        -----
+        ConvergenceWarning
+            When gap or residual did not meet ``tol``.
+        """
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        y = np.asarray(y, dtype=np.float64)
+        counts = _check_counts(sample_weight, len(y))
+        if counts is not None:
+            X, y = X[np.repeat(np.arange(len(y)), counts)], np.repeat(y, counts)
+        check_choice(self.oracle, {"projection": "", "marginal": ""}, "oracle")
+        output_range = check_interval(
+            (None, None) if self.output_range is None else self.output_range, "output_range"
+        )
+        self.__dict__.pop("cv_results_", None)
+        candidates = self._candidates(X)
+        if len(candidates) > 1:
+            self.cv_results_ = self._cross_validate(X, y, candidates)
+            candidates = [candidates[int(np.argmin(self.cv_results_["mean_squared_error"]))]]
+        self.strong_, self.l2_ = candidates[0]
+        problem, solution = self._solve(X, y, self.strong_, self.l2_)
+        self.solution_ = solution
+        self.coef_ = solution.x
+        self.link_ = replace(fit_link(problem, solution), output_range=output_range)
+        self.n_iter_ = solution.iterations
+        self.gap_ = solution.gap
+        return self
+
+    def _candidates(self, X: Any) -> list[tuple[float | None, float]]:
+        """Return the pairs (strong, l2) to choose from, those that allow the least first."""
+        scale = _mean_variance(X) or 1.0
+        named = {"scale": [scale], "cv": [scale * factor for factor in _FACTORS]}
+        if isinstance(self.strong, str):
+            strong = check_choice(self.strong, named, "strong")
+        elif self.strong is None:
+            strong = [None]
+        else:
+            strong = [check_positive(value, "strong") for value in _several(self.strong, "strong")]
+        strengths = [check_nonnegative(value, "l2") for value in _several(self.l2, "l2")]
+        pairs = [(s, l2) for s in strong for l2 in strengths]
+        return sorted(pairs, key=lambda pair: (pair[0] or 0.0) * pair[1], reverse=True)
+
+    def _solve(
+        self, X: Any, y: Array, strong: float | None, l2: float, x0: Array | None = None
+    ) -> tuple[LearnedDivergence, Solution]:
+        # without smooth a range does not change the fit, and noisy targets may leave it
+        within = None if self.smooth is None else self.output_range
+        problem = LearnedDivergence(X, y, strong, self.smooth, self.oracle, l2=l2, output_range=within)
+        unit = float(y.std())
+        # what a residual is measured in, and the objective for targets of small scale
+        unit = (
+            unit * _mean_variance(X) ** 0.5
+            if self.oracle == "projection"
+            else min(1.0, unit**2 * (strong or 1.0))
+        )
+        tol = check_positive(self.tol, "tol") * (unit or 1.0)
+        if self.solver is None and self.oracle == "projection" and strong is not None:
+            return problem, _solve_field(problem, tol, self.max_iter, x0)
+        return problem, problem.solve(self.solver, tol=tol, max_iter=self.max_iter, x0=x0)
+
+    def _cross_validate(
+        self, X: Any, y: Array, candidates: list[tuple[float | None, float]]
+    ) -> dict[str, Array]:
+        """Return the mean squared error of every candidate, over all rows that are ever held out."""
+        from sklearn.model_selection import check_cv
+
+        errors, held_out = np.zeros(len(candidates)), 0
+        folds: Any = check_cv(self.cv, y, classifier=False)
+        for train, test in folds.split(X, y):
+            start, before = None, None
+            held_out += len(test)
+            for place, (strong, l2) in enumerate(candidates):
+                if start is not None and strong is not None and before is not None:
+                    start = start * (strong / before)  # weights are in units of strong
+                with warnings.catch_warnings():
+                    warnings.simplefilter(
+                        "ignore", ConvergenceWarning
+                    )  # the last fit is the one that has to converge
+                    problem, solution = self._solve(X[train], y[train], strong, l2, start)
+                start, before = solution.x, strong
+                predicted = fit_link(problem, solution)(X[test] @ solution.x)
+                errors[place] += float(np.sum((predicted - y[test]) ** 2))
+        moduli, strengths = zip(*candidates, strict=True)
+        return {
+            "strong": np.array(moduli, dtype=np.float64),
+            "l2": np.array(strengths),
+            "mean_squared_error": errors / held_out,
+        }
+
+    # --- prediction --------------------------------------------------------------------------------------------------
+
+    def index(self, X: Any) -> Array:
+        """Return the single index Xw.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+            One row an example.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            The scores that ``link_`` takes.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return X @ self.coef_
+
+    def predict(self, X: Any) -> Array:
+        """Return the link at the index, g(Xw).
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+            One row an example.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            Predictions, inside :meth:`predict_interval`.
+        """
+        index = self.index(X)
+        return self.link_(index)
+
+    def predict_interval(self, X: Any) -> Array:
+        """Return the interval that the data and the class leave open for the link.
+
+        It is no confidence interval: it holds the values of all links that fit as well as this one, and says nothing
+        about noise. See :meth:`convexrank.links.Link.interval`.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+            One row an example.
+
+        Returns
+        -------
+        ndarray, shape (n, 2)
+            Lower and upper ends; infinite where nothing bounds the link.
+        """
+        index = self.index(X)
+        return np.stack(self.link_.interval(index), axis=-1)
+
+
+def _solve_field(problem: LearnedDivergence, tol: float, max_iter: int | None, x0: Array | None) -> Solution:
+    """Take turns between steps with momentum, which may go round in circles along a field, and without, which crawl."""
+    limit = _MAX_ITER if max_iter is None else check_integer(max_iter, "max_iter", 1)
+    solvers, turn, done, seconds = (Accelerated(), UnitStep(1.0 / problem.lipschitz)), 0, 0, 0.0
+    while True:
+        steps = min(_TURN * 2 ** (turn // 2), limit - done)
+        last = done + steps == limit
+        with warnings.catch_warnings():
+            if not last:
+                warnings.simplefilter("ignore", ConvergenceWarning)
+            solution = problem.solve(solvers[turn % 2], tol=tol, max_iter=steps, x0=x0)
+        x0, turn, done, seconds = solution.x, turn + 1, done + solution.iterations, seconds + solution.seconds
+        if last or solution.converged or solution.status is Status.INTERRUPTED:
+            return replace(solution, iterations=done, seconds=seconds)
+
+
+def _several(value: Any, name: str) -> list[Any]:
+    """Read one candidate or several."""
+    several = list(value) if isinstance(value, list | tuple | np.ndarray) and np.ndim(value) else [value]
+    if not several:
+        raise ValueError(f"{name} is an empty list, expected a number or candidates to choose from.")
+    return several
+
+
+def _mean_variance(X: Any) -> float:
+    """Return the mean variance of the columns; sparse X is not made dense."""
+    if sparse.issparse(X):
+        squares = X.multiply(X).sum(axis=0) / X.shape[0]
+        return float(np.mean(np.asarray(squares) - np.square(np.asarray(X.sum(axis=0)) / X.shape[0])))
+    return float(np.mean(X.var(axis=0)))
+
+
+def _check_counts(sample_weight: Any, length: int) -> Array | None:
+    """Return how often each row counts, or None when each counts once."""
+    weights = check_weights(sample_weight, length)
+    if weights is None:
+        return None
+    counts = weights.astype(np.int64)
+    if (counts != weights).any():
+        i = int(np.argmax(counts != weights))
+        raise ValueError(
+            f"sample_weight[{i}] is {weights[i]:g}, expected whole numbers: the formulation has no weights, a row can "
+            "only be repeated. Scale the weights and round them, or leave them out."
+        )
+    return counts

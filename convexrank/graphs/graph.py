@@ -1,0 +1,349 @@
+"""A directed graph in flat arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from convexrank.data import check_vector
+from convexrank.graphs.build import assemble, check_endpoints, cuts, each_range
+
+if TYPE_CHECKING:
+    from convexrank.graphs.transition import Transition
+
+__all__ = ["Graph"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A directed graph with non-negative weights, kept as the list of edges into each node.
+
+    Make one with :meth:`from_edges`, :meth:`from_scipy`, :meth:`from_networkx` or :meth:`read`. Parallel edges are
+    added up. Where every edge counts once there is no array of weights, and an edge takes 4 bytes. The arrays are
+    read-only.
+
+    Parameters
+    ----------
+    offsets : ndarray of int64, shape (n + 1,)
+        Edges into node i are those from ``offsets[i]`` to ``offsets[i + 1]``.
+    sources : ndarray of int32, shape (m,)
+        Where each edge comes from; in order, and without repetition, for each node.
+    weights : ndarray, shape (m,), or None
+        Weight of each edge; None where all are 1.
+    names : tuple, optional
+        What the nodes are called outside.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> graph = cr.Graph.from_edges([0, 0, 1, 2, 2], [1, 2, 2, 0, 0])
+    >>> graph.n, graph.m, graph.out_weight.tolist()
+    (3, 4, [2.0, 1.0, 2.0])
+    >>> graph
+    Graph(n=3, m=4, weighted)
+    """
+
+    offsets: Array
+    sources: Array
+    weights: Array | None = None
+    names: tuple[Any, ...] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in ("offsets", "sources", "weights"):
+            values = getattr(self, name)
+            if values is not None:
+                values = values.view()
+                values.flags.writeable = False
+                object.__setattr__(self, name, values)
+        if self.names is not None and len(self.names) != self.n:
+            raise ValueError(f"names has {len(self.names)} entries, expected {self.n}, one for each node.")
+
+    def __repr__(self) -> str:
+        kind = "" if self.weights is None else ", weighted"
+        return f"Graph(n={self.n}, m={self.m}{kind})"
+
+    # --- where graphs come from ------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_edges(
+        cls,
+        source: Any,
+        target: Any,
+        weight: Any = None,
+        n: int | None = None,
+        *,
+        self_loops: bool = True,
+        names: Any = None,
+    ) -> Self:
+        """Make a graph from a list of edges. O(m), by counting sort.
+
+        Parameters
+        ----------
+        source, target : array-like of int, shape (m,)
+            Ends of the edges, in 0..n−1; neither copied as a whole nor edited.
+        weight : array-like, shape (m,), optional
+            Weights of at least 0; an edge of weight 0 is none.
+        n : int, optional
+            Number of nodes; by default one more than the largest id.
+        self_loops : bool
+            Whether edges from a node to itself are kept.
+        names : sequence, optional
+            What the nodes are called.
+
+        Returns
+        -------
+        Graph
+            The graph.
+
+        Raises
+        ------
+        ValueError, TypeError
+            When ids are out of range or no integers, weights are negative or not finite, lengths differ, or there is
+            no node.
+        """
+        source, target, n = check_endpoints(source, target, n)
+        arrays = assemble(source, target, weight, n, self_loops)
+        return cls(*arrays, names=None if names is None else tuple(names))
+
+    @classmethod
+    def from_scipy(cls, matrix: Any, *, self_loops: bool = True, names: Any = None) -> Self:
+        """Make a graph from a square sparse matrix whose entry (i, j) is the weight of the edge i → j.
+
+        Parameters
+        ----------
+        matrix : scipy sparse array or matrix, shape (n, n)
+            The adjacency matrix; rows are sources.
+        self_loops : bool
+            Whether entries on the diagonal are kept.
+        names : sequence, optional
+            What the nodes are called.
+
+        Returns
+        -------
+        Graph
+            The graph.
+        """
+        from scipy import sparse
+
+        if not sparse.issparse(matrix):
+            raise TypeError(
+                f"matrix is a {type(matrix).__name__}, expected a scipy sparse matrix; wrap a dense one in "
+                "scipy.sparse.csr_array, or list its edges for from_edges."
+            )
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise ValueError(f"matrix has shape {matrix.shape}, expected a square one (n, n).")
+        edges = matrix.tocoo()
+        source, target = edges.coords if hasattr(edges, "coords") else (edges.row, edges.col)
+        weight = edges.data.astype(np.float64, copy=False)
+        return cls.from_edges(source, target, weight, matrix.shape[0], self_loops=self_loops, names=names)
+
+    @classmethod
+    def from_networkx(cls, graph: Any, *, weight: str | None = "weight", self_loops: bool = True) -> Self:
+        """Make a graph from a networkx graph; nodes keep its order and their names.
+
+        Parameters
+        ----------
+        graph : networkx.Graph or one of its kinds
+            Undirected edges go both ways; parallel edges add up.
+        weight : str or None
+            Attribute that holds the weight, 1 where an edge has none; None counts every edge once.
+        self_loops : bool
+            Whether edges from a node to itself are kept.
+
+        Returns
+        -------
+        Graph
+            The graph.
+        """
+        names = tuple(graph)
+        number = {name: i for i, name in enumerate(names)}
+        triples = (
+            list(graph.edges(data=weight, default=1.0)) if weight else [(*e, 1.0) for e in graph.edges()]
+        )
+        source = np.array([number[u] for u, _, _ in triples], dtype=np.int32)
+        target = np.array([number[v] for _, v, _ in triples], dtype=np.int32)
+        weights = np.array([w for _, _, w in triples], dtype=np.float64)
+        if not graph.is_directed():
+            other = source != target
+            source, target = np.concatenate([source, target[other]]), np.concatenate([target, source[other]])
+            weights = np.concatenate([weights, weights[other]])
+        return cls.from_edges(source, target, weights, len(names), self_loops=self_loops, names=names)
+
+    @classmethod
+    def read(
+        cls, path: str | Path, *, delimiter: str | None = None, weighted: bool | None = None, skip_rows: int = 0,
+        n: int | None = None, self_loops: bool = True,
+    ) -> Self:  # fmt: skip
+        """Read a list of edges, or a Matrix Market file (``.mtx``); either may be compressed (``.gz``).
+
+        Parameters
+        ----------
+        path : str or Path
+            A file with one edge a line: source, target, and perhaps a weight. Lines that start with # or % are
+            comments. Where the ends are not all whole numbers of at least 0 they are taken as names.
+        delimiter : str, optional
+            What separates the columns; white space by default.
+        weighted : bool, optional
+            Whether a third column is the weight; by default it is where there is one.
+        skip_rows : int
+            Lines to skip, such as a header.
+        n : int, optional
+            Number of nodes.
+        self_loops : bool
+            Whether edges from a node to itself are kept.
+
+        Returns
+        -------
+        Graph
+            The graph.
+
+        Raises
+        ------
+        ValueError
+            When a line cannot be read; the message has its number.
+        """
+        from convexrank.graphs.reading import read_edges, read_matrix
+
+        name = Path(path).name.removesuffix(".gz")
+        if name.endswith(".mtx"):
+            return cls.from_scipy(read_matrix(path), self_loops=self_loops)
+        source, target, weight, names = read_edges(path, delimiter, weighted, skip_rows)
+        return cls.from_edges(source, target, weight, n, self_loops=self_loops, names=names)
+
+    # --- what can be asked of one ----------------------------------------------------------------------------------
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        return len(self.offsets) - 1
+
+    @property
+    def m(self) -> int:
+        """Number of edges, parallel ones counted once."""
+        return len(self.sources)
+
+    @cached_property
+    def out_weight(self) -> Array:
+        """Total weight of the edges out of each node, its number of links where they all count once."""
+        if self.weights is None:
+            return np.bincount(self.sources, minlength=self.n).astype(np.float64)
+        return np.bincount(self.sources, weights=self.weights, minlength=self.n)
+
+    @cached_property
+    def in_weight(self) -> Array:
+        """Total weight of the edges into each node."""
+        return self.pull(np.ones(self.n))
+
+    @cached_property
+    def dangling(self) -> Array:
+        """Nodes without an edge out of them, in order."""
+        return np.flatnonzero(self.out_weight == 0.0)
+
+    def pull(self, x: Array) -> Array:
+        """Return, for each node, the sum of weight times x over the edges into it. O(m), on several threads."""
+        from convexrank.graphs import kernels
+
+        x = np.ascontiguousarray(x, dtype=np.float64)
+        out = np.empty(self.n)
+        weights = () if self.weights is None else (self.weights,)
+        kernel = kernels.gather if self.weights is None else kernels.gather_weighted
+        each_range(kernel, cuts(self.offsets), self.offsets, self.sources, *weights, x, out)
+        return out
+
+    def push(self, s: Array) -> Array:
+        """Return, for each node, the sum of weight times s over the edges out of it: the transpose of :meth:`pull`."""
+        from convexrank.graphs import kernels
+
+        s = np.ascontiguousarray(s, dtype=np.float64)
+        out = np.zeros(self.n)
+        if self.weights is None:
+            kernels.scatter(self.offsets, self.sources, s, out)
+        else:
+            kernels.scatter_weighted(self.offsets, self.sources, self.weights, s, out)
+        return out
+
+    def edges(self) -> tuple[Array, Array, Array]:
+        """Return sources, targets and weights, one entry an edge, by target. Takes 12 bytes an edge or more."""
+        target = np.repeat(np.arange(self.n, dtype=np.int32), np.diff(self.offsets))
+        return self.sources, target, np.ones(self.m) if self.weights is None else self.weights
+
+    def reversed(self) -> Self:
+        """Return the graph with every edge turned round."""
+        source, target, _ = self.edges()
+        return type(self).from_edges(target, source, self.weights, self.n, names=self.names)
+
+    def to_scipy(self) -> Any:
+        """Return the adjacency matrix, entry (i, j) the weight of the edge i → j, as a scipy CSC array."""
+        from scipy import sparse
+
+        data = np.ones(self.m) if self.weights is None else self.weights.copy()
+        return sparse.csc_array((data, self.sources.copy(), self.offsets.copy()), shape=(self.n, self.n))
+
+    def transition(
+        self, alpha: float = 0.85, personalization: Any = None, dangling: str = "teleport"
+    ) -> Transition:
+        """Return PageRank's matrix P as an operator: ``P @ w`` and ``P.T @ s`` cost O(m); see :class:`Transition`.
+
+        Parameters
+        ----------
+        alpha : float
+            Probability of following a link, in [0, 1).
+        personalization : array-like, shape (n,), optional
+            Where to go otherwise; uniform by default.
+        dangling : {"teleport", "uniform", "drop"}
+            Where to go from a node without links.
+
+        Returns
+        -------
+        Transition
+            The operator.
+        """
+        from convexrank.graphs.transition import Transition
+
+        return Transition(self, alpha, personalization, dangling)
+
+    def seeds(self, nodes: Any, name: str = "seeds") -> Array:
+        """Return a distribution over nodes from ids, names, or a non-negative vector of n weights.
+
+        Parameters
+        ----------
+        nodes : array-like
+            Integers in 0..n−1, names of nodes, booleans of length n, or n weights as floats.
+        name : str
+            How the argument is called in messages.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            Non-negative, summing to 1.
+
+        Raises
+        ------
+        ValueError, TypeError
+            When it is empty, out of range, unknown, negative or zero everywhere.
+        """
+        from convexrank.graphs.seeds import distribution
+
+        return distribution(self.n, self.names, nodes, name)
+
+    def named(self, values: Any) -> dict[Any, float]:
+        """Return values by the names of the nodes, or by number where they have none.
+
+        Parameters
+        ----------
+        values : array-like, shape (n,)
+            One value a node, such as a rank.
+
+        Returns
+        -------
+        dict
+            For networkx and pandas.
+        """
+        vector = check_vector(values, self.n, "values")
+        return dict(zip(self.names or range(self.n), vector.tolist(), strict=True))

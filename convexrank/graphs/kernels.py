@@ -1,0 +1,239 @@
+"""Compiled loops over edges: building a graph, and the products with it.
+
+They release the interpreter's lock, so that threads can share the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from threading import Lock
+from typing import Any
+
+import numba
+import numpy as np
+
+__all__ = [
+    "Lazy",
+    "compiled",
+    "count",
+    "gather",
+    "gather_weighted",
+    "is_sorted",
+    "merge",
+    "parallel",
+    "place",
+    "place_weighted",
+    "scatter",
+    "scatter_weighted",
+    "sort_rows",
+]
+
+Array = np.ndarray
+
+
+def _read_only(kind: Any) -> Any:
+    """Type of a contiguous vector that is not written to; numba takes a writable one for it too."""
+    return numba.types.Array(kind, 1, "C", readonly=True)
+
+
+NOTHING, FLAG, INT = numba.void, numba.boolean, numba.int64
+IDS, LONG, REAL = (_read_only(kind) for kind in (numba.int32, numba.int64, numba.float64))
+IDS_OUT, LONG_OUT, REAL_OUT = numba.int32[::1], numba.int64[::1], numba.float64[::1]
+
+
+class Lazy:
+    """A function that is compiled when it is first called, for one signature, and kept on disk where that is possible.
+
+    There is one signature a function, as for the projections, and several threads may run it at a time.
+
+    Parameters
+    ----------
+    signature : numba signature
+        Types of the arguments and of the result.
+    function : callable
+        A function of arrays and numbers.
+    """
+
+    def __init__(self, signature: Any, function: Callable[..., Any]) -> None:
+        update_wrapper(self, function)
+        self._signature, self._function, self._lock = signature, function, Lock()
+        self._compiled: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._compiled is None:
+            with self._lock:
+                if self._compiled is None:
+                    self._compiled = self._compile()
+        return self._compiled(*arguments)
+
+    def _compile(self) -> Callable[..., Any]:
+        try:
+            return numba.njit(self._signature, cache=True, nogil=True)(self._function)
+        except (RuntimeError, OSError):  # no folder can be written to
+            return numba.njit(self._signature, nogil=True)(self._function)
+
+
+def compiled(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Lazy]:
+    """Return a decorator that compiles a function when it is first called.
+
+    Parameters
+    ----------
+    result, *arguments : numba type
+        The signature.
+
+    Returns
+    -------
+    callable
+        Takes a function of arrays and numbers, and returns a :class:`Lazy`.
+    """
+    return lambda function: Lazy(result(*arguments), function)
+
+
+@compiled(NOTHING, IDS, IDS, LONG_OUT, FLAG)
+def count(source: Array, target: Array, counts: Array, loops: bool) -> None:
+    """Add the number of edges into each node i to ``counts[i + 1]``."""
+    for e in range(len(source)):
+        if loops or source[e] != target[e]:
+            counts[target[e] + 1] += 1
+
+
+@compiled(NOTHING, IDS, IDS, LONG_OUT, IDS_OUT, FLAG)
+def place(source: Array, target: Array, cursor: Array, sources: Array, loops: bool) -> None:
+    """Write each source at its target's cursor, in the order given: a counting sort."""
+    for e in range(len(source)):
+        if loops or source[e] != target[e]:
+            i = target[e]
+            sources[cursor[i]] = source[e]
+            cursor[i] += 1
+
+
+@compiled(NOTHING, IDS, IDS, REAL, LONG_OUT, IDS_OUT, REAL_OUT, FLAG)
+def place_weighted(
+    source: Array, target: Array, weight: Array, cursor: Array, sources: Array, weights: Array, loops: bool
+) -> None:
+    """Do the same with a weight for each edge."""
+    for e in range(len(source)):
+        if loops or source[e] != target[e]:
+            i = target[e]
+            sources[cursor[i]] = source[e]
+            weights[cursor[i]] = weight[e]
+            cursor[i] += 1
+
+
+@compiled(FLAG, LONG, IDS, INT, INT)
+def is_sorted(offsets: Array, sources: Array, first: int, last: int) -> bool:
+    """Whether the sources of every row in the range are in order."""
+    for i in range(first, last):
+        for k in range(offsets[i] + 1, offsets[i + 1]):
+            if sources[k] < sources[k - 1]:
+                return False
+    return True
+
+
+@compiled(NOTHING, LONG, IDS_OUT, REAL_OUT, INT, INT)
+def sort_rows(offsets: Array, sources: Array, weights: Array, first: int, last: int) -> None:
+    """Sort the sources of every row in the range in place, with their weights where there are any: Shell's sort.
+
+    numpy's own sort would take seconds to compile.
+    """
+    for i in range(first, last):
+        low, high = offsets[i], offsets[i + 1]
+        gap = np.int64(1)
+        while 9 * gap < 4 * (high - low):
+            gap = 9 * gap // 4 + 1
+        while gap > 0:
+            for k in range(low + gap, high):
+                moved, j = sources[k], k
+                weight = weights[k] if len(weights) > 0 else 0.0
+                while j - gap >= low and sources[j - gap] > moved:
+                    sources[j] = sources[j - gap]
+                    if len(weights) > 0:
+                        weights[j] = weights[j - gap]
+                    j -= gap
+                sources[j] = moved
+                if len(weights) > 0:
+                    weights[j] = weight
+            gap = 4 * gap // 9
+
+
+@compiled(INT, LONG, IDS_OUT, REAL, REAL_OUT, LONG_OUT)
+def merge(offsets: Array, sources: Array, weights: Array, merged: Array, ends: Array) -> int:
+    """Add parallel edges (neighbours in a sorted row) up; compact ``sources`` in place and return their number.
+
+    ``weights`` is empty where every edge counts once; ``merged`` may be the same array as ``weights``.
+    """
+    top = np.int64(0)
+    for i in range(len(offsets) - 1):
+        start = top
+        for k in range(offsets[i], offsets[i + 1]):
+            weight = weights[k] if len(weights) > 0 else 1.0
+            if top > start and sources[top - 1] == sources[k]:
+                merged[top - 1] += weight
+            else:
+                sources[top] = sources[k]
+                merged[top] = weight
+                top += 1
+        ends[i + 1] = top
+    return ends[-1]
+
+
+@compiled(INT, LONG, IDS)
+def parallel(offsets: Array, sources: Array) -> int:
+    """Count the edges that repeat the one before them in a sorted row."""
+    repeated = 0
+    for i in range(len(offsets) - 1):
+        for k in range(offsets[i] + 1, offsets[i + 1]):
+            repeated += sources[k] == sources[k - 1]
+    return repeated
+
+
+@compiled(NOTHING, LONG, IDS, REAL, REAL_OUT, INT, INT)
+def gather(offsets: Array, sources: Array, x: Array, out: Array, first: int, last: int) -> None:
+    """Add up x over the sources of each row in the range. Four sums at a time: one would wait for itself."""
+    for i in range(first, last):
+        k, high = offsets[i], offsets[i + 1]
+        a = b = c = d = 0.0
+        while k + 3 < high:
+            a += x[sources[k]]
+            b += x[sources[k + 1]]
+            c += x[sources[k + 2]]
+            d += x[sources[k + 3]]
+            k += 4
+        while k < high:
+            a += x[sources[k]]
+            k += 1
+        out[i] = (a + b) + (c + d)
+
+
+@compiled(NOTHING, LONG, IDS, REAL, REAL, REAL_OUT, INT, INT)
+def gather_weighted(
+    offsets: Array, sources: Array, weights: Array, x: Array, out: Array, first: int, last: int
+) -> None:
+    """Add up weight times x over the edges into each row in the range."""
+    for i in range(first, last):
+        k, high = offsets[i], offsets[i + 1]
+        a = b = 0.0
+        while k + 1 < high:
+            a += weights[k] * x[sources[k]]
+            b += weights[k + 1] * x[sources[k + 1]]
+            k += 2
+        if k < high:
+            a += weights[k] * x[sources[k]]
+        out[i] = a + b
+
+
+@compiled(NOTHING, LONG, IDS, REAL, REAL_OUT)
+def scatter(offsets: Array, sources: Array, s: Array, out: Array) -> None:
+    """Add s at each target to its sources: the transpose of ``gather``."""
+    for i in range(len(offsets) - 1):
+        for k in range(offsets[i], offsets[i + 1]):
+            out[sources[k]] += s[i]
+
+
+@compiled(NOTHING, LONG, IDS, REAL, REAL, REAL_OUT)
+def scatter_weighted(offsets: Array, sources: Array, weights: Array, s: Array, out: Array) -> None:
+    """Add weight times s at each target to its sources."""
+    for i in range(len(offsets) - 1):
+        for k in range(offsets[i], offsets[i + 1]):
+            out[sources[k]] += weights[k] * s[i]

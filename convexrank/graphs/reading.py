@@ -1,0 +1,94 @@
+"""Edges from files."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["read_edges", "read_matrix"]
+
+Array = np.ndarray
+_COMMENTS = ("#", "%")
+
+
+def read_matrix(path: str | Path) -> Any:
+    """Read a Matrix Market file as a sparse matrix.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, which may be compressed.
+
+    Returns
+    -------
+    scipy sparse matrix
+        Its entry (i, j) is the weight of the edge i → j.
+    """
+    from scipy import sparse
+    from scipy.io import mmread
+
+    return sparse.coo_array(mmread(str(path)))
+
+
+def read_edges(
+    path: str | Path, delimiter: str | None, weighted: bool | None, skip_rows: int
+) -> tuple[Array, Array, Array | None, tuple[str, ...] | None]:
+    """Read one edge a line.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, which may be compressed.
+    delimiter : str or None
+        What separates the columns; None is white space.
+    weighted : bool or None
+        Whether a third column is the weight; None takes it where there is one.
+    skip_rows : int
+        Lines to skip.
+
+    Returns
+    -------
+    tuple
+        Sources, targets, weights or None, and names or None where the nodes are numbered.
+    """
+    fields = _first_edge(path, delimiter, skip_rows)
+    if len(fields) < 2:
+        raise ValueError(
+            f"{path}: the first edge has {len(fields)} column(s), expected source and target; pass delimiter=."
+        )
+    weighted = len(fields) > 2 if weighted is None else weighted
+    numbered = all(part.isdigit() for part in fields[:2])
+    ends = _columns(path, delimiter, skip_rows, (0, 1), np.int64 if numbered else str)
+    weight = _columns(path, delimiter, skip_rows, (2,), np.float64)[:, 0] if weighted else None
+    if numbered:
+        return ends[:, 0], ends[:, 1], weight, None
+    names, numbers = np.unique(ends, return_inverse=True)
+    numbers = numbers.reshape(ends.shape)
+    return numbers[:, 0], numbers[:, 1], weight, tuple(names.tolist())
+
+
+def _first_edge(path: str | Path, delimiter: str | None, skip_rows: int) -> list[str]:
+    opened = gzip.open if str(path).endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8") as file:
+        for number, line in enumerate(file):
+            if number >= skip_rows and line.strip() and not line.startswith(_COMMENTS):
+                return [part.strip() for part in line.strip().split(delimiter)]
+    raise ValueError(f"{path} has no edges; expected lines with source and target.")
+
+
+def _columns(
+    path: str | Path, delimiter: str | None, skip_rows: int, columns: tuple[int, ...], kind: Any
+) -> Array:
+    try:
+        return np.loadtxt(
+            path, dtype=kind, comments=_COMMENTS, delimiter=delimiter, skiprows=skip_rows, usecols=columns, ndmin=2,
+            encoding="utf-8",
+        )  # fmt: skip
+    except ValueError as error:
+        raise ValueError(
+            f"{path}: {error}. Expected source, target and perhaps a weight on every line; pass delimiter=, skip_rows= "
+            "for a header, or weighted=False."
+        ) from error

@@ -1,0 +1,77 @@
+"""Distributions over nodes, however they are given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import check_vector
+
+__all__ = ["distribution"]
+
+Array = np.ndarray
+
+_ROUNDING = 1e-14
+
+
+def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -> Array:
+    """Return a distribution over n nodes.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes.
+    names : tuple or None
+        Their names.
+    nodes : array-like
+        Ids, names, n booleans, or n weights as floats.
+    name : str
+        How the argument is called in messages.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Non-negative, summing to 1.
+    """
+    array = np.asarray(nodes)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(
+            f"{name} has shape {array.shape}, expected at least one node, or {n} weights; pass [i] for a single node i."
+        )
+    if array.dtype.kind in "iu":
+        return _from_ids(n, array, name)
+    if array.dtype.kind in "SUO" and names is not None and not _are_numbers(array):
+        return _from_ids(n, _numbers_of(names, nodes, name), name)
+    weights = check_vector(array, n, name)
+    if weights.min() < 0:
+        place = int(np.argmin(weights))
+        raise ValueError(f"{name}[{place}] is {weights[place]:g}, expected weights of at least 0.")
+    total = float(weights.sum())
+    if total == 0.0:
+        raise ValueError(f"{name} is zero everywhere; give at least one node a positive weight.")
+    # a distribution stays as it is, to the last bit
+    return weights.copy() if abs(total - 1.0) <= _ROUNDING else weights / total
+
+
+def _from_ids(n: int, ids: Array, name: str) -> Array:
+    if ids.min() < 0 or ids.max() >= n:
+        place = int(np.argmax((ids < 0) | (ids >= n)))
+        raise ValueError(
+            f"{name}[{place}] is {ids[place]}, expected node ids in 0..{n - 1}; pass weights of nodes as floats."
+        )
+    chosen = np.zeros(n)
+    chosen[ids] = 1.0
+    return chosen / chosen.sum()
+
+
+def _are_numbers(array: Array) -> bool:
+    return array.dtype.kind == "O" and all(isinstance(entry, int | float) for entry in array)
+
+
+def _numbers_of(names: tuple[Any, ...], nodes: Any, name: str) -> Array:
+    number = {known: i for i, known in enumerate(names)}
+    unknown = [node for node in nodes if node not in number]
+    if unknown:
+        raise ValueError(f"{name} has {unknown[0]!r}, which is not a node of the graph.")
+    return np.array([number[node] for node in nodes])

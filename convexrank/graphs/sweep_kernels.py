@@ -1,0 +1,87 @@
+"""Compiled sweeps over the nodes of a graph: one step of Gauss and Seidel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from convexrank.graphs.kernels import IDS, INT, LONG, REAL, REAL_OUT, compiled, numba
+
+__all__ = ["sweep", "sweep_many", "sweep_weighted"]
+
+Array = np.ndarray
+
+
+@compiled(numba.float64, LONG, IDS, REAL, REAL, REAL_OUT, REAL_OUT, INT, INT)
+def sweep(
+    offsets: Array, sources: Array, share: Array, base: Array, sent: Array, z: Array, first: int, last: int
+) -> float:
+    """Set ``z[i]`` to ``base[i]`` plus the sum of ``sent`` over the edges into i, and ``sent[i]`` to its share of that.
+
+    Rows are taken in order, so that later ones see what earlier ones became. Returns the sum of the changes of z.
+    """
+    change = 0.0
+    for i in range(first, last):
+        k, high = offsets[i], offsets[i + 1]
+        a = b = c = d = 0.0
+        while k + 3 < high:  # four sums at a time: one would wait for itself
+            a += sent[sources[k]]
+            b += sent[sources[k + 1]]
+            c += sent[sources[k + 2]]
+            d += sent[sources[k + 3]]
+            k += 4
+        while k < high:
+            a += sent[sources[k]]
+            k += 1
+        new = base[i] + ((a + b) + (c + d))
+        change += abs(new - z[i])
+        z[i] = new
+        sent[i] = share[i] * new
+    return change
+
+
+@compiled(numba.float64, LONG, IDS, REAL, REAL, REAL, REAL_OUT, REAL_OUT, INT, INT)
+def sweep_weighted(
+    offsets: Array, sources: Array, weights: Array, share: Array, base: Array, sent: Array, z: Array, first: int,
+    last: int,
+) -> float:  # fmt: skip
+    """Do the same with a weight for each edge."""
+    change = 0.0
+    for i in range(first, last):
+        k, high = offsets[i], offsets[i + 1]
+        a = b = 0.0
+        while k + 1 < high:
+            a += weights[k] * sent[sources[k]]
+            b += weights[k + 1] * sent[sources[k + 1]]
+            k += 2
+        if k < high:
+            a += weights[k] * sent[sources[k]]
+        new = base[i] + (a + b)
+        change += abs(new - z[i])
+        z[i] = new
+        sent[i] = share[i] * new
+    return change
+
+
+@compiled(
+    numba.void, LONG, IDS, REAL, REAL, numba.types.Array(numba.float64, 2, "C", readonly=True),
+    numba.float64[:, ::1], numba.float64[:, ::1], numba.float64[::1], INT, INT,
+)  # fmt: skip
+def sweep_many(
+    offsets: Array, sources: Array, weights: Array, share: Array, base: Array, sent: Array, z: Array, change: Array,
+    first: int, last: int,
+) -> None:  # fmt: skip
+    """Do the same for several right-hand sides, in the columns; ``weights`` is empty where every edge counts once."""
+    columns = base.shape[1]
+    total = np.empty(columns)
+    for i in range(first, last):
+        for c in range(columns):
+            total[c] = base[i, c]
+        for k in range(offsets[i], offsets[i + 1]):
+            j = sources[k]
+            weight = weights[k] if len(weights) > 0 else 1.0
+            for c in range(columns):
+                total[c] += weight * sent[j, c]
+        for c in range(columns):
+            change[c] += abs(total[c] - z[i, c])
+            z[i, c] = total[c]
+            sent[i, c] = share[i] * total[c]

@@ -1,0 +1,166 @@
+"""PageRank's matrix as an operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import check_choice, check_real
+from convexrank.graphs.graph import Graph
+
+__all__ = ["DANGLING", "Transition", "check_alpha"]
+
+Array = np.ndarray
+
+DANGLING = {
+    "teleport": "as the personalization says",
+    "uniform": "anywhere with the same probability",
+    "drop": "nowhere: its rank is lost",
+}
+
+
+def check_alpha(alpha: Any, name: str = "alpha") -> float:
+    """Return a damping factor in [0, 1).
+
+    Parameters
+    ----------
+    alpha : float
+        The number.
+    name : str
+        How it is called in messages.
+
+    Returns
+    -------
+    float
+        The same.
+    """
+    value = check_real(alpha, name)
+    if not 0.0 <= value < 1.0:
+        raise ValueError(f"{name} is {alpha}, expected a number in [0, 1); 0.85 is customary.")
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class Transition:
+    r"""The column-stochastic matrix :math:`P = \alpha T + (1-\alpha) v 1^\top`, never formed.
+
+    Column j of T divides the weights of the edges out of j by their sum. A node without edges goes where ``dangling``
+    says: ``"teleport"`` to v, ``"uniform"`` to every node alike, ``"drop"`` nowhere (the column of T is zero, so P is
+    not stochastic). For every distribution w, ``P @ w`` is one step of PageRank's walk.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    alpha : float
+        Probability of following a link, in [0, 1).
+    personalization : array-like, optional
+        Where the walk goes otherwise: ids, names, or n weights, scaled to a distribution v; uniform by default.
+    dangling : {"teleport", "uniform", "drop"}
+        Where the walk goes from a node without links.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When an argument is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import convexrank as cr
+    >>> P = cr.Graph.from_edges([0, 0, 1], [1, 2, 2]).transition(alpha=0.5)
+    >>> (P @ np.array([1.0, 0.0, 0.0])).round(4).tolist()
+    [0.1667, 0.4167, 0.4167]
+    >>> (P.T @ np.ones(3)).tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    graph: Graph
+    alpha: float = 0.85
+    personalization: Any = None
+    dangling: str = "teleport"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", check_alpha(self.alpha))
+        check_choice(self.dangling, DANGLING, "dangling")
+        if self.personalization is not None:
+            v = self.graph.seeds(self.personalization, "personalization")
+            v.flags.writeable = False
+            object.__setattr__(self, "personalization", v)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the matrix."""
+        return self.graph.n, self.graph.n
+
+    @cached_property
+    def teleport(self) -> Array:
+        """The distribution v."""
+        return (
+            np.full(self.graph.n, 1.0 / self.graph.n)
+            if self.personalization is None
+            else self.personalization
+        )
+
+    @cached_property
+    def share(self) -> Array:
+        """One over the total weight out of each node, 0 for a dangling one."""
+        total = self.graph.out_weight
+        return np.divide(1.0, total, out=np.zeros_like(total), where=total > 0.0)
+
+    @property
+    def escape(self) -> Array | float:
+        """Where a dangling node's rank goes: a distribution, one number for every node, or 0."""
+        if self.dangling == "drop":
+            return 0.0
+        return (
+            1.0 / self.graph.n
+            if self.dangling == "uniform" or self.personalization is None
+            else self.teleport
+        )
+
+    def __matmul__(self, w: Any) -> Array:
+        w = np.asarray(w, dtype=np.float64)
+        if w.ndim == 2:
+            return np.stack([self @ column for column in w.T], axis=1)
+        moved = self.graph.pull(w * self.share)
+        moved *= self.alpha
+        moved += self.alpha * float(w[self.graph.dangling].sum()) * self.escape
+        moved += (1.0 - self.alpha) * float(w.sum()) * self.teleport
+        return moved
+
+    def transposed_product(self, s: Any) -> Array:
+        """Return ``P.T @ s``."""
+        s = np.asarray(s, dtype=np.float64)
+        moved = self.graph.push(s) * self.share * self.alpha
+        moved[self.graph.dangling] += self.alpha * float((self.escape * s).sum())
+        return moved + (1.0 - self.alpha) * float(self.teleport @ s)
+
+    @property
+    def T(self) -> _Transposed:  # as in numpy
+        """The transposed operator."""
+        return _Transposed(self)
+
+    def dense(self) -> Array:
+        """Return P as an array, shape (n, n), from its definition; for small graphs and tests."""
+        n = self.graph.n
+        weights = self.graph.to_scipy().toarray().T
+        columns = weights.sum(axis=0)
+        follow = np.divide(weights, columns, out=np.zeros_like(weights), where=columns > 0.0)
+        follow[:, columns == 0.0] = np.broadcast_to(self.escape, n)[:, None]
+        return self.alpha * follow + (1.0 - self.alpha) * np.broadcast_to(self.teleport, n)[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class _Transposed:
+    operator: Transition
+
+    def __matmul__(self, s: Any) -> Array:
+        return self.operator.transposed_product(s)
+
+    @property
+    def T(self) -> Transition:  # as in numpy
+        return self.operator

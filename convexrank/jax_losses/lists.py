@@ -1,0 +1,183 @@
+"""Losses of whole lists: ListNet, NDCG regression, RankCosine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from convexrank.data import check_choice, check_positive
+from convexrank.jax_losses.rows import QueryRows
+
+__all__ = ["list_net", "ndcg_regression", "rank_cosine"]
+
+_TARGETS = {name: name for name in ("softmax", "exp2", "linear")}
+_GAINS = {name: name for name in ("exp2", "linear")}
+_DIVERGENCES = {name: name for name in ("squared", "generalized_i")}
+
+
+def list_net(
+    scores: Any, grades: Any, query: Any, queries: int, *, target: str = "softmax", normalize: bool = False
+) -> Any:
+    r"""Divergence between top-one probabilities of grades and of scores: the risk of `convexrank.problems.ListNet`.
+
+    .. math:: \sum_i c_i\,\mathrm{KL}\bigl(q_i \,\big\|\, \mathrm{softmax}(s_i)\bigr)
+
+    Parameters
+    ----------
+    scores, grades : array, shape (n,)
+        Scores of a model, and grades; larger should rank higher.
+    query : array of int, shape (n,)
+        Number of each row's query; numbers from `queries` on are padding.
+    queries : int
+        How many queries there are.
+    target : {"softmax", "exp2", "linear"}
+        How grades become a distribution.
+    normalize : bool
+        Divide by the number of rows of each query.
+
+    Returns
+    -------
+    JAX scalar
+        The sum over queries.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the target is unknown or `queries` is not an integer of at least 1.
+
+    Examples
+    --------
+    >>> import jax
+    >>> from convexrank.jax_losses import numbered
+    >>> query, queries = numbered([5, 5, 5, 9])
+    >>> slope = jax.grad(list_net)(jax.numpy.zeros(4), [2.0, 0.0, 1.0, 1.0], query, queries)
+    >>> slope.round(3).tolist()[3], bool(abs(slope.sum()) < 1e-6)
+    (0.0, True)
+    """
+    check_choice(target, _TARGETS, "target")
+    import jax.numpy as jnp
+
+    rows = QueryRows(scores, grades, query, queries)
+    worth = jnp.exp(rows.log_softmax(rows.grades)[0]) if target == "softmax" else rows.gains(target)
+    return rows.total(rows.divergences(worth)[0], normalize)
+
+
+def ndcg_regression(
+    scores: Any,
+    grades: Any,
+    query: Any,
+    queries: int,
+    *,
+    divergence: str = "squared",
+    gain: str = "exp2",
+    normalize: bool = True,
+) -> Any:
+    r"""Regression on gains over the best DCG, with an offset a query: the risk of `convexrank.problems.NDCGRegression`.
+
+    .. math:: \sum_i c_i \min_{\beta_i} D_\varphi\bigl(t_i \,\big\|\, (\nabla\varphi)^{-1}(s_i + \beta_i)\bigr)
+
+    Parameters
+    ----------
+    scores, grades : array, shape (n,)
+        Scores of a model, and grades of at least 0; larger should rank higher.
+    query : array of int, shape (n,)
+        Number of each row's query; numbers from `queries` on are padding.
+    queries : int
+        How many queries there are.
+    divergence : {"squared", "generalized_i"}
+        Which Bregman divergence.
+    gain : {"exp2", "linear"}
+        g(y) = 2^y − 1, or y itself.
+    normalize : bool
+        Divide by the number of rows of each query.
+
+    Returns
+    -------
+    JAX scalar
+        The sum over queries.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When an option is unknown or `queries` is not an integer of at least 1.
+
+    Examples
+    --------
+    >>> from convexrank.jax_losses import numbered
+    >>> query, queries = numbered([5, 5, 5, 9])
+    >>> round(float(ndcg_regression([0.8, 0.0, 0.3, 7.0], [2.0, 0.0, 1.0, 1.0], query, queries)), 5)
+    0.00022
+    """
+    check_choice(divergence, _DIVERGENCES, "divergence")
+    check_choice(gain, _GAINS, "gain")
+    import jax.numpy as jnp
+
+    rows = QueryRows(scores, grades, query, queries)
+    worth = rows.gains(gain)
+    best = rows.best_dcg(worth)
+    targets = jnp.where(rows.counts, worth / rows.of(jnp.where(rows.asks, best, 1.0), 1.0), 0.0)
+    if divergence == "generalized_i":
+        values, totals = rows.divergences(targets)
+        return rows.total(totals * values, normalize)
+    rests = rows.scores - targets
+    centred = jnp.where(rows.counts, rests - rows.of(rows.sums(rests) / rows.sizes), 0.0)
+    return rows.total(0.5 * rows.sums(centred**2), normalize)
+
+
+def rank_cosine(
+    scores: Any,
+    grades: Any,
+    query: Any,
+    queries: int,
+    *,
+    gain: str = "exp2",
+    center: bool = False,
+    smoothing: float = 0.01,
+) -> Any:
+    r"""Half of one minus the cosine between scores and gains: the risk of `convexrank.problems.RankCosine`.
+
+    .. math:: \sum_i \frac12\Bigl(1 - \frac{\langle g_i, s_i\rangle}{\|g_i\| \sqrt{\|s_i\|^2 + n_i\varepsilon^2}}\Bigr)
+
+    Parameters
+    ----------
+    scores, grades : array, shape (n,)
+        Scores of a model, and grades of at least 0; larger should rank higher.
+    query : array of int, shape (n,)
+        Number of each row's query; numbers from `queries` on are padding.
+    queries : int
+        How many queries there are.
+    gain : {"exp2", "linear"}
+        g = 2^y − 1, or y itself.
+    center : bool
+        Centre gains and scores in each query.
+    smoothing : float
+        The ε of the formula, above 0.
+
+    Returns
+    -------
+    JAX scalar
+        The sum over queries.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When an option is out of range or `queries` is not an integer of at least 1.
+
+    Examples
+    --------
+    >>> from convexrank.jax_losses import numbered
+    >>> query, queries = numbered([5, 5, 5, 9])
+    >>> round(float(rank_cosine([3.0, 0.0, 1.0, 7.0], [2.0, 0.0, 1.0, 1.0], query, queries)), 4)
+    0.0
+    """
+    check_choice(gain, _GAINS, "gain")
+    floor = check_positive(smoothing, "smoothing") ** 2
+    import jax.numpy as jnp
+
+    rows = QueryRows(scores, grades, query, queries)
+    worth, moved = rows.gains(gain), rows.scores
+    if center:
+        worth, moved = (values - rows.of(rows.sums(values) / rows.sizes) for values in (worth, moved))
+    worth, moved = (jnp.where(rows.counts, values, 0.0) for values in (worth, moved))
+    aims = jnp.sqrt(jnp.where(rows.asks, rows.sums(worth**2), 1.0))
+    lengths = jnp.sqrt(rows.sums(moved**2) + rows.sizes * floor)
+    return rows.total(0.5 * (1.0 - rows.sums(worth * moved) / (aims * lengths)), False)

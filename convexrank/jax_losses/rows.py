@@ -1,0 +1,133 @@
+"""Rows of queries as arrays that JAX can trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import QueryGroups, check_integer
+
+__all__ = ["QueryRows", "numbered"]
+
+
+def numbered(qid: Any) -> tuple[np.ndarray, int]:
+    """Number the queries of rows.
+
+    Parameters
+    ----------
+    qid : array of int or str, shape (n,), or QueryGroups
+        The query of each row, in any order.
+
+    Returns
+    -------
+    ndarray of int, shape (n,), and int
+        The number of each row's query, in the order in which queries first appear, and how many there are.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When qid is missing, empty, of mixed kinds, or has NaN.
+
+    Examples
+    --------
+    >>> query, queries = numbered(["b", "a", "b"])
+    >>> query.tolist(), queries
+    ([0, 1, 0], 2)
+    """
+    groups = qid if isinstance(qid, QueryGroups) else QueryGroups.from_qid(qid)
+    return groups.spread(groups.query), len(groups)
+
+
+class QueryRows:
+    """Rows of queries while JAX traces: reductions by query, and which rows count.
+
+    Parameters
+    ----------
+    scores, grades : array, shape (n,)
+        Scores of a model, and grades.
+    query : array of int, shape (n,)
+        Number of each row's query; numbers from `queries` on are padding.
+    queries : int
+        How many queries there are.
+    """
+
+    def __init__(self, scores: Any, grades: Any, query: Any, queries: int) -> None:
+        import jax
+        import jax.numpy as jnp
+
+        self.queries = check_integer(queries, "queries", 1)
+        self.query = jnp.minimum(jnp.asarray(query), self.queries)
+        scores = jnp.asarray(scores)
+        self.grades = jax.lax.stop_gradient(jnp.asarray(grades, dtype=scores.dtype))
+        self.ones = jnp.ones_like(scores)
+        self.sizes = jnp.maximum(self.sums(self.ones), 1.0)
+        self.asks = self.maxima(self.grades) > -self.maxima(-self.grades)
+        self.counts = self.of(self.asks, False)
+        # rows that do not count are cut off before anything can become infinite
+        self.scores = jnp.where(self.counts, scores, 0.0)
+
+    def sums(self, values: Any) -> Any:
+        """Sum of each query."""
+        import jax
+
+        # padded rows are out of range, and dropped
+        return jax.ops.segment_sum(values, self.query, self.queries)
+
+    def maxima(self, values: Any) -> Any:
+        """Largest value of each query; minus infinity where it has no rows."""
+        import jax
+
+        return jax.ops.segment_max(values, self.query, self.queries)
+
+    def of(self, values: Any, fill: Any = 0.0) -> Any:
+        """Return values of queries for each row."""
+        import jax.numpy as jnp
+
+        return jnp.append(values, fill)[self.query]
+
+    def log_softmax(self, values: Any) -> tuple[Any, Any]:
+        """Logarithm of the softmax within queries for each row, and the log-sum-exp of each query."""
+        import jax
+        import jax.numpy as jnp
+
+        tops = jax.lax.stop_gradient(self.maxima(values))
+        tops = jnp.where(jnp.isfinite(tops), tops, 0.0)
+        sums = self.sums(jnp.exp(values - self.of(tops)))
+        logs = tops + jnp.log(jnp.where(sums > 0, sums, 1.0))
+        return values - self.of(logs), logs
+
+    def gains(self, gain: str) -> Any:
+        """What grades are worth."""
+        import jax.numpy as jnp
+
+        return self.grades if gain == "linear" else jnp.expm1(self.grades * jnp.log(2.0))
+
+    def best_dcg(self, worth: Any) -> Any:
+        """The DCG of each query in its best order."""
+        import jax.numpy as jnp
+
+        order = jnp.lexsort((-worth, self.query))
+        sizes = self.sums(self.ones)
+        starts = jnp.append(jnp.cumsum(sizes) - sizes, 0.0)[self.query[order]]
+        rank = jnp.cumsum(self.ones) - starts
+        discounted = (
+            jnp.zeros_like(worth).at[order].set(worth[order] / jnp.log2(1.0 + jnp.maximum(rank, 1.0)))
+        )
+        return self.sums(discounted)
+
+    def divergences(self, targets: Any) -> tuple[Any, Any]:
+        """For each query, divergence of the softmax from the targets scaled to sum to 1, and the targets' sum."""
+        import jax.numpy as jnp
+
+        totals = self.sums(jnp.where(self.counts, targets, 0.0))
+        shares = targets / self.of(jnp.where(self.asks, totals, 1.0), 1.0)
+        named = self.counts & (shares > 0)
+        logs = jnp.log(jnp.where(named, shares, 1.0)) - self.log_softmax(self.scores)[0]
+        return self.sums(jnp.where(named, shares * logs, 0.0)), totals
+
+    def total(self, values: Any, normalize: bool) -> Any:
+        """Sum over the queries that count, each divided by its number of rows if asked for."""
+        import jax.numpy as jnp
+
+        return jnp.where(self.asks, values / (self.sizes if normalize else 1.0), 0.0).sum()

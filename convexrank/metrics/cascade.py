@@ -1,0 +1,141 @@
+"""Expected reciprocal rank: a user reads from the top and stops at the first row that satisfies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import check_nonnegative
+from convexrank.metrics.queries import Empty, QueryRanking, Ties, averaged, check_cut, prepare, segment_cumsum
+
+__all__ = ["expected_reciprocal_rank"]
+
+Array = np.ndarray
+
+_LARGEST_EXPONENT = 1023.0
+
+
+def expected_reciprocal_rank(
+    y: Any,
+    s: Any,
+    qid: Any = None,
+    k: int | None = None,
+    *,
+    max_grade: float | None = None,
+    ties: Ties = "average",
+    empty: Empty = "skip",
+    per_query: bool = False,
+) -> Any:
+    r"""Mean over queries of the expected reciprocal rank.
+
+    .. math:: \mathrm{ERR@}k = \sum_{r=1}^{k} \frac1r\, p_{(r)} \prod_{i<r} (1 - p_{(i)}), \qquad
+              p_{(r)} = \frac{2^{y_{(r)}} - 1}{2^{y_{\max}}}
+
+    for one query: a user reads down the list, stops at rank r with probability :math:`p_{(r)}`, and the reciprocal of
+    the rank where that happens is averaged. From 0 to 1, larger is better; 1 is out of reach. Cost O(n log n) for all
+    queries together; with ties averaged, t² more for each tie of t rows of different grades.
+
+    Parameters
+    ----------
+    y : array-like, shape (n,)
+        Grades of at least 0; larger is more relevant.
+    s : array-like, shape (n,)
+        Finite scores; high means near the top.
+    qid : array of int or str, shape (n,), QueryGroups, or None
+        The query of each row, in any order; None is one query.
+    k : int, optional
+        Cut-off; by default the whole list.
+    max_grade : float, optional
+        The largest grade there can be; by default the largest in y. Give it when values of different data are to be
+        compared: it is a constant of the scale of grades and not of the sample.
+    ties : {"average", "stable", "worst", "best"}
+        Rows of one score: the mean over all their orders, the order in which they stand in y, the lowest grade first,
+        or the highest first.
+    empty : {"skip", 0, 1}
+        What a query without a grade above 0 counts: nothing, or that value.
+    per_query : bool
+        Return one value a query, in the order in which the queries first appear; NaN where skipped.
+
+    Returns
+    -------
+    float or ndarray, shape (m,)
+        The mean over the queries that count, or the values.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the data are not finite, lengths differ, a grade is negative or above `max_grade`, an option is unknown, or
+        no query counts.
+
+    References
+    ----------
+    O. Chapelle, D. Metzler, Y. Zhang, P. Grinspan, Expected reciprocal rank for graded relevance, CIKM (2009),
+    section 4.
+
+    Examples
+    --------
+    >>> expected_reciprocal_rank([2, 0, 1], [3.0, 2.0, 1.0])
+    0.7708333333333334
+    """
+    cut = check_cut(k)
+    ranking, grades = prepare(y, s, qid, ties)
+    groups = ranking.groups
+    stop = _chances(grades, max_grade)
+    if ties == "average":
+        reach, stops = _averaged_over_orders(ranking, stop)
+    else:
+        reach, stops = _reached(stop, ranking), stop
+    terms = reach * stops / ranking.rank
+    if cut is not None:
+        terms[ranking.rank > cut] = 0.0
+    return averaged(groups.sums(terms), groups.maxima(grades) > 0, empty, per_query, "a grade above 0")
+
+
+def _chances(grades: Array, max_grade: float | None) -> Array:
+    """The probability that a row of each grade satisfies."""
+    lowest, highest = float(grades.min()), float(grades.max())
+    largest = highest if max_grade is None else check_nonnegative(max_grade, "max_grade")
+    if lowest < 0:
+        raise ValueError(f"y has the negative grade {lowest:g}, expected grades of at least 0; shift them.")
+    if highest > largest:
+        raise ValueError(
+            f"y has the grade {highest:g}, above max_grade={largest:g}; pass the largest possible grade."
+        )
+    if largest > _LARGEST_EXPONENT:
+        raise ValueError(
+            f"the largest grade is {largest:g}, for which 2**y is not finite; map grades to 0, 1, 2, …."
+        )
+    return np.expm1(grades * np.log(2.0)) / np.exp2(largest)
+
+
+def _reached(stop: Array, ranking: QueryRanking) -> Array:
+    """The probability that the user comes as far as each place."""
+    logs = np.log1p(-stop)
+    return np.exp(segment_cumsum(logs, ranking.groups) - logs)
+
+
+def _averaged_over_orders(ranking: QueryRanking, stop: Array) -> tuple[Array, Array]:
+    """Replace, in ties of different grades, reach and stop by what makes their product its mean over all orders."""
+    reach, stops = _reached(stop, ranking), stop.copy()
+    first = np.flatnonzero(np.diff(ranking.block, prepend=-1))
+    lowest, highest = np.minimum.reduceat(stop, first), np.maximum.reduceat(stop, first)
+    ends = np.append(first[1:], len(stop))
+    for block in np.flatnonzero(lowest < highest):
+        rows = slice(first[block], ends[block])
+        going = _mean_products(1.0 - stop[rows])
+        # before the tie, the order within it does not matter
+        reach[rows] = reach[first[block]]
+        stops[rows] = going[:-1] - going[1:]
+    return reach, stops
+
+
+def _mean_products(factors: Array) -> Array:
+    """For j = 0 … t, the mean product of j different ones of t factors in [0, 1]: elementary symmetric means."""
+    means = np.zeros(len(factors) + 1)
+    means[0] = 1.0
+    for count, factor in enumerate(factors, start=1):
+        # the newest factor is among the j chosen with chance j/count
+        share = np.arange(1, count + 1) / count
+        means[1 : count + 1] = (1.0 - share) * means[1 : count + 1] + share * factor * means[:count]
+    return means

@@ -1,0 +1,142 @@
+"""Normalised discounted cumulative gain, by query, in the conventions that are in use."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from convexrank.data import check_choice
+from convexrank.metrics.queries import Empty, QueryRanking, Ties, averaged, check_cut, prepare
+
+__all__ = ["ndcg"]
+
+Array = np.ndarray
+
+_LARGEST_EXPONENT = 1023.0
+_GAINS = {"exp2": "exp2", "linear": "linear"}
+_SHORT = {"pad": False, "zero": True}
+
+
+def _log2(rank: Array) -> Array:
+    return 1.0 / np.log2(1.0 + rank)
+
+
+def _letor(rank: Array) -> Array:
+    """Ranks 1 and 2 count in full, rank r from there on 1/log2(r)."""
+    return 1.0 / np.log2(np.maximum(rank, 2))
+
+
+_DISCOUNTS = {"log2": _log2, "letor": _letor}
+
+
+def gains(grades: Array, gain: str) -> Array:
+    """Return what each grade is worth; grades must not be negative."""
+    check_choice(gain, _GAINS, "gain")
+    if grades.min() < 0:
+        raise ValueError(
+            f"y has the negative grade {grades.min():g}, expected grades of at least 0; shift them, or pass y > 0."
+        )
+    if gain == "linear":
+        return grades
+    if grades.max() > _LARGEST_EXPONENT:
+        raise ValueError(
+            f"y has the grade {grades.max():g}, for which 2**y is not finite; pass gain='linear'."
+        )
+    return np.expm1(grades * np.log(2.0))
+
+
+def ndcg(
+    y: Any,
+    s: Any,
+    qid: Any = None,
+    k: int | None = None,
+    *,
+    gain: Literal["exp2", "linear"] = "exp2",
+    discount: Literal["log2", "letor"] = "log2",
+    ties: Ties = "average",
+    empty: Empty = "skip",
+    short: Literal["pad", "zero"] = "pad",
+    per_query: bool = False,
+) -> Any:
+    r"""Normalised discounted cumulative gain: a mean over queries.
+
+    .. math:: \mathrm{NDCG@}k = \frac{\sum_{r=1}^{k} g(y_{(r)})\, d(r)}{\sum_{r=1}^{k} g(y_{[r]})\, d(r)}
+
+    for one query, where :math:`y_{(r)}` is the grade of the row that the scores put at rank r and :math:`y_{[r]}` the
+    r-th largest grade. From 0 to 1, larger is better. Every number depends on the convention, so name it beside the
+    number; `convexrank.metrics.conventions` holds the usual ones. Cost O(n log n) for all queries together.
+
+    Parameters
+    ----------
+    y : array-like, shape (n,)
+        Grades of at least 0; larger is more relevant.
+    s : array-like, shape (n,)
+        Finite scores; high means near the top.
+    qid : array of int or str, shape (n,), QueryGroups, or None
+        The query of each row, in any order; None is one query.
+    k : int, optional
+        Cut-off, in the sum and in the ideal sum; by default the whole list.
+    gain : {"exp2", "linear"}
+        g(y) = 2^y − 1, or y itself.
+    discount : {"log2", "letor"}
+        d(r) = 1/log2(1 + r), or that of the LETOR scripts: 1 for r = 1, 2 and 1/log2(r) from there on.
+    ties : {"average", "stable", "worst", "best"}
+        Rows of one score: the mean over all their orders, the order in which they stand in y, the lowest grade first,
+        or the highest first. Only "stable" depends on the order of the rows.
+    empty : {"skip", 0, 1}
+        What a query without a grade above 0, or without rows, counts: nothing, or that value.
+    short : {"pad", "zero"}
+        A query with fewer than k rows: its list is continued by irrelevant rows, or it counts 0, as the LETOR scripts
+        have it.
+    per_query : bool
+        Return one value a query, in the order in which the queries first appear; NaN where skipped.
+
+    Returns
+    -------
+    float or ndarray, shape (m,)
+        The mean over the queries that count, or the values.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the data are not finite, lengths differ, a grade is negative or too large, an option is unknown, or no
+        query counts.
+
+    References
+    ----------
+    K. Järvelin, J. Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM Transactions on Information
+    Systems 20 (2002).
+
+    F. McSherry, M. Najork, Computing information retrieval performance measures efficiently in the presence of tied
+    scores, ECIR (2008).
+
+    Examples
+    --------
+    >>> y, s, qid = [2, 0, 1, 0, 0], [0.9, 0.8, 0.1, 0.5, 0.2], [7, 7, 7, 3, 3]
+    >>> round(ndcg(y, s, qid), 4)
+    0.9639
+    >>> ndcg(y, s, qid, k=1, empty=0, per_query=True).tolist()
+    [1.0, 0.0]
+    """
+    formula = check_choice(discount, _DISCOUNTS, "discount")
+    zero_when_short = check_choice(short, _SHORT, "short")
+    cut = check_cut(k)
+    ranking, grades = prepare(y, s, qid, ties)
+    worth, groups = gains(grades, gain), ranking.groups
+    discounts = formula(ranking.rank)
+    if cut is not None:
+        discounts[ranking.rank > cut] = 0.0
+    best = groups.sums(_sorted_down(ranking, worth) * discounts)
+    if ties == "average":
+        discounts = ranking.block_sums(discounts) / ranking.block_sizes
+    found = groups.sums(worth * discounts)
+    values = np.divide(found, best, out=np.zeros(len(groups)), where=best > 0)
+    if zero_when_short and cut is not None:
+        values[groups.sizes < cut] = 0.0
+    return averaged(values, best > 0, empty, per_query, "a grade above 0")
+
+
+def _sorted_down(ranking: QueryRanking, worth: Array) -> Array:
+    """Sort within each query, largest first."""
+    return worth[np.lexsort((-worth, ranking.groups.query))]

@@ -1,0 +1,150 @@
+"""What the measures by query share: all queries sorted at once, ties, and the mean over queries."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from convexrank.data import check_choice, check_integer, check_vector
+from convexrank.data.groups import QueryGroups, as_groups
+
+__all__ = ["Empty", "QueryRanking", "Ties", "averaged", "check_cut", "prepare", "segment_cumsum"]
+
+Array = np.ndarray
+Empty = Literal["skip"] | Literal[0] | Literal[1]
+Ties = Literal["average", "stable", "worst", "best"]
+
+_TIES = {name: name for name in ("average", "stable", "worst", "best")}
+
+
+@dataclass(frozen=True, eq=False)
+class QueryRanking:
+    """Every query's rows in the order of their scores, all in one flat layout.
+
+    Parameters
+    ----------
+    groups : QueryGroups
+        The queries.
+    order : ndarray of int, shape (n,)
+        Place in the layout of `groups` of the row that stands at each rank; queries keep their stretches.
+    block : ndarray of int, shape (n,)
+        Number of the run of rows of one query that share a score; runs are numbered from 0.
+    """
+
+    groups: QueryGroups
+    order: Array
+    block: Array
+
+    @cached_property
+    def rank(self) -> Array:
+        """The rank 1, 2, … within the query, shape (n,)."""
+        return np.arange(1, len(self.order) + 1) - self.groups.offsets[self.groups.query]
+
+    @cached_property
+    def block_sizes(self) -> Array:
+        """How many rows share the score at each place, shape (n,)."""
+        return np.bincount(self.block)[self.block]
+
+    @cached_property
+    def block_starts(self) -> Array:
+        """Rank of the first row of the run at each place, shape (n,)."""
+        first = np.flatnonzero(np.diff(self.block, prepend=-1))
+        return self.rank[first][self.block]
+
+    def block_sums(self, values: Array) -> Array:
+        """Sum over the run at each place, shape (n,)."""
+        return np.bincount(self.block, values)[self.block]
+
+    def ranked(self, values: Array) -> Array:
+        """Take values laid out by query to the order of the ranking."""
+        return values[self.order]
+
+
+def prepare(y: Any, s: Any, qid: Any, ties: str, also: tuple[str, ...] = ()) -> tuple[QueryRanking, Array]:
+    """Validate, group and sort, in O(n log n).
+
+    Parameters
+    ----------
+    y, s : array, shape (n,)
+        Grades and scores.
+    qid : array, QueryGroups or None
+        The query of each row.
+    ties : str
+        How ties are ordered: "worst" puts the lower grade first, "best" the higher, others keep the order of the rows.
+    also : tuple of str
+        Names accepted besides the usual four.
+
+    Returns
+    -------
+    QueryRanking, ndarray
+        The ranking, and the grades in its order.
+    """
+    check_choice(ties, {**_TIES, **{name: name for name in also}}, "ties")
+    grades = check_vector(y, name="y")
+    scores = check_vector(s, len(grades), "s")
+    groups = as_groups(qid, len(grades))
+    grades, scores = groups.gather(grades), groups.gather(scores)
+    within = {"worst": (grades,), "best": (-grades,)}.get(ties, ())
+    order = np.lexsort((*within, -scores, groups.query))
+    moved = scores[order]
+    # the first row of a query starts a run whatever its score
+    changes = np.concatenate(([True], (moved[1:] != moved[:-1]) | (np.diff(groups.query) != 0)))
+    return QueryRanking(groups, order, changes.cumsum() - 1), grades[order]
+
+
+def check_cut(k: Any) -> int | None:
+    """Return a cut-off of at least 1, or None for the whole list."""
+    return None if k is None else check_integer(k, "k", 1)
+
+
+def segment_cumsum(values: Array, groups: QueryGroups) -> Array:
+    """Cumulative sums that start again at each query; values in the layout of the groups."""
+    restarted = np.array(values, dtype=np.float64)
+    starts = groups.offsets[:-1][groups.sizes > 0]
+    totals = np.add.reduceat(restarted, starts)
+    # taking the last total off where a query starts keeps the sums, and their rounding, as small as one query's
+    restarted[starts[1:]] -= totals[:-1]
+    return restarted.cumsum()
+
+
+def averaged(values: Array, defined: Array, empty: Any, per_query: bool, lacking: str) -> Any:
+    """Return one value a query, or their mean; where the measure is not defined, what `empty` says.
+
+    Parameters
+    ----------
+    values : ndarray, shape (m,)
+        The measure of each query.
+    defined : ndarray of bool, shape (m,)
+        Where the measure means something.
+    empty : "skip", 0 or 1
+        What a query counts where it does not: nothing, or that value.
+    per_query : bool
+        Return the values and not their mean; NaN stands for skipped.
+    lacking : str
+        What no query has when all are skipped, for the message.
+
+    Returns
+    -------
+    float or ndarray
+        The mean, or the values.
+
+    Raises
+    ------
+    ValueError
+        When `empty` is something else, or the mean is over no query.
+    """
+    if isinstance(empty, str) or isinstance(empty, bool) or empty not in (0, 1):
+        if empty != "skip" or isinstance(empty, bool):
+            raise ValueError(f"empty is {empty!r}, expected 'skip', 0 or 1.")
+    fill = math.nan if empty == "skip" else float(empty)
+    result = np.where(defined, values, fill)
+    if per_query:
+        return result
+    kept = result[defined] if empty == "skip" else result
+    if len(kept) == 0:
+        raise ValueError(f"no query has {lacking}, so there is nothing to average; pass empty=0 or empty=1.")
+    return float(kept.mean())

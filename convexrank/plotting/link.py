@@ -1,0 +1,135 @@
+"""The link that was learned, over the data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from convexrank.data import check_integer, check_vector
+from convexrank.links import Link
+from convexrank.plotting.style import axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["link", "link_band"]
+
+Array = np.ndarray
+
+_DATA, _CURVE = "0.55", "#0072b2"
+
+
+def link(learned: Link, theta: Any = None, y: Any = None, *, points: int = 400, ax: Any = None) -> Axes:
+    """Draw a learned link and its interval, over the data it was learned from.
+
+    The curve is the link, the band :meth:`~convexrank.links.Link.interval`: what data and
+    class leave open about the link, not the spread of the targets. Where the band is infinite it leaves the panel.
+
+    Parameters
+    ----------
+    learned : Link
+        Such as ``link_`` of :class:`~convexrank.SingleIndexRegressor`, or what
+        :func:`~convexrank.links.fit_link` returns.
+    theta, y : array, shape (n,), optional
+        Scores and targets, drawn as points; both or neither.
+    points : int
+        Number of scores at which the band is evaluated, besides the corners of the curve.
+    ax : Axes, optional
+        By default a new figure.
+
+    Returns
+    -------
+    Axes
+        With the band, the curve and the points.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When learned is no Link, only one of theta and y is given, they do not fit, or points is below 2.
+    ImportError
+        When matplotlib is not installed.
+
+    Examples
+    --------
+    >>> from convexrank import plotting
+    >>> from convexrank.links import Link
+    >>> ax = plotting.link(Link([0.0, 1.0, 2.0], [0.0, 0.2, 1.0], strong=0.5), [0.0, 1.0, 2.0], [0.1, 0.1, 0.9])
+    >>> ax.get_xlabel()
+    'score'
+    """
+    if not isinstance(learned, Link):
+        raise TypeError(
+            f"learned is a {type(learned).__name__}, expected a Link, such as link_ of a SingleIndexRegressor."
+        )
+    if (theta is None) != (y is None):
+        raise ValueError("theta and y go together: pass both, or neither.")
+    if theta is not None:
+        theta = check_vector(theta, name="theta")
+        y = check_vector(y, len(theta), "y")
+    shown = learned.knots if theta is None else theta
+    grid, low, high = link_band(learned, shown, check_integer(points, "points", 2))
+    (panel,) = axes(ax, 1, (5.6, 4.2))
+    curve_x, curve_y = _curve(learned, grid)
+    limits = _limits(curve_y if y is None else np.append(curve_y, y))
+    panel.fill_between(
+        grid,
+        np.clip(low, *limits),
+        np.clip(high, *limits),
+        color=_CURVE,
+        alpha=0.25,
+        linewidth=0,
+        label="interval",
+    )
+    if theta is not None:
+        panel.plot(theta, y, ".", color=_DATA, markersize=4, label="data", zorder=1)
+    panel.plot(curve_x, curve_y, color=_CURVE, linewidth=1.6, label="link")
+    panel.set_xlim(grid[0], grid[-1])
+    panel.set_ylim(*limits)
+    panel.set_xlabel("score")
+    panel.set_ylabel("target")
+    panel.grid(alpha=0.25)
+    panel.legend(loc="best")
+    return panel
+
+
+def link_band(learned: Link, shown: Array, points: int) -> tuple[Array, Array, Array]:
+    """Return scores over the range shown and a little more, with corners on both sides of jumps; and the interval.
+
+    Parameters
+    ----------
+    learned : Link
+        The link.
+    shown : ndarray
+        Scores that have to be in the picture.
+    points : int
+        Number of scores besides the corners.
+
+    Returns
+    -------
+    ndarray, ndarray, ndarray
+        Scores, lower and upper ends.
+    """
+    least, most = float(shown.min()), float(shown.max())
+    margin = 0.05 * (most - least) or 0.5
+    grid = np.linspace(least - margin, most + margin, points)
+    corners = learned.corners[0]
+    inside = corners[(corners > grid[0]) & (corners < grid[-1])]
+    grid = np.unique(
+        np.concatenate([grid, inside, np.nextafter(inside, -np.inf), np.nextafter(inside, np.inf)])
+    )
+    return grid, *learned.interval(grid)
+
+
+def _curve(learned: Link, grid: Array) -> tuple[Array, Array]:
+    """Return the corners in the picture, and the curve's ends there: jumps are vertical."""
+    x, y = learned.corners
+    inside = (x > grid[0]) & (x < grid[-1])
+    ends = learned(grid[[0, -1]])
+    return np.concatenate([grid[:1], x[inside], grid[-1:]]), np.concatenate([ends[:1], y[inside], ends[1:]])
+
+
+def _limits(values: Array) -> tuple[float, float]:
+    least, most = float(values.min()), float(values.max())
+    margin = 0.06 * (most - least) or 0.5
+    return least - margin, most + margin

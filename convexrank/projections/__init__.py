@@ -1,0 +1,12 @@
+"""Exact Euclidean projections by sorting and pooling: the engine of monotone retargeting and of learned divergences.
+
+One call takes flat arrays with a group id a row, so that many small queries cost one pass and no Python loop. numpy
+arrays give numpy arrays; JAX arrays, also inside ``jit``, ``vmap`` and ``grad``, give JAX arrays.
+"""
+
+from __future__ import annotations
+
+from convexrank.projections.increments import bounded_increments
+from convexrank.projections.monotone import isotonic, permutahedron
+
+__all__ = ["bounded_increments", "isotonic", "permutahedron"]

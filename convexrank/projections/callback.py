@@ -1,0 +1,69 @@
+"""Call numpy code from a JAX program without losing digits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = ["call_on_host"]
+
+Array = np.ndarray
+
+
+def call_on_host(
+    function: Callable[..., Sequence[Array]], results: Sequence[Any], *operands: Any, vmap_method: str
+) -> tuple[Any, ...]:
+    """Call a function of numpy arrays inside a JAX program; `jax.pure_callback` that is safe for 64 bits.
+
+    JAX runs a callback on another thread when arrays are large. There the caller's 64-bit context does not hold, and
+    float64 arguments would arrive as float32. So 64-bit numbers travel as pairs of 32-bit integers.
+
+    Parameters
+    ----------
+    function : callable
+        Takes one numpy array an operand, and returns one an entry of ``results``. It must not edit its arguments.
+    results : sequence of jax.ShapeDtypeStruct
+        Shapes and types of what comes back.
+    *operands : array
+        Arrays of JAX.
+    vmap_method : str
+        As in `jax.pure_callback`.
+
+    Returns
+    -------
+    tuple of array
+        What the function returned, as arrays of JAX.
+    """
+    dtypes = [np.dtype(operand.dtype) for operand in operands]
+    sent = [
+        jax.lax.bitcast_convert_type(operand, jnp.uint32) if dtype.itemsize == 8 else operand
+        for operand, dtype in zip(operands, dtypes, strict=True)
+    ]
+    shapes = tuple(
+        jax.ShapeDtypeStruct((*result.shape, 2), np.uint32) if result.dtype.itemsize == 8 else result
+        for result in results
+    )
+
+    def run(*parts: Any) -> tuple[Array, ...]:
+        received = [_unpack(np.asarray(part), dtype) for part, dtype in zip(parts, dtypes, strict=True)]
+        found = function(*received)
+        return tuple(_pack(array, result.dtype) for array, result in zip(found, results, strict=True))
+
+    received = jax.pure_callback(run, shapes, *sent, vmap_method=vmap_method)
+    return tuple(
+        jax.lax.bitcast_convert_type(part, result.dtype) if result.dtype.itemsize == 8 else part
+        for part, result in zip(received, results, strict=True)
+    )
+
+
+def _unpack(part: Array, dtype: np.dtype) -> Array:
+    return np.asarray(part, order="C").view(dtype)[..., 0] if dtype.itemsize == 8 else part
+
+
+def _pack(array: Array, dtype: np.dtype) -> Array:
+    array = np.asarray(array, dtype, order="C")
+    return array[..., None].view(np.uint32) if dtype.itemsize == 8 else array

@@ -1,0 +1,169 @@
+"""Least squares under bounds on the increments: one kernel for isotonic, Lipschitz, margin and bounded regression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import check_groups, check_interval, check_positive_weights, check_vector
+from convexrank.projections.chains import Layout, solve_increments
+from convexrank.projections.dispatch import uses_jax
+
+__all__ = ["bounded_increments"]
+
+Array = np.ndarray
+
+
+def bounded_increments(
+    z: Any,
+    lower: Any,
+    upper: Any,
+    weights: Any = None,
+    groups: Any = None,
+    bounds: tuple[Any, Any] = (None, None),
+) -> Any:
+    r"""Project a sequence on bounds for its increments.
+
+    .. math::
+        \min_{s}\; \sum_i w_i (s_i - z_i)^2 \quad\text{subject to}\quad
+        l_i \le s_{i+1} - s_i \le u_i ,\qquad b_0 \le s_i \le b_1 .
+
+    The minimiser is unique and exact up to rounding: dynamic programming on the derivative of the message, not an
+    iteration. Special cases: isotonic (l = 0, u = ∞), Lipschitz (l = −L, u = L), Lipschitz isotonic (l = 0, u = L),
+    margins or strongly monotone (l > 0), restricted output (the bounds).
+
+    Inside ``jax.jit``, ``vmap`` and ``grad`` the same function traces. Its derivative is the exact one: entries that
+    are tied by bounds on their increments form blocks and move together, by the weighted mean of the changes; a block
+    that the bounds hold does not move with z. Derivatives with respect to ``lower``, ``upper``, ``weights`` and
+    ``bounds`` are there as well. Where the active bounds change the function has a kink, and the derivative is that
+    of one side.
+
+    Parameters
+    ----------
+    z : array, shape (n,)
+        The sequence.
+    lower, upper : float or array, shape (n − 1,)
+        Bounds of the step from row i to the next row of its group (to row i + 1 without groups). −∞ and ∞ are
+        allowed. What stands at the last row of a group has no meaning and is ignored.
+    weights : array, shape (n,), optional
+        Weights :math:`w_i > 0`; not normalised. All 1 by default.
+    groups : array, shape (n,), optional
+        Rows of equal id make one sequence, in the order of the rows; the rows of a group may lie anywhere. Ten thousand
+        short sequences are one call.
+    bounds : pair of float or None
+        Bounds of all entries; None is no bound.
+
+    Returns
+    -------
+    array, shape (n,)
+        The projection: float64 for numpy and lists; for JAX arrays a JAX array of the type of z.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For NaN or infinite z, weights that are not positive, arrays of other lengths, and bounds that nothing
+        satisfies: the message names the first place. Inside ``jit`` only what is known there is checked; where the
+        values turn out to be bad, all of their group becomes NaN.
+
+    Notes
+    -----
+    On the CPU O(n log n) for any data and close to linear for common ones, O(n) memory, inside ``jit`` behind a
+    callback. On other devices pure JAX where sequences are short.
+
+    Ties: where an increment meets its bound without a force, nothing is tied for the derivative.
+
+    References
+    ----------
+    P. K. Agarwal, J. M. Phillips, B. Sadri, *Lipschitz unimodal and isotonic regression on paths and trees*, LATIN
+    2010: balanced trees over the derivative of the message.
+
+    Examples
+    --------
+    >>> from convexrank.projections import bounded_increments
+    >>> bounded_increments([0.0, 4.0, 1.0], lower=-1.0, upper=1.0)
+    array([1.33333333, 2.33333333, 1.33333333])
+    >>> bounded_increments([0.0, 4.0, 1.0], lower=0.5, upper=float("inf"), bounds=(None, 2.5))
+    array([0. , 2. , 2.5])
+    """
+    low, high = _pair(bounds)
+    if uses_jax(z, lower, upper, weights, groups, low, high):
+        from convexrank.projections.tracing import bounded_increments as traced
+
+        return traced(z, lower, upper, weights, groups, (low, high))
+    z = check_vector(z, name="z")
+    n = len(z)
+    weights = check_positive_weights(weights, n)
+    layout = Layout.of(check_groups(groups, n), n)
+    interval = check_interval(bounds)
+    lower, upper = check_steps(lower, n, "lower"), check_steps(upper, n, "upper")
+    check_order(lower, upper, layout, n)
+    low, high = (layout.gather(spread(steps, n)) if len(steps) > 1 else steps for steps in (lower, upper))
+    w = np.ones(1) if weights is None else layout.gather(weights)
+    s, _, _, bad = solve_increments(layout.gather(z), w, low, high, layout.offsets, np.array([interval]))
+    if bad >= 0:
+        refuse_infeasible(bad, lower, upper, layout, interval)
+    return layout.scatter(s)
+
+
+def _pair(bounds: Any) -> tuple[Any, Any]:
+    """Take the bounds apart; what they are is checked later."""
+    if isinstance(bounds, tuple | list | np.ndarray) and len(bounds) == 2:
+        return bounds[0], bounds[1]
+    check_interval(bounds)
+    return tuple(bounds)  # type: ignore[return-value]  # a pair, as checked
+
+
+def check_steps(steps: Any, n: int, name: str) -> Array:
+    """Return bounds of the increments as an array of one value (for all) or n − 1 values."""
+    array = np.asarray(steps)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(
+            f"{name} is {steps!r}, expected a number or {n - 1} numbers; None is no bound here, ±inf is."
+        )
+    array = array.astype(np.float64)
+    if array.ndim > 1 or (array.ndim == 1 and len(array) != n - 1):
+        raise ValueError(
+            f"{name} has shape {array.shape}, expected a number or shape ({n - 1},): one bound a step, for {n} rows."
+        )
+    array = np.atleast_1d(array)
+    if np.isnan(array).any():
+        place = f"[{int(np.argmax(np.isnan(array)))}]" if len(array) > 1 else ""
+        raise ValueError(f"{name}{place} is NaN; pass -inf or inf where a step has no bound.")
+    return array
+
+
+def spread(steps: Array, n: int) -> Array:
+    """One bound a row: for the step that starts there; the last row starts none."""
+    return np.append(steps, 0.0) if len(steps) == n - 1 else np.full(n, steps[0] if len(steps) else 0.0)
+
+
+def check_order(lower: Array, upper: Array, layout: Layout, n: int) -> None:
+    """Refuse a step that no increment satisfies, naming the first."""
+    with np.errstate(invalid="ignore"):
+        empty = ~(lower <= upper) | (lower == np.inf) | (upper == -np.inf)
+    if not empty.any() or n == 1:
+        return
+    starts = np.ones(n, bool)
+    lasts = layout.offsets[1:] - 1
+    starts[lasts if layout.rows is None else layout.rows[lasts]] = False
+    places = np.flatnonzero(np.broadcast_to(empty, n - 1) & starts[:-1])
+    if len(places):
+        i = int(places[0])
+        low, high = (float(steps[i if len(steps) > 1 else 0]) for steps in (lower, upper))
+        raise ValueError(
+            f"infeasible: lower[{i}] = {low:g} and upper[{i}] = {high:g} leave no increment after row {i}; pass "
+            "lower <= upper, below inf and above -inf."
+        )
+
+
+def refuse_infeasible(
+    bad: int, lower: Array, upper: Array, layout: Layout, interval: tuple[float, float]
+) -> None:
+    """Say at which step bounds of entries and of increments contradict each other."""
+    i, following = (bad, bad + 1) if layout.rows is None else (int(layout.rows[k]) for k in (bad, bad + 1))
+    low, high = (float(steps[i if len(steps) > 1 else 0]) for steps in (lower, upper))
+    raise ValueError(
+        f"infeasible: no values within bounds = ({interval[0]:g}, {interval[1]:g}) satisfy the increments up to the "
+        f"step from row {i} to row {following}, where lower is {low:g} and upper is {high:g}; widen bounds or steps."
+    )

@@ -1,0 +1,195 @@
+"""Ranks of a graph in one line, certified; for more, see the problems behind them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import check_positive, check_vector
+from convexrank.graphs import Graph
+from convexrank.problems import LpqRank, PageRank
+
+__all__ = ["antitrust_rank", "combined_rank", "lpq_rank", "pagerank", "trust_rank"]
+
+Array = np.ndarray
+
+
+def _graph(graph: Any) -> Graph:
+    if isinstance(graph, Graph):
+        return graph
+    if hasattr(graph, "is_directed") and hasattr(graph, "edges"):
+        return Graph.from_networkx(graph)
+    return Graph.from_scipy(graph)
+
+
+def pagerank(
+    graph: Any,
+    alpha: float = 0.85,
+    personalization: Any = None,
+    *,
+    dangling: str = "teleport",
+    tol: float = 1e-10,
+) -> Array:
+    """Return PageRank, with a true L1 error of at most ``tol``.
+
+    Parameters
+    ----------
+    graph : Graph, networkx graph, or scipy sparse matrix
+        The graph; of a networkx graph the order of its nodes is kept.
+    alpha : float
+        Probability of following a link.
+    personalization : array-like, optional
+        Where the surfer starts afresh: ids, names, or n weights.
+    dangling : {"teleport", "uniform", "drop"}
+        Where he goes from a node without links.
+    tol : float
+        The largest error.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        The ranks, which sum to 1; ``graph.named(ranks)`` gives them by name.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> cr.pagerank(cr.Graph.from_edges([0, 0, 1, 2], [1, 2, 2, 0])).round(4).tolist()
+    [0.3878, 0.2148, 0.3974]
+    """
+    return PageRank(_graph(graph), alpha, personalization, dangling).solve(tol=tol).x
+
+
+def lpq_rank(
+    graph: Any,
+    p: float = 4.0,
+    q: float = 4.8,
+    alpha: float = 0.85,
+    *,
+    weak_links: str = "inside",
+    tol: float = 1e-8,
+) -> Array:
+    """Return the L_{p,q} rank; every ratio of two ranks is right up to a factor e^tol.
+
+    Parameters
+    ----------
+    graph : Graph, networkx graph, or scipy sparse matrix
+        The graph.
+    p, q : float
+        At least 1, p < q.
+    alpha : float
+        Weight of the links.
+    weak_links : {"inside", "outside", "entry"}
+        Where the weak links enter; see :class:`~convexrank.problems.LpqRank`.
+    tol : float
+        The largest error in Hilbert's metric.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        The ranks, which sum to 1.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> cr.lpq_rank(cr.Graph.from_edges([0, 0, 1, 2], [1, 2, 2, 0]), p=2, q=4).round(4).tolist()
+    [0.3692, 0.2733, 0.3575]
+    """
+    return LpqRank(_graph(graph), p, q, alpha, weak_links).solve(tol=tol).x
+
+
+def trust_rank(graph: Any, seeds: Any, alpha: float = 0.85, *, tol: float = 1e-10) -> Array:
+    """Return trust that flows from good seeds along the links; what they do not reach has none.
+
+    Parameters
+    ----------
+    graph : Graph, networkx graph, or scipy sparse matrix
+        The graph.
+    seeds : array-like
+        Good nodes: ids, names, or n weights.
+    alpha : float
+        Decay with each link.
+    tol : float
+        The largest L1 error.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Trust; it sums to 1 less what dangling nodes lose.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> cr.trust_rank(cr.Graph.from_edges([0, 1, 3], [1, 2, 2]), [0], alpha=0.5).round(4).tolist()
+    [0.5, 0.25, 0.125, 0.0]
+    """
+    return PageRank(_graph(graph), alpha, _graph(graph).seeds(seeds), "drop").solve(tol=tol).x
+
+
+def antitrust_rank(graph: Any, seeds: Any, alpha: float = 0.85, *, tol: float = 1e-10) -> Array:
+    """Return distrust that flows from bad seeds against the links, to the pages that lead to them.
+
+    Parameters
+    ----------
+    graph : Graph, networkx graph, or scipy sparse matrix
+        The graph.
+    seeds : array-like
+        Bad nodes: ids, names, or n weights.
+    alpha : float
+        Decay with each link.
+    tol : float
+        The largest L1 error.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Distrust.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> cr.antitrust_rank(cr.Graph.from_edges([0, 1, 3], [1, 2, 2]), [2], alpha=0.5).round(4).tolist()
+    [0.0625, 0.125, 0.5, 0.125]
+    """
+    return trust_rank(_graph(graph).reversed(), seeds, alpha, tol=tol)
+
+
+def combined_rank(rank: Any, trust: Any, distrust: Any, kappa: float | None = None) -> Array:
+    r"""Return a rank scaled by its share of trust, :math:`r_i (r_{+i} + \kappa/2)/(r_{+i} + r_{-i} + \kappa)`.
+
+    The paper prints κ = 0, which is 0/0 where neither trust nor distrust arrives.
+
+    Parameters
+    ----------
+    rank, trust, distrust : array-like, shape (n,)
+        Non-negative.
+    kappa : float, optional
+        What an unknown page has of both together; 1/n by default.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        The combined rank, summing to 1.
+
+    References
+    ----------
+    Dissertation on learning to rank, section 6.3.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> cr.combined_rank([0.5, 0.5], [1.0, 0.0], [0.0, 0.0], kappa=1.0).round(4).tolist()
+    [0.6, 0.4]
+    """
+    r = check_vector(rank, None, "rank")
+    parts = [r, check_vector(trust, len(r), "trust"), check_vector(distrust, len(r), "distrust")]
+    for values, name in zip(parts, ("rank", "trust", "distrust"), strict=True):
+        if values.min() < 0.0:
+            raise ValueError(
+                f"{name} is {values.min():g} at {int(np.argmin(values))}, expected values of at least 0."
+            )
+    half = 0.5 * (1.0 / len(r) if kappa is None else check_positive(kappa, "kappa"))
+    scaled = r * (parts[1] + half) / (parts[1] + parts[2] + 2.0 * half)
+    if not scaled.any():
+        raise ValueError("rank is zero everywhere; nothing can be scaled.")
+    return scaled / scaled.sum()

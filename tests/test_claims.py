@@ -1,0 +1,213 @@
+"""Every claim is judged as documented, and the judges can say both."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import convexrank as cr
+from convexrank import cli
+from convexrank.claims import (
+    REGISTRY,
+    ClaimsReport,
+    Verdict,
+    at_least,
+    at_most,
+    check,
+    claim,
+    equal,
+    judge,
+)
+from convexrank.claims.learned_divergence import gradient
+from convexrank.problems.marginals import expected_targets
+
+SOURCES = sorted(Path(cr.claims.__file__).parent.rglob("*.py"))
+
+
+@pytest.fixture(scope="module")
+def findings():
+    return {finding.claim.identifier: finding for finding in check().findings}
+
+
+# --- the claims -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_claim_is_judged_as_documented(findings, name):
+    finding = findings[name]
+    assert finding.verdict is finding.claim.documented, finding.evidence
+    assert finding.verdict is not Verdict.UNDECIDED
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_judge_says_the_opposite_of_the_contrast(findings, name):
+    finding = findings[name]
+    assert {judge(finding.evidence), judge(finding.contrast)} == {Verdict.HOLDS, Verdict.REFUTED}
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_claim_says_what_and_where(name):
+    judged = REGISTRY[name]
+    assert judged.identifier == name
+    assert judged.statement.endswith(".")
+    assert judged.contrast_statement.endswith(".")
+    assert judged.location
+    assert judged.comparisons.__doc__
+    assert judged.amendment == (judged.documented is Verdict.CORRECTED)
+
+
+def test_no_identifier_is_used_twice():
+    from convexrank import claims
+
+    assert len(REGISTRY) == sum(len(module.CLAIMS) for module in claims._CHAPTERS)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_judges_share_no_code_with_what_they_judge(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    own = {name for name in imported if name and name.startswith("convexrank")}
+    assert {name for name in own if not name.startswith("convexrank.claims")} <= {"convexrank.data"}
+
+
+def test_evidence_is_the_same_every_time():
+    for name in ("one-shot-lipschitz", "gradmapr-monotone"):
+        first, second = REGISTRY[name].check(), REGISTRY[name].check()
+        assert [c.found for c in first.evidence] == [c.found for c in second.evidence]
+
+
+# --- planted statements ---------------------------------------------------------------------------------------------
+
+
+def told(name, stated):
+    return judge(REGISTRY[name].comparisons(stated))
+
+
+def slightly_off(theta, y, strong=None, smooth=None):
+    return gradient.rearranged(theta, y, strong, smooth) + 0.01 * theta
+
+
+def of_the_package(theta, y, strong=None, smooth=None):
+    order, link = np.argsort(theta), np.empty(len(y))
+    link[order] = expected_targets(theta[order], np.sort(y), strong, smooth)
+    return link
+
+
+def test_a_planted_falsehood_is_refuted():
+    assert told("gradmapr-gradient", slightly_off) is Verdict.REFUTED
+    too_large = (
+        lambda *arguments: 1.05 * gradient.marginal(*arguments),
+        gradient.rearranged,
+    )
+    assert told("marginal-strong", too_large) is Verdict.REFUTED
+    assert told("surrogate-of-squared-loss", 0.55) is Verdict.REFUTED
+    assert told("sensitivity", lambda x, change, share: 0.0) is Verdict.REFUTED
+    assert told("kernel-representation", -0.51) is Verdict.REFUTED
+    assert told("prediction-interval", lambda strong: 1.02 / strong) is Verdict.REFUTED
+    assert told("one-shot-lipschitz", lambda y, lower, upper: y) is Verdict.REFUTED
+
+
+def test_a_truth_is_not_refuted():
+    for name in ("gradmapr-gradient", "projection-is-best-link", "isotron-is-a-gradient-step"):
+        assert told(name, of_the_package) is Verdict.HOLDS
+    for name in ("marginal-convex", "marginal-strong", "marginal-smooth", "marginal-both"):
+        assert told(name, (gradient.marginal, of_the_package)) is Verdict.HOLDS
+    assert told("surrogate-of-squared-loss", 0.4) is Verdict.HOLDS
+    assert told("metric-invariance-bounded", (0.7, 0.7)) is Verdict.HOLDS
+
+
+def test_planting_in_a_claim_changes_its_verdict():
+    honest = REGISTRY["isotron-is-a-gradient-step"]
+    assert honest.check().verdict is Verdict.REFUTED
+    planted = replace(honest, stated=honest.contrast, contrast=honest.stated)
+    assert planted.check().verdict is Verdict.HOLDS
+    assert not planted.check().agrees
+
+
+def test_a_judge_that_says_the_same_of_anything_decides_nothing():
+    @claim(
+        0, "yes", "nowhere", "All is true.", 1.0, documented=Verdict.HOLDS, otherwise=("All is true.", 2.0)
+    )
+    def yes(_):
+        return [equal("one", 1.0, 1.0, 1e-9)]
+
+    assert yes.check().verdict is Verdict.UNDECIDED
+
+
+def test_a_claim_needs_one_contrast():
+    for contrasts in ({}, {"otherwise": ("This.", 1), "corrected": ("That.", 2)}):
+        with pytest.raises(TypeError, match="exactly one"):
+            claim(0, "none", "nowhere", "Nothing.", 0, documented=Verdict.HOLDS, **contrasts)
+
+
+# --- comparisons ----------------------------------------------------------------------------------------------------
+
+NUMBERS = st.floats(-1e3, 1e3)
+
+
+@given(NUMBERS, NUMBERS)
+def test_relations(found, stated):
+    tolerance = 1e-6
+    for compare, defect in (
+        (equal, abs(found - stated)),
+        (at_most, max(found - stated, 0.0)),
+        (at_least, max(stated - found, 0.0)),
+    ):
+        met = compare("number", found, stated, tolerance).met
+        expected = True if defect <= tolerance else False if defect >= 100 * tolerance else None
+        assert met is expected
+
+
+def test_what_is_not_a_number_decides_nothing():
+    for compare in (equal, at_most, at_least):
+        assert compare("number", math.nan, 1.0, 1e-6).met is None
+        assert judge([compare("number", math.nan, 1.0, 1e-6)]) is Verdict.UNDECIDED
+    with pytest.raises(ValueError, match="nothing was compared"):
+        judge([])
+
+
+# --- report and command ---------------------------------------------------------------------------------------------
+
+
+def test_a_report_without_findings_is_not_fine():
+    assert not ClaimsReport(()).ok
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(ValueError, match="gradmapr-gradient"):
+        check(["nonsense"])
+    with pytest.raises(ValueError, match="expected one of"):
+        check(chapter=99)
+
+
+def test_the_command_prints_a_table(capsys):
+    assert cli.main(["claims", "isotron-is-a-gradient-step", "kernel-representation"]) == 0
+    out = capsys.readouterr().out
+    assert "refuted" in out
+    assert "holds once corrected" in out
+    assert "as documented" in out
+
+
+def test_the_command_fails_when_a_verdict_is_not_the_documented_one(monkeypatch, capsys):
+    name = "isotron-is-a-gradient-step"
+    monkeypatch.setitem(REGISTRY, name, replace(REGISTRY[name], documented=Verdict.HOLDS))
+    assert cli.main(["claims", name, "--chapter", "4", "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["ok"] is False
+    assert report["claims"][0]["verdict"] == "refuted"
+    assert report["claims"][0]["evidence"][0]["met"] is False
+    assert cli.main(["claims", name]) == 1
+    assert "documented: holds" in capsys.readouterr().out
+
+
+def test_unusable_arguments_exit_with_two(capsys):
+    assert cli.main(["claims", "nonsense"]) == 2
+    assert "nonsense" in capsys.readouterr().err

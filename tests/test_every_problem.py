@@ -1,0 +1,151 @@
+"""Tests of every registered problem, whatever its kind: with an objective, a fixed point, a feasibility problem."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import convexrank as cr
+from convexrank import capabilities
+from convexrank.problems import REGISTRY
+from tests.tolerances import tolerance
+
+EVERY = pytest.mark.parametrize("name", list(REGISTRY))
+SEEDS = range(3)
+KINDS = {"global", "ball", "distance", "violation", "residual"}
+# What a solve of sound data may end with.
+ENDS = {cr.Status.CONVERGED, cr.Status.SEPARABLE, cr.Status.UNBOUNDED, cr.Status.INFEASIBLE}
+
+
+def same(a, b):
+    """Whether two values of fields are equal, arrays and problems within problems included."""
+    if type(a) is not type(b):
+        return False
+    if sparse.issparse(a):
+        return a.shape == b.shape and (a != b).nnz == 0
+    if isinstance(a, np.ndarray):
+        return np.array_equal(a, b)
+    if isinstance(a, tuple | list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if dataclasses.is_dataclass(a):
+        return all(same(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a))
+    return bool(a == b)
+
+
+@EVERY
+def test_random_instances_are_reproducible(name):
+    one, again, other = (REGISTRY[name].random(seed) for seed in (3, 3, 4))
+    assert same(one, again)
+    assert not same(one, other)
+
+
+@EVERY
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_a_problem_offers_it_has(name, seed):
+    problem = REGISTRY[name].random(seed)
+    assert problem.capabilities
+    for offered in problem.capabilities:
+        assert isinstance(problem, getattr(capabilities, offered)), offered
+    assert problem.default_solver in cr.solvers.available(problem)
+    assert problem.default_solver != "exact"
+    assert problem.start().shape == problem.check_point(problem.start()).shape
+    assert {"Exact", "Referenced"} & problem.capabilities, "nothing to hold it against"
+    assert "Certified" in problem.capabilities
+
+
+@EVERY
+def test_fast_equals_exact(name):
+    report = cr.verify(REGISTRY[name], instances=8, seed=40)
+    assert report.ok, str(report)
+    assert report.compared >= 7, str(report)
+
+
+@EVERY
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_solver_that_fits_agrees(name, seed):
+    """Values agree; where there is no objective, points do up to what their certificates leave open."""
+    problem = REGISTRY[name].random(seed)
+    first = problem.solve()
+    for solver in cr.solvers.available(problem):
+        if solver in ("boosting", "gradient", "jaxopt-lbfgs"):  # slow by design; they have tests of their own
+            continue
+        other = problem.solve(solver)
+        assert other.status is first.status, solver
+        if problem.has_objective:
+            assert abs(other.value - first.value) <= tolerance("two solvers") * max(1.0, abs(first.value)), (
+                solver
+            )
+        elif first.converged and "Referenced" in problem.capabilities:
+            assert problem.distance(other.x, first.x) <= other.gap + first.gap + tolerance("summation"), (
+                solver
+            )
+
+
+@EVERY
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_solution_says_what_is_proved_and_can_be_kept(name, seed, tmp_path):
+    problem = REGISTRY[name].random(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cr.ConvergenceWarning)  # data without a solution are compared above
+        solution = problem.solve()
+    assert solution.status in ENDS
+    certificate = solution.certificate
+    assert certificate.kind in KINDS
+    assert bool(certificate.metric) == (certificate.kind in ("distance", "violation"))
+    assert f"{certificate}" in solution.message
+    if solution.converged:
+        assert math.isnan(solution.value) == (not problem.has_objective)
+        assert certificate.gap <= 1e-8 * max(1.0, abs(np.nan_to_num(solution.value)))
+        assert same(problem.check_point(solution), solution.x)
+        again = problem.solve(x0=solution)
+        assert again.converged
+        assert again.iterations <= solution.iterations
+    solution.save(tmp_path / "solution.npz")
+    kept = cr.Solution.load(tmp_path / "solution.npz")
+    assert same(kept.x, solution.x)
+    assert kept.status is solution.status
+    assert same(kept.gap, solution.gap)
+    assert vars(kept.certificate).keys() == vars(certificate).keys()
+
+
+@EVERY
+def test_a_solve_that_is_stopped_says_so(name):
+    problem = next(p for p in map(REGISTRY[name].random, range(20)) if p.solve().iterations > 2)
+    with pytest.warns(cr.ConvergenceWarning, match="MAX_ITER"):
+        solution = problem.solve(max_iter=1)
+    assert solution.status is cr.Status.MAX_ITER
+    assert solution.iterations == 1
+    assert np.isfinite(solution.x).all()
+    seen = []
+    problem.solve(callback=lambda state: seen.append(state.iteration))
+    assert seen == list(range(len(seen)))
+    assert len(seen) > 2
+
+
+@EVERY
+def test_unknown_solvers_are_refused(name):
+    problem = REGISTRY[name].random(0)
+    with pytest.raises(ValueError, match=f"fit this {name}: {problem.default_solver}"):
+        problem.solve("simplex method")
+    with pytest.raises(ValueError, match="tol is"):
+        problem.solve(tol=0.0)
+
+
+@EVERY
+def test_a_problem_is_immutable_and_leaves_the_callers_arrays_alone(name):
+    problem = REGISTRY[name].random(2)
+    field = dataclasses.fields(problem)[0].name
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(problem, field, None)
+    arguments = {f.name: getattr(problem, f.name) for f in dataclasses.fields(problem) if f.init}
+    before = {key: np.array(value) for key, value in arguments.items() if isinstance(value, np.ndarray)}
+    twin = type(problem)(**arguments)
+    twin.solve()
+    assert same(twin, problem)
+    for key, value in before.items():
+        assert np.array_equal(arguments[key], value), key

@@ -1,0 +1,173 @@
+"""PageRank against dense systems, networkx, and its own promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import convexrank as cr
+from convexrank.graphs import build
+from convexrank.problems.page_rank import PageRank
+from tests.graph_files import LISTS, real_graph
+from tests.tolerances import tolerance
+
+SOLVERS = ("power", "gauss-seidel", cr.solvers.GaussSeidel(threads=3))
+
+
+def four_nodes():
+    """Edges 0→1, 0→2, 1→2, 2→0, 3→2, 3→0."""
+    return cr.Graph.from_edges([0, 0, 1, 2, 3, 3], [1, 2, 2, 0, 2, 0])
+
+
+def by_loops(graph, alpha, v, mode, steps=2000):
+    """The walk itself, edge by edge, until nothing changes."""
+    sources, targets, weights = graph.edges()
+    n, out = graph.n, graph.out_weight
+    x = v.copy()
+    for _ in range(steps):
+        new = (1 - alpha) * v
+        for s, t, w in zip(sources, targets, weights, strict=True):
+            new[t] += alpha * w / out[s] * x[s]
+        for j in range(n):
+            if out[j] == 0 and mode != "drop":
+                new = new + alpha * x[j] * (v if mode == "teleport" else 1.0 / n)
+        if np.array_equal(new, x):
+            break
+        x = new
+    return x
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_reference_is_the_walk(seed):
+    problem = PageRank.random(seed)
+    columns = problem.teleport.reshape(problem.graph.n, -1).T
+    walks = [by_loops(problem.graph, problem.alpha, v, problem.dangling) for v in columns]
+    expected = np.stack(walks, axis=1).reshape(problem.shape)
+    assert np.abs(problem.reference() - expected).sum(axis=0).max() <= tolerance("summation")
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=str)
+def test_certificates_are_never_below_the_true_error(solver):
+    """A thousand random graphs, between the three solvers; and on the way, not only at the end."""
+    for seed in range(334):
+        problem = PageRank.random(10_000 + seed)
+        truth = problem.reference()
+        seen = []
+        solution = problem.solve(solver, tol=1e-9, callback=lambda state, seen=seen: seen.append(state))
+        assert solution.converged, seed
+        assert problem.distance(solution.x, truth) <= solution.gap <= 1e-9, seed
+        for state in seen[:: max(1, len(seen) // 3)]:
+            error = problem.distance(state.x, truth)
+            assert error <= problem.certificate(state.x).gap, seed
+            assert error <= state.residual + tolerance("atoms"), seed
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=str)
+def test_batches_are_their_columns(solver):
+    graph = real_graph("harvard500")
+    v = np.random.default_rng(0).random((graph.n, 4)) ** 8
+    for mode in ("teleport", "uniform", "drop"):
+        together = PageRank(graph, 0.85, v, mode).solve(solver, tol=1e-12)
+        for c in range(4):
+            alone = PageRank(graph, 0.85, v[:, c], mode).solve(solver, tol=1e-12)
+            assert np.abs(together.x[:, c] - alone.x).sum() <= 2e-12
+
+
+@pytest.mark.parametrize("name", list(LISTS))
+def test_networkx_agrees_on_real_graphs(name):
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    graph = real_graph(name)
+    sources, targets, weights = graph.edges()
+    other = networkx.DiGraph()
+    other.add_nodes_from(range(graph.n))
+    other.add_weighted_edges_from(zip(sources.tolist(), targets.tolist(), weights.tolist(), strict=True))
+    chosen = {int(i): 1.0 for i in np.argsort(-graph.in_weight)[:50]}
+    seeds = np.zeros(graph.n)
+    seeds[list(chosen)] = 1.0
+    for alpha, personalization, seed_vector in ((0.85, None, None), (0.5, chosen, seeds)):
+        theirs = networkx.pagerank(other, alpha, personalization, max_iter=2000, tol=1e-15)
+        theirs = np.array([theirs[i] for i in range(graph.n)])
+        for solver in SOLVERS:
+            ours = PageRank(graph, alpha, seed_vector).solve(solver, tol=1e-12)
+            assert np.abs(ours.x - theirs).sum() <= tolerance("networkx")
+
+
+def test_threads_and_pieces_change_nothing(monkeypatch):
+    graph = real_graph("wiki-Vote")
+    weighted = cr.Graph.from_edges(
+        *graph.edges()[:2], np.random.default_rng(0).random(graph.m) + 0.1, graph.n
+    )
+    for one in (graph, weighted):
+        problem = PageRank(one)
+        alone = problem.solve(tol=1e-13)
+        with monkeypatch.context() as patched:
+            patched.setattr(build, "_WORTH_THREADS", 0)
+            patched.setattr(build, "threads_available", lambda: 3)
+            patched.setattr("convexrank.problems.page_rank._PIECE", 1000)
+            together = problem.solve(tol=1e-13)
+            again = problem.solve(tol=1e-13)
+            gap = problem.certificate(alone.x).gap
+        assert np.array_equal(together.x, again.x)
+        assert np.abs(together.x - alone.x).sum() <= 2e-13
+        assert gap == pytest.approx(alone.gap, rel=1e-2)
+
+
+def test_published_four_node_graph():
+    """The value that mathematics gives it, from the eigenvector of the dense matrix."""
+    P = four_nodes().transition(0.85).dense()
+    values, vectors = np.linalg.eig(P)
+    leading = np.real(vectors[:, np.argmax(np.real(values))])
+    assert np.abs(PageRank(four_nodes()).solve(tol=1e-13).x - leading / leading.sum()).max() <= tolerance(
+        "summation"
+    )
+
+
+def test_extremes():
+    graph = four_nodes()
+    assert np.abs(PageRank(graph, 0.0).solve().x - 0.25).max() <= tolerance("summation")
+    only = cr.Graph.from_edges([], [], n=1)
+    assert PageRank(only).solve().x.tolist() == pytest.approx([1.0])
+    none = cr.Graph.from_edges([], [], n=5)
+    assert np.allclose(PageRank(none).solve().x, 0.2)
+    assert np.allclose(PageRank(none, dangling="drop").solve().x, 0.15 * 0.2)
+    loop = cr.Graph.from_edges([0], [0], n=2)
+    assert np.allclose(PageRank(loop, 0.5, [0]).solve().x, [1.0, 0.0])
+    slow = PageRank(graph, 0.999).solve(tol=1e-10)
+    assert np.abs(slow.x - PageRank(graph, 0.999).reference()).sum() <= 1e-10
+
+
+def test_dropped_and_teleported_ranks_are_proportional():
+    """The strongly preferential PageRank is the pseudorank, scaled."""
+    graph = real_graph("harvard500")
+    kept, lost = (PageRank(graph, 0.85, [0, 5], mode).solve(tol=1e-13).x for mode in ("teleport", "drop"))
+    assert lost.sum() < 0.99
+    assert np.abs(lost / lost.sum() - kept).sum() <= tolerance("summation")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"graph": [[0, 1]]}, TypeError, "convexrank.Graph"),
+        ({"alpha": 1.0}, ValueError, "alpha is 1.0"),
+        ({"alpha": "high"}, TypeError, "alpha is 'high'"),
+        ({"personalization": []}, ValueError, "at least one node"),
+        ({"personalization": [9]}, ValueError, r"personalization\[0\] is 9"),
+        ({"personalization": [1.0, -1.0, 0.0, 0.0]}, ValueError, r"personalization\[1\] is -1"),
+        ({"personalization": np.ones((3, 2))}, ValueError, r"expected \(4, k\)"),
+        ({"personalization": np.zeros((4, 2))}, ValueError, "zero everywhere"),
+        ({"dangling": "stay"}, ValueError, "dangling is 'stay'"),
+    ],
+)
+def test_bad_input_is_refused(arguments, error, words):
+    with pytest.raises(error, match=words):
+        PageRank(**{"graph": four_nodes(), **arguments})
+
+
+def test_points_of_another_shape_are_refused():
+    problem = PageRank(four_nodes(), personalization=np.eye(4)[:, :2])
+    with pytest.raises(ValueError, match=r"x0 has shape \(4,\), expected \(4, 2\)"):
+        problem.solve(x0=np.ones(4))
+    with pytest.raises(ValueError, match="no objective"):
+        problem.objective(problem.start())
+    with pytest.raises(ValueError, match="threads is 0"):
+        cr.solvers.GaussSeidel(threads=0)
