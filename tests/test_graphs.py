@@ -152,7 +152,7 @@ def test_files(tmp_path, packed):
     )
     check(cr.Graph.read(write("c.csv", "0,1,8\n1,2,9\n1,0,2\n"), delimiter=",", weighted=False), A)
     check(cr.Graph.read(write("d.txt", "% comment\n0 1 0.5\n"), n=3), dense([0], [1], [0.5], 3))
-    named = cr.Graph.read(write("e.txt", "b.org a.org\nc.org b.org\n"))
+    named = cr.Graph.read(write("e.txt", "# names\nb.org a.org\n# more\nc.org b.org\n"))
     assert named.names == ("a.org", "b.org", "c.org")
     check(named, dense([1, 2], [0, 1], [1, 1], 3))
     text = "%%MatrixMarket matrix coordinate pattern general\n3 3 3\n1 2\n2 3\n2 1\n"

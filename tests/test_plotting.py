@@ -225,6 +225,22 @@ def test_extreme_scores_do_not_overflow():
 # --- traces and precision -------------------------------------------------------------------------------------------
 
 
+def test_trace_of_a_field_shows_its_residual():
+    y, scores = draw()
+    field = problems.LearnedDivergence(scores[:, None], y, 1.0, oracle="projection", l2=0.1)
+    solution, convex = field.solve(), problems.PNormPush(scores[:, None], y, p=4, l2=0.1).solve()
+    objective, residual = plotting.trace(solution)
+    assert residual.get_ylabel() == "residual"
+    assert not objective.lines
+    assert [text.get_text() for text in objective.texts] == ["no objective"]
+    assert len(residual.lines) == 1
+    drawn = solution.trace["gap"][solution.trace["gap"] > 0]
+    assert np.array_equal(residual.lines[0].get_ydata(), drawn)
+    objective, either = plotting.trace({"field": solution, "push": convex})
+    assert either.get_ylabel() == "gap or residual"
+    assert [line.get_label() for line in objective.lines] == ["push"]
+
+
 def test_trace_draws_the_trace():
     y, scores = draw()
     problem = problems.PNormPush(scores[:, None], y, p=4, l2=0.1)

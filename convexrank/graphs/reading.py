@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +84,12 @@ def _columns(
     path: str | Path, delimiter: str | None, skip_rows: int, columns: tuple[int, ...], kind: Any
 ) -> Array:
     try:
-        return np.loadtxt(
-            path, dtype=kind, comments=_COMMENTS, delimiter=delimiter, skiprows=skip_rows, usecols=columns, ndmin=2,
-            encoding="utf-8",
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Input line .* contained no data", UserWarning)  # a comment
+            return np.loadtxt(
+                path, dtype=kind, comments=_COMMENTS, delimiter=delimiter, skiprows=skip_rows, usecols=columns, ndmin=2,
+                encoding="utf-8",
+            )  # fmt: skip
     except ValueError as error:
         raise ValueError(
             f"{path}: {error}. Expected source, target and perhaps a weight on every line; pass delimiter=, skip_rows= "

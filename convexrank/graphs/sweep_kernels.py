@@ -11,13 +11,15 @@ __all__ = ["sweep", "sweep_many", "sweep_weighted"]
 Array = np.ndarray
 
 
-@compiled(numba.float64, LONG, IDS, REAL, REAL, REAL_OUT, REAL_OUT, INT, INT)
+@compiled(numba.float64, LONG, IDS, REAL, REAL, REAL_OUT, REAL_OUT, numba.float32[::1], INT, INT)
 def sweep(
-    offsets: Array, sources: Array, share: Array, base: Array, sent: Array, z: Array, first: int, last: int
-) -> float:
+    offsets: Array, sources: Array, share: Array, base: Array, sent: Array, z: Array, moved: Array, first: int,
+    last: int,
+) -> float:  # fmt: skip
     """Set ``z[i]`` to ``base[i]`` plus the sum of ``sent`` over the edges into i, and ``sent[i]`` to its share of that.
 
-    Rows are taken in order, so that later ones see what earlier ones became. Returns the sum of the changes of z.
+    Rows are taken in order, so that later ones see what earlier ones became. ``moved[i]`` is the change of ``z[i]``;
+    returns the sum of their sizes.
     """
     change = 0.0
     for i in range(first, last):
@@ -33,16 +35,18 @@ def sweep(
             a += sent[sources[k]]
             k += 1
         new = base[i] + ((a + b) + (c + d))
-        change += abs(new - z[i])
+        step = new - z[i]
+        change += abs(step)
+        moved[i] = step
         z[i] = new
         sent[i] = share[i] * new
     return change
 
 
-@compiled(numba.float64, LONG, IDS, REAL, REAL, REAL, REAL_OUT, REAL_OUT, INT, INT)
+@compiled(numba.float64, LONG, IDS, REAL, REAL, REAL, REAL_OUT, REAL_OUT, numba.float32[::1], INT, INT)
 def sweep_weighted(
-    offsets: Array, sources: Array, weights: Array, share: Array, base: Array, sent: Array, z: Array, first: int,
-    last: int,
+    offsets: Array, sources: Array, weights: Array, share: Array, base: Array, sent: Array, z: Array, moved: Array,
+    first: int, last: int,
 ) -> float:  # fmt: skip
     """Do the same with a weight for each edge."""
     change = 0.0
@@ -56,7 +60,9 @@ def sweep_weighted(
         if k < high:
             a += weights[k] * sent[sources[k]]
         new = base[i] + (a + b)
-        change += abs(new - z[i])
+        step = new - z[i]
+        change += abs(step)
+        moved[i] = step
         z[i] = new
         sent[i] = share[i] * new
     return change

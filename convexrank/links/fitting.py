@@ -111,7 +111,9 @@ def _cut_off(
 
 def _crossing(rising: Callable[[float], float], outer: float, inner: float) -> float:
     """Where a function that rises from the outer to the inner end crosses 0; an end where it does not."""
-    from scipy.optimize import brentq  # slow to import
+    from scipy import optimize  # slow to import
+
+    brentq: Any = optimize.brentq
 
     if outer == inner or rising(outer) >= 0.0:
         return outer

@@ -21,8 +21,9 @@ def trace(
 ) -> Array:
     """Draw objective and gap (logarithmic) against iteration or time.
 
-    The gap is the solver's own estimate, except the last entry, which is the certificate's. Where the certificate bounds
-    something else, a residual or a distance, the axis says so; what has no objective is drawn in the second panel alone.
+    The gap is the solver's own estimate, except the last entry, which is the certificate's. Where the certificate
+    bounds something else, a residual or a distance, the axis says so; what has no objective is drawn in the second
+    panel alone.
     Entries that are zero or not finite cannot be drawn on a logarithmic axis and are left out.
 
     Parameters

@@ -103,7 +103,7 @@ class LearnedDivergence(LinearScores):
     strong: float | None = None
     smooth: float | None = None
     oracle: str = "marginal"
-    output_range: tuple[float | None, float | None] | None = field(default=None, kw_only=True)
+    output_range: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

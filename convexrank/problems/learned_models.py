@@ -142,7 +142,9 @@ def _cut_off(
 
 def _solve_ends(t: Array, y: Array, s: float, smooth: float, low: float, high: float) -> tuple[float, float]:
     """The two ends at which the link just keeps its bounds, one root within the other."""
-    from scipy.optimize import brentq  # slow to import
+    from scipy import optimize  # slow to import
+
+    brentq: Any = optimize.brentq
 
     digits = 4.0 * np.finfo(float).eps
     noise = 10.0 * digits * max(1.0, float(np.abs(y).max()))

@@ -309,7 +309,9 @@ class LpqRank(Problem):
                 terms = logs + np.log(r)
                 if self.weak_links == "entry":
                     terms = np.column_stack([terms, np.full(n, np.log(weak * r.sum()))])
-                sums = terms.max(axis=1) if math.isinf(self.p) else np.asarray(logsumexp(self.p * terms, axis=1))
+                sums = (
+                    terms.max(axis=1) if math.isinf(self.p) else np.asarray(logsumexp(self.p * terms, axis=1))
+                )
                 norm = sums if math.isinf(self.p) else sums / self.p
                 new = np.exp(self.modulus * norm)
                 if self.weak_links == "outside":

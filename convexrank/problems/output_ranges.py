@@ -131,7 +131,9 @@ def _ends(
 
 def _root(excess: Callable[[float], float], outer: float, inner: float) -> float:
     """Where a continuous function that rises from the outer to the inner end is 0; an end where it has no zero."""
-    from scipy.optimize import brentq  # slow to import
+    from scipy import optimize  # slow to import
+
+    brentq: Any = optimize.brentq
 
     if outer == inner or excess(outer) >= 0.0:
         return outer

@@ -11,6 +11,7 @@ import numpy as np
 from convexrank.data import check_integer
 from convexrank.graphs.build import cuts, each_range
 from convexrank.solvers.loop import State
+from convexrank.solvers.mixing import Mixing
 
 __all__ = ["GaussSeidel"]
 
@@ -28,10 +29,15 @@ class GaussSeidel:
     residual is at most :math:`\alpha\|\delta\|_1`, because a column of T sums to at most 1. Sweeps contract at least as
     fast as the power method, in practice about twice as fast where links are local.
 
+    The last few sweeps are combined (:class:`~convexrank.solvers.mixing.Mixing`), which halves their number again where
+    many hosts are all but closed. Where that does not help it is given up, and plain sweeps converge.
+
     A sweep costs O(n + m); it reads 4 bytes an edge.
 
     Parameters
     ----------
+    memory : int
+        Sweeps combined; 0 for none. A batch is never mixed.
     threads : int, optional
         Number of threads; by default one a core for graphs that are worth it.
 
@@ -49,6 +55,7 @@ class GaussSeidel:
     ([0.3878, 0.2148, 0.3974], True)
     """
 
+    memory: int = 5
     threads: int | None = None
 
     name = "gauss-seidel"
@@ -56,12 +63,13 @@ class GaussSeidel:
     default_max_iter = 100_000
 
     def __post_init__(self) -> None:
+        check_integer(self.memory, "memory", 0)
         if self.threads is not None:
             check_integer(self.threads, "threads", 1)
 
     def init(self, problem: Any, x0: Array) -> State:
         """Prepare the arrays; nothing is known about the error yet."""
-        system = _System.prepare(problem, x0, self.threads)
+        system = _System.prepare(problem, x0, self.threads, self.memory)
         return State(x0, math.nan, math.inf, system)
 
     def step(self, problem: Any, state: State) -> State:
@@ -69,6 +77,7 @@ class GaussSeidel:
         system: _System = state.memory
         change = system.sweep()
         x, residual = system.answer(change)
+        system.mix(change)
         system.changes.append(residual)
         stalled = residual == 0.0 or _stands_still(system.changes)
         return State(x, math.nan, residual, system, stalled=stalled)
@@ -90,10 +99,12 @@ class _System:
     z: Array
     sent: list[Array]
     folded: Array
+    moved: Array
+    mixing: Mixing | None
     changes: list[float] = field(default_factory=list)
 
     @classmethod
-    def prepare(cls, problem: Any, x0: Array, threads: int | None) -> _System:
+    def prepare(cls, problem: Any, x0: Array, threads: int | None, memory: int) -> _System:
         graph, alpha = problem.graph, problem.alpha
         # where the dangling outflow goes to v, or nowhere, the answer is proportional to the system's without it
         folded = np.array(
@@ -107,7 +118,9 @@ class _System:
         share = alpha * problem.operators[0].share
         bounds = cuts(graph.offsets, threads)
         sent = [np.ascontiguousarray((z.T * share).T) for _ in range(len(bounds) - 1)]
-        return cls(problem, bounds, share, (1.0 - alpha) * problem.teleport, z, sent, folded)
+        base, moved = (1.0 - alpha) * problem.teleport, np.zeros(len(z), dtype=np.float32)
+        mixing = Mixing(len(z), memory) if memory and z.ndim == 1 else None
+        return cls(problem, bounds, share, base, z, sent, folded, moved, mixing)
 
     def _right_hand_side(self) -> Array:
         """(1−α)v, and the outflow of dangling nodes where it is not folded into the scale."""
@@ -136,7 +149,7 @@ class _System:
                 return change
             if weights is None:
                 return np.array(
-                    [kernels.sweep(offsets, sources, self.share, base, sent, self.z, first, last)]
+                    [kernels.sweep(offsets, sources, self.share, base, sent, self.z, self.moved, first, last)]
                 )
             return np.array(
                 [
@@ -149,6 +162,12 @@ class _System:
         change = np.sum(each_range(one, self.bounds), axis=0)
         self._exchange()
         return change
+
+    def mix(self, change: Array) -> None:
+        """Combine this sweep with the ones before it."""
+        if self.mixing is not None and self.mixing.mix(self.z, self.moved, float(change[0])):
+            for sent in self.sent:
+                np.multiply(self.z, self.share, out=sent)
 
     def _exchange(self) -> None:
         for i, (first, last) in enumerate(zip(self.bounds[:-1], self.bounds[1:], strict=True)):

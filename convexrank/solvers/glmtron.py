@@ -35,7 +35,8 @@ _LINKS: dict[str, Callable[[Array], Array]] = {
 
 @dataclass(frozen=True)
 class GLMtron:
-    r"""The update of a generalized linear model with unit steps:
+    r"""The update of a generalized linear model with unit steps.
+
     :math:`w \leftarrow w + \frac1n\sum_i \bigl(y_i - u(\langle w, x_i\rangle)\bigr)x_i`.
 
     u is a link that is known, not learned. Start at 0 and no penalty are as published; l2 adds its gradient to the

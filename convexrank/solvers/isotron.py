@@ -18,7 +18,8 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Isotron:
-    r"""Isotron on all rows each time:
+    r"""Isotron on all rows each time.
+
     :math:`w \leftarrow w + \frac1n\sum_i \bigl(y_i - u(\langle w, x_i\rangle)\bigr)x_i`.
 
     u is the isotonic regression of the targets along the scores :math:`\langle w, x_i\rangle`, equal scores pooled;

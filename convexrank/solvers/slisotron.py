@@ -19,7 +19,8 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Slisotron:
-    r"""Isotron with a Lipschitz isotonic regression (also called L-Isotron):
+    r"""Isotron with a Lipschitz isotonic regression (also called L-Isotron).
+
     :math:`w \leftarrow w + \frac1n\sum_i \bigl(y_i - u(\langle w, x_i\rangle)\bigr)x_i`.
 
     u is the least-squares fit of the targets along the scores that is non-decreasing and has slopes of at most
