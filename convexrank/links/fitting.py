@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convexrank.data import check_vector
+from convexrank.data import check_interval, check_vector
 from convexrank.links.curves import monotone
 from convexrank.links.link import Link
 
@@ -65,11 +65,11 @@ def fit_link(problem: LearnedDivergence, w: Any, *, optimal: bool = True) -> Lin
     """
     scores = np.asarray(problem.scores(problem.check_point(w)), dtype=np.float64)
     moduli, y = (problem.strong, problem.smooth), np.asarray(problem.y, dtype=np.float64)
-    output_range = (None, None) if problem.output_range is None else problem.output_range
+    output_range = check_interval((None, None) if problem.output_range is None else problem.output_range)
     if problem.oracle == "projection":
         return project_link(scores, y, *moduli, output_range=output_range)
     if problem.output_range is not None and problem.smooth is not None:
-        scores = _cut_off(scores, y, *moduli, *problem.output_range)
+        scores = _cut_off(scores, y, *moduli, *output_range)
     knots, values = marginal_knots(scores, y, *moduli, optimal=optimal)
     return Link(knots, values, *moduli, output_range)
 

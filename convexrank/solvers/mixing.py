@@ -18,10 +18,10 @@ _ROUNDING = 1e-14
 class Mixing:
     r"""Combine the last iterates of a map F so that the combined step is as short as possible.
 
-    With :math:`r_k = F(z_k) - z_k` the next point is :math:`F(z_k) - \sum_j c_j [F(z_{j+1}) - F(z_j)]`, where c minimises
-    :math:`\|r_k - \sum_j c_j (r_{j+1} - r_j)\|_2`. For a linear F that is a Krylov method with a short memory. Differences
-    of iterates are kept in float32, which is enough for steps, and the minimisation is done on sketches of the r's: 4
-    bytes an unknown for each step remembered, and 8 more.
+    With :math:`r_k = F(z_k) - z_k` the next point is :math:`F(z_k) - \sum_j c_j [F(z_{j+1}) - F(z_j)]`, where c
+    minimises :math:`\|r_k - \sum_j c_j (r_{j+1} - r_j)\|_2`. For a linear F that is a Krylov method with a short
+    memory. Differences of iterates are kept in float32, which is enough for steps, and the minimisation is done on
+    sketches of the r's: 4 bytes an unknown for each step remembered, and 9 more.
 
     Parameters
     ----------
