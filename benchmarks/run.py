@@ -14,6 +14,7 @@ from pathlib import Path
 
 from boosting import boosting
 from extremes import extremes
+from graphs import graphs
 from instances import data_name
 from learned_divergence import learned_divergence
 from measure import JobFailed
@@ -33,6 +34,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "pairs": pairs,
     "projections": projections,
     "learned": learned_divergence,
+    "graphs": graphs,
     "extremes": extremes,
     "startup": startup,
 }

@@ -29,11 +29,12 @@ def web_graph(n: int = 400_000, m: int = 13_000_000, seed: int = 0) -> tuple[Any
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     host = np.repeat(np.arange(len(sizes)), sizes)
     closed = rng.random(len(sizes)) < 1 / 3
-    activity = rng.lognormal(0.0, 1.0, n) * (rng.random(n) > 1 / 8)
+    # a page of a small host has few others to link to
+    activity = rng.lognormal(0.0, 1.0, n) * (rng.random(n) > 1 / 8) * np.minimum(1.0, sizes[host] / 60.0)
     popularity = np.cumsum(rng.pareto(1.2, len(sizes)) + 0.01)
     keys = np.empty(0, dtype=np.int64)
     while len(keys) < m:
-        draws = rng.poisson(activity * (2.0 * (m - len(keys)) / activity.sum()))
+        draws = rng.poisson(activity * (1.7 * (m - len(keys)) / activity.sum()))
         source = np.repeat(np.arange(n), draws)
         inside = closed[host[source]] | (rng.random(len(source)) < 0.85)
         chosen = np.searchsorted(popularity, rng.random(len(source)) * popularity[-1])

@@ -370,6 +370,8 @@ def test_isotron_steps_on_the_field_recover_a_realizable_direction():
     [
         ({"strong": 2.0, "smooth": 2.0}, "strong < smooth"),
         ({"strong": 0.0}, "strong is 0"),
+        ({"strong": -0.5}, "strong is -0.5"),
+        ({"strong": 3.0, "smooth": 2.0}, "strong < smooth"),
         ({"smooth": -1.0}, "smooth is -1"),
         ({"strong": float("nan")}, "strong is nan"),
         ({"oracle": "gradmapr"}, "marginal, projection"),

@@ -155,6 +155,18 @@ def test_fast_and_exact_agree_with_a_range(moduli, l1):
     assert problem.certificate(exact.x).gap <= tolerance("two solvers")
 
 
+def test_the_verifier_finds_nothing():
+    rng = np.random.default_rng(2)
+    problems = []
+    for moduli in CLASSES.values():
+        X = rng.normal(size=(7, 2))
+        y = np.round(np.clip(0.5 + X[:, 0] + 0.3 * rng.normal(size=7), 0.0, 1.0), 1)
+        problems.append(LearnedDivergence(X, y, *moduli, output_range=(0.0, 1.0), l2=0.1))
+    report = cr.verify(problems)
+    assert report.ok, str(report)
+    assert report.compared == len(problems)
+
+
 def test_jax_sees_the_same_cost():
     import jax
 

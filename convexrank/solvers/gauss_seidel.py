@@ -154,7 +154,7 @@ class _System:
             return np.array(
                 [
                     kernels.sweep_weighted(
-                        offsets, sources, weights, self.share, base, sent, self.z, first, last
+                        offsets, sources, weights, self.share, base, sent, self.z, self.moved, first, last
                     )
                 ]
             )
