@@ -26,7 +26,8 @@ def graphs(effort: int) -> Section:
     note = (
         f"400 000 pages, 13 million links (benchmarks/web_graph.py), α = {ALPHA}. Peers stop at an L1 change of "
         f"{CHANGE:g}; ours at a certified L1 error of {TOL:.1e}. Error: the true one, against a solve to 1e-13. "
-        "Two cores make two threads of Gauss-Seidel; the peers use one. Reading the links into each package's own graph is not counted."
+        "Two cores make two threads of Gauss-Seidel; the peers use one. Reading the links into each package's own "
+        "graph is not counted."
     )
     table = Table("PageRank", ("method", "seconds", "L1 error"), tuple(rows), note)
     steps = [
