@@ -31,6 +31,14 @@ kendall_tau               pairs in the same order minus those in opposite      n
 spearman_footrule         sum of the differences of ranks                      shares the mean rank
 ========================= ==================================================== =========================
 
+Of ranks of a graph, whose scores come first:
+
+========================= ==================================================== =========================
+spam_mass                 share of the whole rank that spam has                does not matter
+spam_met                  spam among the k first, for every k                  mean over random orders
+order_distance            footrule of two ranks, on some of the pages          shares the mean rank
+========================= ==================================================== =========================
+
 `convexrank.metrics.conventions` holds the conventions in which others state these numbers.
 """
 
@@ -45,6 +53,7 @@ from convexrank.metrics.push import heights, r_max, r_p, reverse_heights
 from convexrank.metrics.relevance import mean_average_precision, mean_reciprocal_rank
 from convexrank.metrics.risk import RankingRisk, ranking_risk
 from convexrank.metrics.roc import auc, partial_auc
+from convexrank.metrics.spam import order_distance, spam_mass, spam_met
 from convexrank.metrics.top import positives_at_top, precision_at
 
 __all__ = [
@@ -59,6 +68,7 @@ __all__ = [
     "mean_average_precision",
     "mean_reciprocal_rank",
     "ndcg",
+    "order_distance",
     "partial_auc",
     "positives_at_top",
     "precision_at",
@@ -66,5 +76,7 @@ __all__ = [
     "r_p",
     "ranking_risk",
     "reverse_heights",
+    "spam_mass",
+    "spam_met",
     "spearman_footrule",
 ]

@@ -1,0 +1,266 @@
+"""Link farms: pages made to link, put into a graph, to see what a rank makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import check_choice, check_integer, check_vector
+from convexrank.graphs.graph import Graph
+
+__all__ = ["FARMS", "Farm", "FarmGain", "farm_gain", "inject_farm"]
+
+Array = np.ndarray
+
+
+def _star(pages: Array) -> list[tuple[Array, Array]]:
+    target, helpers = np.repeat(pages[:1], len(pages) - 1), pages[1:]
+    return [(helpers, target), (target, helpers)]
+
+
+def _funnel(pages: Array) -> list[tuple[Array, Array]]:
+    return [(pages[1:], np.repeat(pages[:1], len(pages) - 1))]
+
+
+def _clique(pages: Array) -> list[tuple[Array, Array]]:
+    source, target = np.repeat(pages, len(pages)), np.tile(pages, len(pages))
+    return [(source[source != target], target[source != target])]
+
+
+def _ring(pages: Array) -> list[tuple[Array, Array]]:
+    return [(pages, np.roll(pages, -1))] if len(pages) > 1 else []
+
+
+def _pairs(pages: Array) -> list[tuple[Array, Array]]:
+    even = pages[: len(pages) // 2 * 2]
+    return [(even[::2], even[1::2]), (even[1::2], even[::2])]
+
+
+def _alliance(pages: Array) -> list[tuple[Array, Array]]:
+    """The two targets are the first two pages; helpers take turns."""
+    if len(pages) < 2:
+        return []
+    helpers = pages[2:]
+    fed = pages[np.arange(len(helpers)) % 2]
+    return [(pages[:1], pages[1:2]), (pages[1:2], pages[:1]), (helpers, fed)]
+
+
+#: What each kind of farm links; the target is the first page.
+FARMS: dict[str, Callable[[Array], list[tuple[Array, Array]]]] = {
+    "star": _star,
+    "funnel": _funnel,
+    "clique": _clique,
+    "ring": _ring,
+    "pairs": _pairs,
+    "alliance": _alliance,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Farm:
+    """A graph with a farm in it.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph; the farm's new pages are the last.
+    spam : ndarray of bool, shape (n,)
+        The pages of the farm, its target included.
+    target : int
+        The page that is to be lifted.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> web = cr.graphs.equal_inflows()
+    >>> farm = cr.graphs.inject_farm(web, "star", helpers=20)
+    >>> farm.graph.n, farm.target, int(farm.spam.sum())
+    (28, 7, 21)
+    >>> int(cr.pagerank(farm.graph).argmax()) == farm.target
+    True
+    """
+
+    graph: Graph
+    spam: Array
+    target: int
+
+
+def inject_farm(
+    graph: Graph, kind: str = "star", helpers: int = 10, *, target: int | None = None, hijacked: int = 0, seed: int = 0
+) -> Farm:  # fmt: skip
+    """Put a link farm into a graph: a target page, and helpers made to link.
+
+    ============ ==================================================================================================
+    kind         links
+    ============ ==================================================================================================
+    "star"       every helper to the target, and the target back to every helper
+    "funnel"     every helper to the target, which links to nobody
+    "clique"     all pages of the farm to each other
+    "ring"       each page to the next
+    "pairs"      two and two to each other, the target and the first helper among them: with one helper the
+                 two-page farm
+    "alliance"   two targets to each other and nowhere else; the other helpers to one of them in turn
+    ============ ==================================================================================================
+
+    No farm links out to others. All new links have weight 1.
+
+    Parameters
+    ----------
+    graph : Graph
+        Stays as it is.
+    kind : str
+        One of the above.
+    helpers : int
+        New pages beside the target; 0 gives the target alone.
+    target : int, optional
+        A page of the graph to be lifted, which keeps its links; by default a new page.
+    hijacked : int
+        So many pages of the graph, drawn at random, get a link to the target, as by comments that anyone may write.
+    seed : int
+        Of the drawing.
+
+    Returns
+    -------
+    Farm
+        The new graph, which pages are spam, and the target.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the kind is unknown, or a number is out of range.
+
+    References
+    ----------
+    Stars, alliances: Z. Gyöngyi, H. Garcia-Molina, Link spam alliances, VLDB (2005). The star with three helpers:
+    dissertation on learning to rank, figure 6.3.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> web = cr.graphs.equal_inflows()
+    >>> pair = cr.graphs.inject_farm(web, "pairs", helpers=1)
+    >>> source, target, _ = pair.graph.edges()
+    >>> [(int(s), int(t)) for s, t in zip(source, target) if s >= web.n]
+    [(8, 7), (7, 8)]
+    """
+    links = check_choice(kind, FARMS, "kind")
+    check_integer(helpers, "helpers", 0)
+    check_integer(hijacked, "hijacked", 0)
+    n = graph.n
+    if target is not None and check_integer(target, "target", 0) >= n:
+        raise ValueError(f"target is {target}, expected a page in 0..{n - 1}, or None for a new one.")
+    if hijacked > n - (target is not None):
+        raise ValueError(f"hijacked is {hijacked}, expected at most the other pages of the graph, of {n}.")
+    new = n + np.arange(helpers + (target is None))
+    pages = new if target is None else np.append(target, new)
+    others = np.arange(n) if target is None else np.delete(np.arange(n), target)
+    drawn = np.random.default_rng(seed).choice(others, hijacked, replace=False)
+    made = [*links(pages), (drawn, np.full(hijacked, pages[0]))]
+    source, aim, weight = graph.edges()
+    sources, aims = (
+        np.concatenate([old, *ends]) for old, ends in zip((source, aim), zip(*made, strict=True), strict=True)
+    )
+    weights = None if graph.weights is None else np.append(weight, np.ones(len(sources) - graph.m))
+    names = None if graph.names is None else (*graph.names, *(f"farm {i + 1}" for i in range(len(new))))
+    spam = np.zeros(n + len(new), dtype=bool)
+    spam[pages] = True
+    return Farm(Graph.from_edges(sources, aims, weights, len(spam), names=names), spam, int(pages[0]))
+
+
+@dataclass(frozen=True)
+class FarmGain:
+    """What a target gets from farms of several sizes.
+
+    Parameters
+    ----------
+    helpers : ndarray of int
+        Number of helpers.
+    share : ndarray
+        The target's share of the whole rank.
+    gain : ndarray
+        That over its share without helpers.
+    position : ndarray of int
+        One more than the number of pages above the target.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> found = cr.graphs.farm_gain(cr.graphs.small_farm(), cr.pagerank, [5], "clique", target=0)
+    >>> found.position.tolist()
+    [2]
+    """
+
+    helpers: Array
+    share: Array
+    gain: Array
+    position: Array
+
+
+def farm_gain(
+    graph: Graph,
+    rank: Callable[[Graph], Any],
+    helpers: Sequence[int],
+    kind: str = "star",
+    *,
+    target: int | None = None,
+    hijacked: int = 0,
+    seed: int = 0,
+) -> FarmGain:
+    """Measure how much a farm lifts its target, by the number of helpers.
+
+    Parameters
+    ----------
+    graph : Graph
+        Without the farm.
+    rank : callable
+        Takes a graph and returns n scores of at least 0, such as :func:`convexrank.pagerank`.
+    helpers : sequence of int
+        Sizes to try.
+    kind : str
+        As for :func:`inject_farm`.
+    target : int, optional
+        As for :func:`inject_farm`.
+    hijacked : int
+        As for :func:`inject_farm`; the pages are the same for all sizes.
+    seed : int
+        Of the drawing.
+
+    Returns
+    -------
+    FarmGain
+        Shares, gains and positions, one for each size.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When an argument of :func:`inject_farm` is out of range, or a rank is of another shape, or negative.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> web = cr.graphs.equal_inflows()
+    >>> found = cr.graphs.farm_gain(web, cr.pagerank, [0, 10, 20], "star", target=3)
+    >>> found.gain.round(2).tolist(), found.position.tolist()
+    ([1.0, 2.74, 3.08], [4, 1, 1])
+    """
+    sizes = [check_integer(size, "helpers", 0) for size in helpers]
+
+    def of(size: int) -> tuple[float, int]:
+        farm = inject_farm(graph, kind, size, target=target, hijacked=hijacked, seed=seed)
+        scores = check_vector(rank(farm.graph), farm.graph.n, "rank(graph)")
+        if scores.min() < 0.0 or not scores.any():
+            raise ValueError(
+                "rank(graph) has negative values, or none above 0; expected scores of at least 0."
+            )
+        mine = scores[farm.target]
+        return float(mine / scores.sum()), int((scores > mine).sum()) + 1
+
+    alone, _ = of(0)
+    found = [of(size) for size in sizes]
+    share = np.array([one for one, _ in found])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = share / alone
+    return FarmGain(np.array(sizes), share, gain, np.array([place for _, place in found]))

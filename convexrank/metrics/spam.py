@@ -1,0 +1,181 @@
+"""How much spam a rank lets through, and how far two ranks order other pages alike."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from convexrank.data import check_choice, check_vector
+
+__all__ = ["order_distance", "spam_mass", "spam_met"]
+
+Array = np.ndarray
+
+
+def spam_mass(rank: Any, spam: Any) -> float:
+    r"""Share of the whole rank that spam pages have.
+
+    .. math:: \sum_{i \in S} r_i \Big/ \sum_{i} r_i
+
+    From 0 to 1; smaller is better. A rank that gives nearly all to one good page has a small mass as well, so look at
+    :func:`spam_met` too. Ties do not matter. O(n).
+
+    Parameters
+    ----------
+    rank : array-like, shape (n,)
+        Non-negative scores, not all 0.
+    spam : array-like
+        Which pages are spam: n booleans, or the ids of the pages.
+
+    Returns
+    -------
+    float
+        The share.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the rank is negative or zero everywhere, or ``spam`` is neither n booleans nor distinct ids in 0..n−1.
+
+    References
+    ----------
+    Dissertation on learning to rank, section 6.4.2, figures 6.4, 6.7 and 6.9.
+
+    Examples
+    --------
+    >>> round(spam_mass([0.5, 0.2, 0.2, 0.1], [False, True, False, True]), 3)
+    0.3
+    >>> round(spam_mass([0.5, 0.2, 0.2, 0.1], [1, 3]), 3)
+    0.3
+    """
+    r = check_vector(rank, None, "rank")
+    chosen = _chosen(spam, len(r), "spam")
+    if r.min() < 0.0:
+        place = int(np.argmin(r))
+        raise ValueError(f"rank[{place}] is {r[place]:g}, expected scores of at least 0.")
+    if not r.any():
+        raise ValueError("rank is zero everywhere; no page has a share of nothing.")
+    scaled = r / r.max()
+    return float(scaled[chosen].sum() / scaled.sum())
+
+
+def spam_met(rank: Any, spam: Any) -> Array:
+    r"""Number of spam pages among the k first, for every k from 1 to n: the curve that one meets down the list.
+
+    Pages of one score are met in random order, and the entry is the mean over these orders. The lower the curve the
+    better; a straight line to its end is what a random order gives. O(n log n).
+
+    Parameters
+    ----------
+    rank : array-like, shape (n,)
+        Finite scores; high means near the top.
+    spam : array-like
+        Which pages are spam: n booleans, or the ids of the pages.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Entry k − 1 belongs to the k first.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the rank is not finite, or ``spam`` is neither n booleans nor distinct ids in 0..n−1.
+
+    References
+    ----------
+    Dissertation on learning to rank, section 6.4.2, figure 6.10.
+
+    Examples
+    --------
+    >>> spam_met([0.5, 0.2, 0.2, 0.1], [1, 3]).tolist()
+    [0.0, 0.5, 1.0, 2.0]
+    """
+    r = check_vector(rank, None, "rank")
+    chosen = _chosen(spam, len(r), "spam")
+    order = np.argsort(-r, kind="stable")
+    met = np.cumsum(chosen[order])
+    last = np.append(np.flatnonzero(np.diff(r[order]) != 0.0), len(r) - 1)  # of the pages of one score
+    return np.interp(np.arange(1, len(r) + 1), np.append(0, last + 1), np.append(0, met[last]))
+
+
+def order_distance(
+    first: Any, second: Any, among: Any = None, scale: Literal["largest", "square"] = "largest"
+) -> float:
+    r"""Distance of two orders of the pages, or of some of them ranked by themselves: Spearman's footrule.
+
+    .. math:: \frac{1}{c}\sum_{i} \bigl|R_1(i) - R_2(i)\bigr|
+
+    The paper compares ranks on the pages that are not spam. Pages of one score share their mean place. Scaled by the
+    largest value possible, :math:`c = \lfloor m^2/2\rfloor` for m pages, it runs from 0 to 1; the paper's
+    :math:`c = m^2` gives half of that. Smaller is more alike. O(n log n).
+
+    Parameters
+    ----------
+    first, second : array-like, shape (n,)
+        Finite scores.
+    among : array-like, optional
+        The pages that count: n booleans, or ids; all by default.
+    scale : {"largest", "square"}
+        What the sum is divided by.
+
+    Returns
+    -------
+    float
+        The distance; 0 for a single page.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When scores are not finite, lengths differ, or no page counts.
+
+    See Also
+    --------
+    spearman_footrule : The same by query.
+
+    References
+    ----------
+    Dissertation on learning to rank, section 6.4.2, figures 6.4 and 6.7.
+
+    Examples
+    --------
+    >>> order_distance([4, 3, 2, 1], [1, 2, 3, 4])
+    1.0
+    >>> order_distance([4, 3, 2, 1], [9, 8, 1, 7], among=[0, 1, 3]), order_distance([2, 1], [1, 2], scale="square")
+    (0.0, 0.5)
+    """
+    from scipy.stats import rankdata
+
+    check_choice(scale, {"largest": 0, "square": 0}, "scale")
+    a = check_vector(first, None, "first")
+    b = check_vector(second, len(a), "second")
+    if among is not None:
+        chosen = _chosen(among, len(a), "among")
+        a, b = a[chosen], b[chosen]
+    m = len(a)
+    if m == 0:
+        raise ValueError("among has no page; name at least one that counts.")
+    total = float(np.abs(rankdata(a) - rankdata(b)).sum())
+    return total / (m**2 if scale == "square" else max(m**2 // 2, 1))
+
+
+def _chosen(pages: Any, n: int, name: str) -> Array:
+    """Return n booleans, from booleans or ids."""
+    array = np.asarray(pages)
+    if array.dtype.kind == "b" and array.shape == (n,):
+        return array
+    if array.dtype.kind == "b" or array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise TypeError(
+            f"{name} has shape {array.shape} and type {array.dtype}, expected {n} booleans, one a page, or integer ids."
+        )
+    chosen = np.zeros(n, dtype=bool)
+    if array.size == 0:
+        return chosen
+    if array.min() < 0 or array.max() >= n:
+        place = int(np.argmax((array < 0) | (array >= n)))
+        raise ValueError(f"{name}[{place}] is {array[place]}, expected ids in 0..{n - 1}.")
+    chosen[array] = True
+    if chosen.sum() < len(array):
+        raise ValueError(f"{name} names a page twice; pass booleans if it is meant as a mask of 0 and 1.")
+    return chosen
