@@ -254,6 +254,31 @@ def test_solvers_converge_from_afar(moduli, l1):
     assert abs(solutions[0].x[0] - solutions[0].x[3]) <= 2.0 * away + tolerance("summation")
 
 
+@pytest.mark.parametrize("solver", [None, "lbfgs", "accelerated", "bundle"])
+def test_targets_that_no_rising_link_explains_leave_almost_nothing_of_w(solver):
+    # the minimiser lies 1e-5 unit steps from the start, with a kink in between: no cubic model finds it
+    x = np.random.default_rng(0).uniform(-2, 2, (60, 1))
+    problem = LearnedDivergence(x, np.cos(2 * x[:, 0]), strong=0.5, l2=1e-4)
+    solution = problem.solve(solver)
+    assert solution.converged
+    assert solution.gap <= 1e-8
+    assert abs(solution.x[0]) <= 1e-3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_line_search_that_ends_in_rounding_stops(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (30, 50))
+    problem = LearnedDivergence(X, 1e6 * np.tanh(X @ rng.normal(size=50) / 7.0), strong=5e-3, l2=1e-4)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", cr.ConvergenceWarning
+        )  # the data leave fewer digits than tol asks for
+        solution = problem.solve("lbfgs", max_iter=5000)
+    assert solution.status.name in ("CONVERGED", "FAILED")
+    assert solution.gap <= 1e-6 * solution.value
+
+
 @STRONG
 def test_jax_sees_the_same_objective(moduli):
     import jax

@@ -14,10 +14,13 @@ __all__ = ["LBFGS"]
 
 Array = np.ndarray
 
+# Halvings from a unit step to where rounding hides any descent.
+_BISECTIONS = 60
+
 
 @dataclass(frozen=True)
 class LBFGS:
-    """Limited-memory BFGS with a strong Wolfe line search (scipy's).
+    """Limited-memory BFGS with a strong Wolfe line search (scipy's), and bisection where that gives up.
 
     Parameters
     ----------
@@ -26,7 +29,8 @@ class LBFGS:
 
     References
     ----------
-    J. Nocedal and S. Wright, Numerical Optimization, 2nd ed., algorithms 7.4, 7.5 and 3.5.
+    J. Nocedal and S. Wright, Numerical Optimization, 2nd ed., algorithms 7.4, 7.5 and 3.5. A. Lewis and M. Overton,
+    Nonsmooth optimization via quasi-Newton methods, Mathematical Programming 141, 2013, algorithm 2.6: the bisection.
 
     Examples
     --------
@@ -75,7 +79,11 @@ class LBFGS:
             )  # fmt: skip
         if found[0] is not None and found[0] > 0:
             return scale * float(found[0])
-        return _flat_step(oracle, state, scale * direction, scale)
+        for search in (_flat_step, _bisect):
+            length = search(oracle, state, scale * direction)
+            if length is not None:
+                return scale * length
+        return None
 
     def _advance(
         self,
@@ -123,15 +131,32 @@ class _Cached:
         return self.both(x)[1]
 
 
-def _flat_step(oracle: _Cached, state: State, direction: Array, scale: float) -> float | None:
+def _flat_step(oracle: _Cached, state: State, direction: Array) -> float | None:
     """Near the optimum the value is flat to rounding: take a step if it shrinks the gradient and does not climb."""
     start = np.linalg.norm(state.memory.gradient)
     for length in (1.0, 0.5, 0.1):
         value, gradient = oracle.both(state.x + length * direction)
         climbs = value > state.value + 1e-14 * max(1.0, abs(state.value))
         if not climbs and np.linalg.norm(gradient) < 0.99 * start:
-            return scale * length
+            return length
     return None
+
+
+def _bisect(oracle: _Cached, state: State, direction: Array) -> float | None:
+    """Weak Wolfe conditions by bisection: slow, but it needs no model of the function, which may bend sharply."""
+    slope = float(state.memory.gradient @ direction)
+    length, low, high = 1.0, 0.0, np.inf
+    for _ in range(_BISECTIONS):
+        value, gradient = oracle.both(state.x + length * direction)
+        # strictly below: where rounding hides the descent, steps would go on for ever
+        if not (value < state.value and value <= state.value + 1e-4 * length * slope):
+            high = length
+        elif float(gradient @ direction) < 0.9 * slope:
+            low = length
+        else:
+            return length
+        length = 0.5 * (low + high) if np.isfinite(high) else 2.0 * length
+    return low if low > 0.0 else None
 
 
 def _two_loops(gradient: Array, pairs: tuple[tuple[Array, Array, float], ...]) -> Array:
