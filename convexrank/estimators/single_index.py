@@ -18,8 +18,8 @@ from convexrank.data import (
     check_interval,
     check_nonnegative,
     check_positive,
-    check_weights,
 )
+from convexrank.estimators.counts import check_counts
 from convexrank.links import fit_link
 from convexrank.problem import ConvergenceWarning, Solution, Status
 from convexrank.problems import LearnedDivergence
@@ -179,7 +179,7 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
-        counts = _check_counts(sample_weight, len(y))
+        counts = check_counts(sample_weight, len(y))
         if counts is not None:
             X, y = X[np.repeat(np.arange(len(y)), counts)], np.repeat(y, counts)
         check_choice(self.oracle, {"projection": "", "marginal": ""}, "oracle")
@@ -346,18 +346,3 @@ def _mean_variance(X: Any) -> float:
         squares = X.multiply(X).sum(axis=0) / X.shape[0]
         return float(np.mean(np.asarray(squares) - np.square(np.asarray(X.sum(axis=0)) / X.shape[0])))
     return float(np.mean(X.var(axis=0)))
-
-
-def _check_counts(sample_weight: Any, length: int) -> Array | None:
-    """Return how often each row counts, or None when each counts once."""
-    weights = check_weights(sample_weight, length)
-    if weights is None:
-        return None
-    counts = weights.astype(np.int64)
-    if (counts != weights).any():
-        i = int(np.argmax(counts != weights))
-        raise ValueError(
-            f"sample_weight[{i}] is {weights[i]:g}, expected whole numbers: the formulation has no weights, a row can "
-            "only be repeated. Scale the weights and round them, or leave them out."
-        )
-    return counts
