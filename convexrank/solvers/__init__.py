@@ -23,6 +23,7 @@ from convexrank.solvers.gauss_seidel import GaussSeidel
 from convexrank.solvers.glmtron import GLMtron
 from convexrank.solvers.gradient import Gradient
 from convexrank.solvers.isotron import Isotron
+from convexrank.solvers.jax_power import JaxPower
 from convexrank.solvers.jaxopt_lbfgs import JaxoptLBFGS
 from convexrank.solvers.lbfgs import LBFGS
 from convexrank.solvers.loop import Options, State, iterate
@@ -51,6 +52,7 @@ REGISTRY: dict[str, Callable[[], Any]] = {
     "parallel-projections": ParallelProjections,
     "power": Power,
     "gauss-seidel": GaussSeidel,
+    "jax-power": JaxPower,
 }
 
 __all__ = [
@@ -65,6 +67,7 @@ __all__ = [
     "GaussSeidel",
     "Gradient",
     "Isotron",
+    "JaxPower",
     "JaxoptLBFGS",
     "Newton",
     "ParallelProjections",
