@@ -105,7 +105,7 @@ def bregman(
     corrected : bool
         False for the table as printed.
     tol : float
-        Stop when the violation is at most tol · (1 + max(|b|, |d|)) and the gap at most tol · (1 + value).
+        Stop when the violation is at most tol · (1 + max(\|b\|, \|d\|)) and the gap at most tol · (1 + value).
     max_iter : int
         Sweeps allowed.
 

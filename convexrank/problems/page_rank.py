@@ -57,7 +57,7 @@ class PageRank(Problem):
     ------
     ValueError, TypeError
         When α is outside [0, 1), the personalization is empty, negative, not finite or out of range, or ``graph`` is
-        no :class:`~convexrank.Graph`.
+        no :class:`~convexrank.graphs.Graph`.
 
     References
     ----------
