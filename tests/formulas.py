@@ -195,6 +195,50 @@ def rank_svm(problem, w):
     return total
 
 
+def plain_steps(given, grades, levels):
+    """The size of each step between neighbouring grades of a query, lowest first."""
+    if callable(given):
+        return [
+            float(given(np.array([sum(g >= upper for g in grades)]))[0]) for upper in sorted(set(grades))[1:]
+        ]
+    if isinstance(given, tuple):
+        return [given[levels.index(upper) - 1] for upper in sorted(set(grades))[1:]]
+    return [given or 0.0] * (len(set(grades)) - 1)
+
+
+def margin_retargeting(problem, w):
+    """Targets of each query by one regression, its offset by bisection: predictors add up to the targets."""
+    total, levels = 0.0, sorted(set(problem.y.tolist()))
+    low, high = problem.bound or (-math.inf, math.inf)
+    share, weight = 1.0 / (1.0 + problem.target_reg), 1.0 + problem.score_reg
+    for grades, scores in query_lists(problem, w):
+        margins, rewards = (plain_steps(given, grades, levels) for given in (problem.margin, problem.reward))
+        c = 1.0 / len(grades) if problem.normalize else 1.0
+        rows = sorted(range(len(grades)), key=lambda row: (grades[row], scores[row]))
+        rank = [sorted(set(grades)).index(grades[row]) for row in rows]
+        pulled = [share * scores[row] - sum(margins[:g]) for row, g in zip(rows, rank, strict=True)]
+        for g, reward in enumerate(rewards):
+            pulled[rank.index(g + 1)] += share * reward / c
+            pulled[rank.index(g + 1) - 1] -= share * reward / c
+        pooled, lifts = isotonic(pulled), [sum(margins[:g]) for g in rank]
+        left, right = (-1e3, 1e3) if problem.offsets else (0.0, 0.0)
+        for _ in range(200):
+            offset = 0.5 * (left + right)
+            r = [
+                min(max(z + share * offset, low), high - sum(margins)) + lift
+                for z, lift in zip(pooled, lifts, strict=True)
+            ]
+            excess = weight * sum(scores[row] + offset for row in rows) - math.fsum(r)
+            left, right = (left, offset) if excess > 0 else (offset, right)
+        for target, row in zip(r, rows, strict=True):
+            s = scores[row] + offset
+            one = (target - s) ** 2 + problem.target_reg * target**2 + problem.score_reg * s**2
+            total += 0.5 * c * one
+        for g, reward in enumerate(rewards):
+            total -= reward * (r[rank.index(g + 1)] - r[rank.index(g + 1) - 1])
+    return total
+
+
 FORMULAS = {
     "PNormPush": p_norm_push,
     "TopPush": top_push,
@@ -209,6 +253,7 @@ FORMULAS = {
     "ListNet": list_net,
     "NDCGRegression": ndcg_regression,
     "RankSVM": rank_svm,
+    "MarginRetargeting": margin_retargeting,
 }
 
 

@@ -14,6 +14,7 @@ from convexrank.problems.kernel_learned_divergence import KernelLearnedDivergenc
 from convexrank.problems.learned_divergence import LearnedDivergence
 from convexrank.problems.list_net import ListNet
 from convexrank.problems.lpq_rank import LpqRank
+from convexrank.problems.margin_retargeting import MarginRetargeting
 from convexrank.problems.ndcg_regression import NDCGRegression
 from convexrank.problems.p_norm_push import PNormPush
 from convexrank.problems.page_rank import PageRank
@@ -43,6 +44,7 @@ REGISTRY: dict[str, type[Problem]] = {
         ListNet,
         NDCGRegression,
         RankSVM,
+        MarginRetargeting,
         PageRank,
         LpqRank,
         TrustPropagation,
@@ -59,6 +61,7 @@ __all__ = [
     "LearnedDivergence",
     "ListNet",
     "LpqRank",
+    "MarginRetargeting",
     "NDCGRegression",
     "PNormPush",
     "PageRank",

@@ -1,0 +1,145 @@
+"""Margin-equipped retargeting stated twice more: the joint model in cvxpy, and one query in plain numpy and scipy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+if TYPE_CHECKING:
+    from convexrank.problems.margin_retargeting import MarginRetargeting
+
+__all__ = ["CallbackRisk", "joint_model", "reference_fit"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class CallbackRisk:
+    """The risk of a problem as a function that JAX can differentiate, by a callback.
+
+    Parameters
+    ----------
+    problem : MarginRetargeting
+        The problem.
+    """
+
+    problem: MarginRetargeting
+
+    def __call__(self, data: Any, scores: Any) -> Any:
+        """Return the risk of scores laid out query by query."""
+        import jax
+
+        from convexrank.projections.callback import call_on_host
+
+        shapes = jax.ShapeDtypeStruct((), scores.dtype), jax.ShapeDtypeStruct(scores.shape, scores.dtype)
+
+        def on_host(theta: Any) -> Any:
+            return call_on_host(self._on_host, shapes, theta, vmap_method="sequential")
+
+        risk = jax.custom_vjp(lambda theta: on_host(theta)[0])
+        risk.defvjp(on_host, lambda gradient, change: (change * gradient,))
+        return risk(scores)
+
+    def _on_host(self, theta: Array) -> tuple[Array, Array]:
+        value, gradient = self.problem.query_oracle(np.asarray(theta, dtype=np.float64))
+        return np.asarray(value, theta.dtype), gradient.astype(theta.dtype)
+
+
+def _steps(problem: MarginRetargeting, query: int) -> tuple[Array, Array]:
+    """The margins and the rewards of the steps of one query, lowest first, from what the caller wrote."""
+    grades, levels = problem.grades[problem.stretch(query)], np.unique(problem.y).tolist()
+    found = []
+    specified: tuple[Any, Any] = (problem.margin, problem.reward)
+    for given in specified:
+        sizes: list[float] = []
+        for upper in np.unique(grades)[1:].tolist():
+            if callable(given):
+                at_step: Any = given(np.array([(grades >= upper).sum()]))
+                sizes.append(float(np.max(at_step)))
+            elif isinstance(given, tuple):
+                sizes.append(given[levels.index(upper) - 1])
+            else:
+                sizes.append(given or 0.0)
+        found.append(np.array(sizes))
+    return found[0], found[1]
+
+
+def joint_model(problem: MarginRetargeting, scores: Any) -> tuple[Any, list[Any]]:
+    """Return the cost in targets, offsets and scores, and the constraints, for cvxpy.
+
+    Each block of equal grade lies between two levels of its own, so that the number of constraints is linear.
+    """
+    import cvxpy as cp
+
+    blocks, groups, rules = problem.blocks, problem.groups, problem.rules
+    n, count = groups.rows, len(blocks.sizes)
+    targets, predictors = cp.Variable(n, name="targets"), scores
+    if rules.offsets:
+        offsets = cp.Variable(len(groups), name="offsets")
+        predictors = scores + sparse.csr_array((np.ones(n), (np.arange(n), groups.query))) @ offsets
+    root = np.sqrt(problem.query_weights[groups.query])
+    cost = cp.sum_squares(cp.multiply(root, targets - predictors))
+    if rules.score_reg:
+        cost += rules.score_reg * cp.sum_squares(cp.multiply(root, predictors))
+    if rules.target_reg:
+        center = np.zeros(n) if rules.center is None else rules.center
+        cost += rules.target_reg * cp.sum_squares(cp.multiply(root, targets - center))
+    floors, tops = cp.Variable(count, name="floors"), cp.Variable(count, name="tops")
+    block = np.empty(n, dtype=np.int64)
+    block[blocks.order] = np.repeat(np.arange(count), blocks.sizes)
+    place = sparse.csr_array((np.ones(n), (np.arange(n), block)))
+    steps = np.flatnonzero(blocks.above)
+    gaps = floors[steps] - tops[steps - 1]
+    limits: list[Any] = [targets >= place @ floors, targets <= place @ tops, gaps >= problem.margins[steps]]
+    if rules.low > -np.inf:
+        limits.append(targets >= rules.low)
+    if rules.high < np.inf:
+        limits.append(targets <= rules.high)
+    return 0.5 * cost - problem.rewards[steps] @ gaps, limits
+
+
+def reference_fit(problem: MarginRetargeting, query: int, scores: Array) -> tuple[float, Array]:
+    """Return the weighted cost of one query and its gradient in the scores; scipy's regression and root search."""
+    from scipy.optimize import brentq, isotonic_regression
+
+    rules, weight = problem.rules, problem.query_weights[query]
+    grades = problem.grades[problem.stretch(query)]
+    center = np.zeros(len(scores)) if rules.center is None else rules.center[problem.stretch(query)]
+    margins, rewards = _steps(problem, query)
+    rank = np.searchsorted(np.unique(grades), grades)
+    share = 1.0 / (1.0 + rules.target_reg)
+    near = share * scores + (1.0 - share) * center
+    order = np.lexsort((near, rank))
+    lift = np.concatenate(([0.0], np.cumsum(margins)))[rank]
+    pulled = near[order] - lift[order]
+    for step, reward in enumerate(rewards):
+        first = int(np.flatnonzero(rank[order] == step + 1)[0])
+        pulled[first] += share * reward / weight
+        pulled[first - 1] -= share * reward / weight
+    pooled = np.empty(len(scores))
+    pooled[order] = isotonic_regression(pulled).x
+    ceiling = rules.high - margins.sum()
+
+    def targets(offset: float) -> Array:
+        return np.minimum(np.maximum(pooled + share * offset, rules.low), ceiling) + lift
+
+    def excess(offset: float) -> float:
+        return float(((1.0 + rules.score_reg) * (scores + offset) - targets(offset)).sum())
+
+    offset = 0.0
+    if rules.offsets and not (rules.target_reg or rules.score_reg) and not np.isfinite(ceiling - rules.low):
+        # nothing but one bound: far enough inside, everything moves along
+        offset = min(0.0, ceiling - pooled.max()) if ceiling < np.inf else max(0.0, rules.low - pooled.min())
+    elif rules.offsets and excess(0.0) != 0.0:
+        reach = 1.0
+        while excess(-reach) > 0 or excess(reach) < 0:
+            reach *= 4.0
+        offset = float(brentq(excess, -reach, reach, xtol=1e-14))  # type: ignore[arg-type]
+    r, s = targets(offset), scores + offset
+    cost = (r - s) @ (r - s) + rules.target_reg * (r - center) @ (r - center) + rules.score_reg * s @ s
+    gaps = [r[rank == step + 1].min() - r[rank == step].max() for step in range(len(rewards))]
+    value = 0.5 * weight * float(cost) - float(rewards @ np.array(gaps))
+    return value, weight * (s - r + rules.score_reg * s)

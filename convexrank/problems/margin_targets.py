@@ -1,0 +1,231 @@
+r"""Targets with margins, bounds and rewards: the inner minimisation of margin-equipped retargeting, squared distance.
+
+For predictors :math:`s = \theta + \beta` the nearest targets are one isotonic regression: sort within grades, subtract
+the lifts (cumulated margins), pool, clip at the bounds, add the lifts back. Rewards pull at the rows next to a gap
+before the pooling. The offset β of a query is the root of an increasing function that is linear by pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from convexrank.problems.targets import Chain, GradeBlocks
+
+__all__ = ["Fit", "TargetRules", "increasing_roots", "moved_along", "nearest_squared"]
+
+Array = np.ndarray
+
+_ROUNDING = 1e-14
+_STEPS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class TargetRules:
+    """What targets must satisfy, and what they cost besides their distance.
+
+    Parameters
+    ----------
+    blocks : GradeBlocks
+        The blocks of equal grade.
+    heights : ndarray, shape (blocks,)
+        Cumulated margins: how far each block must lie above the lowest of its query.
+    rewards : ndarray, shape (blocks,)
+        Reward for each unit of the gap below a block, over the weight of its query.
+    low, high : float
+        Bounds of all targets; infinities for none.
+    target_reg, score_reg : float
+        The constants C_r and C_w of (3.17).
+    center : ndarray, shape (n,), or None
+        The natural parameters q of (3.17), query by query; None is 0.
+    offsets : bool
+        Whether each query has an offset of its own.
+    """
+
+    blocks: GradeBlocks
+    heights: Array
+    rewards: Array
+    low: float
+    high: float
+    target_reg: float
+    score_reg: float
+    center: Array | None
+    offsets: bool
+
+    @cached_property
+    def lift(self) -> Array:
+        """The height of each row's block, along any chain."""
+        return self.blocks.of_blocks(self.heights)
+
+    @cached_property
+    def ceiling(self) -> Array:
+        """What the lowered targets of each query may not exceed: the upper bound less the height of its top block."""
+        return self.high - self.heights[self.blocks.offsets_by_query[1:] - 1]
+
+    @cached_property
+    def bounded(self) -> bool:
+        """Whether there is any bound."""
+        return bool(np.isfinite([self.low, self.high]).any())
+
+    @cached_property
+    def rewarded(self) -> bool:
+        """Whether any gap earns a reward."""
+        return bool((self.rewards > 0).any())
+
+    @cached_property
+    def shares(self) -> float:
+        """The α of Lemma 9: how much of the predictor is left in what the targets are near to."""
+        return 1.0 / (1.0 + self.target_reg)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The best targets for given scores.
+
+    Parameters
+    ----------
+    targets : ndarray, shape (n,)
+        The targets r, query by query.
+    offsets : ndarray, shape (m,)
+        The offset β of each query.
+    chain : Chain
+        The order in which the targets rise.
+    pools : ndarray of int, shape (n,)
+        Along the chain, the number of the pool whose targets move together; −1 where a bound holds them.
+    """
+
+    targets: Array
+    offsets: Array
+    chain: Chain
+    pools: Array
+
+
+def nearest_squared(rules: TargetRules, scores: Array) -> Fit:
+    """Return the targets and offsets with the least squared cost, all queries at once; O(n log n).
+
+    Parameters
+    ----------
+    rules : TargetRules
+        Margins, rewards, bounds, constants.
+    scores : ndarray, shape (n,)
+        Scores, query by query.
+    """
+    groups, share = rules.blocks.groups, rules.shares
+    near = share * scores
+    if rules.center is not None:
+        near = near + (1.0 - share) * rules.center
+    chain = rules.blocks.chain(near)
+    along = chain.gather(near) - rules.lift
+    if rules.rewarded:
+        along = along + share * chain.pulled(rules.rewards)
+    pooled, pools = chain.pooled(along)
+    offsets = _offsets(rules, pooled, scores) if rules.offsets else np.zeros(len(groups))
+    lowered = pooled + share * offsets[groups.query]
+    if rules.bounded:
+        ceiling = rules.ceiling[groups.query]
+        held = (lowered < rules.low) | (lowered > ceiling)
+        pools = np.where(held, -1, pools)
+        lowered = np.minimum(np.maximum(lowered, rules.low), ceiling)
+    return Fit(chain.scatter(lowered + rules.lift), offsets, chain, pools)
+
+
+def _offsets(rules: TargetRules, pooled: Array, scores: Array) -> Array:
+    """The offset of each query: predictors, with their own weight, must add up to the targets."""
+    groups, share, weight = rules.blocks.groups, rules.shares, 1.0 + rules.score_reg
+    fixed = weight * groups.sums(scores) - groups.sums(rules.lift)
+    slope = weight - share
+    if not rules.bounded:
+        # without bounds and constants the targets move along with the offset, and any will do
+        return (groups.sums(pooled) - fixed) / (groups.sizes * slope) if slope else np.zeros(len(groups))
+    ceiling = rules.ceiling[groups.query]
+
+    def excess(offsets: Array) -> tuple[Array, Array, Array]:
+        lowered = pooled + share * offsets[groups.query]
+        free = (lowered >= rules.low) & (lowered <= ceiling)
+        clipped = np.minimum(np.maximum(lowered, rules.low), ceiling)
+        rise = weight * groups.sizes - share * groups.sums(free.astype(np.float64))
+        noise = groups.sums(np.abs(clipped) + np.abs(rules.lift)) + np.abs(fixed)
+        return fixed + weight * groups.sizes * offsets - groups.sums(clipped), rise, noise
+
+    return increasing_roots(excess, np.zeros(len(groups)))
+
+
+def moved_along(rules: TargetRules, fit: Fit, rows: Array, query_weights: Array) -> Array:
+    """Return the part of the curvature in w that targets and offsets take away by moving along, shape (d, d).
+
+    Targets of one pool move together, by the mean; those at a bound do not move. An offset takes away the mean of
+    what does not move along.
+
+    Parameters
+    ----------
+    rules : TargetRules
+        Margins, rewards, bounds, constants.
+    fit : Fit
+        The best targets.
+    rows : ndarray, shape (n, d)
+        Features, query by query.
+    query_weights : ndarray, shape (m,)
+        The weight of each query.
+    """
+    groups, share, pools = rules.blocks.groups, rules.shares, fit.pools
+    along = rows[fit.chain.order]
+    ends = (pools[1:] != pools[:-1]) | (groups.query[1:] != groups.query[:-1])
+    starts = np.concatenate(([0], np.flatnonzero(ends) + 1))
+    sums = np.add.reduceat(along, starts, axis=0)
+    free = pools[starts] >= 0
+    scale = share * query_weights[groups.query[starts]] * free / np.diff(starts, append=groups.rows)
+    lost = (scale[:, None] * sums).T @ sums
+    if not rules.offsets:
+        return lost
+    moves = (1.0 + rules.score_reg) - share * (pools >= 0)
+    totals = groups.sums(moves)
+    means = groups.sums(moves[:, None] * along)
+    with np.errstate(divide="ignore"):
+        scale = np.where(totals > 0, query_weights / totals, 0.0)
+    return lost + (scale[:, None] * means).T @ means
+
+
+def increasing_roots(evaluate: Callable[[Array], tuple[Array, Array, Array]], start: Array) -> Array:
+    """Find a root of each of many non-decreasing functions, by Newton's method inside brackets.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Takes one number for each function; returns the values, the slopes, and the size of what the values are a
+        difference of: values are zero up to the rounding of that.
+    start : ndarray, shape (m,)
+        Where to begin; returned where it is a root.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        The roots.
+    """
+    x = start.astype(np.float64, copy=True)
+    low, high = np.full_like(x, -np.inf), np.full_like(x, np.inf)
+    reach, last = np.ones_like(x), np.full_like(x, np.inf)
+    for step in range(_STEPS):
+        values, slopes, sizes = evaluate(x)
+        open_ = np.abs(values) > _ROUNDING * sizes
+        low = np.where(open_ & (values < 0), np.maximum(low, x), low)
+        high = np.where(open_ & (values > 0), np.minimum(high, x), high)
+        if not open_.any():
+            break
+        with np.errstate(divide="ignore", invalid="ignore"):
+            moved = x - values / slopes
+            middle = 0.5 * (low + high)
+        inside = (slopes > 0) & (moved > low) & (moved < high) & (np.abs(moved - x) < 1e3 * reach)
+        # a step that did not halve the value is followed by a bisection
+        slow = (step % 3 == 2) & (np.abs(values) > 0.5 * last)
+        fallback = np.where(np.isfinite(middle), middle, x - np.sign(values) * reach)
+        following = np.where(inside & ~slow, moved, fallback)
+        stuck = np.isfinite(middle) & ((middle <= low) | (middle >= high))
+        reach = np.where(np.isfinite(middle), reach, 2.0 * reach)
+        last = np.abs(values)
+        x = np.where(open_ & ~stuck, following, x)
+        if not (open_ & ~stuck).any():
+            break
+    return x
