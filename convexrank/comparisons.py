@@ -1,6 +1,7 @@
 """What the verifier does with one instance, by what the problem offers.
 
-A convex problem with an exact model is held against that model: objective, gradient, certificate, solution. A problem
+A convex problem with an exact model is held against that model: objective, gradient, certificate, solution; of a game
+the players' responses too, which nobody may better. A problem
 with a reference of its own (a fixed point) is held against that: map, certificate at many points, solution. A
 feasibility problem is held against its exact model: verdict, violation, point.
 """
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.comparisons_of_games import check_players
 from convexrank.problem import ConvergenceWarning, CvxpyModel, Solution, Status
 from convexrank.solvers.loop import scale_of
 
@@ -176,6 +178,8 @@ def _check_oracles(problem: Any, model: CvxpyModel, seed: int | None) -> Iterabl
             yield from _check_slopes(problem, model, w, rng)
         elif scale and "Smooth" in problem.capabilities:
             yield from _check_gradient(problem, model, w, rng)
+        if "Saddle" in problem.capabilities:
+            yield from check_players(problem, expected, w, rng)
 
 
 def _check_slopes(problem: Any, model: CvxpyModel, w: Array, rng: np.random.Generator) -> Iterable[str]:

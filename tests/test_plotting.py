@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import LogNorm
 
+import convexrank as cr
 from convexrank import plotting, problems
 from tests.tolerances import tolerance
 
@@ -323,3 +324,29 @@ def test_matplotlib_is_needed_only_to_draw(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install 'convexrank\[plot\]'"):
         plotting.roc({1: draw()})
+
+
+# --- rates ----------------------------------------------------------------------------------------------------------
+
+
+def test_rates_draws_the_gaps_and_lines_of_their_slopes():
+    graph = cr.Graph.from_edges([0, 0, 1, 2, 3, 3], [1, 2, 2, 0, 2, 0])
+    solution = problems.PageRankGame(graph, "kl").solve("no-regret-play")
+    panel = plotting.rates({"play": solution}, guides=("1/t", "log t/t", "1/sqrt t"))
+    curve, *guides = panel.lines
+    gap = solution.trace["gap"][:-1]
+    assert curve.get_xdata().tolist() == np.flatnonzero((gap > 0) & (np.arange(len(gap)) > 0)).tolist()
+    assert close(curve.get_ydata(), gap[curve.get_xdata()])
+    for guide, shape in zip(guides, (lambda t: 1 / t, lambda t: np.log(t) / t, lambda t: t**-0.5), strict=True):
+        t, y = guide.get_data()
+        assert close(y, gap[10] * shape(t) / shape(t[0]))
+        assert t[0] == 10
+    assert panel.get_xscale() == panel.get_yscale() == "log"
+
+
+def test_rates_refuses_what_shows_no_rate():
+    solution = problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1).solve()
+    with pytest.raises(ValueError, match="more than 10 rounds"):
+        plotting.rates(solution)
+    with pytest.raises(ValueError, match="guides is"):
+        plotting.rates(solution, guides=("t",))

@@ -74,6 +74,16 @@ TOLERANCES: dict[str, float] = {
     "planted bug": 1e-8,
     # Compiled kernel against pure JAX.
     "two implementations": 1e-10,
+    # A maximiser on the simplex after a shift of 7: one equation solved to rounding, of numbers of size 100.
+    "restricted point": 1e-11,
+    # Hundreds of rounds of play, or a solve to 1e-10, against the same by another way.
+    "play": 1e-9,
+    # First-order optimality of a KL projection: sums of logarithms of shares, to rounding times their spread.
+    "consensus projection": 1e-10,
+    # The point of such a projection: the root of that.
+    "consensus point": 1e-5,
+    # An end of an interval by HiGHS, asked for 1e-10.
+    "linear program": 1e-8,
     # Step of central differences of a piecewise linear function, and what they may be off by: rounding over the step.
     "projection step": 1e-6,
     "projection slope": 1e-8,

@@ -18,6 +18,8 @@ from convexrank.problems.margin_retargeting import MarginRetargeting
 from convexrank.problems.ndcg_regression import NDCGRegression
 from convexrank.problems.p_norm_push import PNormPush
 from convexrank.problems.page_rank import PageRank
+from convexrank.problems.page_rank_dual import PageRankDual
+from convexrank.problems.page_rank_game import PageRankGame
 from convexrank.problems.push import Push
 from convexrank.problems.rank_cosine import RankCosine
 from convexrank.problems.rank_svm import RankSVM
@@ -47,6 +49,8 @@ REGISTRY: dict[str, type[Problem]] = {
         MarginRetargeting,
         PageRank,
         LpqRank,
+        PageRankGame,
+        PageRankDual,
         TrustPropagation,
     )
 }
@@ -66,6 +70,8 @@ __all__ = [
     "PNormPush",
     "PageRank",
     "Push",
+    "PageRankDual",
+    "PageRankGame",
     "RankCosine",
     "RankSVM",
     "RealizableLink",

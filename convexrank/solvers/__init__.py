@@ -20,6 +20,7 @@ from convexrank.solvers.boosting import Boosting
 from convexrank.solvers.bundle import Bundle
 from convexrank.solvers.exact import ExactSolver
 from convexrank.solvers.gauss_seidel import GaussSeidel
+from convexrank.solvers.dual_gradient import DualGradient
 from convexrank.solvers.glmtron import GLMtron
 from convexrank.solvers.gradient import Gradient
 from convexrank.solvers.isotron import Isotron
@@ -32,6 +33,7 @@ from convexrank.solvers.parallel_projections import ParallelProjections
 from convexrank.solvers.power import Power
 from convexrank.solvers.sequential_projections import SequentialProjections
 from convexrank.solvers.slisotron import Slisotron
+from convexrank.solvers.no_regret_play import NoRegretPlay
 from convexrank.solvers.unit_step import UnitStep
 
 REGISTRY: dict[str, Callable[[], Any]] = {
@@ -60,6 +62,8 @@ __all__ = [
     "LBFGS",
     "REGISTRY",
     "Accelerated",
+    "dual-gradient": DualGradient,
+    "no-regret-play": NoRegretPlay,
     "Boosting",
     "Bundle",
     "ExactSolver",
@@ -70,6 +74,7 @@ __all__ = [
     "JaxPower",
     "JaxoptLBFGS",
     "Newton",
+    "DualGradient",
     "ParallelProjections",
     "Power",
     "SequentialProjections",
@@ -80,6 +85,7 @@ __all__ = [
     "solve",
 ]
 
+    "NoRegretPlay",
 
 def available(problem: Problem) -> list[str]:
     """Return the names of the solvers that fit a problem, its default first.

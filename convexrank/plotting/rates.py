@@ -1,0 +1,94 @@
+"""How fast a gap falls, beside the rates that theory promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import check_choice
+from convexrank.plotting.style import axes, check_mapping, label_text, styles
+from convexrank.problem import Solution
+
+__all__ = ["rates"]
+
+Array = np.ndarray
+
+_GUIDES: dict[str, Callable[[Array], Array]] = {
+    "1/t": lambda t: 1.0 / t,
+    "log t/t": lambda t: np.log(t) / t,
+    "1/sqrt t": lambda t: 1.0 / np.sqrt(t),
+}
+# Guides pass through the middle of the gaps of this round, and begin there.
+_ANCHOR = 10
+
+
+def rates(
+    solutions: Solution | Mapping[Any, Solution],
+    *,
+    guides: Sequence[str] = ("1/t", "log t/t"),
+    ax: Any = None,
+) -> Any:
+    """Draw gaps against rounds, both logarithmic, beside rates: a rate 1/t is a line of slope −1.
+
+    Guides start at round 10, at the geometric mean of the gaps there; only their slopes mean something. The last entry
+    of a trace is the certificate's, which may be better than the method's own, and is left out, as are entries that
+    are not positive.
+
+    Parameters
+    ----------
+    solutions : Solution, or mapping of label to Solution
+        What solve returned, with more than 10 rounds.
+    guides : sequence of {"1/t", "log t/t", "1/sqrt t"}
+        Rates to draw beside.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Axes
+        The panel.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When there is no solution, none has more than 10 rounds, or a guide is unknown.
+    ImportError
+        When matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> graph = cr.Graph.from_edges([0, 0, 1, 2, 3, 3], [1, 2, 2, 0, 2, 0])
+    >>> solution = cr.problems.PageRankGame(graph, "kl").solve("no-regret-play")
+    >>> panel = cr.plotting.rates(solution)
+    >>> panel.get_xscale(), len(panel.lines)
+    ('log', 3)
+    """
+    named = {solutions.solver: solutions} if isinstance(solutions, Solution) else solutions
+    check_mapping(named, "solutions", "a Solution or {label: Solution}")
+    shapes = {guide: check_choice(guide, _GUIDES, "guides") for guide in guides}
+    traces = {key: np.asarray(solution.trace["gap"][:-1]) for key, solution in named.items()}
+    anchors = [gap[_ANCHOR] for gap in traces.values() if len(gap) > _ANCHOR and gap[_ANCHOR] > 0]
+    if not anchors:
+        raise ValueError(
+            f"no solution has more than {_ANCHOR} rounds; pass a smaller tol or a larger max_iter."
+        )
+    panel = axes(ax, 1, (6.4, 4.2))[0]
+    for key, style in styles(named).items():
+        gap = traces[key]
+        t = np.arange(len(gap))
+        drawn = (t > 0) & np.isfinite(gap) & (gap > 0)
+        panel.plot(t[drawn], gap[drawn], label=label_text(key), **style)
+    last = max(map(len, traces.values())) - 1
+    t = np.geomspace(_ANCHOR, max(last, _ANCHOR + 1), 100)
+    level = float(np.exp(np.mean(np.log(anchors))))
+    for (guide, shape), dashes in zip(shapes.items(), ("--", ":", "-."), strict=False):
+        panel.plot(
+            t, level * shape(t) / shape(t[:1]), label=guide, color="0.6", linestyle=dashes, linewidth=1.2
+        )
+    panel.set(xscale="log", yscale="log", xlabel="round", ylabel="gap")
+    panel.grid(alpha=0.25)
+    panel.legend(loc="best")
+    return panel
