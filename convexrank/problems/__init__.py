@@ -48,9 +48,9 @@ REGISTRY: dict[str, type[Problem]] = {
         RankSVM,
         MarginRetargeting,
         PageRank,
-        LpqRank,
         PageRankGame,
         PageRankDual,
+        LpqRank,
         TrustPropagation,
     )
 }
@@ -69,9 +69,9 @@ __all__ = [
     "NDCGRegression",
     "PNormPush",
     "PageRank",
-    "Push",
     "PageRankDual",
     "PageRankGame",
+    "Push",
     "RankCosine",
     "RankSVM",
     "RealizableLink",

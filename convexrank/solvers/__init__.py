@@ -18,9 +18,9 @@ from convexrank.solvers.accelerated import Accelerated
 from convexrank.solvers.admm import ADMM
 from convexrank.solvers.boosting import Boosting
 from convexrank.solvers.bundle import Bundle
+from convexrank.solvers.dual_gradient import DualGradient
 from convexrank.solvers.exact import ExactSolver
 from convexrank.solvers.gauss_seidel import GaussSeidel
-from convexrank.solvers.dual_gradient import DualGradient
 from convexrank.solvers.glmtron import GLMtron
 from convexrank.solvers.gradient import Gradient
 from convexrank.solvers.isotron import Isotron
@@ -29,11 +29,11 @@ from convexrank.solvers.jaxopt_lbfgs import JaxoptLBFGS
 from convexrank.solvers.lbfgs import LBFGS
 from convexrank.solvers.loop import Options, State, iterate
 from convexrank.solvers.newton import Newton
+from convexrank.solvers.no_regret_play import NoRegretPlay
 from convexrank.solvers.parallel_projections import ParallelProjections
 from convexrank.solvers.power import Power
 from convexrank.solvers.sequential_projections import SequentialProjections
 from convexrank.solvers.slisotron import Slisotron
-from convexrank.solvers.no_regret_play import NoRegretPlay
 from convexrank.solvers.unit_step import UnitStep
 
 REGISTRY: dict[str, Callable[[], Any]] = {
@@ -55,6 +55,8 @@ REGISTRY: dict[str, Callable[[], Any]] = {
     "power": Power,
     "gauss-seidel": GaussSeidel,
     "jax-power": JaxPower,
+    "dual-gradient": DualGradient,
+    "no-regret-play": NoRegretPlay,
 }
 
 __all__ = [
@@ -62,10 +64,9 @@ __all__ = [
     "LBFGS",
     "REGISTRY",
     "Accelerated",
-    "dual-gradient": DualGradient,
-    "no-regret-play": NoRegretPlay,
     "Boosting",
     "Bundle",
+    "DualGradient",
     "ExactSolver",
     "GLMtron",
     "GaussSeidel",
@@ -74,7 +75,7 @@ __all__ = [
     "JaxPower",
     "JaxoptLBFGS",
     "Newton",
-    "DualGradient",
+    "NoRegretPlay",
     "ParallelProjections",
     "Power",
     "SequentialProjections",
@@ -85,7 +86,6 @@ __all__ = [
     "solve",
 ]
 
-    "NoRegretPlay",
 
 def available(problem: Problem) -> list[str]:
     """Return the names of the solvers that fit a problem, its default first.
