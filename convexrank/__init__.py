@@ -35,6 +35,7 @@ _OBJECTS = {
     "Problem": "convexrank.problem",
     "PushRanker": "convexrank.estimators",
     "Report": "convexrank.verifier",
+    "RetargetingRanker": "convexrank.estimators",
     "SingleIndexRegressor": "convexrank.estimators",
     "Solution": "convexrank.problem",
     "Status": "convexrank.problem",
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
         regularizers,
         solvers,
     )
-    from convexrank.estimators import PushRanker, SingleIndexRegressor
+    from convexrank.estimators import PushRanker, RetargetingRanker, SingleIndexRegressor
     from convexrank.graphs import Graph, LabelledGraph
     from convexrank.problem import ConvergenceWarning, Problem, Solution, Status
     from convexrank.ranks import antitrust_rank, combined_rank, lpq_rank, pagerank, trust_rank

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from convexrank.estimators.push import PushRanker
+from convexrank.estimators.retargeting import RetargetingRanker
 from convexrank.estimators.single_index import SingleIndexRegressor
 
-__all__ = ["PushRanker", "SingleIndexRegressor"]
+__all__ = ["PushRanker", "RetargetingRanker", "SingleIndexRegressor"]

@@ -1,0 +1,290 @@
+"""Margin-equipped monotone retargeting as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from convexrank.data import QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
+from convexrank.estimators.counts import check_counts
+from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention
+from convexrank.problems.margin_retargeting import MarginRetargeting
+
+__all__ = ["RetargetingRanker"]
+
+Array = np.ndarray
+
+_CONVENTIONS = {"convexrank": CONVEXRANK, "scikit-learn": SKLEARN, "letor3": LETOR3, "letor4": LETOR4}
+
+
+class RetargetingRanker(BaseEstimator):
+    r"""Linear ranker for graded queries that regresses on targets of its own choice, as a scikit-learn estimator.
+
+    Grades say an order, not numbers. So the scores :math:`s_i = X_i w` of query i are fitted to targets
+    :math:`r_i` that are chosen together with w, among all that keep the order of the grades with a margin:
+
+    .. math::
+        \min_{w,\beta,r} \; \sum_{i} \frac{1}{|V_i|}\, D_\varphi\bigl(r_i \,\big\|\,
+        (\nabla\varphi)^{-1}(X_i w + \beta_i)\bigr) + \frac{\alpha}{2}\|w\|_2^2
+        \quad\text{subject to}\quad r_{ij} \ge r_{ik} + t \;\text{ where } y_{ij} \text{ is the grade next above }
+        y_{ik} .
+
+    That is :class:`~convexrank.problems.MarginRetargeting`, which explains the other divergences and options; the fit
+    is its minimum, with a certified gap. There is no intercept: a constant cancels in each query. A query with one row,
+    or one grade, contributes nothing.
+
+    A ranker is no classifier and no regressor: ``predict`` returns scores, of which only the order within a query means
+    anything. Pass ``qid`` to :meth:`fit` and :meth:`score`. In a search over folds, rows of one query must stay
+    together and each fold needs its ``qid``: ``GroupKFold`` with the queries as groups, and metadata routing, as in the
+    example.
+
+    Parameters
+    ----------
+    divergence : str or Divergence
+        ``"squared"``, ``"kl"``, ``"generalized_i"``, … or an object of :mod:`convexrank.divergences`.
+    margin : float, tuple of float, callable or None
+        The margin t between documents of neighbouring grades; one for each step of the grades, or a function of the
+        rank. For squares one number for all steps changes the scale of w only, and with ``alpha=0`` no ranking.
+    alpha : float
+        Strength :math:`\alpha` of the penalty, for features of about unit scale. The sum over queries is no mean: with
+        more queries the same ``alpha`` counts less.
+    reward, bound, target_reg, score_reg : float, tuple, callable or None
+        As in :class:`~convexrank.problems.MarginRetargeting`; None takes its default.
+    normalize : bool
+        Divide what each query contributes by its number of rows.
+    ndcg_convention : {"convexrank", "scikit-learn", "letor3", "letor4"} or Convention
+        The convention of the NDCG that :meth:`score` returns; ``str(model.convention)`` spells it out.
+    ndcg_k : int, optional
+        The cut-off of that NDCG; None takes whole lists.
+    solver : None, str or solver object
+        As for :meth:`convexrank.Problem.solve`; None takes the default for the problem.
+    tol : float
+        Certified gap asked for, relative to max(1, \|objective\|).
+    max_iter : int, optional
+        Iteration limit; None takes the solver's own.
+
+    Attributes
+    ----------
+    coef_ : ndarray, shape (d,)
+        The weights w.
+    gap_ : float
+        Certified bound on objective − optimum; ``solution_.certificate`` names its kind.
+    n_iter_ : int
+        Iterations of the solver.
+    solution_ : Solution
+        Everything the solver returned.
+    n_features_in_ : int
+        Number of features seen by fit.
+    feature_names_in_ : ndarray of str, shape (d,)
+        Names of the features, when X had names that are all strings.
+
+    References
+    ----------
+    S. Acharyya, dissertation (2013), sections 3.4.1 to 3.4.5, (3.17) to (3.24).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sklearn
+    >>> from sklearn.model_selection import GridSearchCV, GroupKFold
+    >>> from convexrank import RetargetingRanker
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(120, 3)), np.repeat(np.arange(12), 10)
+    >>> y = np.clip(np.round(X @ [1.0, -1.0, 0.0] + 0.5 * rng.normal(size=120)), 0, 2)
+    >>> with sklearn.config_context(enable_metadata_routing=True):
+    ...     ranker = RetargetingRanker(ndcg_k=5).set_fit_request(qid=True).set_score_request(qid=True)
+    ...     search = GridSearchCV(ranker, {"alpha": [0.01, 1.0]}, cv=GroupKFold(3))
+    ...     _ = search.fit(X, y, qid=qid, groups=qid)
+    >>> bool(search.best_score_ > 0.9), search.best_estimator_.coef_.shape
+    (True, (3,))
+    >>> print(search.best_estimator_.convention)
+    convexrank: gain 2^y - 1, discount 1/log2(1 + rank), ties averaged, queries without relevant rows are skipped, ...
+    """
+
+    def __init__(
+        self,
+        divergence: Any = "squared",
+        margin: Any = 1.0,
+        alpha: float = 1e-2,
+        *,
+        reward: Any = None,
+        bound: Any = None,
+        target_reg: Any = None,
+        score_reg: Any = None,
+        normalize: bool = True,
+        ndcg_convention: Any = "convexrank",
+        ndcg_k: int | None = None,
+        solver: Any = None,
+        tol: float = 1e-8,
+        max_iter: int | None = None,
+    ) -> None:
+        self.divergence = divergence
+        self.margin = margin
+        self.alpha = alpha
+        self.reward = reward
+        self.bound = bound
+        self.target_reg = target_reg
+        self.score_reg = score_reg
+        self.normalize = normalize
+        self.ndcg_convention = ndcg_convention
+        self.ndcg_k = ndcg_k
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def __sklearn_tags__(self) -> Tags:
+        """Describe the estimator to scikit-learn: sparse X, y needed, neither classifier nor regressor."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def convention(self) -> Convention:
+        """The convention of the NDCG that :meth:`score` returns; ``print`` it beside the number."""
+        if isinstance(self.ndcg_convention, Convention):
+            return self.ndcg_convention
+        return check_choice(self.ndcg_convention, _CONVENTIONS, "ndcg_convention")
+
+    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the weights.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+            One row a document. Sparse X stays sparse.
+        y : array, shape (n,)
+            Grades; only their order counts, larger should rank higher.
+        qid : array of int or str, shape (n,), QueryGroups, or None
+            The query of each row, in any order; None is one query.
+        sample_weight : array of whole numbers, shape (n,), optional
+            How often each row counts, 0 to leave it out; the formulation has no other weights.
+
+        Returns
+        -------
+        RetargetingRanker
+            Itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            When the data are not finite and real, lengths differ, no query has two different grades, weights are not
+            whole numbers, or a parameter is out of range.
+
+        Warns
+        -----
+        ConvergenceWarning
+            When the certified gap did not meet ``tol``.
+        """
+        _ = self.convention  # refused here, not after the fit
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, ensure_min_samples=2
+        )
+        y = np.asarray(y, dtype=np.float64)
+        rows, queries = _repeated(qid, sample_weight, len(y))
+        self._fitted_on_queries = qid is not None
+        problem = self._problem(X[rows], y[rows], queries)
+        solution = problem.solve(self.solver, tol=self.tol, max_iter=self.max_iter)
+        self.solution_ = solution
+        self.coef_ = solution.x
+        self.n_iter_ = solution.iterations
+        self.gap_ = solution.gap
+        return self
+
+    def _problem(self, X: Any, y: Array, queries: Any) -> MarginRetargeting:
+        options = {name: getattr(self, name) for name in ("reward", "bound", "target_reg", "score_reg")}
+        given = {name: value for name, value in options.items() if value is not None}
+        return MarginRetargeting(
+            X,
+            y,
+            queries,
+            self.divergence,
+            margin=self.margin,
+            l2=check_nonnegative(self.alpha, "alpha"),
+            normalize=self.normalize,
+            **given,
+        )
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores Xw; higher is nearer the top of its query.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+            One row a document.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            The scores. Only their order within a query means anything.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return X @ self.coef_
+
+    def predict(self, X: Any) -> Array:
+        """Return the scores Xw, the same as :meth:`decision_function`.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+            One row a document.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            The scores, not grades.
+        """
+        return self.decision_function(X)
+
+    def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
+        r"""Return NDCG in the convention that ``ndcg_convention`` and ``ndcg_k`` name: a mean over queries.
+
+        By default gains are 2^y − 1, discounts 1/log2(1 + rank), rows of one score take the mean over their orders, and
+        queries without a grade above 0 are skipped; see :func:`convexrank.metrics.ndcg`.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+            One row a document.
+        y : array, shape (n,)
+            Grades of at least 0.
+        qid : array of int or str, shape (n,), QueryGroups, or None
+            The query of each row, in any order. None is one query, and only taken if fit was given none.
+        sample_weight : array of whole numbers, shape (n,), optional
+            How often each row counts, as in :meth:`fit`.
+
+        Returns
+        -------
+        float
+            From 0 to 1, larger is better.
+
+        Raises
+        ------
+        ValueError, TypeError
+            When ``qid`` is missing though fit was given one, lengths differ, grades are negative or not finite, or no
+            query has a relevant row.
+        """
+        scores = self.decision_function(X)
+        if qid is None and self._fitted_on_queries:
+            raise ValueError(
+                "qid is not given, but fit was given one: without it all rows count as one query, which is another "
+                "measure. Pass qid; in a search, route it with set_score_request(qid=True)."
+            )
+        grades = check_vector(y, len(scores), "y")
+        rows, queries = _repeated(qid, sample_weight, len(grades))
+        return float(self.convention.ndcg(grades[rows], scores[rows], queries, self.ndcg_k))
+
+
+def _repeated(qid: Any, sample_weight: Any, length: int) -> tuple[Any, QueryGroups]:
+    """Return which rows count, each as often as it does, and their queries."""
+    groups = as_groups(qid, length)
+    counts = check_counts(sample_weight, length)
+    if counts is None:
+        return slice(None), groups
+    rows = np.repeat(np.arange(length), counts)
+    return rows, QueryGroups.from_qid(groups.spread(groups.query)[rows])
