@@ -20,13 +20,16 @@ __all__ = [
     "gather",
     "gather_weighted",
     "is_sorted",
+    "largest",
     "merge",
     "parallel",
     "place",
     "place_weighted",
+    "row_sum",
     "scatter",
     "scatter_weighted",
     "sort_rows",
+    "weighted_row_sum",
 ]
 
 Array = np.ndarray
@@ -40,6 +43,8 @@ def _read_only(kind: Any) -> Any:
 NOTHING, FLAG, INT = numba.void, numba.boolean, numba.int64
 IDS, LONG, REAL = (_read_only(kind) for kind in (numba.int32, numba.int64, numba.float64))
 IDS_OUT, LONG_OUT, REAL_OUT = numba.int32[::1], numba.int64[::1], numba.float64[::1]
+
+ONE, TWO, THREE, FOUR = (np.uint64(k) for k in (1, 2, 3, 4))
 
 
 class Lazy:
@@ -188,22 +193,74 @@ def parallel(offsets: Array, sources: Array) -> int:
     return repeated
 
 
+@numba.njit(nogil=True)
+def row_sum(ids: Array, x: Array, first: int, last: int) -> float:
+    """Add up x over some ids. Four sums at a time: one would wait for itself.
+
+    Parameters
+    ----------
+    ids : ndarray of uint32
+        Indices. Unsigned, as are ``first`` and ``last``: numba looks whether a signed index counts from the end, which
+        makes the loop three times as slow.
+    x : ndarray
+        Values.
+    first, last : uint64
+        Range of ids.
+
+    Returns
+    -------
+    float
+        The sum.
+    """
+    k = first
+    a = b = c = d = 0.0
+    while k + THREE < last:
+        a += x[ids[k]]
+        b += x[ids[k + ONE]]
+        c += x[ids[k + TWO]]
+        d += x[ids[k + THREE]]
+        k += FOUR
+    while k < last:
+        a += x[ids[k]]
+        k += ONE
+    return (a + b) + (c + d)
+
+
+@numba.njit(nogil=True)
+def weighted_row_sum(ids: Array, weights: Array, x: Array, first: int, last: int) -> float:
+    """Add up weight times x over some ids.
+
+    Parameters
+    ----------
+    ids : ndarray of uint32
+        Indices, unsigned for speed.
+    weights, x : ndarray
+        One weight an id, and the values.
+    first, last : uint64
+        Range of ids.
+
+    Returns
+    -------
+    float
+        The sum.
+    """
+    k = first
+    a = b = 0.0
+    while k + ONE < last:
+        a += weights[k] * x[ids[k]]
+        b += weights[k + ONE] * x[ids[k + ONE]]
+        k += TWO
+    if k < last:
+        a += weights[k] * x[ids[k]]
+    return a + b
+
+
 @compiled(NOTHING, LONG, IDS, REAL, REAL_OUT, INT, INT)
 def gather(offsets: Array, sources: Array, x: Array, out: Array, first: int, last: int) -> None:
-    """Add up x over the sources of each row in the range. Four sums at a time: one would wait for itself."""
+    """Add up x over the sources of each row in the range."""
+    ids = sources.view(np.uint32)
     for i in range(first, last):
-        k, high = offsets[i], offsets[i + 1]
-        a = b = c = d = 0.0
-        while k + 3 < high:
-            a += x[sources[k]]
-            b += x[sources[k + 1]]
-            c += x[sources[k + 2]]
-            d += x[sources[k + 3]]
-            k += 4
-        while k < high:
-            a += x[sources[k]]
-            k += 1
-        out[i] = (a + b) + (c + d)
+        out[i] = row_sum(ids, x, np.uint64(offsets[i]), np.uint64(offsets[i + 1]))
 
 
 @compiled(NOTHING, LONG, IDS, REAL, REAL, REAL_OUT, INT, INT)
@@ -211,29 +268,38 @@ def gather_weighted(
     offsets: Array, sources: Array, weights: Array, x: Array, out: Array, first: int, last: int
 ) -> None:
     """Add up weight times x over the edges into each row in the range."""
+    ids = sources.view(np.uint32)
     for i in range(first, last):
-        k, high = offsets[i], offsets[i + 1]
-        a = b = 0.0
-        while k + 1 < high:
-            a += weights[k] * x[sources[k]]
-            b += weights[k + 1] * x[sources[k + 1]]
-            k += 2
-        if k < high:
-            a += weights[k] * x[sources[k]]
-        out[i] = a + b
+        out[i] = weighted_row_sum(ids, weights, x, np.uint64(offsets[i]), np.uint64(offsets[i + 1]))
 
 
 @compiled(NOTHING, LONG, IDS, REAL, REAL_OUT)
 def scatter(offsets: Array, sources: Array, s: Array, out: Array) -> None:
     """Add s at each target to its sources: the transpose of ``gather``."""
+    ids = sources.view(np.uint32)
     for i in range(len(offsets) - 1):
-        for k in range(offsets[i], offsets[i + 1]):
-            out[sources[k]] += s[i]
+        for k in range(np.uint64(offsets[i]), np.uint64(offsets[i + 1])):
+            out[ids[k]] += s[i]
 
 
 @compiled(NOTHING, LONG, IDS, REAL, REAL, REAL_OUT)
 def scatter_weighted(offsets: Array, sources: Array, weights: Array, s: Array, out: Array) -> None:
     """Add weight times s at each target to its sources."""
+    ids = sources.view(np.uint32)
     for i in range(len(offsets) - 1):
-        for k in range(offsets[i], offsets[i + 1]):
-            out[sources[k]] += weights[k] * s[i]
+        for k in range(np.uint64(offsets[i]), np.uint64(offsets[i + 1])):
+            out[ids[k]] += weights[k] * s[i]
+
+
+@compiled(NOTHING, LONG, IDS, REAL, REAL, REAL_OUT, INT, INT)
+def largest(
+    offsets: Array, sources: Array, weights: Array, x: Array, out: Array, first: int, last: int
+) -> None:
+    """Set ``out[i]`` to the largest x over the edges into i, times the weight if there are weights; 0 without edges."""
+    ids = sources.view(np.uint32)
+    for i in range(first, last):
+        most = 0.0
+        for k in range(np.uint64(offsets[i]), np.uint64(offsets[i + 1])):
+            weight = weights[k] if len(weights) > 0 else 1.0
+            most = max(most, weight * x[ids[k]])
+        out[i] = most

@@ -19,6 +19,9 @@ __all__ = ["NormMap"]
 
 Array = np.ndarray
 
+# A sum below this, of terms of at most 1, may have lost terms to underflow: it is done again in logarithms.
+TINY = 1e-200
+
 
 @dataclass(frozen=True, eq=False)
 class NormMap:
@@ -90,20 +93,24 @@ class NormMap:
             return self._node_entries[sources]
         return self._log_entries(self.graph.weights[edges], self.degrees[sources])
 
-    def _common_logs(self, r: Array) -> list[Array]:
+    @cached_property
+    def _weak_entries(self) -> Array:
+        """Logarithm of the entry that a node has everywhere, under its links: "inside" only."""
+        entry = np.full(self.graph.n, self._weak)
+        entry[self.graph.dangling] = self.alpha / self.graph.n + self._weak
+        return np.log(entry)
+
+    def _common_logs(self, r: Array) -> Array:
         """Logarithms of the entries that every node has, whatever its links."""
-        dangling = self.graph.dangling
-        n, weak = self.graph.n, self._weak
+        dangling, n = self.graph.dangling, self.graph.n
         if self.weak_links is None:
-            return []
+            return np.empty(0)
         with np.errstate(divide="ignore"):
             if self.weak_links == "inside":
-                entry = np.full(n, weak)
-                entry[dangling] = self.alpha / n + weak
-                return [np.log(entry) + np.log(r)]
+                return self._weak_entries + np.log(r)
             if self.weak_links == "entry":
-                return [np.log(self.alpha * r[dangling] / n), np.array([np.log(weak * r.sum())])]
-            return [np.log(r[dangling] / n)]
+                return np.log(np.append(self.alpha * r[dangling] / n, self._weak * r.sum()))
+            return np.log(r[dangling] / n)
 
     def __call__(self, r: Array) -> Array:
         """Return the image of r, not normalised. O(n + m)."""
@@ -117,26 +124,85 @@ class NormMap:
         return self.alpha if self.weak_links == "outside" else 1.0
 
     def _finite(self, r: Array) -> Array:
-        from convexrank.graphs import norm_kernels as kernels
-
-        n, p, graph = self.graph.n, self.p, self.graph
-        bounds, sent, out = cuts(graph.offsets), np.empty(n), np.empty(n)
-        log_common = log_sum([p * part for part in self._common_logs(r)])
-        tops = each_range(kernels.logarithms, bounds, r, self._node_entries, p, sent)
-        top = max(*tops, log_common)
-        if top == -np.inf:
-            return np.full(n, self._constant(r))
-        each_range(kernels.powers, bounds, sent, top)
-        common, shared = math.exp(log_common - top), log_common > -np.inf
-        each_range(
-            kernels.finish, bounds, graph.offsets, graph.sources, self._edge_factors, sent, common, shared, top,
-            self.theta / p, self._factor, self._constant(r), out,
-        )  # fmt: skip
-        lost = np.flatnonzero(out < 0.0)
+        inside, constant = self.weak_links == "inside", self._constant(r)
+        log_common = -math.inf if inside else log_sum(self.p * self._common_logs(r))
+        sent, weak = np.empty(self.graph.n), np.empty(self.graph.n) if inside else None
+        top, common = self._powers(r, sent, weak, log_common)
+        if top == -math.inf:
+            return np.full(self.graph.n, constant)
+        out = self._gather(sent)
+        lost = self._roots(out, top, common, constant, inside or log_common > -math.inf)
         if len(lost):
-            total = np.logaddexp(log_common, self._row_logs(r, lost))
-            out[lost] = self._factor * np.exp(self.theta / p * total) + self._constant(r)
+            total = np.logaddexp(log_sum(self.p * self._common_logs(r)), self._row_logs(r, lost))
+            out[lost] = self._factor * np.exp(self.theta / self.p * total) + constant
         return out
+
+    def _powers(self, r: Array, sent: Array, weak: Array | None, log_common: float) -> tuple[float, float]:
+        """Set ``sent`` to the p-th power of every node's largest entry times r, relative to e^top.
+
+        Returns top, and what every node gets, on the same scale. Slices are done by threads; numpy's logarithm and
+        exponential take several numbers at a time, those of a compiled loop one.
+        """
+        bounds, entries, p = cuts(self.graph.offsets), self._node_entries, self.p
+
+        def logarithms(first: int, last: int) -> float:
+            part = sent[first:last]
+            with np.errstate(divide="ignore"):
+                np.log(r[first:last], out=part)
+            if weak is not None:
+                mine = np.add(part, self._weak_entries[first:last], out=weak[first:last])
+                mine *= p
+            part += entries[first:last]
+            part *= p
+            return float(part.max(initial=-np.inf))
+
+        def powers(first: int, last: int) -> float:
+            total = 0.0
+            for values in (sent,) if weak is None else (sent, weak):
+                part = values[first:last]
+                part -= top
+                np.exp(part, out=part)
+                total = float(part.sum())
+            return total
+
+        top = max(max(each_range(logarithms, bounds)), log_common)
+        if weak is not None:
+            top = max(top, float(weak.max()))
+        if top == -math.inf:
+            return top, 0.0
+        sums = each_range(powers, bounds)
+        return top, math.exp(log_common - top) if weak is None else sum(sums)
+
+    def _gather(self, sent: Array) -> Array:
+        from convexrank.graphs import kernels
+
+        graph, bounds, out = self.graph, cuts(self.graph.offsets), np.empty(self.graph.n)
+        if graph.weights is None:
+            each_range(kernels.gather, bounds, graph.offsets, graph.sources, sent, out)
+        else:
+            held = graph.offsets, graph.sources, self._edge_factors
+            each_range(kernels.gather_weighted, bounds, *held, sent, out)
+        return out
+
+    def _roots(self, out: Array, top: float, common: float, constant: float, shared: bool) -> Array:
+        """Turn sums of p-th powers, less the common part, into the map; return the nodes whose sum was lost."""
+        offsets = self.graph.offsets
+
+        def roots(first: int, last: int) -> Array:
+            part = out[first:last]
+            part += common
+            low = np.flatnonzero(part < TINY) + first
+            with np.errstate(divide="ignore"):
+                np.log(part, out=part)
+            part += top
+            part *= self.theta / self.p
+            np.exp(part, out=part)
+            if self.weak_links == "outside":
+                part *= self.alpha
+                part += constant
+            return low if shared else low[offsets[low + 1] > offsets[low]]
+
+        return np.concatenate(each_range(roots, cuts(offsets)))
 
     def _row_logs(self, r: Array, rows: Array) -> Array:
         """Logarithm of the sum of p-th powers over the edges into some rows, term by term."""
@@ -150,26 +216,24 @@ class NormMap:
         return log_sums(logs, np.concatenate([[0], ends]))
 
     def _infinite(self, r: Array) -> Array:
-        from convexrank.graphs import norm_kernels as kernels
+        from convexrank.graphs import kernels
 
         graph, out = self.graph, np.empty(self.graph.n)
         sent = np.exp(self._node_entries) * r
         each_range(
             kernels.largest, cuts(graph.offsets), graph.offsets, graph.sources, self._edge_factors, sent, out
         )
-        common = math.exp(
-            max((float(part.max()) for part in self._common_logs(r) if len(part)), default=-math.inf)
-        )
+        common = math.exp(float(self._common_logs(r).max(initial=-math.inf)))
         np.maximum(out, common, out=out)
         return self._factor * out**self.theta + self._constant(r)
 
 
-def log_sum(parts: list[Array]) -> float:
+def log_sum(logs: Array) -> float:
     """Return the logarithm of the sum of exponentials of all entries.
 
     Parameters
     ----------
-    parts : list of ndarray
+    logs : ndarray
         Logarithms; −infinity is a zero.
 
     Returns
@@ -177,9 +241,8 @@ def log_sum(parts: list[Array]) -> float:
     float
         The logarithm; −infinity for none.
     """
-    values = np.concatenate([np.empty(0), *parts])
-    top = values.max(initial=-np.inf)
-    return float(top) if top == -np.inf else float(top + np.log(np.exp(values - top).sum()))
+    top = logs.max(initial=-np.inf)
+    return float(top) if top == -np.inf else float(top + np.log(np.exp(logs - top).sum()))
 
 
 def log_sums(logs: Array, offsets: Array) -> Array:

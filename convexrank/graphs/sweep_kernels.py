@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from convexrank.graphs.kernels import IDS, INT, LONG, REAL, REAL_OUT, compiled, numba
+from convexrank.graphs.kernels import (
+    IDS,
+    INT,
+    LONG,
+    REAL,
+    REAL_OUT,
+    compiled,
+    numba,
+    row_sum,
+    weighted_row_sum,
+)
 
 __all__ = ["sweep", "sweep_many", "sweep_weighted"]
 
@@ -21,20 +31,9 @@ def sweep(
     Rows are taken in order, so that later ones see what earlier ones became. ``moved[i]`` is the change of ``z[i]``;
     returns the sum of their sizes.
     """
-    change = 0.0
+    change, ids = 0.0, sources.view(np.uint32)
     for i in range(first, last):
-        k, high = offsets[i], offsets[i + 1]
-        a = b = c = d = 0.0
-        while k + 3 < high:  # four sums at a time: one would wait for itself
-            a += sent[sources[k]]
-            b += sent[sources[k + 1]]
-            c += sent[sources[k + 2]]
-            d += sent[sources[k + 3]]
-            k += 4
-        while k < high:
-            a += sent[sources[k]]
-            k += 1
-        new = base[i] + ((a + b) + (c + d))
+        new = base[i] + row_sum(ids, sent, np.uint64(offsets[i]), np.uint64(offsets[i + 1]))
         step = new - z[i]
         change += abs(step)
         moved[i] = step
@@ -49,17 +48,9 @@ def sweep_weighted(
     first: int, last: int,
 ) -> float:  # fmt: skip
     """Do the same with a weight for each edge."""
-    change = 0.0
+    change, ids = 0.0, sources.view(np.uint32)
     for i in range(first, last):
-        k, high = offsets[i], offsets[i + 1]
-        a = b = 0.0
-        while k + 1 < high:
-            a += weights[k] * sent[sources[k]]
-            b += weights[k + 1] * sent[sources[k + 1]]
-            k += 2
-        if k < high:
-            a += weights[k] * sent[sources[k]]
-        new = base[i] + (a + b)
+        new = base[i] + weighted_row_sum(ids, weights, sent, np.uint64(offsets[i]), np.uint64(offsets[i + 1]))
         step = new - z[i]
         change += abs(step)
         moved[i] = step
@@ -78,12 +69,12 @@ def sweep_many(
 ) -> None:  # fmt: skip
     """Do the same for several right-hand sides, in the columns; ``weights`` is empty where every edge counts once."""
     columns = base.shape[1]
-    total = np.empty(columns)
+    total, ids = np.empty(columns), sources.view(np.uint32)
     for i in range(first, last):
         for c in range(columns):
             total[c] = base[i, c]
-        for k in range(offsets[i], offsets[i + 1]):
-            j = sources[k]
+        for k in range(np.uint64(offsets[i]), np.uint64(offsets[i + 1])):
+            j = ids[k]
             weight = weights[k] if len(weights) > 0 else 1.0
             for c in range(columns):
                 total[c] += weight * sent[j, c]
