@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _MODULES = (
     "atoms",
     "claims",
+    "consensus",
     "data",
     "divergences",
     "features",
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from convexrank import (
         atoms,
         claims,
+        consensus,
         data,
         divergences,
         features,

@@ -22,9 +22,11 @@ __all__ = [
     "Feasibility",
     "Field",
     "FixedPoint",
+    "Flows",
     "Lipschitz",
     "Proximal",
     "Referenced",
+    "Restarts",
     "Saddle",
     "SingleIndex",
     "Smooth",
@@ -189,6 +191,52 @@ class FixedPoint(Protocol):
 
     def apply_map(self, x: Array) -> Array:
         """Return the image of x."""
+        ...
+
+
+@runtime_checkable
+class Flows(Protocol):
+    """Flows through candidates, in balance between their owners, with a gain each: ranks of a mixture of chains."""
+
+    @property
+    def candidates(self) -> Array:
+        """The distributions over owners, one a row, shape (K, n)."""
+        ...
+
+    @property
+    def owners(self) -> Array:
+        """The owner of each candidate, in order, shape (K,)."""
+        ...
+
+    @property
+    def gains(self) -> Array:
+        """What a unit of each flow gains, shape (K,)."""
+        ...
+
+    def dual(self, s: Array) -> float:
+        """Return the dual function at multipliers of the balance, an upper bound on what all flows gain."""
+        ...
+
+
+@runtime_checkable
+class Restarts(Protocol):
+    """Local minima: a step that never raises the objective, points to start from, and what is left to gain."""
+
+    @property
+    def floor(self) -> float:
+        """A value that the objective is never below."""
+        ...
+
+    def improve(self, x: Array) -> Array:
+        """Return a point whose objective is not larger."""
+        ...
+
+    def random_start(self, rng: np.random.Generator) -> Array:
+        """Draw a point."""
+        ...
+
+    def stationarity(self, x: Array) -> float:
+        """Return what a step gains to first order; 0 at a local minimum."""
         ...
 
 

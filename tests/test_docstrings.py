@@ -32,6 +32,7 @@ SAID_ELSEWHERE = {
 }
 USERS_CALL = (
     "convexrank.atoms",
+    "convexrank.consensus",
     "convexrank.divergences",
     "convexrank.estimators",
     "convexrank.features",

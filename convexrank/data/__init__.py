@@ -19,6 +19,7 @@ from convexrank.data.checks import (
     check_vector,
     check_weights,
 )
+from convexrank.data.distributions import check_distributions, check_nodes
 from convexrank.data.groups import QueryGroups, as_groups
 from convexrank.data.kernels import check_kernel
 from convexrank.data.letor import LetorData, LetorFold, letor_folds, read_letor
@@ -32,12 +33,14 @@ __all__ = [
     "as_groups",
     "check_binary_labels",
     "check_choice",
+    "check_distributions",
     "check_groups",
     "check_hashable",
     "check_integer",
     "check_interval",
     "check_kernel",
     "check_matrix",
+    "check_nodes",
     "check_nonnegative",
     "check_pairs",
     "check_positive",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from convexrank.problem import Problem
 from convexrank.problems.bottom_push import BottomPush, TopBottomPush
+from convexrank.problems.consensus_rank import ConsensusRank
 from convexrank.problems.convex_risk import ConvexRisk
 from convexrank.problems.crucial_pairs import CrucialPairs
 from convexrank.problems.ir_push import IRPush
@@ -58,6 +59,7 @@ REGISTRY: dict[str, type[Problem]] = {
 __all__ = [
     "REGISTRY",
     "BottomPush",
+    "ConsensusRank",
     "ConvexRisk",
     "CrucialPairs",
     "IRPush",

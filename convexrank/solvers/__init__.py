@@ -23,11 +23,13 @@ from convexrank.solvers.exact import ExactSolver
 from convexrank.solvers.gauss_seidel import GaussSeidel
 from convexrank.solvers.glmtron import GLMtron
 from convexrank.solvers.gradient import Gradient
+from convexrank.solvers.interior_point import InteriorPoint
 from convexrank.solvers.isotron import Isotron
 from convexrank.solvers.jax_power import JaxPower
 from convexrank.solvers.jaxopt_lbfgs import JaxoptLBFGS
 from convexrank.solvers.lbfgs import LBFGS
 from convexrank.solvers.loop import Options, State, iterate
+from convexrank.solvers.multi_start import MultiStart
 from convexrank.solvers.newton import Newton
 from convexrank.solvers.no_regret_play import NoRegretPlay
 from convexrank.solvers.parallel_projections import ParallelProjections
@@ -54,6 +56,8 @@ REGISTRY: dict[str, Callable[[], Any]] = {
     "parallel-projections": ParallelProjections,
     "power": Power,
     "gauss-seidel": GaussSeidel,
+    "interior-point": InteriorPoint,
+    "multi-start": MultiStart,
     "jax-power": JaxPower,
     "dual-gradient": DualGradient,
     "no-regret-play": NoRegretPlay,
@@ -71,9 +75,11 @@ __all__ = [
     "GLMtron",
     "GaussSeidel",
     "Gradient",
+    "InteriorPoint",
     "Isotron",
     "JaxPower",
     "JaxoptLBFGS",
+    "MultiStart",
     "Newton",
     "NoRegretPlay",
     "ParallelProjections",

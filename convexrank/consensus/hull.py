@@ -1,0 +1,116 @@
+"""KL projection on the hull of finitely many distributions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+__all__ = ["nearest_by_newton", "nearest_in_hull"]
+
+Array = np.ndarray
+
+# Newton steps: a handful, more only where a solution lies at the edge of the simplex.
+_STEPS = 100
+# Halvings of a step and of an interval: more than digits.
+_HALVINGS, _BISECTIONS = 60, 80
+# A predicted decrease below this is lost in the rounding of the value.
+_BLIND = 1e-13
+
+
+def nearest_in_hull(candidates: Array, theta: Array) -> Array:
+    r"""Minimise :math:`\sum_j p_j\log p_j - \langle p,\theta\rangle` over mixtures of the rows.
+
+    Two candidates: one equation for the share of the second, by Newton's method with bisection. More: Newton's method
+    with an active set, which reaches rounding where exponentiated gradient steps are still on their way.
+
+    Parameters
+    ----------
+    candidates : ndarray, shape (k, n)
+        Distributions with positive entries.
+    theta : ndarray, shape (n,)
+        Logarithms of the distribution that is projected, up to a constant.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        The nearest mixture.
+    """
+    if len(candidates) == 1:
+        return candidates[0].copy()
+    if len(candidates) == 2:
+        return _between(candidates[0], candidates[1] - candidates[0], theta)
+    return nearest_by_newton(candidates, theta)
+
+
+def nearest_by_newton(candidates: Array, theta: Array) -> Array:
+    r"""Do the same by Newton's method, each step one non-negative least squares problem.
+
+    The generalized divergence :math:`\sum_j p_j\log(p_j/q_j) - p_j + q_j` of a multiple of a distribution is least at
+    the same distribution whatever the mass is. So the mass is left free, the shares need only be non-negative, and the
+    answer is divided by its sum. The quadratic model at p is
+    :math:`\tfrac12\|(p' - p + p\log(p/q))/\sqrt p\|^2` but for a constant.
+
+    Parameters
+    ----------
+    candidates : ndarray, shape (k, n)
+        Distributions with positive entries.
+    theta : ndarray, shape (n,)
+        Logarithms of the distribution that is projected, up to a constant.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        The nearest mixture.
+    """
+    from scipy.optimize import nnls
+
+    p = candidates.mean(axis=0)
+    # the mass that is best at the start, so that the first step need not look for it
+    logarithms = theta - float(p @ (theta - np.log(p)))
+
+    def slope(point: Array) -> Array:
+        return np.log(point) - logarithms
+
+    blind = 0
+    for _ in range(_STEPS):
+        root, at = np.sqrt(p), slope(p)
+        move = nnls(candidates.T / root[:, None], root * (1.0 - at))[0] @ candidates - p
+        predicted, value, length = float(at @ move), float(p @ at - p.sum()), 1.0
+        if abs(predicted) <= _BLIND * (1.0 + abs(value)):
+            # the value cannot tell such steps from rounding; two full ones, and the digits are doubled twice
+            blind += 1
+            if blind > 2 or (p + move).min() <= 0.0:
+                break
+            p = p + move
+            continue
+        for _ in range(_HALVINGS):
+            new = p + length * move
+            if new.min() > 0.0 and float(new @ slope(new) - new.sum()) <= value + 0.1 * length * predicted:
+                break
+            length *= 0.5
+        p = p + length * move
+    return p / p.sum()
+
+
+def _between(start: Array, direction: Array, theta: Array) -> Array:
+    """The best point start + t·direction with 0 ≤ t ≤ 1."""
+
+    def slope(t: float) -> tuple[float, float]:
+        point = start + t * direction
+        return float(direction @ (np.log(point) - theta)), float(direction @ (direction / point))
+
+    if slope(0.0)[0] >= 0.0:
+        return start.copy()
+    if slope(1.0)[0] <= 0.0:
+        return start + direction
+    low, high, t = 0.0, 1.0, 0.5
+    for _ in range(_BISECTIONS):
+        first, second = slope(t)
+        low, high = (t, high) if first < 0.0 else (low, t)
+        guess = t - first / second if second > 0.0 else math.nan
+        new = guess if low < guess < high else 0.5 * (low + high)
+        if new == t or high - low <= 1e-16:
+            break
+        t = new
+    return start + t * direction

@@ -1,0 +1,79 @@
+"""Validation of distributions over nodes, and of sets of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from convexrank.data.checks import _read, _real_array, _refuse_non_finite
+
+__all__ = ["check_distributions", "check_nodes"]
+
+# A row that came out of a division by its sum adds up to 1 within this.
+_SUM = 1e-9
+
+
+def check_distributions(rows: Any, n: int | None = None, name: str = "rows") -> np.ndarray:
+    """Return distributions over n nodes, one a row, each divided by its sum, which rounding may have moved off 1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When there is no row, the shape is wrong, an entry is negative or not finite, or a row does not sum to one; the
+        message names the row.
+    """
+    array = _read(rows, name)
+    if array.ndim == 1 and array.size and array.dtype.kind != "O":
+        array = array[None, :]
+    if (
+        array.ndim != 2
+        or array.shape[0] == 0
+        or array.shape[1] == 0
+        or (n is not None and array.shape[1] != n)
+    ):
+        wanted = "(k, n)" if n is None else f"(k, {n})"
+        raise ValueError(
+            f"{name} has shape {array.shape}, expected {wanted} with k >= 1: one distribution a row."
+        )
+    values = _real_array(array, name, np.float64)
+    _refuse_non_finite(values, name)
+    if (values < 0).any():
+        row, entry = (int(k) for k in np.argwhere(values < 0)[0])
+        raise ValueError(
+            f"row {row} of {name} has the negative entry {values[row, entry]:g} for node {entry}, expected a "
+            "distribution: entries of at least 0."
+        )
+    sums = values.sum(axis=1)
+    wrong = np.abs(sums - 1.0) > _SUM
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            f"row {row} of {name} adds up to {sums[row]:.9g}, expected 1: a distribution. Divide it by its sum; a row "
+            "of zeros is a node without links, which needs a recommendation of its own."
+        )
+    return values / sums[:, None]
+
+
+def check_nodes(nodes: Any, n: int, name: str = "nodes") -> np.ndarray:
+    """Return node ids as int64, each in 0..n−1 and none twice.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When they are not one-dimensional, no integers, out of range, or repeated.
+    """
+    array = _read(nodes, name)
+    if array.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if array.ndim != 1:
+        raise ValueError(f"{name} has shape {array.shape}, expected a list of node ids.")
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} holds {array.dtype} values, expected integer node ids.")
+    if array.min() < 0 or array.max() >= n:
+        wrong = array[(array < 0) | (array >= n)][0]
+        raise ValueError(f"{name} has the node {wrong}, expected ids in 0..{n - 1}.")
+    ids, counts = np.unique(array, return_counts=True)
+    if (counts > 1).any():
+        raise ValueError(f"{name} has the node {ids[counts > 1][0]} twice; list it once.")
+    return array.astype(np.int64)

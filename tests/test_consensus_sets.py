@@ -1,0 +1,249 @@
+"""Sets of recommendations: what is accepted, their corners, projections on them, and intervals of scores."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+import convexrank as cr
+from convexrank.consensus import CandidateSets, PartialOrders, Polytopes, score_intervals
+from convexrank.consensus.absorbed import absorb
+from tests.tolerances import tolerance
+
+SEEDS = st.integers(0, 10_000)
+KINDS = ("candidates", "boxes", "inequalities", "chain", "orders")
+
+
+def draw(kind, rng, n=4):
+    """Sets of each kind with few corners."""
+    if kind == "candidates":
+        return CandidateSets([rng.dirichlet(np.full(n, 0.4), size=int(rng.integers(1, 5))) for _ in range(n)])
+    if kind == "chain":
+        return PartialOrders([[rng.permutation(n)[: int(rng.integers(1, n + 1))].tolist()] for _ in range(n)])
+    if kind == "orders":
+        pairs = [[rng.permutation(n)[:2].tolist(), rng.permutation(n)[:2].tolist()] for _ in range(n)]
+        return PartialOrders(pairs, targets=[range(n)] * n)
+    centre = rng.dirichlet(np.ones(n), size=n)
+    boxes = centre * rng.uniform(0.2, 0.9), np.minimum(1.0, centre * rng.uniform(1.1, 3.0))
+    if kind == "boxes":
+        return Polytopes(*boxes)
+    rows = {i: (A := rng.normal(size=(2, n)), A @ centre[i] + 0.05) for i in range(0, n, 2)}
+    return Polytopes(*boxes, rows)
+
+
+def ranks_of(P):
+    """The stationary distribution of recommendations in the rows, by least squares."""
+    n = len(P)
+    return np.linalg.lstsq(np.vstack([P.T - np.eye(n), np.ones(n)]), np.r_[np.zeros(n), 1.0], rcond=None)[0]
+
+
+# --- what is accepted -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: CandidateSets([]), ValueError, "candidates is empty"),
+        (lambda: CandidateSets([[[1, 0]], []]), ValueError, "node 1 has no candidate"),
+        (lambda: CandidateSets([[[1, 0]], np.zeros((0, 2))]), ValueError, "node 1 has no candidate"),
+        (
+            lambda: CandidateSets([[[1, 0]], [[0.5, 0.6]]]),
+            ValueError,
+            "row 0 .* node 1 adds up to 1.1",
+        ),
+        (lambda: CandidateSets([[[1, 0], [0, 0]], [[1, 0]]]), ValueError, "row 1 .* node 0 adds up to 0"),
+        (
+            lambda: CandidateSets([[[1, 0]], [[-0.5, 1.5]]]),
+            ValueError,
+            "node 1 has the negative entry -0.5 for node 0",
+        ),
+        (lambda: CandidateSets([[[1, 0]], [[np.nan, 1]]]), ValueError, "candidates of node 1 contains NaN"),
+        (
+            lambda: CandidateSets([[[1, 0]], [[1, 0, 0]]]),
+            ValueError,
+            r"node 1 has shape \(1, 3\), expected \(k, 2\)",
+        ),
+        (lambda: CandidateSets([[["a", "b"]], [[1, 0]]]), ValueError, "text"),
+        (lambda: Polytopes([[0, 1]], [[1, 1]]), ValueError, r"lower has shape \(1, 2\)"),
+        (
+            lambda: Polytopes(np.full((2, 2), 0.6), np.ones((2, 2))),
+            ValueError,
+            "node 0 .* lower bounds add up to 1.2",
+        ),
+        (
+            lambda: Polytopes([[0, 0], [0, 0]], [[1, 0], [0, 0]]),
+            ValueError,
+            "node 1 .* upper bounds add up to 0",
+        ),
+        (
+            lambda: Polytopes([[0, 0.5], [0, 0]], [[1, 0.2], [1, 1]]),
+            ValueError,
+            "node 0 .* bounds for node 1",
+        ),
+        (
+            lambda: Polytopes(np.zeros((2, 2)), np.ones((2, 2)), {1: ([[1, 1]], [0.5])}),
+            ValueError,
+            "node 1 .* exclude",
+        ),
+        (
+            lambda: Polytopes(np.zeros((2, 2)), np.ones((2, 2)), {2: ([[1, 1]], [1])}),
+            ValueError,
+            "has the node 2",
+        ),
+        (
+            lambda: Polytopes(np.zeros((2, 2)), np.ones((2, 2)), {0: ([[1]], [1])}),
+            ValueError,
+            r"A of node 0 has shape",
+        ),
+        (
+            lambda: Polytopes(np.zeros((2, 2)), np.ones((2, 2)), {0: [[1, 1]]}),
+            TypeError,
+            "node 0 are no pair",
+        ),
+        (
+            lambda: Polytopes(np.zeros((2, 2)), np.ones((2, 2)), [None]),
+            ValueError,
+            "inequalities has 1 entries",
+        ),
+        (lambda: Polytopes.around(cr.Graph.from_edges([0], [1]), 0.1), ValueError, "node 1 has no link"),
+        (lambda: Polytopes.around([[0, 1]], 0.1), TypeError, "graph is a list"),
+        (lambda: PartialOrders([[[0, 1]], []]), ValueError, "node 1 has no chain and no target"),
+        (lambda: PartialOrders([[[0, 2]], [[0, 1]]]), ValueError, "a chain of node 0 has the node 2"),
+        (lambda: PartialOrders([[[0, 0]], [[0, 1]]]), ValueError, "a chain of node 0 has the node 0 twice"),
+        (lambda: PartialOrders([[[0.5, 1]], [[0, 1]]]), TypeError, "integer"),
+        (lambda: PartialOrders([[[0, 1]], [[0, 1]]], targets=[[0], None]), ValueError, "none of its targets"),
+        (lambda: PartialOrders([[[0, 1]]], n=2), ValueError, "chains has 1 entries"),
+        (lambda: score_intervals("sets"), TypeError, "sets is a str"),
+        (lambda: score_intervals([[[1.0]]], alpha=1.0), ValueError, "alpha is 1.0"),
+        (lambda: score_intervals([[[1, 0]], [[0, 1]]], personalization=[1, 0]), ValueError, "is 0 at node 1"),
+        (lambda: score_intervals([[[1, 0]], [[0, 1]]], nodes=[2]), ValueError, "has the node 2"),
+    ],
+)
+def test_bad_input_is_refused_and_the_node_named(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_labelled_graphs_give_a_candidate_a_type():
+    graph = cr.LabelledGraph.from_edges([0, 0, 0, 1], [1, 2, 1, 0], ["cites", "cites", "likes", "likes"])
+    with pytest.raises(ValueError, match=r"node 2 has no edge out of it \(1 such nodes\)"):
+        CandidateSets.from_labelled(graph)
+    sets = CandidateSets.from_labelled(graph, dangling="uniform")
+    assert sets.vertices(0).tolist() == [[0.0, 0.5, 0.5], [0.0, 1.0, 0.0]]
+    assert np.allclose(sets.vertices(2), 1.0 / 3.0, atol=tolerance("atoms"))
+    with pytest.raises(TypeError, match="LabelledGraph"):
+        CandidateSets.from_labelled(cr.Graph.from_edges([0], [1]))
+
+
+def test_too_many_corners_are_refused_with_a_way_out():
+    with pytest.raises(ValueError, match=r"set of node 0 .* list its candidates"):
+        Polytopes(np.zeros((12, 12)), np.full((12, 12), 0.3)).vertices(0)
+
+
+# --- corners --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_corners_are_feasible_and_reach_every_linear_extreme(kind):
+    rng = np.random.default_rng(5)
+    sets = draw(kind, rng)
+    for node in range(sets.n):
+        vertices, system = sets.vertices(node), sets.system(node)
+        assert np.abs(vertices.sum(axis=1) - 1.0).max() <= tolerance("atoms")
+        if system is None:
+            continue
+        A, b, lower, upper = system
+        assert (vertices @ A.T <= b + tolerance("separation")).all()
+        assert (vertices >= lower - tolerance("atoms")).all()
+        assert (vertices <= upper + tolerance("atoms")).all()
+        for _ in range(10):
+            cost = rng.normal(size=sets.n)
+            truth = linprog(cost, A, b, np.ones((1, sets.n)), [1.0], np.column_stack([lower, upper])).fun
+            assert abs((vertices @ cost).min() - truth) <= tolerance("separation")
+
+
+def test_corners_of_a_chain_by_hand_are_those_of_its_constraints():
+    from convexrank.consensus.corners import corners
+
+    sets = PartialOrders([[[2, 0, 3]], [[1]], [[0]], [[0]]])
+    by_hand = sets.vertices(0)
+    found = corners(*sets.system(0), 0)
+    assert sorted(map(tuple, by_hand.round(9))) == sorted(map(tuple, found.round(9)))
+
+
+# --- projections ----------------------------------------------------------------------------------------------------
+
+
+def excess(p, theta, corners):
+    """How far p is from the optimality condition ⟨∇φ(p) − θ, c − p⟩ ≥ 0 for every corner c."""
+    slopes = np.log(p) - theta
+    return float(slopes @ p - (corners @ slopes).min())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("uniform", [True, False])
+@settings(max_examples=30)
+@given(seed=SEEDS)
+def test_projections_satisfy_the_optimality_condition(kind, uniform, seed):
+    rng = np.random.default_rng(seed)
+    sets = draw(kind, rng)
+    absorbed = absorb(
+        sets, float(rng.choice([0.0, 0.5, 0.95])), None if uniform else rng.random(sets.n) + 0.1
+    )
+    theta = float(rng.choice([0.1, 3.0])) * rng.normal(size=sets.n)
+    P = absorbed.nearest(theta)
+    for node, p in enumerate(P):
+        corners = absorbed.candidates[absorbed.owners == node]
+        assert abs(excess(p, theta, corners)) <= tolerance("consensus projection")
+        assert abs(p.sum() - 1.0) <= tolerance("atoms")
+
+
+def test_a_wrong_projection_is_noticed():
+    rng = np.random.default_rng(1)
+    absorbed = absorb(draw("candidates", rng), 0.85, None)
+    corners = next(own for i in range(4) if len(own := absorbed.candidates[absorbed.owners == i]) > 2)
+    theta = rng.normal(size=4)
+    assert excess(corners.mean(axis=0), theta, corners) > 1e3 * tolerance("consensus projection")
+
+
+# --- intervals ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(2))
+def test_intervals_hold_all_scores_and_are_attained_at_corners(kind, seed):
+    rng = np.random.default_rng(seed)
+    sets, v = draw(kind, rng), rng.random(4) + 0.1
+    bounds = score_intervals(sets, 0.85, v)
+    absorbed = absorb(sets, 0.85, v)
+    corners = [absorbed.candidates[absorbed.owners == i] for i in range(4)]
+    scores = np.array([ranks_of(np.array(choice)) for choice in product(*corners)])
+    assert np.abs(bounds.lower - scores.min(axis=0)).max() <= tolerance("linear program")
+    assert np.abs(bounds.upper - scores.max(axis=0)).max() <= tolerance("linear program")
+    for _ in range(200):
+        P = np.array([rng.dirichlet(np.ones(len(own))) @ own for own in corners])
+        w = ranks_of(P)
+        assert (w >= bounds.lower - tolerance("linear program")).all()
+        assert (w <= bounds.upper + tolerance("linear program")).all()
+
+
+def test_intervals_of_single_recommendations_are_pagerank():
+    graph = cr.Graph.from_edges([0, 0, 1, 2, 3, 3], [1, 2, 2, 0, 2, 0])
+    bounds = score_intervals(Polytopes.around(graph, 0.0), nodes=[2, 0])
+    assert bounds.nodes.tolist() == [2, 0]
+    truth = cr.pagerank(graph)[[2, 0]]
+    assert np.abs(np.r_[bounds.lower - truth, bounds.upper - truth]).max() <= tolerance("linear program")
+    assert bounds.above(2, 0)
+    assert not bounds.above(0, 2)
+
+
+def test_wider_boxes_have_wider_intervals():
+    graph = cr.Graph.from_edges([0, 0, 1, 1, 2, 2], [1, 2, 2, 0, 0, 1], [1, 2, 3, 1, 1, 1])
+    narrow, wide = (score_intervals(Polytopes.around(graph, r)) for r in (0.1, 0.3))
+    assert (wide.lower < narrow.lower).all()
+    assert (wide.upper > narrow.upper).all()
