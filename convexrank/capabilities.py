@@ -136,10 +136,24 @@ class SingleIndex(Protocol):
 
 @runtime_checkable
 class Blocks(Protocol):
-    """An exact minimiser over one block of variables, the others fixed."""
+    """An exact minimiser over one block of variables, the others fixed.
+
+    A joint point holds the unknowns of all blocks, the problem's own x first. The objective at x is the least over
+    the others.
+    """
+
+    @property
+    def block_count(self) -> int:
+        """Number of blocks; one pass takes them in order, and the first one does not look at what follows x."""
+        ...
+
+    @property
+    def joint_dimension(self) -> int:
+        """Number of unknowns of all blocks."""
+        ...
 
     def minimize_block(self, block: int, x: Array) -> Array:
-        """Return x with one block minimised over."""
+        """Return the joint point with one block minimised over."""
         ...
 
 

@@ -70,7 +70,7 @@ _SOLVED = ("optimal", "optimal_inaccurate")
 
 
 class ConvergenceWarning(UserWarning):
-    """The solver stopped before the certificate met the tolerance."""
+    """The solver stopped before the certificate met the tolerance, or the answer is a minimum that is worth nothing."""
 
 
 class Status(enum.Enum):
@@ -430,6 +430,10 @@ class Problem:
         """Recognise at w that no minimiser exists (separable data, unbounded objective); None otherwise."""
         return None
 
+    def remark(self, x: Array) -> str:
+        """Say what a caller has to know about an answer that was found as asked, such as that it is worthless."""
+        return ""
+
     def is_suspicious(self, w: Array) -> bool:
         """Whether a converged point is reason to ask :meth:`nonexistence` all the same."""
         return False
@@ -484,7 +488,7 @@ class Problem:
         Warns
         -----
         ConvergenceWarning
-            When the status is not CONVERGED.
+            When the status is not CONVERGED, or the problem has a remark on the answer (see ``solution.message``).
         """
         # The one door that looks upward: solvers import problems, never the other way round.
         from convexrank.solvers import solve

@@ -195,6 +195,39 @@ def rank_svm(problem, w):
     return total
 
 
+def plain_isotonic(values):
+    """The largest of the means that start before, of the least of those that end after."""
+    places = range(len(values))
+    means = {(a, b): sum(values[a : b + 1]) / (b + 1 - a) for a in places for b in places if a <= b}
+    return [max(min(means[a, b] for b in places if b >= i) for a in places if a <= i) for i in places]
+
+
+def plain_simplex(values):
+    """Take one of the numbers of positive entries after the other, until it is right."""
+    falling = sorted(values, reverse=True)
+    for k in range(len(values), 0, -1):
+        level = (1.0 - sum(falling[:k])) / k
+        if falling[k - 1] + level > 0:
+            return [max(value + level, 0.0) for value in values]
+    raise AssertionError
+
+
+def retargeting(problem, w):
+    """The squared distance to the simplex in order, without offsets: rows sorted by grade, equal grades by score."""
+    total = 0.0
+    for grades, scores in query_lists(problem, w):
+        rows = sorted(zip(grades, scores, strict=True))
+        if problem.order == "block":
+            equal = {grade: [s for g, s in rows if g == grade] for grade in grades}
+            rows = [(grade, sum(equal[grade]) / len(equal[grade])) for grade, _ in rows]
+        nearest = plain_simplex(plain_isotonic([score for _, score in rows]))
+        chain = [score for _, score in sorted(zip(grades, scores, strict=True))]
+        offset = (1.0 - sum(scores)) / len(scores) if problem.offsets else 0.0
+        one = 0.5 * sum((r - s - offset) ** 2 for r, s in zip(nearest, chain, strict=True))
+        total += one / len(scores) if problem.normalize else one
+    return total
+
+
 def plain_steps(given, grades, levels):
     """The size of each step between neighbouring grades of a query, lowest first."""
     if callable(given):
@@ -254,6 +287,7 @@ FORMULAS = {
     "NDCGRegression": ndcg_regression,
     "RankSVM": rank_svm,
     "MarginRetargeting": margin_retargeting,
+    "Retargeting": retargeting,
 }
 
 

@@ -25,6 +25,7 @@ from convexrank.problems.push import Push
 from convexrank.problems.rank_cosine import RankCosine
 from convexrank.problems.rank_svm import RankSVM
 from convexrank.problems.realizable_link import RealizableLink
+from convexrank.problems.retargeting import Retargeting
 from convexrank.problems.rmax_push import RmaxPush
 from convexrank.problems.top_push import TopPush
 from convexrank.problems.trust_propagation import TrustPropagation
@@ -47,6 +48,7 @@ REGISTRY: dict[str, type[Problem]] = {
         ListNet,
         NDCGRegression,
         RankSVM,
+        Retargeting,
         MarginRetargeting,
         PageRank,
         PageRankGame,
@@ -77,6 +79,7 @@ __all__ = [
     "RankCosine",
     "RankSVM",
     "RealizableLink",
+    "Retargeting",
     "RmaxPush",
     "TopBottomPush",
     "TopPush",

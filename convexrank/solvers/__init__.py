@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from convexrank.data import check_integer, check_positive
 from convexrank.problem import ConvergenceWarning, Problem, Solution, Status
 from convexrank.solvers.accelerated import Accelerated
 from convexrank.solvers.admm import ADMM
+from convexrank.solvers.alternating import Alternating
 from convexrank.solvers.boosting import Boosting
 from convexrank.solvers.bundle import Bundle
 from convexrank.solvers.dual_gradient import DualGradient
@@ -58,6 +60,7 @@ REGISTRY: dict[str, Callable[[], Any]] = {
     "gauss-seidel": GaussSeidel,
     "interior-point": InteriorPoint,
     "multi-start": MultiStart,
+    "alternating": Alternating,
     "jax-power": JaxPower,
     "dual-gradient": DualGradient,
     "no-regret-play": NoRegretPlay,
@@ -68,6 +71,7 @@ __all__ = [
     "LBFGS",
     "REGISTRY",
     "Accelerated",
+    "Alternating",
     "Boosting",
     "Bundle",
     "DualGradient",
@@ -194,7 +198,10 @@ def solve(
         solution = made.solve(problem, options)
     else:
         solution = iterate(problem, made, _start(problem, x0), options)
-    if solution.status is not Status.CONVERGED:
+    remark = problem.remark(solution.x)
+    if remark:
+        solution = replace(solution, message=f"{solution.message}; {remark}")
+    if remark or solution.status is not Status.CONVERGED:
         warnings.warn(
             f"{solution.problem} with {solution.solver}: {solution.status.name}: {solution.message}",
             ConvergenceWarning,
