@@ -79,6 +79,22 @@ def test_long_walks_meet_the_optimality_conditions(seed, size, limit):
         assert violation(z, -limit, 2.0 * limit, s, weights) < tolerance("optimality conditions")
 
 
+@pytest.mark.parametrize("kind", ["weights", "no weights", "endless steps", "range"])
+def test_deep_trees_meet_the_optimality_conditions(kind):
+    # thousands of chunks: nodes split on several levels, and whole sides are dropped
+    rng = np.random.default_rng(0)
+    n = 50_000
+    z = 1e6 * np.where(np.arange(n) % 2, 1.0, -1.0) * np.abs(rng.standard_normal(n))
+    lower, upper = -rng.random(n - 1), rng.random(n - 1)
+    if kind == "endless steps":
+        lower[rng.random(n - 1) < 1e-3] = -INF
+        upper[rng.random(n - 1) < 1e-3] = INF
+    weights = np.exp(2.0 * rng.standard_normal(n)) if kind == "weights" else None
+    bounds = (-5e5, 1e5) if kind == "range" else (None, None)
+    s = bounded_increments(z, lower, upper, weights, bounds=bounds)
+    assert violation(z, lower, upper, s, weights, bounds) < tolerance("optimality conditions")
+
+
 @pytest.mark.parametrize("bug", ["shift", "one entry", "not tied", "clipped too far", "weights dropped"])
 def test_the_checker_notices_planted_bugs(bug):
     rng = np.random.default_rng(0)

@@ -162,10 +162,11 @@ def solve_increments(
         # numpy asks for large pages where the system has them; numba's own allocation does not
         scratch = (
             np.empty(2 * kernel.ROOM + size * kernel.CHUNK, kernel.PIECE),
-            np.empty(size, kernel.NODE),
-            np.empty((size, 2), np.int32),
+            np.empty(size // 2 * kernel.FAN, kernel.ENTRY),
+            np.empty(size, np.int32),
+            np.empty(size // 2, np.int32),
             np.empty((longest + 1 if len(w) > 1 else 1, 2)),
-            np.empty(kernel.PATH + size, np.int32),
+            np.empty(kernel.STATE, np.int64),
         )
         bad = solver()(*scratch, *arrays, offsets, _plain(bounds), s, side, pin)
         if bad != -2:

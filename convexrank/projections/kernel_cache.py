@@ -6,8 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba.core.options import DefaultOptions
 
-__all__ = ["compiled"]
+__all__ = ["compiled", "part"]
+
+# Numba counts references to arrays even where nothing is allocated, and wraps every function so that Python may call
+# it. Its names for leaving that out are not documented: where a version lacks one, that one is not asked for.
+_LEFT_OUT = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
+_OPTIONS: dict[str, Any] = {name: value for name, value in _LEFT_OUT.items() if hasattr(DefaultOptions, name)}
+
+part = numba.njit(error_model="numpy", **_OPTIONS)
+"""Compile a function that allocates nothing and is called by other compiled ones only."""
 
 
 def compiled(signature: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -22,17 +22,16 @@ from pathlib import Path
 import numba
 import numpy as np
 
-from convexrank.projections import kernel_pieces, kernel_tree
+from convexrank.projections import kernel_cache, kernel_pieces, kernel_tree
 from convexrank.projections.chains import EMPTY, TOUCHES
-from convexrank.projections.kernel_cache import compiled
+from convexrank.projections.kernel_cache import compiled, part
 from convexrank.projections.kernel_pieces import walk
 from convexrank.projections.kernel_tree import (
     CHUNK,
+    ENTRY,
     HIGH,
     LEFT,
-    NODE,
     NONE,
-    PATH,
     PIECE,
     RIGHT,
     SPARE,
@@ -41,6 +40,8 @@ from convexrank.projections.kernel_tree import (
     USED,
     Index,
     Records,
+    drop,
+    plant,
     push,
     spill,
     weigh,
@@ -49,15 +50,22 @@ from convexrank.projections.kernel_tree import (
 Array = np.ndarray
 
 
-@numba.njit
+@part
 def _open(
-    pieces: Records, kids: Array, state: Array, value: float, low: float, high: float, now: Index
+    pieces: Records,
+    entries: Records,
+    fill: Array,
+    state: Array,
+    value: float,
+    low: float,
+    high: float,
+    now: Index,
 ) -> None:
     """Prepare the cut for the gap; ``value`` is the derivative there: not 0 if a bound stopped the cut."""
     if value < 0.0 or high == np.inf:
-        kids[0, RIGHT] = state[TOP + RIGHT] = 0
+        drop(entries, fill, state, RIGHT)
     if value > 0.0 or low == -np.inf:
-        kids[0, LEFT] = state[TOP + LEFT] = 0
+        drop(entries, fill, state, LEFT)
     if low == -np.inf:
         state[TAIL + LEFT] = now
     elif value < 0.0:
@@ -68,38 +76,36 @@ def _open(
         push(pieces, state, RIGHT, -value, NONE)
 
 
-@numba.njit
+@part
 def _minimisers(
-    pieces: Records, nodes: Records, kids: Array, weight: Array, state: Array,
+    pieces: Records, entries: Records, sizes: Array, fill: Array, weight: Array, state: Array,
     z: Array, w: Array, low: Array, high: Array, bounds: Array, m: Array, held: Array,
 ) -> int:  # fmt: skip
     """Fill in the minimiser of every message and whether bounds hold it there.
 
-    Returns −1, or the step that is infeasible, or −2 where the nodes do not suffice.
+    Returns −1, or the step that is infeasible, or −2 where the chunks do not suffice.
     """
     floor, ceiling = bounds[0], bounds[1]
     least, most, value = floor, ceiling, 0.0
     left, right, equal = -np.inf, np.inf, False
     w_step, low_step, high_step = int(len(w) > 1), int(len(low) > 1), int(len(high) > 1)
-    state[:PATH] = 0
-    state[USED] = 1
-    kids[0, :] = 0
+    plant(entries, sizes, fill, state)
     weight[0, 0], weight[0, 1] = 0.0 if len(weight) > 1 else w[0], 0.0
     for i in range(len(z)):
         if i > 0:
             fall, rise = low[(i - 1) * low_step], high[(i - 1) * high_step]
-            _open(pieces, kids, state, value, fall, rise, i)
+            _open(pieces, entries, fill, state, value, fall, rise, np.int64(i))
             left, right, equal = m[i - 1] + fall, m[i - 1] + rise, fall == rise
             least, most = max(floor, least + fall), min(ceiling, most + rise)
             if least > most:
                 if least - most > EMPTY * max(abs(least), abs(most)):
                     return i - 1
                 least = most = ceiling if most == ceiling else floor
-            if state[USED] + SPARE > len(nodes):
+            if state[USED] + SPARE > len(sizes):
                 return -2
         for side in (LEFT, RIGHT):
             if state[TOP + side] > HIGH:
-                spill(pieces, nodes, kids, weight, state, side, np.int64(state[TOP + side] - CHUNK))
+                spill(pieces, entries, sizes, fill, weight, state, side, np.int64(i), np.int64(CHUNK))
         mass, target, value, held[i] = w[i * w_step], z[i], 0.0, 0
         weigh(weight, i + 1, mass)
         side, x = np.int64(-1), 0.0
@@ -110,7 +116,9 @@ def _minimisers(
         if side >= 0:
             if right - left > 0.0 and right - left < np.inf:
                 push(pieces, state, 1 - side, right - left, i)
-            far, value, held[i] = walk(pieces, nodes, kids, weight, state, side, i + 1, goal)
+            far, value, held[i] = walk(
+                pieces, entries, sizes, fill, weight, state, side, np.int64(i + 1), goal
+            )
             x, value = (x + far, value) if side == RIGHT else (x - far, -value)
         else:
             x = min(max(target, left, least), right, most)
@@ -128,7 +136,7 @@ def _minimisers(
     return -1
 
 
-@numba.njit
+@part
 def _trace_back(low: Array, high: Array, bounds: Array, s: Array, side: Array, pin: Array) -> None:
     """Turn minimisers into the solution, from the end; say which bound ties each entry to the next and what holds it.
 
@@ -166,7 +174,7 @@ def _trace_back(low: Array, high: Array, bounds: Array, s: Array, side: Array, p
         pin[root] = 2
 
 
-@numba.njit
+@part
 def _settle(z: Array, w: Array, bounds: Array, s: Array, side: Array, pin: Array) -> None:
     """Shift every block to its exact level: what the walk rounded off along the chain is mended here."""
     start, w_step = 0, int(len(w) > 1)
@@ -191,21 +199,20 @@ def _settle(z: Array, w: Array, bounds: Array, s: Array, side: Array, pin: Array
 @lru_cache(maxsize=1)
 def solver() -> Callable[..., int]:
     """The compiled solver of many chains; compiled anew when any file of the kernel has changed."""
-    files = (str(module.__file__) for module in (kernel_tree, kernel_pieces))
+    files = (str(module.__file__) for module in (kernel_tree, kernel_pieces, kernel_cache))
     version = (EMPTY, TOUCHES, *(Path(file).stat().st_mtime_ns for file in files))
     types = numba.types
     row, pairs, flags = types.float64[::1], types.float64[:, ::1], types.int8[::1]
-    records = [types.Array(numba.from_dtype(dtype), 1, "C") for dtype in (PIECE, NODE)]
-    scratch = (*records, types.int32[:, ::1], pairs, types.int32[::1])
+    records = [types.Array(numba.from_dtype(dtype), 1, "C") for dtype in (PIECE, ENTRY)]
+    scratch = (*records, types.int32[::1], types.int32[::1], pairs, types.int64[::1])
 
     @compiled(types.int64(*scratch, row, row, row, row, types.int64[::1], pairs, row, flags, flags))
     def solve(
-        pieces: Records, nodes: Records, kids: Array, weight: Array, state: Array,
+        pieces: Records, entries: Records, sizes: Array, fill: Array, weight: Array, state: Array,
         z: Array, w: Array, low: Array, high: Array, offsets: Array, bounds: Array, s: Array, side: Array, pin: Array,
     ) -> int:  # fmt: skip
         """Solve every chain ``offsets[g]:offsets[g + 1]`` of the flat arrays; see `projections.chains`."""
         _ = version  # numba keys its cache by this file and by what a function closes over
-        nodes[0].width, nodes[0].rise, nodes[0].newest = 0.0, 0.0, 0
         bad = -1
         for g in range(len(offsets) - 1):
             a, b = offsets[g], offsets[g + 1]
@@ -214,7 +221,19 @@ def solver() -> Callable[..., int]:
             rise = high if len(high) == 1 else high[a:b]
             limits = bounds[g if len(bounds) > 1 else 0]
             place = _minimisers(
-                pieces, nodes, kids, weight, state, z[a:b], masses, fall, rise, limits, s[a:b], pin[a:b]
+                pieces,
+                entries,
+                sizes,
+                fill,
+                weight,
+                state,
+                z[a:b],
+                masses,
+                fall,
+                rise,
+                limits,
+                s[a:b],
+                pin[a:b],
             )
             if place == -2:
                 return place

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from convexrank.projections.kernel_cache import part
 from convexrank.projections.kernel_tree import (
     CHUNK,
-    FREE,
+    FAN,
     HIGH,
-    LEFT,
-    NONE,
+    LEVELS,
     PATH,
     ROOM,
     TAIL,
@@ -18,110 +17,105 @@ from convexrank.projections.kernel_tree import (
     Array,
     Index,
     Records,
-    measure,
+    close,
+    is_empty,
+    load,
     push,
-    refresh,
+    reaches,
     since,
     spill,
-    splay,
+    summarise,
 )
 
 Goal = tuple[float, float, float]  # of a walk: the rise needed, the least and the largest distance
 
 
-@numba.njit
+@part
 def _beyond(extent: float, rise: float, goal: Goal) -> bool:
     """Whether a walk goes on from here."""
     return extent < goal[1] or (rise < goal[0] and extent < goal[2])
 
 
-@numba.njit
-def _find(
-    nodes: Records, kids: Array, weight: Array, state: Array, side: Index, now: Index, goal: Goal,
-    extent: float, rise: float,
-) -> tuple[Index, float, float]:  # fmt: skip
-    """Descend to the chunk in which the walk ends; length of the path to it, distance and rise before it."""
-    t, depth = np.int64(kids[0, side]), 0
-    while True:
-        state[PATH + depth] = t
-        depth += 1
-        child = np.int64(kids[t, 1 - side])
-        if child:
-            after = extent + nodes[child].width
-            risen = rise + nodes[child].rise
-            risen += nodes[child].width * since(weight, now, np.int64(nodes[child].newest))
-            if not _beyond(after, risen, goal):
-                t = child
-                continue
-            extent, rise = after, risen
-        after = extent + nodes[t].extent
-        risen = rise + nodes[t].gain + nodes[t].extent * since(weight, now, np.int64(nodes[t].born))
-        child = np.int64(kids[t, side])
-        if child == 0 or not _beyond(after, risen, goal):
-            return depth, extent, rise
-        extent, rise, t = after, risen, child
+@part
+def _past(
+    entries: Records, weight: Array, now: Index, goal: Goal, e: Index, extent: float, rise: float
+) -> tuple[bool, float, float]:
+    """Whether the walk goes on beyond an entry, and distance and rise there."""
+    width = entries[e].width
+    after = extent + width
+    risen = rise + entries[e].rise + width * since(weight, now, np.int64(entries[e].when))
+    return _beyond(after, risen, goal), after, risen
 
 
-@numba.njit
-def _join(
-    pieces: Records, nodes: Records, kids: Array, weight: Array, state: Array, side: Index, crossed: Index
-) -> None:
-    """Put a tree from the other side between the pieces of this side and the cut."""
-    depth = 0
-    while crossed:
-        state[PATH + depth] = crossed
-        depth += 1
-        crossed = np.int64(kids[crossed, side])
-    t = splay(nodes, kids, weight, state, depth)
-    top, count = np.int64(state[TOP + side]), np.int64(nodes[t].count)
-    if 0 < top <= CHUNK - count:
-        # few pieces enter the chunk beside them: chunks that only ever split would become single pieces
-        base, start = ROOM * side, 2 * ROOM + t * CHUNK
-        if side == LEFT:
-            for k in range(count - 1, -1, -1):
-                pieces[start + top + k] = pieces[start + k]
-        for k in range(top):
-            pieces[start + (k if side == LEFT else count + top - 1 - k)] = pieces[base + k]
-        nodes[t].count = count + top
-        state[TOP + side] = 0
-        measure(pieces, nodes, weight, t)
-    else:
-        spill(pieces, nodes, kids, weight, state, side, NONE)
-    kids[t, side] = kids[0, side]
-    kids[0, side] = t
-    refresh(nodes, kids, weight, t)
+@part
+def _absorb(
+    pieces: Records, entries: Records, sizes: Array, fill: Array, weight: Array, state: Array,
+    side: Index, now: Index, goal: Goal, extent: float, rise: float,
+) -> bool:  # fmt: skip
+    """Open the next chunk beside the one that is open, if it is near and the walk ends there; keep the other stack."""
+    node, at, step = state[PATH], state[PATH + 1], 2 * side - 1
+    k = at + step
+    while 0 <= k < fill[node]:
+        e = node * FAN + k
+        if not is_empty(entries, e):
+            if _past(entries, weight, now, goal, e, extent, rise)[0]:
+                return False
+            left = node * FAN + at
+            sizes[entries[left].child] = 0
+            entries[left].width = entries[left].rise = 0.0
+            entries[left].when = 0
+            state[PATH + 1] = k
+            load(pieces, entries, sizes, state, side)
+            other = 1 - side
+            while state[TOP + other] > 2 * HIGH:
+                spill(pieces, entries, sizes, fill, weight, state, other, now, np.int64(CHUNK))
+            return True
+        k += step
+    return False
 
 
-@numba.njit
+@part
 def _fetch(
-    pieces: Records, nodes: Records, kids: Array, weight: Array, state: Array, side: Index, now: Index, goal: Goal,
-    extent: float, rise: float,
+    pieces: Records, entries: Records, sizes: Array, fill: Array, weight: Array, state: Array,
+    side: Index, now: Index, goal: Goal, extent: float, rise: float,
 ) -> tuple[float, float]:  # fmt: skip
-    """Hand the chunks that the walk crosses to the other side and put the one in which it ends on the empty stack."""
-    root = np.int64(kids[0, side])
-    after = extent + nodes[root].width
-    risen = rise + nodes[root].rise + nodes[root].width * since(weight, now, np.int64(nodes[root].newest))
-    if _beyond(after, risen, goal):
-        kids[0, side] = 0
-        _join(pieces, nodes, kids, weight, state, 1 - side, root)
-        return after, risen
-    depth, extent, rise = _find(nodes, kids, weight, state, side, now, goal, extent, rise)
-    x = splay(nodes, kids, weight, state, depth)
-    kids[0, side] = kids[x, side]
-    if kids[x, 1 - side]:
-        _join(pieces, nodes, kids, weight, state, 1 - side, np.int64(kids[x, 1 - side]))
-    elif state[TOP + 1 - side] > 2 * HIGH:
-        spill(pieces, nodes, kids, weight, state, 1 - side, np.int64(CHUNK))
-    base, start, count = ROOM * side, 2 * ROOM + x * CHUNK, np.int64(nodes[x].count)
-    for k in range(count):
-        pieces[base + (k if side == LEFT else count - 1 - k)] = pieces[start + k]
-    state[TOP + side] = count
-    kids[x, 0] = state[FREE]
-    state[FREE] = x
+    """Open the chunk in which the walk ends; distance and rise before it. The stack of this side is empty."""
+    if _absorb(pieces, entries, sizes, fill, weight, state, side, now, goal, extent, rise):
+        return extent, rise
+    close(pieces, entries, sizes, fill, weight, state, now)
+    step, level, levels, on = 2 * side - 1, np.int64(0), state[LEVELS], True
+    while True:
+        node, k = state[PATH + 2 * level], state[PATH + 2 * level + 1] + step
+        while 0 <= k < fill[node]:
+            on, after, risen = _past(entries, weight, now, goal, node * FAN + k, extent, rise)
+            if not on:
+                break
+            extent, rise, k = after, risen, k + step
+        if not on:
+            state[PATH + 2 * level + 1] = k
+            break
+        if level + 1 == levels:  # the walk passes all
+            state[PATH + 2 * level + 1] = k - step
+            break
+        above = state[PATH + 2 * level + 2] * FAN + state[PATH + 2 * level + 3]
+        summarise(entries, fill, weight, now, node, above)
+        level += 1
+    while level > 0:
+        node = np.int64(entries[state[PATH + 2 * level] * FAN + state[PATH + 2 * level + 1]].child)
+        level -= 1
+        last = np.int64(fill[node]) - 1
+        k = last * (1 - side) if not on else last * side
+        while not on and 0 <= k + step <= last:
+            past, after, risen = _past(entries, weight, now, goal, node * FAN + k, extent, rise)
+            if not past:
+                break
+            extent, rise, k = after, risen, k + step
+        state[PATH + 2 * level], state[PATH + 2 * level + 1] = node, k
+    load(pieces, entries, sizes, state, 1 - side if on else side)
     return extent, rise
 
 
-@numba.njit
+@part
 def _stop(
     need: float, least: float, most: float, own: float, slope: float
 ) -> tuple[float, float, float, bool]:
@@ -142,11 +136,12 @@ def _stop(
     return passed, own - passed, excess, excess != 0.0
 
 
-@numba.njit
+@part
 def walk(
     pieces: Records,
-    nodes: Records,
-    kids: Array,
+    entries: Records,
+    sizes: Array,
+    fill: Array,
     weight: Array,
     state: Array,
     side: Index,
@@ -168,8 +163,8 @@ def walk(
                 break
             extent, rise = after, risen
             push(pieces, state, 1 - side, own, birth)
-        elif kids[0, side]:
-            extent, rise = _fetch(pieces, nodes, kids, weight, state, side, now, goal, extent, rise)
+        elif reaches(fill, state, side):
+            extent, rise = _fetch(pieces, entries, sizes, fill, weight, state, side, now, goal, extent, rise)
         else:
             own, birth = np.inf, np.int64(state[TAIL + side])
             slope = since(weight, now, birth)

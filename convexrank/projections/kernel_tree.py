@@ -1,8 +1,10 @@
 r"""The pieces of a rising, piecewise linear function that is cut somewhere: where they are kept. Compiled.
 
-Only what is next to the cut ever changes. Each side keeps its nearest pieces on a stack, and the others in chunks at
-the nodes of a splay tree that knows the extent and the rise of every subtree. A walk past k pieces costs O(k) on the
-stack and the logarithm of the number of chunks beyond (amortised), whatever came before.
+Only what is next to the cut ever changes. Each side keeps its nearest pieces on a stack, and the others in chunks: the
+leaves of a B-tree that knows the extent and the rise of every subtree. The cut lies in one leaf, the *open* one, whose
+pieces are on the stacks; the path from it to the root is kept, and what the path's entries say is not up to date until
+the cut leaves them. A walk past k pieces costs O(k) on the stack and the logarithm of the number of chunks beyond,
+whatever came before.
 
 The slope of a piece is the weight that came after its birth: a line that is added to the whole function touches none.
 Births are compared through a compensated running weight, and all sums are of positive terms, so that no slope is lost
@@ -13,36 +15,35 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from convexrank.projections.kernel_cache import part
 
 Array = np.ndarray
 Records = Any  # an array of records, whose fields numba reads as attributes
 Index = Any  # to numba an int64, always: it would compile a function again for another width
 
 LEFT, RIGHT, NONE = np.int64(0), np.int64(1), np.int64(0)  # the sides of the cut
-CHUNK = 32
+CHUNK, FAN = 32, 16
 # A stack of more than HIGH pieces gives a chunk to its tree before the next walk; ROOM is what it may hold meanwhile.
 HIGH, ROOM = 64, 256
-# Nodes that one step may use at most.
+# Chunks that one step may use at most.
 SPARE = 64
 # The arrays that the functions below share.
 # pieces: the two stacks, ROOM each, towards the cut; then the chunks, from left to right. A jump is minus its height.
 PIECE = np.dtype([("own", np.float64), ("birth", np.int64)])
-# nodes: width and rise of the chunk (``extent``, ``gain``) and of the subtree, each rise as of the newest birth in it.
-NODE = np.dtype(
-    [(name, np.float64) for name in ("extent", "gain", "width", "rise")]
-    + [(name, np.int32) for name in ("born", "newest", "count", "unused")]
-)
-# kids: children of the nodes, left and right. Those of node 0, the empty tree, are the trees of the two sides;
-# kids[t, 0] of a free node is the next free one.
+# entries: FAN a node, for its children from left to right: width and rise, as of the step ``when``. Empty chunks have
+# neither.
+ENTRY = np.dtype([("width", np.float64), ("rise", np.float64), ("when", np.int32), ("child", np.int32)])
+# sizes: pieces of each chunk. fill: entries of each node.
 # weight: the running weight after each step, and what rounding took from it.
-# state: births of the endless pieces and heights of the stacks, by side; nodes in use; first free node; path of a
-# descent.
-TAIL, TOP, USED, FREE, PATH = 0, 2, 4, 5, 6
+# state: births of the endless pieces and heights of the stacks, by side; chunks and nodes in use; levels of the tree;
+# the path to the open chunk from the bottom up, a node and the place in it by level.
+TAIL, TOP, USED, NODES, LEVELS, PATH = 0, 2, 4, 5, 6, 7
+STATE = PATH + 2 * 40
 
 
-@numba.njit
+@part
 def since(weight: Array, now: Index, birth: Index) -> float:
     """The weight that came after a birth: the slope of a piece."""
     if len(weight) == 1:
@@ -50,7 +51,7 @@ def since(weight: Array, now: Index, birth: Index) -> float:
     return (weight[now, 0] - weight[birth, 0]) + (weight[now, 1] - weight[birth, 1])
 
 
-@numba.njit
+@part
 def weigh(weight: Array, step: Index, mass: float) -> None:
     """Add to the running weight, keeping what the addition rounds off."""
     if len(weight) == 1:
@@ -62,43 +63,16 @@ def weigh(weight: Array, step: Index, mass: float) -> None:
     weight[step, 1] = weight[step - 1, 1] + ((before - (total - part)) + (mass - part))
 
 
-@numba.njit
-def refresh(nodes: Records, kids: Array, weight: Array, t: Index) -> None:
-    """Recompute the sums of a subtree from its chunk and the subtrees of its children."""
-    left, right = np.int64(kids[t, 0]), np.int64(kids[t, 1])
-    born = np.int64(nodes[t].born)
-    newest = max(born, np.int64(nodes[left].newest), np.int64(nodes[right].newest))
-    width, rise = nodes[t].extent, nodes[t].gain
-    if newest != born:
-        rise += width * since(weight, newest, born)
-    for child in (left, right):
-        if child:
-            width += nodes[child].width
-            rise += nodes[child].rise
-            if newest != nodes[child].newest:
-                rise += nodes[child].width * since(weight, newest, np.int64(nodes[child].newest))
-    nodes[t].width, nodes[t].rise, nodes[t].newest = width, rise, newest
+@part
+def plant(entries: Records, sizes: Array, fill: Array, state: Array) -> None:
+    """Make the tree of one empty chunk, which is open."""
+    state[:] = 0
+    state[USED] = state[NODES] = state[LEVELS] = fill[0] = 1
+    sizes[0] = entries[0].child = entries[0].when = 0
+    entries[0].width = entries[0].rise = 0.0
 
 
-@numba.njit
-def measure(pieces: Records, nodes: Records, weight: Array, t: Index) -> None:
-    """Recompute the sums of a chunk from its pieces."""
-    start = 2 * ROOM + t * CHUNK
-    end = start + nodes[t].count
-    born, extent, gain = np.int64(0), 0.0, 0.0
-    for k in range(start, end):
-        born = max(born, pieces[k].birth)
-    for k in range(start, end):
-        own = pieces[k].own
-        if own < 0.0:
-            gain -= own
-        else:
-            extent += own
-            gain += own * since(weight, born, pieces[k].birth)
-    nodes[t].extent, nodes[t].gain, nodes[t].born = extent, gain, born
-
-
-@numba.njit
+@part
 def push(pieces: Records, state: Array, side: Index, own: float, birth: Index) -> None:
     """Put a piece next to the cut."""
     top = state[TOP + side]
@@ -107,63 +81,175 @@ def push(pieces: Records, state: Array, side: Index, own: float, birth: Index) -
     state[TOP + side] = top + 1
 
 
-@numba.njit
-def spill(
-    pieces: Records, nodes: Records, kids: Array, weight: Array, state: Array, side: Index, keep: Index
-) -> None:
-    """Give all pieces of a stack but ``keep`` to its tree, the farthest first, in chunks of about equal size."""
-    base, top, begin = ROOM * side, np.int64(state[TOP + side]), np.int64(0)
-    for chunks in range(-(-(top - keep) // CHUNK), 0, -1):
-        count = -(-(top - keep - begin) // chunks)
-        t = np.int64(state[FREE])
-        if t:
-            state[FREE] = kids[t, 0]
+@part
+def _measure(
+    pieces: Records, entries: Records, sizes: Array, weight: Array, now: Index, e: Index, t: Index, count: Index
+) -> None:  # fmt: skip
+    """Make an entry for a chunk of so many pieces."""
+    start, width, rise = 2 * ROOM + t * CHUNK, 0.0, 0.0
+    for k in range(start, start + count):
+        own = pieces[k].own
+        if own < 0.0:
+            rise -= own
         else:
-            t = np.int64(state[USED])
-            state[USED] = t + 1
-        start = 2 * ROOM + t * CHUNK
-        for k in range(count):
-            pieces[start + (k if side == LEFT else count - 1 - k)] = pieces[base + begin + k]
-        nodes[t].count = count
-        measure(pieces, nodes, weight, t)
-        kids[t, 1 - side] = 0
-        kids[t, side] = kids[0, side]
-        kids[0, side] = t
-        refresh(nodes, kids, weight, t)
-        begin += count
-    for k in range(begin, top):
-        pieces[base + k - begin] = pieces[base + k]
-    state[TOP + side] = top - begin
+            width += own
+            rise += own * since(weight, now, pieces[k].birth)
+    sizes[t] = count
+    entries[e].width, entries[e].rise, entries[e].when, entries[e].child = width, rise, now, t
 
 
-@numba.njit
-def _turn(nodes: Records, kids: Array, weight: Array, parent: Index, child: Index) -> None:
-    """Rotate a child above its parent, whose sums are brought up to date."""
-    side = 1 if kids[parent, 1] == child else 0
-    kids[parent, side] = kids[child, 1 - side]
-    kids[child, 1 - side] = parent
-    refresh(nodes, kids, weight, parent)
+@part
+def summarise(entries: Records, fill: Array, weight: Array, now: Index, t: Index, e: Index) -> None:
+    """Make entry e for node t."""
+    start, width, rise = t * FAN, 0.0, 0.0
+    for k in range(start, start + fill[t]):
+        width += entries[k].width
+        rise += entries[k].rise + entries[k].width * since(weight, now, np.int64(entries[k].when))
+    entries[e].width, entries[e].rise, entries[e].when, entries[e].child = width, rise, now, t
 
 
-@numba.njit
-def splay(nodes: Records, kids: Array, weight: Array, state: Array, depth: Index) -> Index:
-    """Bring the last node of the path to the root, halving the depth of the path on the way."""
-    x, k = np.int64(state[PATH + depth - 1]), depth - 2
-    while k >= 0:
-        parent = np.int64(state[PATH + k])
-        if k > 0:
-            above = np.int64(state[PATH + k - 1])
-            side = 1 if kids[above, 1] == parent else 0
-            if kids[parent, side] == x:
-                _turn(nodes, kids, weight, above, parent)
-            else:
-                _turn(nodes, kids, weight, parent, x)
-                kids[above, side] = x
-                parent = above
-        _turn(nodes, kids, weight, parent, x)
-        k -= 2
-        if k >= 0:
-            top = state[PATH + k]
-            kids[top, 1 if kids[top, 1] == state[PATH + k + 1] else 0] = x
-    refresh(nodes, kids, weight, x)
-    return x
+@part
+def _open_gap(entries: Records, fill: Array, t: Index, k: Index) -> None:
+    """Make room for an entry of node t at place k."""
+    for e in range(t * FAN + fill[t], t * FAN + k, -1):
+        entries[e] = entries[e - 1]
+    fill[t] += 1
+
+
+@part
+def _split(entries: Records, fill: Array, weight: Array, state: Array, now: Index, level: Index) -> None:
+    """Give half of the path's node on a level to a new node beside it; the node above has room."""
+    t, at, fresh = state[PATH + 2 * level], state[PATH + 2 * level + 1], state[NODES]
+    above, place = state[PATH + 2 * level + 2], state[PATH + 2 * level + 3]
+    state[NODES] += 1
+    half = FAN // 2
+    for k in range(half, FAN):
+        entries[fresh * FAN + k - half] = entries[t * FAN + k]
+    fill[t], fill[fresh] = half, FAN - half
+    _open_gap(entries, fill, above, place + 1)
+    e = above * FAN + place
+    entries[e + 1].child = fresh
+    if at >= half:
+        state[PATH + 2 * level], state[PATH + 2 * level + 1] = fresh, at - half
+        state[PATH + 2 * level + 3] = place + 1
+        summarise(entries, fill, weight, now, t, e)
+    else:
+        summarise(entries, fill, weight, now, fresh, e + 1)
+
+
+@part
+def _make_room(entries: Records, fill: Array, weight: Array, state: Array, now: Index) -> None:
+    """Split full nodes, so that the lowest one of the path has room."""
+    full = 0
+    while full < state[LEVELS] and fill[state[PATH + 2 * full]] == FAN:
+        full += 1
+    if full == state[LEVELS]:
+        root = state[NODES]
+        entries[root * FAN].child = state[PATH + 2 * full - 2]
+        fill[root], state[PATH + 2 * full], state[PATH + 2 * full + 1] = 1, root, 0
+        state[NODES] += 1
+        state[LEVELS] += 1
+    for level in range(full - 1, -1, -1):
+        _split(entries, fill, weight, state, now, level)
+
+
+@part
+def is_empty(entries: Records, e: Index) -> bool:
+    """Whether an entry's chunk has no pieces."""
+    return entries[e].width == 0.0 and entries[e].rise == 0.0
+
+
+@part
+def _place(
+    entries: Records, fill: Array, weight: Array, state: Array, side: Index, now: Index
+) -> tuple[Index, Index]:
+    """Return an entry next to the open chunk, and the chunk for it: an empty one, or a new one."""
+    node, at, step = state[PATH], state[PATH + 1], 2 * side - 1
+    k = at + step
+    while 0 <= k < fill[node] and is_empty(entries, node * FAN + k):
+        k += step
+    if k != at + step:
+        e = node * FAN + k - step
+        return e, np.int64(entries[e].child)
+    if fill[node] == FAN:
+        _make_room(entries, fill, weight, state, now)
+        node, at = state[PATH], state[PATH + 1]
+    k = at + side
+    _open_gap(entries, fill, node, k)
+    state[PATH + 1] = at + 1 - side
+    t = state[USED]
+    state[USED] += 1
+    return node * FAN + k, t
+
+
+@part
+def spill(
+    pieces: Records, entries: Records, sizes: Array, fill: Array, weight: Array, state: Array,
+    side: Index, now: Index, count: Index,
+) -> None:  # fmt: skip
+    """Give the farthest pieces of a stack to a chunk."""
+    e, t = _place(entries, fill, weight, state, side, now)
+    base, start, top = ROOM * side, 2 * ROOM + t * CHUNK, state[TOP + side]
+    for k in range(count):
+        pieces[start + (k if side == LEFT else count - 1 - k)] = pieces[base + k]
+    for k in range(count, top):
+        pieces[base + k - count] = pieces[base + k]
+    state[TOP + side] = top - count
+    _measure(pieces, entries, sizes, weight, now, e, t, count)
+
+
+@part
+def close(
+    pieces: Records, entries: Records, sizes: Array, fill: Array, weight: Array, state: Array, now: Index
+) -> None:
+    """Give all pieces of both stacks to the open chunk, and what is too much to new ones beside it."""
+    rest = state[TOP + LEFT] + state[TOP + RIGHT]
+    for chunks in range(-(-rest // CHUNK), 1, -1):
+        side = LEFT if state[TOP + LEFT] > state[TOP + RIGHT] else RIGHT
+        count = min(-(-rest // chunks), state[TOP + side])
+        spill(pieces, entries, sizes, fill, weight, state, side, now, count)
+        rest -= count
+    e = state[PATH] * FAN + state[PATH + 1]
+    t, count = np.int64(entries[e].child), state[TOP + LEFT]
+    start = 2 * ROOM + t * CHUNK
+    for k in range(count):
+        pieces[start + k] = pieces[k]
+    for k in range(count, rest):
+        pieces[start + k] = pieces[ROOM + rest - 1 - k]
+    state[TOP + LEFT] = state[TOP + RIGHT] = 0
+    _measure(pieces, entries, sizes, weight, now, e, t, rest)
+
+
+@part
+def load(pieces: Records, entries: Records, sizes: Array, state: Array, side: Index) -> None:
+    """Put the pieces of the chunk that the path leads to on an empty stack: it is open now."""
+    t = np.int64(entries[state[PATH] * FAN + state[PATH + 1]].child)
+    base, start, count = ROOM * side, 2 * ROOM + t * CHUNK, np.int64(sizes[t])
+    for k in range(count):
+        pieces[base + (k if side == LEFT else count - 1 - k)] = pieces[start + k]
+    state[TOP + side] = count
+
+
+@part
+def reaches(fill: Array, state: Array, side: Index) -> bool:
+    """Whether there are chunks on a side of the open one."""
+    for level in range(state[LEVELS]):
+        at = state[PATH + 2 * level + 1]
+        if (at > 0) if side == LEFT else (at < fill[state[PATH + 2 * level]] - 1):
+            return True
+    return False
+
+
+@part
+def drop(entries: Records, fill: Array, state: Array, side: Index) -> None:
+    """Forget all pieces on a side of the cut."""
+    state[TOP + side] = 0
+    for level in range(state[LEVELS]):
+        node, at = state[PATH + 2 * level], state[PATH + 2 * level + 1]
+        if side == RIGHT:
+            fill[node] = at + 1
+        elif at > 0:
+            for k in range(fill[node] - at):
+                entries[node * FAN + k] = entries[node * FAN + at + k]
+            fill[node] -= at
+            state[PATH + 2 * level + 1] = 0
