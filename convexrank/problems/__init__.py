@@ -21,6 +21,7 @@ from convexrank.problems.p_norm_push import PNormPush
 from convexrank.problems.page_rank import PageRank
 from convexrank.problems.page_rank_dual import PageRankDual
 from convexrank.problems.page_rank_game import PageRankGame
+from convexrank.problems.penalty_rank import PenaltyRank
 from convexrank.problems.push import Push
 from convexrank.problems.rank_cosine import RankCosine
 from convexrank.problems.rank_svm import RankSVM
@@ -53,6 +54,7 @@ REGISTRY: dict[str, type[Problem]] = {
         PageRank,
         PageRankGame,
         PageRankDual,
+        PenaltyRank,
         LpqRank,
         TrustPropagation,
     )
@@ -75,6 +77,7 @@ __all__ = [
     "PageRank",
     "PageRankDual",
     "PageRankGame",
+    "PenaltyRank",
     "Push",
     "RankCosine",
     "RankSVM",
