@@ -211,6 +211,14 @@ def test_a_column_of_zeros_and_far_scores_do_no_harm(name):
         assert np.isfinite(problem.reference_risk(1e5 * w)[1]).all()
 
 
+@EVERY
+def test_features_too_small_to_matter_do_no_harm(name):
+    problem, _ = draw(name, 4)
+    solution = make(name, 1e-160 * problem.X, problem.y, problem.qid, l2=0.1).solve()
+    assert solution.converged
+    assert np.abs(solution.x).max() <= tolerance("summation")
+
+
 # --- closed forms and identities ----------------------------------------------------------------------------------
 
 

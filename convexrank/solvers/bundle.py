@@ -180,7 +180,7 @@ def _polished(
     answer = np.linalg.lstsq(system, right, rcond=None)[0]
     answer += np.linalg.lstsq(system, right - system @ answer, rcond=None)[0]
     multipliers = answer[d + 1 :]
-    if not np.isfinite(answer).all() or multipliers.min() < 0:
+    if not np.isfinite(answer).all() or multipliers.min() < 0 or multipliers.sum() == 0:
         return target, weights
     exact = np.zeros(len(weights))
     exact[active] = multipliers / multipliers.sum()

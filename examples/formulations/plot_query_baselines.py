@@ -26,8 +26,8 @@ problems = {
 # %%
 # The figure
 # ----------
-# Inside the orange wedge the order is right: above 0, and below the diagonal. A white dot marks the minimiser, where
-# there is one. ListNet and the regression ask for particular differences of scores, so their minimum is a point, and
+# Dark is low. Inside the orange wedge the order is right: above 0, and below the diagonal. A white dot marks the
+# minimiser, where there is one. ListNet and the regression ask for particular differences of scores, so their minimum is a point, and
 # going further in the right direction is punished. The hinge is content from a margin of 1 on: its minimum is a whole
 # region. RankCosine looks at the direction only: the scores may grow without bound, and its level sets are not convex.
 grid = np.linspace(-3, 4, 141)
