@@ -22,6 +22,7 @@ from pairs import pairs
 from pnorm import exact, pnorm
 from projections import projections
 from report import Section, environment, plain, restructured, summary
+from retargeting import retargeting
 from startup import startup
 from top import top
 
@@ -35,6 +36,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "projections": projections,
     "learned": learned_divergence,
     "graphs": graphs,
+    "retargeting": retargeting,
     "extremes": extremes,
     "startup": startup,
 }
