@@ -52,6 +52,29 @@ LOSSES = {
         cr.problems.RankCosine,
         {"center": True, "gain": "linear", "smoothing": 0.3},
     ),
+    **{
+        f"retargeting, {name}": (
+            jax_losses.retargeting,
+            options,
+            cr.problems.Retargeting,
+            {"divergence": "kl", **options},
+        )
+        for name, options in {
+            "KL": {},
+            "KL in blocks": {"order": "block", "normalize": False},
+            "squares": {"divergence": "squared"},
+            "squares without offsets": {"divergence": "squared", "offsets": False},
+            "I without offsets": {"divergence": "generalized_i", "offsets": False},
+            "I off the simplex": {"divergence": "generalized_i", "simplex": False},
+        }.items()
+    },
+    "margins": (jax_losses.margin_retargeting, {}, cr.problems.MarginRetargeting, {"margin": 1.0}),
+    "margins by rank": (
+        jax_losses.margin_retargeting,
+        {"margin": lambda rank: 1.0 / (1.0 + rank), "normalize": False},
+        cr.problems.MarginRetargeting,
+        {"margin": lambda rank: 1.0 / (1.0 + rank), "normalize": False},
+    ),
 }
 EVERY = pytest.mark.parametrize("name", LOSSES)
 
@@ -124,7 +147,10 @@ def test_all_scores_equal_have_a_gradient(name):
     value, slope = value_and_slope(name, np.zeros(4), [2.0, 0.0, 1.0, 0.0], [1, 1, 1, 1])
     assert np.isfinite(value)
     assert np.isfinite(slope).all()
-    assert slope[0] < 0.0 or "rank_svm" in name
+    if "retargeting" in name and "without" not in name:
+        assert np.abs(slope).max() <= SUMMATION, "the worthless minimum"
+    else:
+        assert slope[0] < 0.0 or "rank_svm" in name or "retargeting, I" in name
 
 
 @EVERY
@@ -174,6 +200,22 @@ def test_a_model_that_is_not_linear_learns_with_one():
     assert after > 0.9
 
 
+@pytest.mark.parametrize("name", ["retargeting, KL", "retargeting, squares", "margins"])
+def test_second_derivatives_and_batches(name):
+    """A JAX function through and through: derivatives of the gradient, and many score vectors at once."""
+    loss, options, _, _ = LOSSES[name]
+    rng = np.random.default_rng(0)
+    grades, query = rng.integers(0, 3, 12).astype(float), np.repeat([0, 1, 2], 4)
+    scores, move = 0.3 * rng.normal(size=(2, 12)), rng.normal(size=12)
+    with jax.enable_x64(True):
+        slope = jax.jit(jax.vmap(jax.grad(lambda s: loss(s, grades, query, 3, **options))))
+        bent = jax.jvp(slope, (scores,), (np.stack((move, move)),))[1][0]
+        ahead, behind = slope(scores + 1e-5 * move), slope(scores - 1e-5 * move)
+        assert np.allclose(bent, (ahead - behind)[0] / 2e-5, atol=tolerance("central difference"))
+        alone = jax.grad(lambda s: loss(s, grades, query, 3, **options))(scores[1])
+        assert np.allclose(slope(scores)[1], alone, rtol=SUMMATION, atol=SUMMATION)
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -182,6 +224,15 @@ def test_a_model_that_is_not_linear_learns_with_one():
         (lambda s, q: jax_losses.ndcg_regression(s, s, q, 1, gain="no"), "exp2, linear"),
         (lambda s, q: jax_losses.rank_cosine(s, s, q, 1, smoothing=0.0), "smoothing is 0"),
         (lambda s, q: jax_losses.rank_svm(s, s, q, 0), "queries is 0"),
+        (lambda s, q: jax_losses.retargeting(s, s, q, 1, divergence="bit"), "generalized_i, kl, squared"),
+        (lambda s, q: jax_losses.retargeting(s, s, q, 1, order="total"), "block, hidden"),
+        (
+            lambda s, q: jax_losses.retargeting(
+                s, s, q, 1, divergence="generalized_i", simplex=False, offsets=True
+            ),
+            "void",
+        ),
+        (lambda s, q: jax_losses.margin_retargeting(s, s, q, 1, margin=-1.0), "margin is -1"),
         (lambda s, q: jax_losses.rank_svm(s, s, q, 1.5), "queries is 1.5"),
         (lambda s, q: jax_losses.numbered(None), "qid is not given"),
     ],

@@ -13,6 +13,15 @@ from __future__ import annotations
 
 from convexrank.jax_losses.lists import list_net, ndcg_regression, rank_cosine
 from convexrank.jax_losses.pairs import rank_svm
+from convexrank.jax_losses.retargeting import margin_retargeting, retargeting
 from convexrank.jax_losses.rows import numbered
 
-__all__ = ["list_net", "ndcg_regression", "numbered", "rank_cosine", "rank_svm"]
+__all__ = [
+    "list_net",
+    "margin_retargeting",
+    "ndcg_regression",
+    "numbered",
+    "rank_cosine",
+    "rank_svm",
+    "retargeting",
+]

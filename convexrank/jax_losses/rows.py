@@ -131,3 +131,69 @@ class QueryRows:
         import jax.numpy as jnp
 
         return jnp.where(self.asks, values / (self.sizes if normalize else 1.0), 0.0).sum()
+
+    def chain(self) -> Any:
+        """The rows by query, grade, and score within a grade: the order in which the best targets rise."""
+        import jax
+        import jax.numpy as jnp
+
+        return jax.lax.stop_gradient(jnp.lexsort((self.scores, self.grades, self.query)))
+
+    def pooled(self, tied: bool, values: Any = None) -> Any:
+        """Isotonic regression of scores along the order of the grades, one value a grade if tied.
+
+        `values` in place of the scores must have their order within each grade.
+        """
+        import jax.numpy as jnp
+
+        from convexrank.projections import isotonic
+
+        values = self.scores if values is None else values
+        if tied:
+            return isotonic(values, order=self.grades, groups=self.query)
+        chain = self.chain()
+        fitted = isotonic(values[chain], groups=self.query[chain])
+        return jnp.zeros_like(values).at[chain].set(fitted, unique_indices=True)
+
+    def on_simplex(self, values: Any) -> Any:
+        """Project the values of each query on the simplex."""
+        import jax
+        import jax.numpy as jnp
+
+        below = values - self.of(jnp.where(self.asks, self.maxima(values), 0.0))
+
+        def level(active: Any) -> Any:
+            counts = jnp.maximum(self.sums(jnp.where(active, 1.0, 0.0).astype(below.dtype)), 1.0)
+            return below + self.of((1.0 - self.sums(jnp.where(active, below, 0.0))) / counts)
+
+        def step(state: tuple[Any, Any]) -> tuple[Any, Any]:
+            active = state[0] & (level(state[0]) > 0)
+            return active, (active != state[0]).any()
+
+        # Newton's method on a convex sum: entries are given up until those that are left stay above 0
+        start = (self.counts, jnp.asarray(True))
+        active = jax.lax.while_loop(lambda state: state[1], step, jax.lax.stop_gradient(start))[0]
+        return jnp.where(active, level(active), 0.0)
+
+    def lifts(self, steps: Any) -> Any:
+        """For each row what the steps up to its grade add up to: a step is a number, or a function of the rank."""
+        import jax
+        import jax.numpy as jnp
+
+        order = jnp.lexsort((self.grades, self.query))
+        query, grades = self.query[order], self.grades[order]
+        first = jnp.append(True, query[1:] != query[:-1])
+        rises = jnp.append(False, grades[1:] != grades[:-1]) & ~first
+        if callable(steps):
+            ends = jnp.cumsum(self.sums(jnp.ones_like(self.query)))
+            ranks = jnp.append(ends, 0)[query] - jnp.arange(len(query))
+            sizes = jnp.asarray(steps(jnp.maximum(ranks, 1)), self.scores.dtype)
+        else:
+            sizes = jnp.asarray(steps, self.scores.dtype)
+
+        def add(left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[Any, Any]:
+            return jnp.where(right[1], right[0], left[0] + right[0]), left[1] | right[1]
+
+        # sums that begin anew in each query, so that none loses digits to the others
+        lifts = jax.lax.associative_scan(add, (jnp.where(rises, sizes, 0.0), first))[0]
+        return jax.lax.stop_gradient(jnp.zeros_like(lifts).at[order].set(lifts, unique_indices=True))

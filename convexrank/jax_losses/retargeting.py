@@ -1,0 +1,173 @@
+"""Losses that choose their targets: monotone retargeting, with and without margins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from convexrank.data import check_choice, check_nonnegative
+from convexrank.jax_losses.rows import QueryRows
+
+__all__ = ["margin_retargeting", "retargeting"]
+
+_DIVERGENCES = {name: name for name in ("squared", "kl", "generalized_i")}
+_ORDERS = {name: name for name in ("hidden", "block")}
+
+
+def retargeting(
+    scores: Any,
+    grades: Any,
+    query: Any,
+    queries: int,
+    *,
+    divergence: str = "kl",
+    order: str = "hidden",
+    simplex: bool = True,
+    offsets: bool | None = None,
+    normalize: bool = True,
+) -> Any:
+    r"""Divergence to the nearest targets in the order of the grades: the risk of `convexrank.problems.Retargeting`.
+
+    .. math:: \sum_i c_i \min_{\beta_i,\,r_i \in \mathcal{R}_i \cap \mathcal{S}_i}
+              D_\phi\bigl(r_i \,\big\|\, (\nabla\phi)^{-1}(s_i + \beta_i)\bigr)
+
+    Zero where all scores of each query are equal: that is its worthless minimum, to which training tends. Prefer
+    :func:`margin_retargeting`, or stop early. O(n log n).
+
+    Parameters
+    ----------
+    scores, grades : array, shape (n,)
+        Scores of a model, and grades; larger should rank higher.
+    query : array of int, shape (n,)
+        Number of each row's query; numbers from `queries` on are padding.
+    queries : int
+        How many queries there are.
+    divergence : {"squared", "kl", "generalized_i"}
+        Which Bregman divergence.
+    order : {"hidden", "block"}
+        What rows of equal grade have in common: their place among the others, or their target.
+    simplex : bool
+        Whether targets are distributions; those of KL always are.
+    offsets : bool, optional
+        Give each query an offset; by default where it has a sense.
+    normalize : bool
+        Divide by the number of rows of each query.
+
+    Returns
+    -------
+    JAX scalar
+        The sum over queries.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When an option is unknown, offsets make the loss void, or `queries` is not an integer of at least 1.
+
+    Examples
+    --------
+    >>> import jax
+    >>> from convexrank.jax_losses import numbered
+    >>> query, queries = numbered([5, 5, 5, 9])
+    >>> slope = jax.grad(retargeting)(jax.numpy.array([0.0, 1.0, 0.5, 7.0]), [2.0, 0.0, 1.0, 1.0], query, queries)
+    >>> [round(float(entry), 3) for entry in slope]
+    [-0.049, 0.058, -0.009, 0.0]
+    """
+    check_choice(divergence, _DIVERGENCES, "divergence")
+    check_choice(order, _ORDERS, "order")
+    squared = divergence == "squared"
+    on_simplex = bool(simplex) or divergence == "kl"
+    if offsets and not (on_simplex or squared):
+        raise ValueError(
+            "offsets with simplex=False make generalized_i void: an offset without end takes the cost of all scores to "
+            "0. Pass simplex=True or offsets=False."
+        )
+    free = divergence == "kl" or (on_simplex if offsets is None else bool(offsets))
+    rows = QueryRows(scores, grades, query, queries)
+    pooled = rows.pooled(order == "block")
+    if squared:
+        values = _squares(rows, pooled, on_simplex, free)
+    else:
+        values = _exponentials(rows, pooled, on_simplex, free)
+    return rows.total(values, normalize)
+
+
+def _exponentials(rows: QueryRows, pooled: Any, on_simplex: bool, free: bool) -> Any:
+    import jax.numpy as jnp
+
+    masses = rows.sums(jnp.where(rows.counts, jnp.exp(rows.scores), 0.0)) if not free else None
+    if not on_simplex:
+        return rows.sums(jnp.where(rows.counts, jnp.exp(rows.scores) - jnp.exp(pooled), 0.0))
+    targets = rows.log_softmax(pooled)[1]
+    return rows.log_softmax(rows.scores)[1] - targets if free else masses - 1.0 - targets
+
+
+def _squares(rows: QueryRows, pooled: Any, on_simplex: bool, free: bool) -> Any:
+    import jax.numpy as jnp
+
+    predictions, targets = rows.scores, pooled
+    if on_simplex:
+        targets = rows.on_simplex(pooled)
+        if free:
+            predictions = rows.scores + rows.of((1.0 - rows.sums(rows.scores)) / rows.sizes)
+    return 0.5 * rows.sums(jnp.where(rows.counts, predictions - targets, 0.0) ** 2)
+
+
+def margin_retargeting(
+    scores: Any,
+    grades: Any,
+    query: Any,
+    queries: int,
+    *,
+    margin: float | Callable[[Any], Any] = 1.0,
+    normalize: bool = True,
+) -> Any:
+    r"""Half the squared distance to targets that keep grades apart.
+
+    The risk of `convexrank.problems.MarginRetargeting` with a margin and nothing else:
+
+    .. math:: \sum_i c_i \min_{r_i} \tfrac12\|r_i - s_i\|^2 \quad\text{subject to}\quad
+              r_{ij} - r_{ik} \ge t \text{ for } j \text{ one grade of the query above } k
+
+    Convex in the scores, with a gradient whose Lipschitz constant is 1; scores that are all equal cost something. An
+    offset of a query changes nothing. O(n log n).
+
+    Parameters
+    ----------
+    scores, grades : array, shape (n,)
+        Scores of a model, and grades; larger should rank higher.
+    query : array of int, shape (n,)
+        Number of each row's query; numbers from `queries` on are padding.
+    queries : int
+        How many queries there are.
+    margin : float or callable
+        The margin t, at least 0; or a function of the rank, made of JAX or numpy operations on an array k of
+        integers: the margin of a step with k rows of the query above it.
+    normalize : bool
+        Divide by the number of rows of each query.
+
+    Returns
+    -------
+    JAX scalar
+        The sum over queries.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the margin is out of range or `queries` is not an integer of at least 1.
+
+    Examples
+    --------
+    >>> import jax
+    >>> from convexrank.jax_losses import numbered
+    >>> query, queries = numbered([5, 5, 5, 9])
+    >>> slope = jax.grad(margin_retargeting)(jax.numpy.zeros(4), [2.0, 0.0, 1.0, 1.0], query, queries)
+    >>> [round(float(entry), 3) for entry in slope]
+    [-0.333, 0.333, 0.0, 0.0]
+    """
+    steps = margin if callable(margin) else check_nonnegative(margin, "margin")
+    import jax.numpy as jnp
+
+    rows = QueryRows(scores, grades, query, queries)
+    lifts = rows.lifts(steps)
+    targets = lifts + rows.pooled(False, rows.scores - lifts)
+    return rows.total(0.5 * rows.sums(jnp.where(rows.counts, rows.scores - targets, 0.0) ** 2), normalize)
