@@ -85,7 +85,7 @@ for name, scores in found.items():
 # %%
 # What happens on the way
 # -----------------------
-# Without margins the scores shrink: equal scores are that loss's global minimum, and on the way there nothing is gained.
+# Without margins the scores shrink: equal scores are that loss's global minimum, and nothing is gained on the way.
 # With margins they grow again to the size that the margin asks for. (No contest of methods: neither rates nor margins
 # were tuned.)
 steps = np.arange(0, 401, 10)
