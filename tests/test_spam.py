@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import convexrank as cr
 from convexrank import metrics
 from convexrank.graphs.farms import FARMS
+from tests.example_modules import load
 from tests.tolerances import tolerance
 
 
@@ -268,3 +269,53 @@ def test_bad_ranks_of_farms_are_refused():
         cr.graphs.farm_gain(web, lambda graph: np.zeros(graph.n), [1])
     with pytest.raises(ValueError, match="entries"):
         cr.graphs.farm_gain(web, lambda graph: np.ones(3), [1])
+
+
+# --- the laboratory -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def laboratory():
+    load("real_data")
+    return load("spam_laboratory")
+
+
+@pytest.mark.parametrize("graph", ["drawn", "real"])
+def test_the_laboratory_finds_what_its_page_says(laboratory, graph):
+    if graph == "real":
+        try:
+            web = laboratory.stanford()
+        except FileNotFoundError as reason:
+            pytest.skip(str(reason))
+    else:
+        web = laboratory.hosts()
+    ranks = laboratory.unlabelled(laboratory.good_pages(web))
+    wanted = {name: ranks[name] for name in ("PageRank", "L₄", "L₄, floor 10", "TrustRank")}
+    places = laboratory.positions(web, wanted)
+    place = {
+        farm: dict(zip(wanted, row, strict=True)) for farm, row in zip(laboratory.FARMS, places, strict=True)
+    }
+    for farm in ("star", "funnel", "clique of 51"):
+        assert place[farm]["L₄"] > 2 * place[farm]["PageRank"]
+    for farm in ("ring", "alliance", "two pages", "two pages alone"):
+        assert place[farm]["L₄"] <= 0.5 * place[farm]["PageRank"]
+        assert place[farm]["L₄, floor 10"] > place[farm]["PageRank"]
+    assert place["clique of 11"]["L₄, floor 10"] == 1
+    assert min(row["TrustRank"] for row in place.values()) > 100
+
+
+def test_a_closed_farm_grows_as_the_page_says():
+    """The Perron root of the entrywise power of a farm's matrix: d^(1/p − 1), for a star of d² helpers too."""
+    for p in (1.0, 2.0, 4.0):
+        for kind, helpers, d in (
+            ("pairs", 1, 1.0),
+            ("ring", 6, 1.0),
+            ("clique", 10, 10.0),
+            ("star", 49, 7.0),
+        ):
+            alone = cr.Graph.from_edges([], [], n=1)
+            graph = cr.graphs.inject_farm(alone, kind, helpers, target=0).graph
+            A = graph.to_scipy().toarray()
+            matrix = (A / A.sum(axis=1, keepdims=True)).T ** p
+            root = np.abs(np.linalg.eigvals(matrix)).max() ** (1 / p)
+            assert root == pytest.approx(d ** (1 / p - 1), rel=tolerance("summation"))
