@@ -194,7 +194,7 @@ def parallel(offsets: Array, sources: Array) -> int:
 
 
 @numba.njit(nogil=True)
-def row_sum(ids: Array, x: Array, first: int, last: int) -> float:
+def row_sum(ids: Array, x: Array, first: Any, last: Any) -> Any:
     """Add up x over some ids. Four sums at a time: one would wait for itself.
 
     Parameters
@@ -227,7 +227,7 @@ def row_sum(ids: Array, x: Array, first: int, last: int) -> float:
 
 
 @numba.njit(nogil=True)
-def weighted_row_sum(ids: Array, weights: Array, x: Array, first: int, last: int) -> float:
+def weighted_row_sum(ids: Array, weights: Array, x: Array, first: Any, last: Any) -> Any:
     """Add up weight times x over some ids.
 
     Parameters

@@ -166,8 +166,9 @@ class _System:
     def mix(self, change: Array) -> None:
         """Combine this sweep with the ones before it."""
         if self.mixing is not None and self.mixing.mix(self.z, self.moved, float(change[0])):
-            for sent in self.sent:
-                np.multiply(self.z, self.share, out=sent)
+            np.multiply(self.z, self.share, out=self.sent[0])
+            for sent in self.sent[1:]:
+                np.copyto(sent, self.sent[0])
 
     def _exchange(self) -> None:
         for i, (first, last) in enumerate(zip(self.bounds[:-1], self.bounds[1:], strict=True)):

@@ -65,7 +65,7 @@ class Mixing:
         """
         if self._failures >= _PATIENCE:
             return False
-        if length > _LONGER * self._shortest or length <= _ROUNDING * float(np.abs(image).sum()):
+        if length > _LONGER * self._shortest or length <= _ROUNDING * abs(float(image.sum())):
             self._failures += 1
             self._forget()
             return False

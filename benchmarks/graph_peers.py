@@ -1,0 +1,116 @@
+"""PageRank by other packages: those that are installed, each with its own graph ready and every core to use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+__all__ = ["peers"]
+
+Run = Callable[[], Any]
+
+
+def peers(graph: Any, alpha: float, change: float, slow: bool) -> dict[str, Run]:
+    """Return functions that compute PageRank until an iteration changes it by less than ``change`` in the L1 norm."""
+    found = {"scipy, power": _scipy(graph, alpha, change)}
+    if find_spec("igraph"):
+        found["igraph (PRPACK)"] = _igraph(graph, alpha)
+    if find_spec("graphblas") and find_spec("suitesparse_graphblas"):
+        found["GraphBLAS, power"] = _graphblas(graph, alpha, change)
+    if find_spec("networkit"):
+        found["NetworKit"] = _networkit(graph, alpha, change)
+    if slow and find_spec("networkx"):
+        found["networkx"] = _networkx(graph, alpha, change)
+    return found
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _scipy(graph: Any, alpha: float, change: float) -> Run:
+    n, dangling = graph.n, graph.dangling
+    matrix = graph.to_scipy().T.tocsr()
+    matrix.data /= graph.out_weight[matrix.indices]
+
+    def run() -> Any:
+        x = np.full(n, 1.0 / n)
+        while True:
+            new = alpha * (matrix @ x + x[dangling].sum() / n) + (1.0 - alpha) / n
+            if np.abs(new - x).sum() < change:
+                return new
+            x = new
+
+    return run
+
+
+def _igraph(graph: Any, alpha: float) -> Run:
+    """Return its default method, which takes no tolerance: 1e-10, inside."""
+    import igraph
+
+    source, target, _ = graph.edges()
+    other = igraph.Graph(n=graph.n, edges=np.stack([source, target], axis=1), directed=True)
+    return lambda: np.array(other.pagerank(damping=alpha))
+
+
+def _graphblas(graph: Any, alpha: float, change: float) -> Run:
+    import graphblas as gb
+
+    n = graph.n
+    gb.ss.config["nthreads"] = _cores()
+    matrix = gb.Matrix.ss.import_csr(
+        nrows=n, ncols=n, indptr=graph.offsets.astype(np.uint64), col_indices=graph.sources.astype(np.uint64),
+        values=np.array([1.0]), is_iso=True, sorted_cols=True,
+    )  # fmt: skip
+    out = graph.out_weight
+    share = gb.Vector.from_dense(np.divide(alpha, out, out=np.zeros(n), where=out > 0.0))
+    lost = gb.Vector.from_coo(graph.dangling, alpha / n, size=n, dtype=float)
+
+    def run() -> Any:
+        x = gb.Vector.from_dense(np.full(n, 1.0 / n))
+        while True:
+            outflow = x.ewise_mult(lost, gb.binary.times).reduce(gb.monoid.plus).new().value or 0.0
+            sent = x.ewise_mult(share, gb.binary.times).new()
+            new = gb.Vector.from_scalar((1.0 - alpha) / n + outflow, n)
+            new(accum=gb.binary.plus) << gb.semiring.plus_second(matrix @ sent)
+            step = new.ewise_mult(x, gb.binary.minus).new()
+            x = new
+            if step.apply(gb.unary.abs).reduce(gb.monoid.plus).new().value < change:
+                return x.to_dense()
+
+    return run
+
+
+def _networkit(graph: Any, alpha: float, change: float) -> Run:
+    import networkit
+
+    networkit.setNumberOfThreads(_cores())
+    source, target, _ = graph.edges()
+    ends = (source.astype(np.uint64), target.astype(np.uint64))
+    other = networkit.graph.GraphFromCoo(ends, n=graph.n, weighted=False, directed=True)
+    sinks = networkit.centrality.SinkHandling.DistributeSinks
+
+    def run() -> Any:
+        method = networkit.centrality.PageRank(other, alpha, change, distributeSinks=sinks)
+        method.norm = networkit.centrality.Norm.L1_NORM
+        method.run()
+        ranks = np.array(method.scores())
+        return ranks / ranks.sum()
+
+    return run
+
+
+def _networkx(graph: Any, alpha: float, change: float) -> Run:
+    import networkx
+
+    source, target, _ = graph.edges()
+    other = networkx.DiGraph()
+    other.add_nodes_from(range(graph.n))
+    other.add_edges_from(zip(source.tolist(), target.tolist(), strict=True))
+    # its tolerance is multiplied by the number of nodes
+    tol = change / graph.n
+    return lambda: np.array(list(networkx.pagerank(other, alpha, tol=tol, max_iter=1000).values()))
