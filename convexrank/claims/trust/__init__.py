@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from convexrank.claims.trust import convergence, forms, propagation, spam
+from convexrank.claims.trust import convergence, forms, propagation, spam, statements
 
 __all__ = ["CLAIMS"]
 
-CLAIMS = (*forms.CLAIMS, *convergence.CLAIMS, *spam.CLAIMS, *propagation.CLAIMS)
+CLAIMS = (*forms.CLAIMS, *statements.CLAIMS, *convergence.CLAIMS, *spam.CLAIMS, *propagation.CLAIMS)
