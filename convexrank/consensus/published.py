@@ -147,11 +147,11 @@ def blend(
     the leader: it is :math:`\nabla\phi^*` of the mean of :math:`\phi(t_i) + s_i - \langle t_i, s\rangle` over the
     rounds. In the double loop s and T alternate until they settle, T by projection of ρ, at most 50 times: the
     objective is not jointly convex in them, and they may cycle. In the single loop T follows the leader as well,
-    against the mean of the past s weighted by w. The scores are the mean of w over the rounds; the T that is returned,
-    of no use to the game, is the mean of the recommendations weighted by w.
+    against the mean of the past s weighted by w. Scores and recommendations are the means over the rounds.
 
     The bounds of section 5.4.2 rest on joint convexity in (s, T), which fails, and max-min differs from min-max: the
-    residual ‖Tw − w‖₁ is returned, and no optimality is claimed.
+    residual ‖Tw − w‖₁ is returned, and no optimality is claimed. The text calls the methods pessimistic; T plays for
+    the least distance, and what the single loop slowly comes near is a minimum of the optimistic view.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def blend(
     radius = 1.0 / check_positive(epsilon, "epsilon")
     n, count = absorbed.n, check_integer(rounds, "rounds", 1)
     w, P = np.full(n, 1.0 / n), absorbed.nearest(np.zeros(n))
-    gains, scores, flows, leaders = (
+    gains, scores, total, leaders = (
         np.zeros(n),
         np.zeros(n),
         np.zeros((n, n)),
@@ -205,10 +205,10 @@ def blend(
         s, P, leaders = play(absorbed, w, P, radius, leaders)
         gains += np.sum(P * np.log(P), axis=1) + s - P @ s
         scores += w
-        flows += w[:, None] * P
+        total += P
         new = _softmax(gains / t)
         change, w = float(np.abs(new - w).sum()), new
-    return _result(scores / count, flows / scores[:, None], change, count)
+    return _result(scores / count, total / count, change, count)
 
 
 def _answer(w: Array, P: Array, radius: float) -> Array:

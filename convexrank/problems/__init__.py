@@ -55,6 +55,7 @@ REGISTRY: dict[str, type[Problem]] = {
         PageRankGame,
         PageRankDual,
         PenaltyRank,
+        ConsensusRank,
         LpqRank,
         TrustPropagation,
     )

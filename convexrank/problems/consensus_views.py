@@ -21,7 +21,7 @@ _TINY = 1e-300
 # Flows out of balance by more than this are refused.
 _BALANCE = 1e-6
 # Rounding of an objective, in units of float64's precision.
-_ROUNDING = 8.0 * np.finfo(np.float64).eps
+_ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 
 
 def _negative_entropy(p: Array) -> Array:
@@ -105,7 +105,8 @@ class Pessimistic:
         )
         bias = poisson(P, w / w.sum(), mean / w - np.log(w))
         lower = -self.dual(-bias)
-        return Certificate(max(value - lower, 0.0) + _ROUNDING * max(1.0, abs(value)), value, lower)
+        gap = max(value - lower, 0.0) + _ROUNDING * max(1.0, abs(value))
+        return Certificate(gap, value, lower)
 
     def to_cvxpy(self) -> CvxpyModel:
         """The same program, by cvxpy."""
