@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-__all__ = ["along", "monotone", "threshold"]
+__all__ = ["along", "between", "monotone", "threshold"]
 
 Array = np.ndarray
 
@@ -39,6 +39,44 @@ def along(x: Array, y: Array, before: float, after: float, at: Array) -> Array:
     with np.errstate(invalid="ignore"):  # an infinite slope times nothing; not chosen
         found = np.where(past == 0, y[0] - before * (x[0] - at), found)
         return np.where(first > last, y[-1] + after * (at - x[-1]), found)
+
+
+def between(knots: Array, values: Array, least: float, most: float, at: Array) -> tuple[Array, Array]:
+    """Return the least and the largest value over all curves through the knots with slopes in an interval.
+
+    Parameters
+    ----------
+    knots, values : ndarray, shape (k,)
+        Both non-decreasing.
+    least, most : float
+        Bounds of the slope; the upper one may be infinite.
+    at : ndarray
+        Where.
+
+    Returns
+    -------
+    ndarray, ndarray
+        Lower and upper ends; infinite outside the knots where nothing bounds the slope.
+    """
+    first, past = np.searchsorted(knots, at), np.searchsorted(knots, at, "right")
+    left, right = np.maximum(past - 1, 0), np.minimum(first, len(knots) - 1)
+    # at a knot, from the lower end of its jump to the upper one
+    left, right = np.where(past > first, first, left), np.where(past > first, past - 1, right)
+    from_left, to_right = at - knots[left], knots[right] - at
+    with np.errstate(invalid="ignore"):  # 0 · ∞ at a knot
+        reach_left = np.where(from_left == 0, 0.0, most * from_left)
+        reach_right = np.where(to_right == 0, 0.0, most * to_right)
+    below, above = past == 0, first == len(knots)
+    low = np.maximum(
+        np.where(below, -math.inf, values[left] + least * from_left),
+        np.where(above, -math.inf, values[right] - reach_right),
+    )
+    high = np.minimum(
+        np.where(below, math.inf, values[left] + reach_left),
+        np.where(above, math.inf, values[right] - least * to_right),
+    )
+    found = past > first
+    return np.where(found, values[left], low), np.where(found, values[right], high)
 
 
 def threshold(

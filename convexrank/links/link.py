@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.data import check_interval, check_positive, check_vector
-from convexrank.links.curves import along, threshold
+from convexrank.links.curves import along, between, threshold
 
 __all__ = ["Link"]
 
@@ -194,27 +194,10 @@ class Link:
             Lower and upper ends; infinite outside the knots where nothing bounds the slope.
         """
         theta = _finite(theta, "theta")
-        knots, values, (least, most) = self.knots, self.values, self.slopes
-        first, past = np.searchsorted(knots, theta), np.searchsorted(knots, theta, "right")
-        left, right = np.maximum(past - 1, 0), np.minimum(first, len(knots) - 1)
-        # at a knot, from the lower end of its jump to the upper one
-        left, right = np.where(past > first, first, left), np.where(past > first, past - 1, right)
-        from_left, to_right = theta - knots[left], knots[right] - theta
-        with np.errstate(invalid="ignore"):  # 0 · ∞ at a knot
-            reach_left = np.where(from_left == 0, 0.0, most * from_left)
-            reach_right = np.where(to_right == 0, 0.0, most * to_right)
-        below, above = past == 0, first == len(knots)
-        low = np.maximum(
-            np.where(below, -math.inf, values[left] + least * from_left),
-            np.where(above, -math.inf, values[right] - reach_right),
-        )
-        high = np.minimum(
-            np.where(below, math.inf, values[left] + reach_left),
-            np.where(above, math.inf, values[right] - least * to_right),
-        )
-        at = past > first
-        low, high = np.where(at, values[left], low), np.where(at, values[right], high)
-        chosen = along(knots, values, least, least, theta)  # rounding must not push it out
+        low, high = between(self.knots, self.values, *self.slopes, theta)
+        chosen = along(
+            self.knots, self.values, self.slopes[0], self.slopes[0], theta
+        )  # rounding must not push it out
         return (
             np.clip(np.minimum(low, chosen), *self.output_range),
             np.clip(np.maximum(high, chosen), *self.output_range),

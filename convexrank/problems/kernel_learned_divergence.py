@@ -12,14 +12,12 @@ import numpy as np
 
 from convexrank.data import check_kernel, check_matrix, check_positive
 from convexrank.problem import Certificate, ConvergenceWarning, CvxpyModel, Problem, Solution, Status, Witness
+from convexrank.problems.kernel_space import FeatureSpace, random_kernel
 from convexrank.problems.learned_divergence import LearnedDivergence
 
 __all__ = ["KernelLearnedDivergence"]
 
 Array = np.ndarray
-
-# Eigenvalues below this share of the largest are zero up to rounding; no score depends on their directions.
-_RANK = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +85,7 @@ class KernelLearnedDivergence(Problem):
     smooth: float | None = None
     l2: float = field(kw_only=True)
     output_range: tuple[float | None, float | None] | None = field(default=None, kw_only=True)
-    _spectrum: tuple[Array, Array] = field(init=False, repr=False, compare=False)
+    _space: FeatureSpace = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "l2", check_positive(self.l2, "l2"))
@@ -98,9 +96,7 @@ class KernelLearnedDivergence(Problem):
             )
         matrix, values, vectors = check_kernel(self.K)
         object.__setattr__(self, "K", matrix)
-        kept = values > _RANK * values[-1]
-        kept[-1] = True  # a kernel of zeros keeps one direction, in which nothing happens
-        object.__setattr__(self, "_spectrum", (values[kept], vectors[:, kept]))
+        object.__setattr__(self, "_space", FeatureSpace.of(values, vectors))
         made = self.linear
         for name in ("y", "strong", "smooth", "output_range"):
             object.__setattr__(self, name, getattr(made, name))
@@ -108,9 +104,10 @@ class KernelLearnedDivergence(Problem):
     @cached_property
     def linear(self) -> LearnedDivergence:
         """The same problem with features: orthonormal coordinates in the feature space of the kernel."""
-        values, vectors = self._spectrum
-        features, moduli = vectors * np.sqrt(values), (self.strong, self.smooth)
-        return LearnedDivergence(features, self.y, *moduli, l2=self.l2, output_range=self.output_range)
+        moduli = self.strong, self.smooth
+        return LearnedDivergence(
+            self._space.features, self.y, *moduli, l2=self.l2, output_range=self.output_range
+        )
 
     def coordinates(self, x: Any) -> Array:
         """Return the weights of :attr:`linear` that give the same scores as α."""
@@ -118,9 +115,7 @@ class KernelLearnedDivergence(Problem):
 
     def coefficients(self, weights: Array) -> Array:
         """Return the α with the same scores as weights of :attr:`linear`, and no part in the null space of K."""
-        values, vectors = self._spectrum
-        shares = np.zeros_like(values)
-        return vectors @ np.divide(weights, np.sqrt(values), out=shares, where=values > 0)
+        return self._space.coefficients(weights)
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -298,12 +293,7 @@ class KernelLearnedDivergence(Problem):
         """Draw a small instance; the same seed gives the same instance."""
         rng = np.random.default_rng(seed)
         n, kind = int(rng.integers(5, 9)), seed % 3
-        X = rng.normal(size=(n, 2))
-        squares = np.sum((X[:, None] - X) ** 2, axis=2)
-        K = X @ X.T if kind == 0 else np.exp(-0.5 * squares)  # the first is singular
-        if kind == 2:
-            K[:, 1], K[1, :] = K[:, 0], K[0, :]  # an example that is there twice
-            K[1, 1] = K[0, 0]
+        X, K = random_kernel(rng, n, kind)
         y = np.tanh(X[:, 0] + X[:, 0] ** 2 - X[:, 1]) + 0.2 * rng.normal(size=n)
         smooth = float(rng.choice([2.0, 5.0])) if rng.random() < 0.5 else None
         return cls(K, y, float(rng.choice([0.3, 1.0])), smooth, l2=float(rng.choice([0.01, 0.1])))

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from convexrank.data import check_choice, check_interval, check_positive, check_vector
+from convexrank.data import check_choice, check_positive, check_vector
 from convexrank.problem import Certificate, CvxpyModel, Witness
 from convexrank.problems.bipartite import random_features
 from convexrank.problems.learned_models import class_model, reference_marginal
 from convexrank.problems.linear import LinearScores, RiskData
-from convexrank.problems.marginals import MarginalRisk, expected_targets, marginal, projected_targets
-from convexrank.problems.output_ranges import RestrictedRisk, projected_within, restricted_marginal
+from convexrank.problems.marginals import MarginalRisk, marginal, projected_targets
+from convexrank.problems.output_ranges import (
+    RestrictedRisk,
+    check_range,
+    projected_within,
+    restricted_marginal,
+)
+from convexrank.problems.ranked_targets import RankedTargets
 from convexrank.problems.spectral import centred_square_norm
 
 if TYPE_CHECKING:
@@ -118,44 +124,11 @@ class LearnedDivergence(LinearScores):
                 "grows faster than its own upper bound; lower strong, raise smooth, or leave one of them out."
             )
         if self.output_range is not None:
-            self._check_range()
-
-    def _check_range(self) -> None:
-        low, high = check_interval(self.output_range, "output_range")
-        outside = np.flatnonzero((self.y < low) | (self.y > high))
-        if len(outside):
-            first = int(outside[0])
-            raise ValueError(
-                f"y[{first}] is {self.y[first]:g}, outside output_range = ({low:g}, {high:g}): φ would be infinite "
-                "there; widen the range, or clip y."
-            )
-        object.__setattr__(self, "output_range", (low, high))
-
-    # --- the scores in order ---------------------------------------------------------------------------------------
+            object.__setattr__(self, "output_range", check_range(self.output_range, self.y))
 
     @cached_property
-    def _by_target(self) -> Array:
-        return np.argsort(self.y, kind="stable")
-
-    @cached_property
-    def _ranked(self) -> Array:
-        return self.y[self._by_target]
-
-    @cached_property
-    def _centred(self) -> tuple[Array, Array]:
-        """Targets less their mean, by row and ranked: an offset costs digits."""
-        centre = self._ranked.mean()
-        return self.y - centre, self._ranked - centre
-
-    def _order(self, scores: Array) -> tuple[Array, Array]:
-        """Rows in the order of the scores, equal scores in the order of their targets; and the scores so sorted."""
-        order = np.argsort(scores)
-        ordered = scores[order]
-        if (
-            ordered[1:] == ordered[:-1]
-        ).any():  # a stable sort costs several times as much: only where it matters
-            order = self._by_target[np.argsort(scores[self._by_target], kind="stable")]
-        return order, np.asarray(ordered, dtype=np.float64)
+    def _in_order(self) -> RankedTargets:
+        return RankedTargets(self.y)
 
     # --- the optimisation problem ----------------------------------------------------------------------------------
 
@@ -214,10 +187,10 @@ class LearnedDivergence(LinearScores):
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return m(θ)/n and a subgradient in the scores."""
         self._require("marginal", "the objective")
-        n, (order, ordered) = len(self.y), self._order(scores)
         if self.smooth is None:
-            return self._without_smooth(scores, order, ordered)
-        parts = ordered, self.y[order], self._ranked, self.strong, self.smooth
+            return self._in_order.marginal_without_smooth(scores, self.strong)
+        n, (order, ordered) = len(self.y), self._in_order.order(scores)
+        parts = ordered, self.y[order], self._in_order.ranked, self.strong, self.smooth
         if self.output_range is None:
             value, slope = marginal(*parts)
         else:
@@ -225,19 +198,6 @@ class LearnedDivergence(LinearScores):
         gradient = np.empty(n)
         gradient[order] = slope / n
         return value / n, gradient
-
-    def _without_smooth(self, scores: Array, order: Array, ordered: Array) -> tuple[float, Array]:
-        r"""The same by row, as ⟨θ − s/2·(p + y), p − y⟩ for the link p: a large n is mostly passes over memory."""
-        (y, ranked), half, centre = self._centred, 0.5 * (self.strong or 0.0), ordered.mean()
-        gradient = np.empty(len(y))
-        gradient[order] = expected_targets(ordered - centre, ranked, self.strong)
-        weights = scores - (centre if half == 0.0 else centre + half * y)
-        if half:
-            weights -= half * gradient
-        gradient -= y
-        value = float(weights @ gradient)
-        gradient /= len(y)
-        return value / len(y), gradient
 
     @property
     def risk(self) -> RiskData:
@@ -295,7 +255,7 @@ class LearnedDivergence(LinearScores):
         """
         self._require("projection", "the published field")
         w = self.check_point(x)
-        fitted, (order, ordered) = np.empty(self.rows), self._order(self.scores(w))
+        fitted, (order, ordered) = np.empty(self.rows), self._in_order.order(self.scores(w))
         y = self.y[order]
         if self.output_range is None or self.smooth is None:  # without smooth the fit stays among the targets
             fitted[order] = projected_targets(ordered, y, self.strong, self.smooth)

@@ -24,14 +24,28 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.data import check_interval
 from convexrank.problems.marginals import MarginalRisk, marginal
 
-__all__ = ["RestrictedRisk", "projected_within", "restricted_marginal"]
+__all__ = ["RestrictedRisk", "check_range", "projected_within", "restricted_marginal"]
 
 Array = np.ndarray
 
 # Differences of the link below this share of its size are rounding.
 _NOISE = 1e-14
+
+
+def check_range(output_range: Any, y: Array) -> tuple[float, float]:
+    """Return an output range as two numbers; refuse one that does not hold all targets, naming the first outside."""
+    low, high = check_interval(output_range, "output_range")
+    outside = np.flatnonzero((y < low) | (y > high))
+    if len(outside):
+        first = int(outside[0])
+        raise ValueError(
+            f"y[{first}] is {y[first]:g}, outside output_range = ({low:g}, {high:g}): φ would be infinite "
+            "there; widen the range, or clip y."
+        )
+    return low, high
 
 
 def restricted_marginal(
