@@ -159,6 +159,6 @@ def restructured(tables: Sequence[Table]) -> str:
 
 
 def _escape(text: str) -> str:
-    for mark in "\\*`|_":
+    for mark in "\\*`|_@":  # the last would make NDCG@10 an address to write to
         text = text.replace(mark, "\\" + mark)
     return text

@@ -58,9 +58,11 @@ def _quality(name: str, found: dict[str, Any]) -> Table:
         pairs = [cell for pair in zip(measured, others, strict=True) for cell in pair]
         rows.append((key, *pairs, beside.table))
     columns = ("method", "MAP", "printed", "NDCG", "printed", "ERR", "printed", "Table")
-    left_out = [
-        f"{key} is not computed: {entry['reason']}" for key, entry in found.items() if "reason" in entry
-    ]
+    reasons: dict[str, list[str]] = {}
+    for key, entry in found.items():
+        if "reason" in entry:
+            reasons.setdefault(entry["reason"], []).append(key)
+    left_out = [f"Not computed: {'; '.join(keys)}: {reason}" for reason, keys in reasons.items()]
     note = " ".join((COLLECTIONS[name][1], _CONVENTION, *left_out))
     return Table(f"{name}: test measures beside the dissertation's", columns, tuple(rows), note)
 

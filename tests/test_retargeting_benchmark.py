@@ -100,3 +100,9 @@ def test_without_data_there_is_a_reason(benchmark, tmp_path, monkeypatch):
     assert section.targets == ()
     assert [name for name, _ in section.tables[0].rows] == ["MQ2008", "OHSUMED"]
     assert all("skipped: no folder" in reason for _, reason in section.tables[0].rows)
+
+
+def test_measures_at_a_rank_are_no_addresses(benchmark):
+    report = importlib.import_module("report")
+    written = report.restructured([report.Table("t", ("NDCG@10",), ((".7",),))])
+    assert "NDCG\\@10" in written  # unescaped it becomes a mailto link

@@ -76,7 +76,7 @@ class Convention:
         )
 
     def ndcg(self, y: Any, s: Any, qid: Any = None, k: int | None = None, *, per_query: bool = False) -> Any:
-        """Return NDCG@k in this convention; see `convexrank.metrics.ndcg`."""
+        """Return NDCG at k in this convention; see `convexrank.metrics.ndcg`."""
         return ndcg(
             y,
             s,
@@ -124,7 +124,7 @@ class Convention:
         max_grade: float | None = None,
         per_query: bool = False,
     ) -> Any:
-        """Return ERR@k in this convention; see `convexrank.metrics.expected_reciprocal_rank`."""
+        """Return ERR at k in this convention; see `convexrank.metrics.expected_reciprocal_rank`."""
         return expected_reciprocal_rank(
             y, s, qid, k, max_grade=max_grade, ties=self.ties, empty=self.empty, per_query=per_query
         )
