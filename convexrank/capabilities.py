@@ -161,6 +161,11 @@ class Blocks(Protocol):
 class Saddle(Protocol):
     """A payoff M(s, w), affine in s and concave in w, with best responses; w, which maximises, is the unknown."""
 
+    @property
+    def is_simplex(self) -> bool:
+        """Whether w may be any distribution, and nothing else."""
+        ...
+
     def payoff(self, s: Array, w: Array) -> float:
         """Return what w wins against s."""
         ...

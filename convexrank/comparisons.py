@@ -179,7 +179,7 @@ def _check_oracles(problem: Any, model: CvxpyModel, seed: int | None) -> Iterabl
         elif scale and "Smooth" in problem.capabilities:
             yield from _check_gradient(problem, model, w, rng)
         if "Saddle" in problem.capabilities:
-            yield from check_players(problem, expected, w, rng)
+            yield from check_players(problem, expected, w, rng, precision)
 
 
 def _check_slopes(problem: Any, model: CvxpyModel, w: Array, rng: np.random.Generator) -> Iterable[str]:

@@ -18,11 +18,13 @@ _ORACLE = 1e-8
 _STEP, _SLOPE = 1e-5, 1e-5
 
 
-def _same(a: float, b: float) -> bool:
-    return math.isclose(a, b, rel_tol=_ORACLE, abs_tol=_ORACLE)
+def _same(a: float, b: float, precision: float = _ORACLE) -> bool:
+    return math.isclose(a, b, rel_tol=precision, abs_tol=precision)
 
 
-def check_players(problem: Any, expected: float, w: Array, rng: np.random.Generator) -> Iterable[str]:
+def check_players(
+    problem: Any, expected: float, w: Array, rng: np.random.Generator, precision: float
+) -> Iterable[str]:
     """Hold responses of both sides of a game against other moves, and the payoff against the model's value.
 
     Parameters
@@ -35,6 +37,8 @@ def check_players(problem: Any, expected: float, w: Array, rng: np.random.Genera
         A feasible point.
     rng : numpy.random.Generator
         Where other moves come from.
+    precision : float
+        How good the expected value is.
 
     Yields
     ------
@@ -43,7 +47,7 @@ def check_players(problem: Any, expected: float, w: Array, rng: np.random.Genera
     """
     other = problem.repair(rng.normal(size=problem.dimension))
     s, move = problem.best_response(w), problem.best_response(other)
-    if not _same(problem.payoff(s, w), -expected):
+    if not _same(problem.payoff(s, w), -expected, precision):
         yield f"payoff of the best response {problem.payoff(s, w):.10g}, the model gives {-expected:.10g}"
     for rival in (move, problem.supporting_move(w), problem.supporting_move(other)):
         slack = _ORACLE * max(1.0, abs(expected))

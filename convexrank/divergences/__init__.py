@@ -15,6 +15,7 @@ from convexrank.divergences.domains import Interval
 from convexrank.divergences.generated import FromGenerator
 from convexrank.divergences.names import resolve
 from convexrank.divergences.planes import hyperplane_multiplier, project_halfspace, project_hyperplane
+from convexrank.divergences.polytope import PolytopeEntropy
 from convexrank.divergences.separable import BitEntropy, GeneralizedI, ItakuraSaito, SquaredEuclidean
 from convexrank.divergences.sets import project_box, project_monotone, project_simplex
 from convexrank.divergences.simplex import KL
@@ -28,6 +29,7 @@ __all__ = [
     "GeneralizedI",
     "Interval",
     "ItakuraSaito",
+    "PolytopeEntropy",
     "SquaredEuclidean",
     "bregman",
     "hyperplane_multiplier",

@@ -30,6 +30,8 @@ Array = np.ndarray
 _SUM, _NEGATIVE = 1e-9, 1e-12
 # Entries at which a slope would be infinite are moved inside by this.
 _INSIDE = 1e-14
+# Entries below are taken for this where a slope is asked for at all costs.
+_FLOOR = 1e-12
 _SIMPLEX = Simplex(1.0)
 
 
@@ -59,9 +61,7 @@ def restricted(divergence: Any, n: int) -> Any:
     >>> restricted("squared", 2).points([2.0, 0.0]).tolist()
     [1.0, 0.0]
     """
-    divergence = resolve(divergence)
-    own = getattr(divergence, "restrict", None)
-    return Restricted(divergence, n) if own is None else own(n)
+    return divergence.restrict(n) if hasattr(divergence, "restrict") else Restricted(resolve(divergence), n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +95,8 @@ class Restricted:
 
     divergence: Divergence
     n: int
+
+    is_simplex = True
 
     def __post_init__(self) -> None:
         domain = self.divergence.domain
@@ -159,6 +161,10 @@ class Restricted:
         """Return the gradient of the separable function; −infinity where w is 0 and φ is steep."""
         with np.errstate(divide="ignore"):
             return self.divergence.slopes(np.clip(w, 0.0, 1.0)) if self.n > 1 else np.zeros(1)
+
+    def inner_slopes(self, w: Array) -> Array:
+        """Return the gradient at w, with entries near 0 moved a little inside."""
+        return self.slopes(np.maximum(w, _FLOOR))
 
     def points(self, z: Any) -> Array:
         """Return the maximiser of ⟨z, w⟩ − φ(w)."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from convexrank.data import check_choice, check_positive
-from convexrank.divergences import resolve
+from convexrank.divergences import PolytopeEntropy, resolve
 from convexrank.graphs import Graph
 from convexrank.problem import Certificate, CvxpyModel, Witness
 from convexrank.problems.norm_balls import norm_of
@@ -113,7 +113,8 @@ class PageRankGame(PageRankPayoff):
                 "from_scipy or from_networkx."
             )
         check_choice(self.dangling, {"teleport": 0, "uniform": 1}, "dangling")
-        object.__setattr__(self, "divergence", resolve(self.divergence))
+        if not hasattr(self.divergence, "restrict"):
+            object.__setattr__(self, "divergence", resolve(self.divergence))
         object.__setattr__(self, "norm", norm_of(self.norm).name)
         object.__setattr__(self, "alpha", self.operator.alpha)
         object.__setattr__(self, "personalization", self.operator.personalization)
@@ -234,7 +235,11 @@ class PageRankGame(PageRankPayoff):
         rng = np.random.default_rng(seed)
         graph = random_graph(rng)
         alpha = float(rng.choice([0.3, 0.5, 0.85, 0.95]))
-        divergence = str(rng.choice(["kl", "squared", "bit_entropy"]))
+        divergence: Any = str(rng.choice(["kl", "squared", "bit_entropy", "polytope"]))
+        if divergence == "polytope":
+            divergence = PolytopeEntropy(
+                (1.0 + rng.random((graph.n, 1))) * (np.eye(graph.n) - 1 / graph.n) + 1 / graph.n
+            )
         norm = str(rng.choice(["1", "2", "inf"]))
         v = rng.random(graph.n) + 0.05 if rng.integers(2) else None
         mode = str(rng.choice(["teleport", "uniform"]))

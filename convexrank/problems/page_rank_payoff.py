@@ -25,8 +25,6 @@ _FACTOR = 2.0
 NO_THRESHOLD = 1e-9
 # A radius this little below the threshold is at it.
 _AT_THRESHOLD = 1e-12
-# Entries below are taken for this where only a slope is asked for.
-_FLOOR = 1e-12
 
 
 class PageRankPayoff(Problem):
@@ -51,6 +49,11 @@ class PageRankPayoff(Problem):
     def generator(self) -> Any:
         """The generator φ with its domain: values, slopes, the conjugate and its gradient."""
         return restricted(self.divergence, self.graph.n)
+
+    @property
+    def is_simplex(self) -> bool:
+        """Whether the domain of w is the simplex."""
+        return self.generator.is_simplex
 
     @cached_property
     def recommendations(self) -> Array:
@@ -106,7 +109,7 @@ class PageRankPayoff(Problem):
 
     def payoff_gradient(self, s: Array, w: Array) -> Array:
         """Return the gradient of M(s, ·) at w, entries near 0 moved a little inside."""
-        return self.recommendations + self.pull_back(s) - self.generator.slopes(np.maximum(w, _FLOOR))
+        return self.recommendations + self.pull_back(s) - self.generator.inner_slopes(w)
 
     def best_response(self, x: Array) -> Array:
         """Return the s of the ball for which M(s, x) is least: −R times the duality map of x − Px."""

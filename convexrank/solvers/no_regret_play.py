@@ -47,6 +47,8 @@ class NoRegretPlay:
     :math:`\sqrt{\log n/t}` over the largest spread of a gradient so far for the entropic, with :math:`O(1/\sqrt t)`.
     ``rate`` overrules that; with rate 1 the entropic learner *is* the leader where φ is the entropy.
 
+    Both need the simplex as the domain of w.
+
     The residual is the duality gap of the two averages; :math:`\bar s` is the witness. A round costs a handful of
     products with the matrix of the game. Play starts from no moves at all, wherever the problem starts.
 
@@ -62,7 +64,7 @@ class NoRegretPlay:
     Raises
     ------
     ValueError
-        For anything else.
+        For anything else; when solving, for a learner that does not fit the domain.
 
     References
     ----------
@@ -104,6 +106,10 @@ class NoRegretPlay:
 
     def init(self, problem: Any, x0: Array) -> State:
         """Begin with s = 0, which counts for nothing, and the best reply to it."""
+        if self.learner != "leader" and not problem.is_simplex:
+            raise ValueError(
+                f"the {self.learner} learner needs the simplex as the domain of w; take the leader."
+            )
         s = np.zeros_like(x0)
         w = problem.maximizer(s)
         return _state(problem, _Play(0, s, w, w), w)
