@@ -7,12 +7,14 @@ from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy import sparse
 
 from convexrank.data import check_choice
 from convexrank.divergences import Divergence, resolve
 from convexrank.problem import Certificate, CvxpyModel, Witness
+from convexrank.problems.linear import RiskData
+from convexrank.problems.margin_models import CallbackRisk
 from convexrank.problems.queries import QueryScores, random_queries
+from convexrank.problems.retargeting_model import joint_model
 from convexrank.problems.target_links import TargetLink, target_link
 from convexrank.problems.target_reference import reference_cost
 from convexrank.problems.target_regression import TargetRegression
@@ -98,7 +100,7 @@ class Retargeting(QueryScores):
     >>> problem = cr.problems.Retargeting(X, [2, 0, 1, 1], qid=[5, 5, 5, 9], offsets=False, l2=0.01)
     >>> solution = problem.solve()
     >>> solution.status.name, solution.certificate.kind, problem.targets(solution.x).round(3).tolist()
-    ('CONVERGED', 'global', [0.63, 0.037, 0.333])
+    ('CONVERGED', 'global', [0.63, 0.037, 0.333, nan])
     """
 
     divergence: Any = "squared"
@@ -196,10 +198,20 @@ class Retargeting(QueryScores):
             slopes = weights * (link.predictions(natural) - targets)
         return (value if np.isfinite(value) else np.inf), slopes
 
+    @cached_property
+    def risk(self) -> RiskData:
+        """The risk as a JAX function of the scores, by a callback to the same kernel."""
+        owner: Any = self
+        return RiskData(CallbackRisk(owner), (), (self.groups.rows,))
+
     def targets(self, w: Any) -> Array:
-        """Return the best targets for w, of the rows that count, query by query (see ``groups``)."""
-        scores = self.split(np.asarray(self.scores(self.check_point(w)), dtype=np.float64))[0]
-        return self.link.targets(self.pooled(scores), self.groups)
+        """Return the best targets for the scores Xw, shape (n,); NaN for rows of idle queries, which have none."""
+        found = np.full(self.X.shape[0], np.nan)
+        found[self._rows] = self.link.targets(self.pooled(self._ordered(w)), self.groups)
+        return found
+
+    def _ordered(self, w: Any) -> Array:
+        return self.split(np.asarray(self.scores(self.check_point(w)), dtype=np.float64))[0]
 
     def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
         """Return the cost of one query and its gradient, by other code: one query, one equation at a time."""
@@ -227,27 +239,7 @@ class Retargeting(QueryScores):
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the squared distance to targets in the order of the grades, and what holds them there."""
-        import cvxpy as cp
-
-        blocks, groups = self.blocks, self.groups
-        targets = cp.Variable(groups.rows, name="targets")
-        along, level = targets[blocks.order], cp.Variable(len(blocks.sizes), name="levels")
-        own = np.repeat(np.arange(len(blocks.sizes)), blocks.sizes)
-        if self.order == "block":
-            steps = np.flatnonzero(blocks.above)
-            held = [along == level[own], level[steps - 1] <= level[steps]]
-        else:  # (3.8): a level between any two grades
-            rises = np.flatnonzero(blocks.above[own])
-            falls = np.flatnonzero(np.append(blocks.above[1:], False)[own])
-            held = [along[rises] >= level[own[rises]], along[falls] <= level[own[falls] + 1]]
-        if self.link.simplex:
-            adding = sparse.csr_array((np.ones(groups.rows), groups.order, groups.offsets))
-            held += [targets >= 0, adding @ targets == 1]
-        rests = scores[self._rows] - targets
-        if self.link.offsets:
-            centring: list[Any] = [np.eye(size) - 1.0 / size for size in groups.sizes]
-            rests = sparse.block_diag(centring, format="csr") @ rests
-        return 0.5 * cp.sum_squares(cp.multiply(np.sqrt(self.row_weights), rests)), held
+        return joint_model(self, scores[self._rows])
 
     @cached_property
     def regression(self) -> TargetRegression:
@@ -268,7 +260,7 @@ class Retargeting(QueryScores):
         """Return the joint point (w, targets) with the targets at their best (block 0), or w (block 1)."""
         w, targets = x[: self.dimension], x[self.dimension :]
         if block == 0:
-            return np.concatenate((w, self.targets(w)))
+            return np.concatenate((w, self.link.targets(self.pooled(self._ordered(w)), self.groups)))
         return np.concatenate((self.regression.fit(targets, w), targets))
 
     def start(self) -> Array:
@@ -310,14 +302,11 @@ class Retargeting(QueryScores):
             Whether the targets are even, on the simplex; without it, whether the pooled scores are: within 0.01, and
             for squares, which have no scale of their own, up to rounding.
         """
-        w, groups, link = self.check_point(w), self.groups, self.link
-        values, size = (self.targets(w), 1.0 / groups.sizes) if link.simplex else (self.pooled_at(w), 1.0)
+        groups, link, values, size = self.groups, self.link, self.pooled(self._ordered(w)), 1.0
+        if link.simplex:
+            values, size = link.targets(values, groups), 1.0 / groups.sizes
         allowed = 1e-12 if link.quadratic and not link.simplex else _EVEN * size
         return bool((groups.maxima(values) - groups.minima(values) <= allowed).all())
-
-    def pooled_at(self, w: Array) -> Array:
-        """Return the pooled scores of the rows that count, query by query."""
-        return self.pooled(self.split(np.asarray(self.scores(w), dtype=np.float64))[0])
 
     def remark(self, x: Array) -> str:
         """Say so where an answer is the worthless minimum."""
