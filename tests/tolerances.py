@@ -84,15 +84,11 @@ TOLERANCES: dict[str, float] = {
     "consensus point": 1e-5,
     # An end of an interval by HiGHS, asked for 1e-10.
     "linear program": 1e-8,
-    # First-order optimality of a KL projection: sums of logarithms of shares, to rounding times their spread.
-    "consensus projection": 1e-10,
-    # The point of such a projection: the root of that.
-    "consensus point": 1e-5,
-    # An end of an interval by HiGHS, asked for 1e-10.
-    "linear program": 1e-8,
     # Step of central differences of a piecewise linear function, and what they may be off by: rounding over the step.
     "projection step": 1e-6,
     "projection slope": 1e-8,
+    # The point of a sequential quadratic program that stops at 1e-9 of the value, for a curvature of 0.1.
+    "joint programs": 1e-3,
 }
 
 

@@ -11,7 +11,7 @@ from scipy import sparse
 if TYPE_CHECKING:
     from convexrank.problems.margin_retargeting import MarginRetargeting
 
-__all__ = ["CallbackRisk", "joint_model", "reference_fit"]
+__all__ = ["CallbackRisk", "joint_model", "reference_fit", "steps_of_query"]
 
 Array = np.ndarray
 
@@ -48,7 +48,7 @@ class CallbackRisk:
         return np.asarray(value, theta.dtype), gradient.astype(theta.dtype)
 
 
-def _steps(problem: MarginRetargeting, query: int) -> tuple[Array, Array]:
+def steps_of_query(problem: MarginRetargeting, query: int) -> tuple[Array, Array]:
     """The margins and the rewards of the steps of one query, lowest first, from what the caller wrote."""
     grades, levels = problem.grades[problem.stretch(query)], np.unique(problem.y).tolist()
     found = []
@@ -108,7 +108,7 @@ def reference_fit(problem: MarginRetargeting, query: int, scores: Array) -> tupl
     rules, weight = problem.rules, problem.query_weights[query]
     grades = problem.grades[problem.stretch(query)]
     center = np.zeros(len(scores)) if rules.center is None else rules.center[problem.stretch(query)]
-    margins, rewards = _steps(problem, query)
+    margins, rewards = steps_of_query(problem, query)
     rank = np.searchsorted(np.unique(grades), grades)
     share = 1.0 / (1.0 + rules.target_reg)
     near = share * scores + (1.0 - share) * center

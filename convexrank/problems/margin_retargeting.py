@@ -8,33 +8,42 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 
 from convexrank.data import check_nonnegative, check_vector
-from convexrank.problem import Solution
+from convexrank.divergences import SquaredEuclidean
+from convexrank.problem import Certificate, Witness
+from convexrank.problems.bregman_targets import BregmanTargets
 from convexrank.problems.linear import RiskData
 from convexrank.problems.margin_models import CallbackRisk, joint_model, reference_fit
-from convexrank.problems.margin_options import check_bound, check_sizes, random_options, squared_only
-from convexrank.problems.margin_targets import Fit, TargetRules, moved_along, nearest_squared
-from convexrank.problems.queries import QueryScores, random_queries
+from convexrank.problems.margin_options import (
+    bounds_within,
+    check_bound,
+    check_divergence,
+    check_room,
+    check_sizes,
+    joint_constant,
+    random_options,
+)
+from convexrank.problems.margin_reference import evidence, joint_minimum, plain_cost
+from convexrank.problems.margin_scores import MarginScores
+from convexrank.problems.margin_targets import SquaredTargets, TargetRules
+from convexrank.problems.queries import random_queries
 from convexrank.problems.targets import GradeBlocks, step_sizes
 
 __all__ = ["MarginRetargeting"]
 
 Array = np.ndarray
 
-# Cumulated margins may exceed what the bounds leave by the rounding of their sum.
-_ROUNDING = 1e-12
-_WORTHLESS = "worthless: constant targets and w = 0 are optimal whatever the data; pass margin or reward"
+_WORTHLESS = "worthless: equal targets and w = 0 are optimal whatever the data; pass margin or reward"
 
 
 @dataclass(frozen=True, eq=False)
-class MarginRetargeting(QueryScores):
+class MarginRetargeting(MarginScores):
     r"""Margin-equipped monotone retargeting (MEMR): regress on targets of one's own choice that keep grades apart.
 
     .. math::
-        \min_{w,\,r,\,\beta} \; \sum_{i=1}^{m} c_i \Bigl[\tfrac12\|r_i - s_i\|^2
-        + \tfrac{C_r}{2}\|r_i - q_i\|^2 + \tfrac{C_w}{2}\|s_i\|^2\Bigr]
+        \min_{w,\,r,\,\beta} \; \sum_{i=1}^{m} c_i \Bigl[D_\phi\bigl(r_i \| \nabla\phi^*(s_i)\bigr)
+        + C_r\, D_\phi\bigl(r_i \| \nabla\phi^*(q_i)\bigr) + \tfrac{C_w}{2}\|s_i\|^2\Bigr]
         - \sum_{i,g} \rho_{ig}\, \gamma_{ig} + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1,
         \qquad s_i = X_i w + \beta_i
 
@@ -49,12 +58,19 @@ class MarginRetargeting(QueryScores):
     :math:`c_i` is one over the number of rows of the query with ``normalize``, else 1; rewards are not divided, as in
     (3.23). The order within a grade is free.
 
-    Jointly convex. With the best targets and offsets put in, what is left is a convex function of w with a Lipschitz
-    continuous gradient: a sort and an isotonic regression of each query, O(n log n) for all together. That function is
-    what the solvers minimise; the exact model keeps targets and offsets as variables.
+    For the squared distance D is :math:`\tfrac12\|r_i - s_i\|^2`, and the constants may be 0. Other divergences need
+    :math:`s(1 + C_r)(C_w + 1/L) \ge 1` (Lemma 8), where s is the modulus of φ on the bounds and L the Lipschitz
+    constant of its slopes on its domain; then the cost is jointly convex, too. With KL the targets of a query add up
+    to 1.
 
-    Without margin and reward, w = 0 with constant targets costs nothing and is the minimiser whatever the data:
-    ``worthless`` is then True, and solutions say so.
+    With the best targets and offsets put in, what is left is a convex function of w with a continuous gradient: a sort
+    and an isotonic regression of each query, O(n log n) for all together; off the quadratic some Newton steps of that.
+    That function is what the solvers minimise. The exact model of the squared distance keeps targets and offsets as
+    variables; off the quadratic joint convexity is beyond cvxpy's rules, and :meth:`reference` is a sequential
+    quadratic program.
+
+    Without margin and reward, w = 0 with equal targets is the minimiser whatever the data: ``worthless`` is then True,
+    and solutions say so.
 
     Parameters
     ----------
@@ -65,7 +81,8 @@ class MarginRetargeting(QueryScores):
     qid : array of int or str, shape (n,), QueryGroups, or None
         The query of each row, in any order; None is one query.
     divergence : Divergence or str
-        The distance: ``"squared"``.
+        The distance: "squared", "generalized_i", "shifted_generalized_i", "bit_entropy", "kl", or an object without
+        weights whose slopes take all values. Targets stay 1e-12 inside the ends of the domain.
     margin : float, sequence of float, callable, or None
         The margins t, at least 0: one for all steps; one for the step up to each grade of y but the lowest, ascending;
         or a function of the rank, ``margin(k)`` for an array k of integers: a step with k documents of the query above
@@ -73,13 +90,14 @@ class MarginRetargeting(QueryScores):
     reward : float, sequence of float, callable, or None
         The rewards ρ for each unit of a gap, in the same three forms: the large-margin forms (3.23) and (3.24).
     bound : float, pair of float or None, or None
-        Bounds of all targets: (lower, upper), where None is no bound; a number is an upper one.
+        Bounds of all targets: (lower, upper), where None is no bound; a number is an upper one. I-divergences need
+        an upper one.
     target_reg : float
         The constant :math:`C_r` of (3.17): pulls the targets to ``center``.
-    score_reg : float
-        The constant :math:`C_w` of (3.17).
+    score_reg : float, optional
+        The constant :math:`C_w` of (3.17); by default the least that Lemma 8 allows.
     center : array, shape (n,), or None
-        The q of (3.17), a number for each row; None is 0.
+        The natural parameters q of (3.17), a number for each row; None is 0, the least point of φ.
     offsets : bool
         Whether each query has an offset β of its own, without a penalty of its own; else β = 0. Makes a difference only
         with two bounds or with ``target_reg`` or ``score_reg``.
@@ -95,7 +113,8 @@ class MarginRetargeting(QueryScores):
     ValueError, TypeError
         When the data are not finite and real, lengths differ, no query has two different grades, margins or rewards
         are negative or of another number than the steps, the margins of a query add up to more than the bounds leave,
-        a number is out of range, or rewards have nothing to hold them: no l2, and no two bounds.
+        the constants violate Lemma 8, the divergence has weights or bounded slopes, a number is out of range, or
+        rewards have nothing to hold them: no l2, and no two bounds.
 
     References
     ----------
@@ -118,40 +137,36 @@ class MarginRetargeting(QueryScores):
     reward: Any = None
     bound: Any = None
     target_reg: float = 0.0
-    score_reg: float = field(default=0.0, kw_only=True)
+    score_reg: float | None = field(default=None, kw_only=True)
     center: Any = field(default=None, kw_only=True)
     offsets: bool = field(default=True, kw_only=True)
     normalize: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "divergence", squared_only(self.divergence))
+        object.__setattr__(self, "divergence", check_divergence(self.divergence))
         for name in ("margin", "reward"):
             object.__setattr__(self, name, check_sizes(getattr(self, name), name))
-        for name in ("target_reg", "score_reg"):
-            object.__setattr__(self, name, check_nonnegative(getattr(self, name), name))
+        object.__setattr__(self, "target_reg", check_nonnegative(self.target_reg, "target_reg"))
         if self.center is not None:
             object.__setattr__(self, "center", check_vector(self.center, self.X.shape[0], "center"))
         object.__setattr__(self, "bound", check_bound(self.bound))
-        self._check_margins()
-        if self.rules.rewarded and not (self.l2 > 0 or math.isfinite(self.rules.high - self.rules.low)):
+        given = None if self.score_reg is None else check_nonnegative(self.score_reg, "score_reg")
+        low, high = bounds_within(self.divergence, self.bound)
+        constant = joint_constant(self.divergence, low, high, self.target_reg, given)
+        object.__setattr__(self, "score_reg", constant)
+        rules = self.rules
+        check_room(rules, self.groups.ids, self.divergence.total, not self.quadratic)
+        if rules.rewarded and not (self.l2 > 0 or math.isfinite(rules.high - rules.low)):
             raise ValueError(
                 "reward without l2 has no minimiser in general: gaps may grow for ever; pass l2 > 0, or "
                 "bound=(lower, upper)."
             )
 
-    def _check_margins(self) -> None:
-        rules = self.rules
-        short = np.flatnonzero(
-            rules.ceiling < rules.low - _ROUNDING * max(1.0, abs(rules.high), abs(rules.low))
-        )
-        if len(short):
-            query = int(short[0])
-            needed = rules.high - float(rules.ceiling[query])
-            raise ValueError(
-                f"infeasible: the margins of query {self.groups.ids[query]} add up to {needed:g}, the bounds "
-                f"({rules.low:g}, {rules.high:g}) leave {rules.high - rules.low:g}; lower margin, or widen bound."
-            )
+    @property
+    def quadratic(self) -> bool:
+        """Whether the divergence is the squared distance."""
+        return isinstance(self.divergence, SquaredEuclidean)
 
     # --- the targets ------------------------------------------------------------------------------------------------
 
@@ -182,7 +197,7 @@ class MarginRetargeting(QueryScores):
     @cached_property
     def rules(self) -> TargetRules:
         """What the targets must satisfy."""
-        low, high = self.bound if self.bound is not None else (-math.inf, math.inf)
+        low, high = bounds_within(self.divergence, self.bound)
         return TargetRules(
             self.blocks,
             self.blocks.lifted(self.margins),
@@ -190,34 +205,23 @@ class MarginRetargeting(QueryScores):
             low,
             high,
             self.target_reg,
-            self.score_reg,
+            float(self.score_reg or 0.0),
             None if self.center is None else self.center[self._rows],
             self.offsets,
         )
 
-    @property
-    def worthless(self) -> bool:
-        """Whether constant targets and w = 0 cost nothing, and are optimal whatever the data."""
-        return not self.rules.rewarded and self.query_oracle(np.zeros(self.groups.rows))[0] <= 0.0
-
-    def fit(self, scores: Array) -> Fit:
-        """Return the best targets and offsets for scores of the rows that count, query by query."""
-        return nearest_squared(self.rules, scores)
-
-    def targets(self, w: Any) -> Array:
-        """Return the best targets for the scores Xw, shape (n,); NaN for rows of idle queries."""
-        found = np.full(self.X.shape[0], np.nan)
-        found[self._rows] = self.fit(self._ordered(self.check_point(w))).targets
-        return found
-
-    def offsets_at(self, w: Any) -> Array:
-        """Return the best offset of each query that counts, shape (m,), in the order of ``groups.ids``."""
-        return self.fit(self._ordered(self.check_point(w))).offsets
-
-    def _ordered(self, w: Array) -> Array:
-        return self.split(np.asarray(self.scores(w), dtype=np.float64))[0]
+    @cached_property
+    def engine(self) -> SquaredTargets | BregmanTargets:
+        """The inner minimisation, over targets and offsets."""
+        return SquaredTargets(self.rules) if self.quadratic else BregmanTargets(self.rules, self.divergence)
 
     # --- the risk, three times --------------------------------------------------------------------------------------
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What linear scores offer; off the quadratic a reference in place of an exact model."""
+        offered = super().capabilities
+        return offered if self.quadratic else offered - {"Exact"} | {"Referenced"}
 
     @property
     def attained(self) -> bool:
@@ -239,61 +243,40 @@ class MarginRetargeting(QueryScores):
         """Return the joint cost as a cvxpy expression, with targets and offsets as variables of its own."""
         return joint_model(self, scores[self._rows])
 
-    def query_oracle(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and its gradient in the scores, all queries at once."""
-        return self._evaluated(scores)[:2]
-
-    def _evaluated(self, scores: Array) -> tuple[float, Array, Fit]:
-        rules, weights, fit = self.rules, self._row_weights, self.fit(scores)
-        predictors = scores + fit.offsets[self.groups.query]
-        rests = predictors - fit.targets
-        value = rests @ (weights * rests)
-        gradient = weights * rests
-        if rules.score_reg:
-            value += rules.score_reg * (predictors @ (weights * predictors))
-            gradient += rules.score_reg * weights * predictors
-        if rules.target_reg:
-            away = fit.targets if rules.center is None else fit.targets - rules.center
-            value += rules.target_reg * (away @ (weights * away))
-        value *= 0.5
-        if rules.rewarded:
-            value -= self.rewards @ fit.chain.gaps(fit.targets)
-        return float(value), gradient, fit
-
-    def second_order(self, w: Any) -> tuple[float, Array, Array]:
-        """Return value, gradient and generalised Hessian of risk + l2/2·‖w‖². O(n d² + n log n).
-
-        (3.20) with the constraints taken in: targets that are pooled move together, and those at a bound do not move.
-        """
-        w = self.check_point(w)
-        value, slope, fit = self._evaluated(self._ordered(w))
-        value, gradient = value + 0.5 * self.l2 * float(w @ w), self._dense_rows.T @ slope + self.l2 * w
-        lost = moved_along(self.rules, fit, self._dense_rows, self.query_weights)
-        curvature = (1.0 + self.score_reg) * self._spread - lost
-        return value, gradient, curvature + self.l2 * np.eye(self.dimension)
-
-    @cached_property
-    def _spread(self) -> Array:
-        rows = self._dense_rows
-        return (self._row_weights[:, None] * rows).T @ rows
-
-    @cached_property
-    def _dense_rows(self) -> Array:
-        rows = self.rows_of_queries
-        return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
-
     def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
         """Return the weighted cost of one query with its best targets, and its gradient, from the definition."""
-        return reference_fit(self, query, scores)
+        if self.quadratic:
+            return reference_fit(self, query, scores)
+        return plain_cost(self, query, scores)
+
+    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient in the scores; off the quadratic the targets are evidence."""
+        if self.quadratic:
+            return super().reference_scores(scores)
+        value, slope, _ = evidence(self, self.split(scores)[0])
+        return value, self.join((slope,))
+
+    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Bound value − optimum at x; off the quadratic with what better targets might gain at x added."""
+        found = super().certificate(x, witness)
+        if self.quadratic:
+            return found
+        left = evidence(self, self._ordered(self.check_point(x, "x")))[2]
+        return replace(found, gap=found.gap + left, lower_bound=found.lower_bound - left)
+
+    def reference(self) -> Array:
+        """Return the joint minimiser by sequential quadratic programming, for small data; see ``distance``."""
+        return joint_minimum(self)
+
+    def distance(self, a: Array, b: Array) -> float:
+        """Return the Euclidean distance."""
+        return float(np.linalg.norm(np.asarray(a) - np.asarray(b)))
 
     # --- what is particular -----------------------------------------------------------------------------------------
 
-    def solve(self, solver: Any = None, **options: Any) -> Solution:
-        """Solve; see :meth:`convexrank.problem.Problem.solve`. The message says when the minimum is worthless."""
-        solution = super().solve(solver, **options)
-        if not self.worthless:
-            return solution
-        return replace(solution, message=f"{solution.message}; {_WORTHLESS}")
+    def remark(self, x: Array) -> str:
+        """Say so where the minimum is worthless."""
+        return _WORTHLESS if self.worthless else ""
 
     @classmethod
     def random(cls, seed: int) -> Self:

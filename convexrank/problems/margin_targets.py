@@ -13,14 +13,17 @@ from functools import cached_property
 
 import numpy as np
 
+from convexrank.data import QueryGroups
 from convexrank.problems.targets import Chain, GradeBlocks
 
-__all__ = ["Fit", "TargetRules", "increasing_roots", "moved_along", "nearest_squared"]
+__all__ = ["Fit", "SquaredTargets", "TargetRules", "increasing_roots", "rank_ones"]
 
 Array = np.ndarray
 
 _ROUNDING = 1e-14
 _STEPS = 200
+# Values may be infinite, which is far from zero.
+_HUGE = 1e300
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,41 +98,88 @@ class Fit:
         The order in which the targets rise.
     pools : ndarray of int, shape (n,)
         Along the chain, the number of the pool whose targets move together; −1 where a bound holds them.
+    bends : ndarray, shape (n,)
+        Along the chain, φ'' at the targets; 1 for the squared distance.
     """
 
     targets: Array
     offsets: Array
     chain: Chain
     pools: Array
+    bends: Array
 
 
-def nearest_squared(rules: TargetRules, scores: Array) -> Fit:
-    """Return the targets and offsets with the least squared cost, all queries at once; O(n log n).
+@dataclass(frozen=True, eq=False)
+class SquaredTargets:
+    """The best targets and what they cost, for the squared distance.
 
     Parameters
     ----------
     rules : TargetRules
         Margins, rewards, bounds, constants.
-    scores : ndarray, shape (n,)
-        Scores, query by query.
     """
-    groups, share = rules.blocks.groups, rules.shares
-    near = share * scores
-    if rules.center is not None:
-        near = near + (1.0 - share) * rules.center
-    chain = rules.blocks.chain(near)
-    along = chain.gather(near) - rules.lift
-    if rules.rewarded:
-        along = along + share * chain.pulled(rules.rewards)
-    pooled, pools = chain.pooled(along)
-    offsets = _offsets(rules, pooled, scores) if rules.offsets else np.zeros(len(groups))
-    lowered = pooled + share * offsets[groups.query]
-    if rules.bounded:
-        ceiling = rules.ceiling[groups.query]
-        held = (lowered < rules.low) | (lowered > ceiling)
-        pools = np.where(held, -1, pools)
-        lowered = np.minimum(np.maximum(lowered, rules.low), ceiling)
-    return Fit(chain.scatter(lowered + rules.lift), offsets, chain, pools)
+
+    rules: TargetRules
+
+    def fit(self, scores: Array) -> Fit:
+        """Return the best targets and offsets for scores, query by query: O(n log n)."""
+        rules = self.rules
+        groups, share = rules.blocks.groups, rules.shares
+        near = share * scores
+        if rules.center is not None:
+            near = near + (1.0 - share) * rules.center
+        chain = rules.blocks.chain(near)
+        along = chain.gather(near) - rules.lift
+        if rules.rewarded:
+            along = along + share * chain.pulled(rules.rewards)
+        pooled, pools = chain.pooled(along)
+        offsets = _offsets(rules, pooled, scores) if rules.offsets else np.zeros(len(groups))
+        lowered = pooled + share * offsets[groups.query]
+        if rules.bounded:
+            ceiling = rules.ceiling[groups.query]
+            pools = np.where((lowered < rules.low) | (lowered > ceiling), -1, pools)
+            lowered = np.minimum(np.maximum(lowered, rules.low), ceiling)
+        return Fit(chain.scatter(lowered + rules.lift), offsets, chain, pools, np.ones(1))
+
+    def cost(self, fit: Fit, scores: Array, weights: Array) -> tuple[float, Array]:
+        """Return the cost without rewards, and its gradient in the scores; weights are those of queries."""
+        rules, query = self.rules, self.rules.blocks.groups.query
+        by_row, predictors = weights[query], scores + fit.offsets[query]
+        rests = predictors - fit.targets
+        value, gradient = rests @ (by_row * rests), by_row * rests
+        if rules.score_reg:
+            value += rules.score_reg * (predictors @ (by_row * predictors))
+            gradient += rules.score_reg * by_row * predictors
+        if rules.target_reg:
+            away = fit.targets if rules.center is None else fit.targets - rules.center
+            value += rules.target_reg * (away @ (by_row * away))
+        return 0.5 * float(value), gradient
+
+    def second_order(self, fit: Fit, scores: Array, rows: Array, weights: Array) -> Array:
+        """Return the generalised Hessian of the cost in w, shape (d, d).
+
+        (3.20) with the constraints taken in: targets of one pool move together, by the mean; those at a bound do not
+        move. An offset takes away the mean of what does not move along.
+        """
+        rules, pools = self.rules, fit.pools
+        groups, share = rules.blocks.groups, rules.shares
+        along = rows[fit.chain.order]
+        ends = (pools[1:] != pools[:-1]) | (groups.query[1:] != groups.query[:-1])
+        starts = np.concatenate(([0], np.flatnonzero(ends) + 1))
+        sums = np.add.reduceat(along, starts, axis=0)
+        free = pools[starts] >= 0
+        scale = share * weights[groups.query[starts]] * free / np.diff(starts, append=groups.rows)
+        hessian = (1.0 + rules.score_reg) * (weights[groups.query][:, None] * rows).T @ rows
+        hessian -= (scale[:, None] * sums).T @ sums
+        moves = (1.0 + rules.score_reg) - share * (pools >= 0)
+        return hessian - rank_ones(groups, moves, along, weights) if rules.offsets else hessian
+
+
+def rank_ones(groups: QueryGroups, vectors: Array, rows: Array, weights: Array) -> Array:
+    """Sum over queries of c (Xᵀv)(Xᵀv)ᵀ / Σv, without those where v adds up to nothing."""
+    totals, means = groups.sums(vectors), groups.sums(vectors[:, None] * rows)
+    scale = np.where(totals > 0, weights / np.where(totals > 0, totals, 1.0), 0.0)
+    return (scale[:, None] * means).T @ means
 
 
 def _offsets(rules: TargetRules, pooled: Array, scores: Array) -> Array:
@@ -153,42 +203,9 @@ def _offsets(rules: TargetRules, pooled: Array, scores: Array) -> Array:
     return increasing_roots(excess, np.zeros(len(groups)))
 
 
-def moved_along(rules: TargetRules, fit: Fit, rows: Array, query_weights: Array) -> Array:
-    """Return the part of the curvature in w that targets and offsets take away by moving along, shape (d, d).
-
-    Targets of one pool move together, by the mean; those at a bound do not move. An offset takes away the mean of
-    what does not move along.
-
-    Parameters
-    ----------
-    rules : TargetRules
-        Margins, rewards, bounds, constants.
-    fit : Fit
-        The best targets.
-    rows : ndarray, shape (n, d)
-        Features, query by query.
-    query_weights : ndarray, shape (m,)
-        The weight of each query.
-    """
-    groups, share, pools = rules.blocks.groups, rules.shares, fit.pools
-    along = rows[fit.chain.order]
-    ends = (pools[1:] != pools[:-1]) | (groups.query[1:] != groups.query[:-1])
-    starts = np.concatenate(([0], np.flatnonzero(ends) + 1))
-    sums = np.add.reduceat(along, starts, axis=0)
-    free = pools[starts] >= 0
-    scale = share * query_weights[groups.query[starts]] * free / np.diff(starts, append=groups.rows)
-    lost = (scale[:, None] * sums).T @ sums
-    if not rules.offsets:
-        return lost
-    moves = (1.0 + rules.score_reg) - share * (pools >= 0)
-    totals = groups.sums(moves)
-    means = groups.sums(moves[:, None] * along)
-    with np.errstate(divide="ignore"):
-        scale = np.where(totals > 0, query_weights / totals, 0.0)
-    return lost + (scale[:, None] * means).T @ means
-
-
-def increasing_roots(evaluate: Callable[[Array], tuple[Array, Array, Array]], start: Array) -> Array:
+def increasing_roots(
+    evaluate: Callable[[Array], tuple[Array, Array, Array]], start: Array, rounding: float = _ROUNDING
+) -> Array:
     """Find a root of each of many non-decreasing functions, by Newton's method inside brackets.
 
     Parameters
@@ -198,6 +215,8 @@ def increasing_roots(evaluate: Callable[[Array], tuple[Array, Array, Array]], st
         difference of: values are zero up to the rounding of that.
     start : ndarray, shape (m,)
         Where to begin; returned where it is a root.
+    rounding : float
+        How small a value is zero, as a share of that size.
 
     Returns
     -------
@@ -209,7 +228,7 @@ def increasing_roots(evaluate: Callable[[Array], tuple[Array, Array, Array]], st
     reach, last = np.ones_like(x), np.full_like(x, np.inf)
     for step in range(_STEPS):
         values, slopes, sizes = evaluate(x)
-        open_ = np.abs(values) > _ROUNDING * sizes
+        open_ = np.abs(values) > rounding * np.minimum(sizes, _HUGE)
         low = np.where(open_ & (values < 0), np.maximum(low, x), low)
         high = np.where(open_ & (values > 0), np.minimum(high, x), high)
         if not open_.any():

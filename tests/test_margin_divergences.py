@@ -1,0 +1,257 @@
+"""Margin-equipped retargeting off the quadratic: joint convexity, targets against conic programs, the joint minimum."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import convexrank as cr
+from convexrank.problems.margin_reference import evidence
+from convexrank.problems.margin_retargeting import MarginRetargeting
+from convexrank.problems.queries import QueryScores, random_queries
+from tests.tolerances import tolerance
+
+KINDS = {
+    "I-divergence": ("generalized_i", {"margin": 0.5, "bound": 5.0, "target_reg": 1.0}),
+    "I-divergence, no offsets": ("generalized_i", {"margin": 0.5, "bound": (0.1, 5.0), "offsets": False}),
+    "I-divergence, reward": (
+        "generalized_i",
+        {"margin": 0.1, "reward": 0.1, "bound": 5.0, "target_reg": 1.0, "normalize": False},
+    ),
+    "shifted": (
+        "shifted_generalized_i",
+        {"margin": lambda rank: 1.0 / rank, "bound": 5.0, "target_reg": 3.0},
+    ),
+    "bit entropy": ("bit_entropy", {"margin": 0.2, "target_reg": 0.5}),
+    "KL": ("kl", {"margin": 0.01, "target_reg": 0.5}),
+    "KL, reward, no offsets": ("kl", {"margin": lambda rank: 0.05 / rank, "reward": 0.05, "offsets": False}),
+    "squared": ("squared", {"margin": 0.5, "bound": (-1.0, 1.0), "target_reg": 0.5}),
+}
+EVERY = pytest.mark.parametrize("name", KINDS)
+DRAWN = pytest.mark.parametrize("seed", range(3))
+BREGMAN = pytest.mark.parametrize("name", [name for name in KINDS if name != "squared"])
+
+
+def draw(name, seed, **more):
+    """A random instance of a kind, with a centre for one seed, and a point."""
+    rng = np.random.default_rng(seed)
+    X, y, qid = random_queries(rng)
+    divergence, options = KINDS[name]
+    options = {"l2": 0.1, **options, **more}
+    if options.get("target_reg") and seed == 1:
+        options["center"] = rng.normal(size=len(y))
+    return MarginRetargeting(X, y, qid, divergence, **options), 2.0 * rng.normal(size=X.shape[1])
+
+
+def close(a, b, name="summation"):
+    return np.allclose(a, b, rtol=tolerance(name), atol=tolerance(name))
+
+
+def of_query(problem, w, query):
+    """Scores, targets, offset, center and grades of one query."""
+    part, scores = problem.stretch(query), problem.scores(w)[problem._rows]
+    fit = problem.fit(scores)
+    center = np.zeros(len(scores)) if problem.center is None else problem.center[problem._rows]
+    return scores[part], fit.targets[part], fit.offsets[query], center[part], problem.grades[part]
+
+
+# --- against other solvers ----------------------------------------------------------------------------------------
+
+
+@EVERY
+@DRAWN
+def test_targets_are_those_of_the_conic_program(name, seed):
+    """For fixed scores and offsets the problem in the targets is one that cvxpy can read: constraints by pairs."""
+    problem, w = draw(name, seed)
+    low, high = problem.rules.low, problem.rules.high
+    for query in range(len(problem.groups)):
+        scores, targets, offset, center, grades = of_query(problem, w, query)
+        c, cr_ = float(problem.query_weights[query]), problem.target_reg
+        r = cp.Variable(len(scores))
+        phi, limits = problem.divergence.cvxpy(r)
+        cost = c * ((1.0 + cr_) * phi - (scores + offset + cr_ * center) @ r)
+        limits += [r >= max(low, -1e3), r <= min(high, 1e3)]
+        blocks = np.flatnonzero((problem.blocks.queries == query) & problem.blocks.above)
+        for block, (lower, upper) in zip(blocks, itertools.pairwise(np.unique(grades)), strict=True):
+            gap = cp.Variable()
+            limits.append(gap >= problem.margins[block])
+            for above in np.flatnonzero(grades == upper):
+                limits += [r[above] - r[below] >= gap for below in np.flatnonzero(grades == lower)]
+            cost -= problem.rewards[block] * gap
+        cp.Problem(cp.Minimize(cost), limits).solve(solver=cp.CLARABEL)
+        assert close(targets, r.value, "conic point")
+
+
+@EVERY
+@DRAWN
+def test_the_marginal_is_the_joint_minimum(name, seed):
+    problem, _ = draw(name, seed)
+    solution, truth = problem.solve(), problem.reference() if name != "squared" else None
+    assert solution.solver == "newton"
+    assert solution.certificate.kind == "global"
+    if truth is not None:
+        assert abs(problem.objective(truth) - solution.value) <= tolerance("two solvers")
+        assert problem.objective(truth) >= solution.value - solution.gap - tolerance("summation")
+        assert problem.distance(truth, solution.x) <= tolerance("joint programs")
+
+
+@BREGMAN
+def test_the_verifier_compares_with_the_reference(name):
+    problem, _ = draw(name, 2)
+    report = cr.verify(problem)
+    assert report.compared == 1, str(report)
+    wrong = cr.verify(problem, solver=lambda problem: problem.solve().x + 0.1)
+    assert not wrong.ok
+
+
+@BREGMAN
+def test_other_solvers_agree(name):
+    problem, _ = draw(name, 0)
+    best = problem.solve().value
+    for solver in ("lbfgs", "accelerated", "bundle"):
+        other = problem.solve(solver)
+        assert other.converged
+        assert abs(other.value - best) <= tolerance("two solvers")
+
+
+# --- the statements of the risk -----------------------------------------------------------------------------------
+
+
+@EVERY
+@DRAWN
+def test_oracle_evidence_and_plain_loops_agree(name, seed):
+    problem, w = draw(name, seed)
+    scores = problem.scores(w)
+    value, slope = problem.risk_and_score_gradient(scores)
+    for other, other_slope in (
+        problem.reference_scores(scores),
+        QueryScores.reference_scores(problem, scores),
+    ):
+        assert close(value, other)
+        assert close(slope, other_slope)
+
+
+@BREGMAN
+@DRAWN
+def test_gradient_and_curvature_by_differences(name, seed):
+    problem, w = draw(name, seed)
+    value, gradient, hessian = problem.second_order(w)
+    assert close(value, problem.objective(w))
+    assert close(gradient, problem.gradient(w))
+    for j, e in enumerate(1e-5 * np.eye(len(w))):
+        difference = (problem.objective(w + e) - problem.objective(w - e)) / 2e-5
+        assert close(gradient[j], difference, "central difference")
+        assert close(
+            hessian[j], (problem.gradient(w + e) - problem.gradient(w - e)) / 2e-5, "central difference"
+        )
+
+
+@BREGMAN
+@DRAWN
+def test_the_marginal_is_convex(name, seed):
+    problem, w = draw(name, seed)
+    assert np.linalg.eigvalsh(problem.hessian(w) - 0.1 * np.eye(len(w))).min() >= -tolerance("summation")
+    one, two = problem.objective(w), problem.objective(-w)
+    assert problem.objective(0.0 * w) <= 0.5 * (one + two) + tolerance("summation")
+
+
+def test_below_the_constants_of_lemma_8_it_is_not():
+    """Why they are asked for: with less, a chord lies below the curve."""
+    problem, _ = draw("I-divergence", 0, bound=2.0)
+    object.__setattr__(problem, "score_reg", 0.0)
+    problem.__dict__.pop("rules", None)
+    problem.__dict__.pop("engine", None)
+    rng = np.random.default_rng(0)
+    least = min(
+        float(np.linalg.eigvalsh(problem.hessian(w) - problem.l2 * np.eye(len(w))).min())
+        for w in rng.normal(size=(60, problem.dimension)) * rng.choice([0.3, 1.0, 3.0], size=(60, 1))
+    )
+    assert least < -1e-3
+
+
+@BREGMAN
+@pytest.mark.parametrize("moved", ["targets", "offsets"])
+def test_evidence_notices_what_is_not_the_best(name, moved, monkeypatch):
+    """Planted bugs: targets of other scores satisfy the constraints and are not the best; nor are other offsets."""
+    problem, w = draw(name, 2)
+    if moved == "offsets" and not problem.offsets:
+        return
+    scores = problem.scores(w)[problem._rows]
+    assert evidence(problem, scores)[2] <= tolerance("summation")
+    best, right = problem.query_oracle(scores)[0], problem.fit(scores)
+    other = problem.fit(scores + np.linspace(0.0, 1.0, len(scores)))
+    planted = dataclasses.replace(right, targets=other.targets, chain=other.chain)
+    if moved == "offsets":
+        planted = dataclasses.replace(right, offsets=right.offsets + 0.5)
+    monkeypatch.setattr(type(problem), "fit", lambda self, _: planted)
+    cost, _, left = evidence(problem, scores)
+    assert cost > best
+    assert left >= cost - best - tolerance("summation")
+    assert problem.certificate(w).gap >= left
+
+
+# --- constants and domains ----------------------------------------------------------------------------------------
+
+
+def test_the_least_constant_is_found():
+    X, y = np.eye(3), [2, 1, 0]
+    for divergence, bound, reg, least in (
+        ("squared", None, 0.0, 0.0),
+        ("generalized_i", 4.0, 1.0, 2.0),
+        ("shifted_generalized_i", 4.0, 0.0, 3.0),
+        ("bit_entropy", None, 1.0, 0.125),
+        ("kl", None, 1.0, 0.5),
+        ("kl", 0.5, 0.0, 0.5),
+    ):
+        problem = MarginRetargeting(X, y, None, divergence, 0.01, None, bound, reg, l2=0.1)
+        assert close(problem.score_reg, least)
+        more = MarginRetargeting(
+            X, y, None, divergence, 0.01, None, bound, reg, score_reg=least + 0.1, l2=0.1
+        )
+        assert more.score_reg == least + 0.1
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"divergence": "generalized_i", "bound": 4.0, "score_reg": 3.0}, ValueError, "Lemma 8 asks for"),
+        ({"divergence": "kl", "score_reg": 0.0}, ValueError, "score_reg of at least 1"),
+        ({"divergence": "generalized_i"}, ValueError, "not strongly convex"),
+        ({"divergence": "itakura_saito"}, ValueError, "scores can be any number"),
+        ({"divergence": cr.divergences.KL(weights=(1.0, 2.0, 1.0))}, ValueError, "without weights"),
+        ({"divergence": "bit_entropy", "margin": 0.5}, ValueError, "query 0 add up to 1"),
+        ({"divergence": "bit_entropy", "bound": (1.0, 2.0)}, ValueError, "nothing of the domain"),
+        ({"divergence": "kl", "margin": 0.4}, ValueError, "add up to between 1.2"),
+        ({"divergence": "kl", "margin": 0.01, "bound": 0.3}, ValueError, "expected 1 in between"),
+        ({"divergence": "generalized_i", "bound": (-2.0, -1.0)}, ValueError, "nothing of the domain"),
+    ],
+)
+def test_constants_and_domains_are_checked(options, error, words):
+    with pytest.raises(error, match=words):
+        MarginRetargeting(np.eye(3), [2, 1, 0], None, **{"margin": 0.1, "l2": 0.1, **options})
+
+
+@pytest.mark.parametrize("size", [1.0, 30.0, 1000.0])
+@BREGMAN
+def test_scores_of_any_size(name, size):
+    """Predictions that round to an end of the domain: finite, and still the gradient."""
+    problem, w = draw(name, 2)
+    w = size * w / np.abs(problem.X @ w).max()
+    value, gradient = problem.value_and_gradient(w)
+    if name.startswith(("I-", "shifted")) and size == 1000.0 and not problem.offsets:
+        assert value == np.inf  # a prediction of e^1000
+        return
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
+    assert close(value, problem.reference_risk(w)[0] + problem.penalty.value(w))
+
+
+def test_without_margins_the_minimum_is_worthless_off_the_quadratic_too():
+    problem, _ = draw("KL", 0, margin=None)
+    assert problem.worthless
+    with pytest.warns(cr.ConvergenceWarning, match="worthless"):
+        assert np.linalg.norm(problem.solve().x) <= tolerance("fixed points")
