@@ -134,10 +134,14 @@ def _penalised(beta: float, columns: Array = P) -> Array:
     """The alternation (5.13), (5.14), with the weight update put right."""
     w = np.full(4, 0.25)
     for _ in range(round(40 / beta)):
-        rho = beta * (columns @ w) + (1 - beta) * w
-        w = rho * np.exp(-beta / (1 - beta) * costs(rho, columns))
-        w /= w.sum()
+        w = _round(w, beta, columns)
     return w
+
+
+def _round(w: Array, beta: float, columns: Array = P) -> Array:
+    rho = beta * (columns @ w) + (1 - beta) * w
+    w = rho * np.exp(-beta / (1 - beta) * costs(rho, columns))
+    return w / w.sum()
 
 
 @_claim(
@@ -155,6 +159,44 @@ def penalty_limit(residual: Callable[[Array], Array]) -> list[Comparison]:
     """The residual of the limit, for a small and a smaller β, extrapolated to 0."""
     coarse, fine = (residual(_penalised(beta)) for beta in (0.02, 0.01))
     return [equal("residual at β → 0", float(np.abs(2 * fine - coarse).sum()), 0.0, 1e-4)]
+
+
+@_claim(
+    "penalty-minima",
+    "section 5.2.1",
+    "The consensus cost may have more than one local minimum.",
+    2,
+    otherwise=("It has one.", 1),
+    documented=Verdict.HOLDS,
+)
+def penalty_minima(count: int) -> list[Comparison]:
+    """Two communities of two nodes each: limits of the alternation from both, told apart by their first two shares."""
+    links = np.kron(np.eye(2), 1.0 - np.eye(2))
+    columns = ALPHA * links + (1 - ALPHA) / 4
+    halves = []
+    for start in ([0.45, 0.45, 0.05, 0.05], [0.05, 0.05, 0.45, 0.45]):
+        w = np.array(start)
+        for _ in range(2000):
+            w = _round(w, 0.02, columns)
+        halves.append(round(float(w[:2].sum()), 3))
+    return [equal("different limits", len(set(halves)), count, 1e-9)]
+
+
+@_claim(
+    "penalty-schedule",
+    "Proposition 6",
+    "With any c_t → ∞ the alternation comes to a stationary point.",
+    lambda t: 2.0 ** min(t, 1000),
+    corrected=("The sum of 1/c_t has to be infinite, or it stops on the way.", lambda t: float(t)),
+    documented=Verdict.CORRECTED,
+)
+def penalty_schedule(weight: Callable[[int], float]) -> list[Comparison]:
+    """2000 rounds from the uniform distribution; the residual of the stationarity of G, which J tends to."""
+    w = np.full(4, 0.25)
+    for t in range(1, 2001):
+        w = _round(w, 1.0 / (1.0 + weight(t)))
+    residual = P @ w - w - w * (costs(w) - w @ costs(w))
+    return [equal("residual", float(np.abs(residual).sum()), 0.0, 1e-2, clearly=0.1)]
 
 
 @_claim(
@@ -224,6 +266,8 @@ CLAIMS = (
     absorbing_the_teleport,
     penalty_weight_update,
     penalty_limit,
+    penalty_minima,
+    penalty_schedule,
     penalty_gap_identity,
     penalty_gap_bound,
     brew_is_stationary,

@@ -87,6 +87,50 @@ def affine_centre(weights: tuple[float, ...]) -> list[Comparison]:
 
 
 @_claim(
+    "affine-centre-negative",
+    "Theorem 17, (C.4)",
+    "With a negative sum the cost is greatest at the weighted mean.",
+    (-0.6, -0.9, 0.5),
+    otherwise=("Also with a positive sum.", (0.6, 0.9, -0.5)),
+    documented=Verdict.HOLDS,
+)
+def affine_centre_negative(weights: tuple[float, ...]) -> list[Comparison]:
+    """Cost at random points less the cost at the mean, squared distance."""
+    rng, w = np.random.default_rng(38), np.array(weights)
+    x = rng.uniform(1.0, 2.0, size=(3, 4))
+
+    def cost(y: Array) -> float:
+        return float(w @ np.sum((x - y) ** 2, axis=1))
+
+    highest = max(cost(rng.uniform(0.2, 4.0, size=4)) - cost(w @ x / w.sum()) for _ in range(200))
+    return [at_most("greatest cost above that of the mean", highest, 0.0, 1e-9)]
+
+
+@_claim(
+    "affine-centre-closed-form",
+    "Theorem 17, (C.7)",
+    "With weights that sum to 0, minimisers of bounded ‖∇φ(y)‖ tend to Σ w_i x_i over its gauge as the bound goes.",
+    "over the gauge",
+    otherwise=("They tend to where ∇φ* leads along Σ w_i x_i.", "along the direction"),
+    documented=Verdict.REFUTED,
+)
+def affine_centre_closed_form(where: str) -> list[Comparison]:
+    """φ = Σ x log x + (1 − x) log(1 − x) on the square, which has 0 in it; conic programs in ∇φ(y), bound 60."""
+    import cvxpy as cp
+
+    x, w = np.array([[0.9, 0.8], [0.3, 0.2], [0.6, 0.7]]), np.array([1.0, -0.5, -0.5])
+    total = w @ x
+    slopes = cp.Variable(2)
+    optimum(cp.Maximize(total @ slopes), [cp.norm(slopes, 2) <= 60.0], tolerance=1e-9)
+    point = 1.0 / (1.0 + np.exp(-np.asarray(slopes.value)))
+    if where == "over the gauge":
+        stated = total / total.max()  # the least c for which total/c is in the square is the largest entry
+    else:
+        stated = 1.0 / (1.0 + np.exp(-60.0 * total / np.linalg.norm(total)))
+    return [equal("distance of the minimiser", float(np.abs(point - stated).sum()), 0.0, 1e-4)]
+
+
+@_claim(
     "affine-centre-linear",
     "Theorem 17, (C.6)",
     "With weights that sum to 0 the cost is linear in ∇φ(y).",
@@ -171,6 +215,8 @@ CLAIMS = (
     mean_is_consensus,
     consensus_expansion,
     affine_centre,
+    affine_centre_negative,
+    affine_centre_closed_form,
     affine_centre_linear,
     three_points,
     divergence_bounds,
