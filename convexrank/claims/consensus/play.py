@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -122,7 +123,8 @@ def best_response_unique(powers: tuple[float, ...]) -> list[Comparison]:
     for p in powers:
         s = cp.Variable(4)
         dual = float(np.abs(move).max()) if p == 1.0 else float(np.linalg.norm(move, p / (p - 1.0)))
-        kept = [cp.pnorm(s, p) <= 1.0, move @ s <= -dual * (1.0 - 1e-4)]
+        order: Any = p
+        kept = [cp.pnorm(s, order) <= 1.0, move @ s <= -dual * (1.0 - 1e-4)]
         widths = [
             float(np.asarray(cp.Problem(sense(across @ s), kept).solve(solver=cp.CLARABEL)))
             for sense in (cp.Maximize, cp.Minimize)
