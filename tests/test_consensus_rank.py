@@ -168,7 +168,7 @@ def test_what_is_left_to_gain_bounds_the_slope(seed):
     """Difference quotients towards random recommendations: none falls faster than the residual of the point says."""
     sets = two_each(seed)
     problem, rng = ConsensusRank(sets), np.random.default_rng(seed)
-    solution, step = problem.solve(), 1e-4
+    solution, step = problem.solve(tol=1e-12), 1e-4
     assert solution.certificate.kind == "residual"
     for _ in range(20):
         aim = problem.random_start(rng)

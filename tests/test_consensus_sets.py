@@ -203,6 +203,18 @@ def test_projections_satisfy_the_optimality_condition(kind, uniform, seed):
         assert abs(p.sum() - 1.0) <= tolerance("atoms")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_projections_of_extremes(kind):
+    """Logarithms a thousand apart, and a teleport that hardly reaches a node."""
+    rng = np.random.default_rng(6)
+    sets = draw(kind, rng)
+    for v in (None, [1.0, 1e-9, 1.0, 1e-6]):
+        absorbed, theta = absorb(sets, 0.9, v), 1e3 * rng.normal(size=4)
+        for node, p in enumerate(absorbed.nearest(theta)):
+            corners = absorbed.candidates[absorbed.owners == node]
+            assert abs(excess(p, theta, corners)) <= 1e3 * tolerance("consensus projection")
+
+
 def test_a_wrong_projection_is_noticed():
     rng = np.random.default_rng(1)
     absorbed = absorb(draw("candidates", rng), 0.85, None)

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.consensus.base import RecommendationSets
+from convexrank.consensus.box import nearest_in_box
 from convexrank.consensus.corners import corners, count_systems
 from convexrank.consensus.hull import nearest_in_hull
 from convexrank.data import check_matrix, check_nonnegative, check_vector
@@ -26,8 +27,8 @@ FEW_SYSTEMS = 20_000
 _GAP, _SWEEPS = 1e-13, 100_000
 # Bounds that add up to 1 within this leave one point.
 _ALONE = 1e-13
-# The least mass whose logarithm floating point can take.
-_TINY = 1e-300
+# Masses below this would leave 1 for the others.
+_TINY = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,26 +173,28 @@ def nearest_in_polytope(
     ndarray, shape (n,)
         The projection.
     """
-    from convexrank.divergences import bregman, project_box
-
     low, high = (alpha * bound + (1.0 - alpha) * teleport for bound in (lower, upper))
     for bound in (low, high):
         if abs(float(bound.sum()) - 1.0) <= _ALONE:  # one point, which rounding may have moved
             return bound / bound.sum()
-    free = high > low
-    point = low.copy()
+    free, point = high > low, low.copy()
     mass = 1.0 - float(low[~free].sum())
-    low, high = low[free] / mass, high[free] / mass
-    masses = np.exp(theta[free] - theta[free].max())
-    target = np.maximum(masses / masses.sum(), _TINY)
-    target /= target.sum()
-    if len(b) == 0:
-        point[free] = mass * project_box("kl", target, low, high)
-        return point / point.sum()
-    eye, right = np.eye(len(target)), alpha * b + (1.0 - alpha) * (A @ teleport) - A[:, ~free] @ point[~free]
-    rows, sides = np.vstack([A[:, free], -eye, eye]), np.concatenate([right / mass, -low, high])
-    point[free] = mass * bregman("kl", target, rows, sides, tol=_GAP, max_iter=_SWEEPS).x
+    point[free] = nearest_in_box(low[free], high[free], theta[free], mass)
+    if len(b) and (A @ point > alpha * b + (1.0 - alpha) * (A @ teleport)).any():
+        right = (alpha * b + (1.0 - alpha) * (A @ teleport) - A[:, ~free] @ point[~free]) / mass
+        point[free] = mass * _by_bregman(A[:, free], right, low[free] / mass, high[free] / mass, theta[free])
     return point / point.sum()
+
+
+def _by_bregman(A: Array, b: Array, low: Array, high: Array, theta: Array) -> Array:
+    """The nearest distribution under all constraints, one row at a time."""
+    from convexrank.divergences import bregman
+
+    masses = np.exp(theta - theta.max())
+    target = np.maximum(masses / masses.sum(), _TINY)
+    eye = np.eye(len(target))
+    rows, right = np.vstack([A, -eye, eye]), np.concatenate([b, -low, high])
+    return bregman("kl", target / target.sum(), rows, right, tol=_GAP, max_iter=_SWEEPS).x
 
 
 # --- reading --------------------------------------------------------------------------------------------------------

@@ -15,10 +15,13 @@ __all__ = ["MultiStart"]
 
 Array = np.ndarray
 
-# A start is done when what is left to gain is this small beside the value: far below any tolerance.
-_SETTLED = 1e-13
-# Or when it has gained nothing for this many steps, or has taken this many.
-_PATIENCE, _STEPS = 3, 5_000
+# A start has shown its worth when this little is left to gain; only the best one is taken further.
+_WORTH = 1e-9
+# So near to the floor nothing better is left to look for.
+_AT_FLOOR = 1e-12
+# A start that has gained nothing for this many steps is done, and one that has taken so many; what is left to gain is
+# asked every so often.
+_PATIENCE, _STEPS, _EVERY = 3, 5_000, 10
 
 
 @dataclass(frozen=True)
@@ -66,22 +69,24 @@ class MultiStart:
         return State(x, value, math.inf, _Memory(x, value, 0, 0, 1))
 
     def step(self, problem: Any, state: State) -> State:
-        """Improve the point of the present start, or go to the next one."""
+        """Improve the point of the present start, or go to the next one; at last, improve the best."""
         memory: _Memory = state.memory
         x = problem.improve(memory.x)
         value = problem.objective(x)
-        gained = memory.value - value
-        idle = memory.idle + 1 if gained <= 1e-15 * max(1.0, abs(value)) else 0
+        idle = memory.idle + 1 if memory.value - value <= 1e-15 * max(1.0, abs(value)) else 0
         best, height = (x, value) if value < state.value else (state.x, state.value)
+        if memory.started > self.starts:
+            after = _Memory(x, value, idle, memory.steps + 1, memory.started)
+            return State(best, height, problem.stationarity(best), after, stalled=idle >= _PATIENCE)
         steps = memory.steps + 1
         done = idle >= _PATIENCE or steps >= _STEPS
-        if not done and gained <= 1e-12 * max(1.0, abs(value)):
-            done = problem.stationarity(x) <= _SETTLED * max(1.0, abs(value))
+        if not done and (steps % _EVERY == 0 or memory.value - value <= _WORTH):
+            done = problem.stationarity(x) <= _WORTH * max(1.0, abs(value))
         if not done:
             return State(best, height, math.inf, _Memory(x, value, idle, steps, memory.started))
-        # nothing is below the floor: the other starts could only tie
-        if memory.started >= self.starts or height - problem.floor <= _SETTLED:
-            return State(best, height, problem.stationarity(best), memory, stalled=True)
+        if memory.started >= self.starts or height - problem.floor <= _AT_FLOOR:
+            after = _Memory(best, height, 0, 0, self.starts + 1)
+            return State(best, height, problem.stationarity(best), after)
         fresh = problem.random_start(np.random.default_rng([self.seed, memory.started]))
         begun = _Memory(fresh, problem.objective(fresh), 0, 0, memory.started + 1)
         return State(best, height, math.inf, begun)

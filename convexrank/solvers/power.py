@@ -16,6 +16,8 @@ Array = np.ndarray
 
 # Rounding ends the descent: this many steps without a new shortest one, and the iteration stands still.
 _PATIENCE = 40
+# Where the map is not known to contract, steps may get longer for a while.
+_LONGER_PATIENCE = 400
 
 
 @dataclass(frozen=True)
@@ -56,4 +58,5 @@ class Power:
         shortest, since = state.memory
         since = 0 if length < shortest else since + 1
         memory = (min(shortest, length), since)
-        return State(image, math.nan, residual, memory, stalled=since >= _PATIENCE or length == 0.0)
+        patience = _PATIENCE if factor < 1.0 else _LONGER_PATIENCE
+        return State(image, math.nan, residual, memory, stalled=since >= patience or length == 0.0)
