@@ -20,13 +20,20 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from convexrank import ConvergenceWarning, RetargetingRanker
 from convexrank.data import QueryGroups
 from convexrank.metrics import conventions
+from convexrank.problems import MarginRetargeting
 from tests.query_references import by_query, one_ndcg
 from tests.tolerances import tolerance
 
 ALPHA = 0.1
 
 
-@parametrize_with_checks([RetargetingRanker(), RetargetingRanker(normalize=False, alpha=1.0)])
+@parametrize_with_checks(
+    [
+        RetargetingRanker(),
+        RetargetingRanker(normalize=False, alpha=1.0),
+        RetargetingRanker("generalized_i", 0.01, bound=(0.1, 4.0)),
+    ]
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -90,6 +97,23 @@ def test_options_reach_the_problem():
     assert problem.l2 == ALPHA
     assert {name: getattr(problem, name) for name in options} == options
     assert RetargetingRanker(margin=None, reward=0.2)._problem(X, y, qid).margin is None
+
+
+@pytest.mark.parametrize(
+    ("divergence", "options"), [("kl", {"margin": 0.01}), ("generalized_i", {"bound": (0.1, 4.0)})]
+)
+def test_other_divergences(divergence, options):
+    X, y, qid = draw()
+    model = RetargetingRanker(divergence, alpha=1e-2, **options).fit(X, y, qid)
+    problem = MarginRetargeting(X, y, qid, divergence, l2=1e-2, **{"margin": 1.0, **options})
+    assert model.gap_ <= 1e-8
+    assert math.isclose(model.solution_.value, problem.objective(model.coef_), rel_tol=tolerance("summation"))
+    # Lemma 8 with equality: s(1 + C_r)(C_w + 1/L) = 1, where 1/L is 0 on the domain
+    low, high = (0.0, 1.0) if divergence == "kl" else options["bound"]
+    assert problem.score_reg == pytest.approx(1.0 / problem.divergence.strong_convexity(low, high))
+    assert model.score(X, y, qid) > RetargetingRanker(divergence, alpha=1e6, **options).fit(X, -y, qid).score(
+        X, y, qid
+    )
 
 
 def test_the_order_of_rows_and_the_names_of_queries_do_not_matter():

@@ -33,9 +33,10 @@ class RetargetingRanker(BaseEstimator):
         \quad\text{subject to}\quad r_{ij} \ge r_{ik} + t \;\text{ where } y_{ij} \text{ is the grade next above }
         y_{ik} .
 
-    That is :class:`~convexrank.problems.MarginRetargeting`, which explains the other divergences and options; the fit
-    is its minimum, with a certified gap. There is no intercept: a constant cancels in each query. A query with one row,
-    or one grade, contributes nothing.
+    For divergences other than the squared one this is not jointly convex: the constants of (3.17) are added, by default
+    the least that make it so, and targets must stay in the domain, which small margins and ``bound`` see to. That is
+    :class:`~convexrank.problems.MarginRetargeting`; the fit is its minimum, with a certified gap. There is no
+    intercept: a constant cancels in each query. A query with one row, or one grade, contributes nothing.
 
     A ranker is no classifier and no regressor: ``predict`` returns scores, of which only the order within a query means
     anything. Pass ``qid`` to :meth:`fit` and :meth:`score`. In a search over folds, rows of one query must stay
@@ -45,7 +46,8 @@ class RetargetingRanker(BaseEstimator):
     Parameters
     ----------
     divergence : str or Divergence
-        ``"squared"``, ``"kl"``, ``"generalized_i"``, … or an object of :mod:`convexrank.divergences`.
+        ``"squared"``, ``"generalized_i"`` (with a ``bound``), ``"bit_entropy"``, ``"kl"``, or an object of
+        :mod:`convexrank.divergences`.
     margin : float, tuple of float, callable or None
         The margin t between documents of neighbouring grades; one for each step of the grades, or a function of the
         rank. For squares one number for all steps changes the scale of w only, and with ``alpha=0`` no ranking.
