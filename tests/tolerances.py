@@ -68,6 +68,8 @@ TOLERANCES: dict[str, float] = {
     "separation": 1e-9,
     # Exact projections of values of size 10: sums of tens of terms, in another order.
     "projection kernels": 1e-11,
+    # Linear equations for at most sixty intervals, with a condition number of some hundreds.
+    "overlapping blocks": 1e-11,
     # Optimality conditions of a projection: forces add up over thousands of entries, against the largest entry.
     "optimality conditions": 1e-9,
     # What a bug of size 1e-6 must show at least.

@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.linalg import splu
+
+from convexrank.problems.overlaps import solve_overlaps
 
 __all__ = ["MarginalRisk", "expected_targets", "marginal", "mutual_regressions", "projected_targets"]
 
@@ -169,33 +169,32 @@ def _on_blocks(scores: Array, targets: Array, u: Array, v: Array, strong: float,
     r"""Return v, solved for exactly with u and v constant on their present blocks.
 
     The equations are :math:`k|A|u_A + \sum_B |A\cap B|v_B = k\sum_A y` and
-    :math:`(\tfrac1k+\tfrac1s)|B|v_B + \sum_A |A\cap B|u_A = \tfrac1s\sum_B\theta`. Blocks are intervals; in the order
-    of their ends each one meets at most one that ends later, so elimination in that order fills nothing in.
+    :math:`(\tfrac1k+\tfrac1s)|B|v_B + \sum_A |A\cap B|u_A = \tfrac1s\sum_B\theta`, for blocks A of u and B of v, all of
+    them intervals.
     """
     n, k = len(scores), smooth - strong
-    starts_u = np.r_[0, np.flatnonzero(np.diff(u)) + 1]
-    starts_v = np.r_[0, np.flatnonzero(np.diff(v)) + 1]
-    sizes_u, sizes_v = np.diff(np.r_[starts_u, n]), np.diff(np.r_[starts_v, n])
-    starts = np.union1d(starts_u, starts_v)
-    overlaps = np.diff(np.r_[starts, n])
-    row = np.searchsorted(starts_u, starts, side="right") - 1
-    column = np.searchsorted(starts_v, starts, side="right") - 1 + len(starts_u)
-    order = np.argsort(np.r_[starts_u + sizes_u, starts_v + sizes_v], kind="stable")
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
+    fresh_u, fresh_v = np.ones(n, bool), np.ones(n, bool)
+    np.not_equal(u[1:], u[:-1], out=fresh_u[1:])
+    np.not_equal(v[1:], v[:-1], out=fresh_v[1:])
+    starts_u, starts_v = np.flatnonzero(fresh_u), np.flatnonzero(fresh_v)
     # in units of v in which both diagonals are alike
     unit = k / math.sqrt(smooth / strong)
-    diagonal = np.r_[sizes_u, sizes_v].astype(np.float64)
+    starts = np.flatnonzero(fresh_u | fresh_v)
+    blocks_u, blocks_v = np.cumsum(fresh_u)[starts] - 1, np.cumsum(fresh_v)[starts] - 1
+    sizes = np.r_[np.diff(np.r_[starts_u, n]), np.diff(np.r_[starts_v, n])]
     right = np.r_[
         np.add.reduceat(targets, starts_u), np.add.reduceat(scores, starts_v) * (unit / (strong * k))
     ]
-    entries = np.r_[diagonal, overlaps * (unit / k), overlaps * (unit / k)]
-    rows = place[np.r_[np.arange(len(order)), row, column]]
-    columns = place[np.r_[np.arange(len(order)), column, row]]
-    system = sparse.csc_array((entries, (rows, columns)), shape=(len(order), len(order)))
-    factors = splu(system, permc_spec="NATURAL", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-    answer = factors.solve(right[order])[place]
-    return np.repeat(answer[len(starts_u) :] * unit, sizes_v)
+    overlaps = np.diff(np.r_[starts, n]) * (unit / k)
+    answer = solve_overlaps(
+        np.r_[starts_u, starts_v],
+        sizes.astype(np.float64),
+        right,
+        blocks_u,
+        len(starts_u) + blocks_v,
+        overlaps,
+    )
+    return np.repeat(answer[len(starts_u) :] * unit, sizes[len(starts_u) :])
 
 
 def projected_targets(
