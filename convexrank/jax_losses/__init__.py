@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from convexrank.jax_losses.lists import list_net, ndcg_regression, rank_cosine
 from convexrank.jax_losses.pairs import rank_svm
-from convexrank.jax_losses.retargeting import margin_retargeting, retargeting
 from convexrank.jax_losses.rows import numbered
+from convexrank.jax_losses.targets import margin_retargeting, retargeting
 
 __all__ = [
     "list_net",

@@ -41,8 +41,8 @@ class Retargeting(QueryScores):
     A sum over the m queries that have two rows of different grades; the others contribute nothing. :math:`c_i` is one
     over the number of rows with ``normalize``, else 1. :math:`\mathcal{R}_i` holds the vectors with the order of the
     grades: with ``order="hidden"`` rows of one grade may have any order among them, with ``order="block"`` they have
-    equal targets. :math:`\mathcal{S}_i` is the simplex, or with ``simplex=False`` the domain of φ. Rows with tied
-    scores get equal targets.
+    equal targets. :math:`\mathcal{S}_i` is the simplex, or with ``simplex=False`` the domain of φ. Rows of one
+    grade with tied scores get equal targets.
 
     Targets and offsets are minimised over in closed form: with z the isotonic regression of the scores along the
     order, the cost of a query is :math:`D_\psi(\theta\|z)`, ψ the conjugate of φ on the plane where r adds up to 1
