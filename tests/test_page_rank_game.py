@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 import convexrank as cr
@@ -131,6 +133,22 @@ def test_the_penalty_is_exact_from_the_threshold_on_and_not_before(divergence, n
         for solver in (None, "exact"):
             distance = float(np.abs(game.solve(solver).x - pi).sum())
             assert (distance > 1e-4) if far else (distance <= tolerance("conic point")), (share, solver)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([*DIVERGENCES, "itakura_saito"]))
+@settings(max_examples=40, deadline=None)
+def test_the_payoff_is_that_of_the_dissertation(seed, divergence):
+    """(5.24): distances of the columns from ρ, weighted, less the distance of w, with s the slopes at ρ."""
+    rng = np.random.default_rng(seed)
+    game = PageRankGame(four_nodes(), divergence, float(rng.uniform(0.1, 0.95)))
+    P, kind = game.operator.dense(), game.divergence
+    w, rho = rng.dirichlet(np.ones(4), size=2) * 0.99 + 0.0025
+    apart = sum(
+        share * kind.divergence(column / column.sum(), rho) for share, column in zip(w, P.T, strict=True)
+    )
+    expected = apart - kind.divergence(w, rho)
+    scale = max(1.0, float(np.abs(kind.slopes(rho)).max()))
+    assert game.payoff(kind.slopes(rho), w) == pytest.approx(expected, abs=scale * tolerance("summation"))
 
 
 def test_the_value_is_the_consensus_cost_of_pagerank():

@@ -225,7 +225,7 @@ class PenaltyRank(Problem):
         return Certificate(size, value, -math.inf, kind="residual")
 
     def distance(self, a: Array, b: Array) -> float:
-        """Return |G(a) − G(b)|: several minima may tie."""
+        """Return how far apart the values G(a) and G(b) are: several minima may tie."""
         return abs(self.objective(a) - self.objective(b))
 
     def reference(self) -> Array:
