@@ -215,6 +215,19 @@ def test_projections_of_extremes(kind):
             assert abs(excess(p, theta, corners)) <= 1e3 * tolerance("consensus projection")
 
 
+def test_nodes_that_no_candidate_reaches_cost_nothing_but_count():
+    """Three candidates that differ in three entries of eight only."""
+    rng = np.random.default_rng(7)
+    rows = np.zeros((3, 8))
+    rows[:, 2:5] = rng.dirichlet(np.full(3, 0.5), size=3)
+    absorbed = absorb([rows] * 8, 0.7, rng.random(8) + 0.1)
+    for _ in range(5):
+        theta = 2.0 * rng.normal(size=8)
+        p = absorbed.nearest(theta)[0]
+        assert abs(excess(p, theta, absorbed.candidates[:3])) <= tolerance("consensus projection")
+        assert np.allclose(p[5:], 0.3 * absorbed.teleport[5:], rtol=tolerance("atoms"))
+
+
 def test_a_wrong_projection_is_noticed():
     rng = np.random.default_rng(1)
     absorbed = absorb(draw("candidates", rng), 0.85, None)

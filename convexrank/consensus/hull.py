@@ -38,9 +38,23 @@ def nearest_in_hull(candidates: Array, theta: Array) -> Array:
     """
     if len(candidates) == 1:
         return candidates[0].copy()
+    # entries in which the candidates agree need not be looked at one by one: mostly nodes that nobody links to
+    apart = np.ptp(candidates, axis=0) > 0.0
+    point = candidates[0].copy()
+    if not apart.any():
+        return point
+    own = candidates[:, apart]
     if len(candidates) == 2:
-        return _between(candidates[0], candidates[1] - candidates[0], theta)
-    return nearest_by_newton(candidates, theta)
+        point[apart] = _between(own[0], own[1] - own[0], theta[apart])
+        return point
+    rest = float(point[~apart].sum())
+    if rest == 0.0:
+        return nearest_by_newton(candidates, theta)
+    # all of them together cost as much as one entry of their mass
+    cost = float(point[~apart] @ (np.log(point[~apart]) - theta[~apart])) / rest
+    lumped = np.column_stack([own, np.full(len(own), rest)])
+    point[apart] = nearest_by_newton(lumped, np.append(theta[apart], np.log(rest) - cost))[:-1]
+    return point
 
 
 def nearest_by_newton(candidates: Array, theta: Array) -> Array:
