@@ -200,20 +200,20 @@ def test_a_model_that_is_not_linear_learns_with_one():
     assert after > 0.9
 
 
-@pytest.mark.parametrize("name", ["retargeting, KL", "retargeting, squares", "margins"])
+@pytest.mark.parametrize("name", ["retargeting, KL", "margins"])
 def test_second_derivatives_and_batches(name):
     """A JAX function through and through: derivatives of the gradient, and many score vectors at once."""
     loss, options, _, _ = LOSSES[name]
     rng = np.random.default_rng(0)
     grades, query = rng.integers(0, 3, 12).astype(float), np.repeat([0, 1, 2], 4)
-    scores, move = 0.3 * rng.normal(size=(2, 12)), rng.normal(size=12)
+    scores, move = 0.3 * rng.normal(size=12), rng.normal(size=12)
+    points = scores + 1e-5 * np.array([[0.0], [1.0], [-1.0]]) * move
+    slope = jax.grad(lambda s: loss(s, grades, query, 3, **options))
     with jax.enable_x64(True):
-        slope = jax.jit(jax.vmap(jax.grad(lambda s: loss(s, grades, query, 3, **options))))
-        bent = jax.jvp(slope, (scores,), (np.stack((move, move)),))[1][0]
-        ahead, behind = slope(scores + 1e-5 * move), slope(scores - 1e-5 * move)
-        assert np.allclose(bent, (ahead - behind)[0] / 2e-5, atol=tolerance("central difference"))
-        alone = jax.grad(lambda s: loss(s, grades, query, 3, **options))(scores[1])
-        assert np.allclose(slope(scores)[1], alone, rtol=SUMMATION, atol=SUMMATION)
+        found = jax.jit(jax.vmap(lambda s: jax.jvp(slope, (s,), (move,))))(points)
+    slopes, bent = map(np.asarray, found)
+    assert np.allclose(bent[0], (slopes[1] - slopes[2]) / 2e-5, atol=tolerance("central difference"))
+    assert np.allclose(slopes[0], value_and_slope(name, scores, grades, query)[1], atol=SUMMATION)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ class Alternating:
     References
     ----------
     S. Acharyya, dissertation (2013), Figure 3.1, (3.9) to (3.11), and Figure 3.2, (3.15) and (3.16). Printed without
-    the weights 1/|V_i| of (3.4); here the cost that falls is the problem's.
+    the weights of queries in (3.4); here the cost that falls is the problem's.
 
     Examples
     --------
