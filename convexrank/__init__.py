@@ -33,6 +33,7 @@ _OBJECTS = {
     "ConvergenceWarning": "convexrank.problem",
     "Graph": "convexrank.graphs",
     "LabelledGraph": "convexrank.graphs",
+    "OnlineMEMR": "convexrank.estimators",
     "Problem": "convexrank.problem",
     "PushRanker": "convexrank.estimators",
     "Report": "convexrank.verifier",
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
         regularizers,
         solvers,
     )
-    from convexrank.estimators import PushRanker, RetargetingRanker, SingleIndexRegressor
+    from convexrank.estimators import OnlineMEMR, PushRanker, RetargetingRanker, SingleIndexRegressor
     from convexrank.graphs import Graph, LabelledGraph
     from convexrank.problem import ConvergenceWarning, Problem, Solution, Status
     from convexrank.ranks import antitrust_rank, combined_rank, lpq_rank, pagerank, trust_rank

@@ -118,6 +118,41 @@ def test_other_solvers_agree(name):
         assert abs(other.value - best) <= tolerance("two solvers")
 
 
+@EVERY
+@DRAWN
+def test_block_coordinate_descent_falls_to_the_minimum(name, seed):
+    problem, _ = draw(name, seed)
+    best, found = problem.solve(), problem.solve("alternating")
+    assert found.converged
+    assert abs(found.value - best.value) <= tolerance("two solvers")
+    assert (np.diff(found.trace["objective"]) <= tolerance("summation")).all()
+
+
+@EVERY
+def test_weights_for_given_targets_are_a_regression(name):
+    """Against the conic program of the generalised linear model, for targets that are not the best."""
+    problem, point = draw(name, 2)
+    r = problem.fit(problem.scores(point)[problem._rows]).targets
+    joint = problem.minimize_block(1, np.concatenate((0.0 * point, r)))
+    w, offsets = cp.Variable(problem.dimension), cp.Variable(len(problem.groups))
+    rows, query = problem.X[problem._rows], problem.groups.query
+    s = rows @ w + (offsets[query] if problem.offsets else 0.0)
+    c, reg = problem.query_weights, problem.score_reg
+    cost = 0.5 * problem.l2 * cp.sum_squares(w)
+    for number in range(len(problem.groups)):
+        part = problem.stretch(number)
+        link = {
+            "KL": lambda t: cp.log_sum_exp(t),
+            "BitEntropy": lambda t: cp.sum(cp.logistic(t)),
+            "SquaredEuclidean": lambda t: 0.5 * cp.sum_squares(t),
+            "GeneralizedI": lambda t: cp.sum(cp.exp(t)) + problem.divergence.shift * cp.sum(t),
+        }[type(problem.divergence).__name__]
+        cost += c[number] * (link(s[part]) - r[part] @ s[part] + 0.5 * reg * cp.sum_squares(s[part]))
+    cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL)
+    assert close(joint[: problem.dimension], w.value, "conic point")
+    assert np.array_equal(joint[problem.dimension :], r)
+
+
 # --- the statements of the risk -----------------------------------------------------------------------------------
 
 

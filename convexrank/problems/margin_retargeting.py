@@ -14,6 +14,7 @@ from convexrank.divergences import SquaredEuclidean
 from convexrank.problem import Certificate, Witness
 from convexrank.problems.bregman_targets import BregmanTargets
 from convexrank.problems.linear import RiskData
+from convexrank.problems.margin_blocks import fit_weights
 from convexrank.problems.margin_models import CallbackRisk, joint_model, reference_fit
 from convexrank.problems.margin_options import (
     bounds_within,
@@ -219,8 +220,8 @@ class MarginRetargeting(MarginScores):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What linear scores offer; off the quadratic a reference in place of an exact model."""
-        offered = super().capabilities
+        """What linear scores offer, in blocks without l1; off the quadratic a reference in place of an exact model."""
+        offered = super().capabilities | ({"Blocks"} if self.l1 == 0 else set())
         return offered if self.quadratic else offered - {"Exact"} | {"Referenced"}
 
     @property
@@ -271,6 +272,25 @@ class MarginRetargeting(MarginScores):
     def distance(self, a: Array, b: Array) -> float:
         """Return the Euclidean distance."""
         return float(np.linalg.norm(np.asarray(a) - np.asarray(b)))
+
+    # --- in blocks --------------------------------------------------------------------------------------------------
+
+    @property
+    def block_count(self) -> int:
+        """Two: targets with offsets, and weights with offsets."""
+        return 2
+
+    @property
+    def joint_dimension(self) -> int:
+        """Number of weights and targets."""
+        return self.dimension + self.groups.rows
+
+    def minimize_block(self, block: int, x: Array) -> Array:
+        """Return the joint point (w, targets) with the targets at their best (block 0), or w (block 1)."""
+        w, targets = x[: self.dimension], x[self.dimension :]
+        if block == 0:
+            return np.concatenate((w, self.fit(self._ordered(w)).targets))
+        return np.concatenate((fit_weights(self, targets, w), targets))
 
     # --- what is particular -----------------------------------------------------------------------------------------
 

@@ -1,0 +1,293 @@
+"""Margin-equipped monotone retargeting online: one query a round, a step after each."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from convexrank.data import QueryGroups, as_groups, check_integer, check_positive
+from convexrank.problems.margin_retargeting import MarginRetargeting
+
+__all__ = ["OnlineMEMR"]
+
+Array = np.ndarray
+
+
+class OnlineMEMR(BaseEstimator):
+    r"""Online ranking of queries by margin-equipped retargeting: scores first, then the grades, then a step.
+
+    In round t the features of a query come, the current weights :math:`w_t` score them, its grades are revealed, and
+    the learner pays
+
+    .. math:: G_t(w) = c_t \min_{r,\beta} F_t(r, \beta, w) + \frac{\sigma}{2}\|w\|^2,
+
+    what the query contributes to :class:`~convexrank.problems.MarginRetargeting` and a penalty. Then
+
+    .. math:: w_{t+1} = \Pi\Bigl(w_t - \frac{1}{\sigma t}\nabla G_t(w_t)\Bigr),
+
+    where Π projects on a ball. G is σ-strongly convex, so against any fixed w in the ball, the best one included,
+
+    .. math:: \sum_{t=1}^{T} G_t(w_t) - G_t(w) \;\le\; \frac{g^2}{2\sigma}(1 + \log T),
+              \qquad g = \max_t \|\nabla G_t(w_t)\|:
+
+    the regret grows with the logarithm of the number of rounds, whatever the order of the queries.
+    :meth:`regret` measures it, ``regret_bound_`` is the bound.
+
+    The source has no projection and names the Lipschitz constant of the gradient for g. Without the ball the first
+    steps, :math:`1/(\sigma t)`, are far too long for a small σ, and the weights explode before they come back.
+
+    Parameters
+    ----------
+    sigma : float
+        Strength σ of the penalty of each round. T rounds have the penalty :math:`T\sigma/2`.
+    divergence : str or Divergence
+        As in :class:`~convexrank.problems.MarginRetargeting`, as are the following.
+    margin, reward : float, callable, or None
+        Margins and rewards: numbers, or functions of the rank.
+    bound : float, pair of float or None, or None
+        Bounds of the targets.
+    target_reg, score_reg : float or None
+        The constants of (3.17).
+    normalize : bool
+        Divide by the number of rows of each query.
+    radius : float, optional
+        Radius of the ball. By default :math:`\sqrt{2\max_s G_s(0)/\sigma}` over the rounds s so far: no minimiser of
+        their sum lies outside. The ball then grows, and the bound is exact from the round on in which it has grown to
+        its end.
+
+    Attributes
+    ----------
+    coef_ : ndarray, shape (d,)
+        The weights :math:`w_{T+1}` for the next round.
+    losses_ : ndarray, shape (T,)
+        What was paid in each round.
+    rounds_ : int
+        The number T of rounds.
+    steepest_ : float
+        The largest gradient met, g.
+    regret_bound_ : float
+        The bound above.
+    n_features_in_ : int
+        Number of features.
+
+    References
+    ----------
+    S. Acharyya, dissertation (2013), section 3.4.6, theorem 3; E. Hazan, A. Agarwal, S. Kale, Logarithmic regret
+    algorithms for online convex optimization, Machine Learning 69 (2007), theorem 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from convexrank import OnlineMEMR
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(400, 3)), np.repeat(np.arange(40), 10)
+    >>> y = np.clip(np.round(X @ [1.0, -1.0, 0.0] + 0.5 * rng.normal(size=400)), 0, 2)
+    >>> learner = OnlineMEMR(sigma=0.1)
+    >>> for query in range(40):
+    ...     _ = learner.partial_fit(X[qid == query], y[qid == query])
+    >>> learner.rounds_, bool(0 < learner.regret(X, y, qid) < learner.regret_bound_)
+    (40, True)
+    """
+
+    def __init__(
+        self,
+        sigma: float = 0.1,
+        divergence: Any = "squared",
+        margin: Any = 1.0,
+        *,
+        reward: Any = None,
+        bound: Any = None,
+        target_reg: float = 0.0,
+        score_reg: float | None = None,
+        normalize: bool = True,
+        radius: float | None = None,
+    ) -> None:
+        self.sigma = sigma
+        self.divergence = divergence
+        self.margin = margin
+        self.reward = reward
+        self.bound = bound
+        self.target_reg = target_reg
+        self.score_reg = score_reg
+        self.normalize = normalize
+        self.radius = radius
+
+    def __sklearn_tags__(self) -> Tags:
+        """Describe the estimator to scikit-learn: sparse X, y needed, neither classifier nor regressor."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(self, X: Any, y: Any, qid: Any = None) -> Self:
+        """Forget everything, and play one round for each query; see :meth:`partial_fit`.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+            One row a document.
+        y : array, shape (n,)
+            Grades.
+        qid : array of int or str, shape (n,), QueryGroups, or None
+            The query of each row; None is one query.
+
+        Returns
+        -------
+        OnlineMEMR
+            Itself.
+        """
+        for name in ("coef_", "losses_"):
+            self.__dict__.pop(name, None)
+        return self.partial_fit(X, y, qid)
+
+    def partial_fit(self, X: Any, y: Any, qid: Any = None) -> Self:
+        """Play one round for each query, in the order in which queries first appear.
+
+        A query with one row, or one grade, is no round: nothing is asked. A round costs a sort and O(nd) for the n rows
+        of the query.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+            One row a document.
+        y : array, shape (n,)
+            Grades.
+        qid : array of int or str, shape (n,), QueryGroups, or None
+            The query of each row; None is one query.
+
+        Returns
+        -------
+        OnlineMEMR
+            Itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            When the data are not finite and real, lengths differ, or a parameter is out of range.
+        """
+        first = not hasattr(self, "coef_")
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, reset=first)
+        sigma = check_positive(self.sigma, "sigma")
+        if self.radius is not None:
+            check_positive(self.radius, "radius")
+        if first:
+            self.coef_, self.losses_ = np.zeros(X.shape[1]), np.zeros(0)
+            self.steepest_, self._reach = 0.0, 0.0
+        losses = []
+        for problem in self._rounds(X, np.asarray(y, dtype=np.float64), as_groups(qid, X.shape[0])):
+            loss, gradient = problem.value_and_gradient(self.coef_)
+            losses.append(loss)
+            self.steepest_ = max(self.steepest_, float(np.linalg.norm(gradient)))
+            moved = self.coef_ - gradient / (sigma * (len(self.losses_) + len(losses)))
+            self.coef_ = self._within(moved, problem)
+        self.losses_ = np.concatenate((self.losses_, losses))
+        return self
+
+    def _rounds(self, X: Any, y: Array, groups: QueryGroups) -> Any:
+        """One problem for each query that asks for an order."""
+        for query in range(len(groups)):
+            rows = groups.subset([query])
+            if len(rows) and y[rows].max() > y[rows].min():
+                yield self._problem(X[rows], y[rows], None, self.sigma)
+
+    def _problem(self, X: Any, y: Array, qid: Any, l2: float) -> MarginRetargeting:
+        for name in ("margin", "reward"):
+            if isinstance(getattr(self, name), tuple | list | np.ndarray):
+                raise TypeError(
+                    f"{name} is {getattr(self, name)!r}, expected a number or a function of the rank: the grades of "
+                    "rounds to come are not known."
+                )
+        options = {name: getattr(self, name) for name in ("bound", "target_reg", "score_reg", "normalize")}
+        return MarginRetargeting(X, y, qid, self.divergence, self.margin, self.reward, l2=l2, **options)
+
+    def _within(self, w: Array, problem: MarginRetargeting) -> Array:
+        if self.radius is None:
+            at_zero = max(problem.objective(np.zeros(len(w))), 0.0)
+            self._reach = max(self._reach, math.sqrt(2.0 * at_zero / self.sigma))
+        radius, length = self._reach if self.radius is None else self.radius, float(np.linalg.norm(w))
+        return w * (radius / length) if length > radius else w
+
+    @property
+    def rounds_(self) -> int:
+        """The number of rounds."""
+        check_is_fitted(self, "losses_")
+        return len(self.losses_)
+
+    @property
+    def regret_bound_(self) -> float:
+        """The bound on the regret after the rounds played."""
+        return self.steepest_**2 / (2.0 * self.sigma) * (1.0 + math.log(max(self.rounds_, 1)))
+
+    def regret(self, X: Any, y: Any, qid: Any = None, rounds: int | None = None) -> float:
+        """Return what was paid more than the best fixed weights would have: a fit to all rounds together.
+
+        Parameters
+        ----------
+        X, y, qid : arrays
+            The data of the rounds, in the order in which they were played.
+        rounds : int, optional
+            Only the first so many rounds.
+
+        Returns
+        -------
+        float
+            The regret.
+
+        Raises
+        ------
+        ValueError
+            When the data have fewer rounds, or fewer were played.
+        """
+        check_is_fitted(self, "losses_")
+        count = self.rounds_ if rounds is None else check_integer(rounds, "rounds", 1)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        y, groups = np.asarray(y, dtype=np.float64), as_groups(qid, X.shape[0])
+        asked = [
+            rows for rows in map(groups.subset, ([q] for q in range(len(groups)))) if len(set(y[rows])) > 1
+        ]
+        if count > min(len(asked), self.rounds_):
+            raise ValueError(
+                f"{count} rounds are asked for, {self.rounds_} were played and the data have {len(asked)}; pass the "
+                "data of all rounds, in their order."
+            )
+        rows = np.concatenate(asked[:count])
+        names = np.repeat(np.arange(count), [len(part) for part in asked[:count]])
+        best = self._problem(X[rows], y[rows], names, count * self.sigma).solve()
+        return float(self.losses_[:count].sum() - best.value)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores Xw; higher is nearer the top of its query.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+            One row a document.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            The scores.
+        """
+        check_is_fitted(self, "coef_")
+        features: Any = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return features @ self.coef_
+
+    def predict(self, X: Any) -> Array:
+        """Return the scores Xw, the same as :meth:`decision_function`.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+            One row a document.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            The scores.
+        """
+        return self.decision_function(X)
