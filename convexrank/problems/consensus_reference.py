@@ -23,14 +23,14 @@ _CONIC = 1e-7
 
 
 def fixed_point(absorbed: Absorbed) -> Array:
-    """Return a w that is the stationary distribution of its own projections, from the uniform distribution.
+    """Return a w that is the stationary distribution of its own projections, starting from the teleport.
 
     Projections are Newton's method over the corners, which the fast way uses for three candidates and more only;
     stationary distributions come from an eigenvector.
     """
     n, owners, candidates = absorbed.n, absorbed.owners, absorbed.candidates
     corners = [candidates[owners == node] for node in range(n)]
-    w = np.full(n, 1.0 / n)
+    w = absorbed.teleport
     for _ in range(_STEPS):
         P = np.array([nearest_by_newton(own, np.log(w)) for own in corners])
         values, vectors = np.linalg.eig(P.T)
@@ -104,7 +104,7 @@ def optimistic_bound(problem: Any, gap: float = 1e-3, max_boxes: int = 2000) -> 
                 best, at = reached, P
             heapq.heappush(queue, (value - _CONIC, count := count + 1, low, high, w))
         if not queue or queue[0][0] >= best - gap or boxes >= max_boxes:
-            lower = min(queue[0][0], best) if queue else best
+            lower = max(min(queue[0][0], best), 0.0) if queue else best  # divergences are never negative
             return OptimisticBound(lower, best, at, boxes)
         _, _, low, high, w = heapq.heappop(queue)
         node = int(np.argmax(_entropy(w) - _chord(w, low, high)))
