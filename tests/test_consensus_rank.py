@@ -255,6 +255,24 @@ def test_brew_is_figure_5_6():
     assert np.abs(result.recommendations - T).max() <= tolerance("summation")
 
 
+def test_brew_descends_on_5_38_with_the_weights_of_the_penalty_only():
+    sets, beta = two_each(7), 0.3
+
+    def cost(result):
+        """(5.38) at w and T, with the ρ that is best for them."""
+        w, T = result.ranks, result.recommendations
+        rho = beta * (w @ T) + (1 - beta) * w
+        near = np.sum(w * np.sum(T * np.log(T / rho), axis=1))
+        return near + (1 - beta) / beta * np.sum(w * np.log(w / rho))
+
+    falls = {}
+    for weights in ("penalty", "published"):
+        costs = [cost(brew(sets, beta=beta, weights=weights, max_iter=k)) for k in (*range(1, 12), 400)]
+        falls[weights] = max(np.diff(costs))
+    assert falls["penalty"] <= tolerance("atoms")
+    assert falls["published"] > 1e-3
+
+
 @pytest.mark.parametrize("weights", ["published", "penalty"])
 def test_brew_settles_where_it_is_not_stationary(weights):
     for beta in (0.1, 0.5, 0.9):

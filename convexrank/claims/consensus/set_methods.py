@@ -135,7 +135,7 @@ _SEVERAL = 6
 
 
 @_claim(
-    "eigensolver-alternation-global",
+    "eigensolver-alternation",
     "section 5.4.3, (5.39) to (5.41)",
     "Alternating between eigenvectors and projections reaches the global minimum of (5.39).",
     max,
@@ -213,10 +213,10 @@ def _blend(pair: Array, double: bool, rounds: int) -> tuple[Array, Array]:
 @_claim(
     "blend-is-pessimistic",
     "section 5.4.2",
-    "BLeND comes to the pessimistic scores.",
+    "The single loop of BLeND comes to the pessimistic scores.",
     lambda pair: _flows(pair)[1],
     otherwise=(
-        "Its single loop comes near the optimistic ones.",
+        "It comes near the optimistic ones.",
         lambda pair: stationary(_nearest_to_consensus(pair)),
     ),
     documented=Verdict.REFUTED,
