@@ -66,6 +66,12 @@ def test_the_modulus_is_one(seed):
         assert gain >= polytope.modulus / 8 * float((x - y) @ (x - y)) - tolerance("summation")
 
 
+def test_the_modulus_is_met_half_way_between_two_vertices():
+    polytope, step = PolytopeEntropy(np.eye(2)), 0.01 * np.array([1.0, -1.0])
+    gain = 0.5 * (polytope.phi(0.5 + step) + polytope.phi(0.5 - step)) - polytope.phi(np.full(2, 0.5))
+    assert 8 * gain / float((2 * step) @ (2 * step)) == pytest.approx(polytope.modulus, rel=1e-3)
+
+
 def test_corners_edges_and_the_outside():
     polytope = PolytopeEntropy(np.eye(3))
     assert polytope.phi(np.array([1.0, 0.0, 0.0])) == pytest.approx(0.0, abs=tolerance("summation"))
