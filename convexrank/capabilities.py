@@ -30,6 +30,7 @@ __all__ = [
     "Saddle",
     "SingleIndex",
     "Smooth",
+    "Terms",
 ]
 
 Array = np.ndarray
@@ -154,6 +155,24 @@ class Blocks(Protocol):
 
     def minimize_block(self, block: int, x: Array) -> Array:
         """Return the joint point with one block minimised over."""
+        ...
+
+
+@runtime_checkable
+class Terms(Protocol):
+    """The risk is a sum of terms with gradients of their own, such as one a query."""
+
+    @property
+    def term_constants(self) -> Array:
+        """A Lipschitz constant of the gradient of each term, shape (m,)."""
+        ...
+
+    def term_gradient(self, term: int, w: Array) -> Array:
+        """Return the gradient of one term at w, shape (d,)."""
+        ...
+
+    def term_gradients(self, w: Array) -> Array:
+        """Return the gradients of all terms at w, shape (m, d); their sum is the gradient of the risk."""
         ...
 
 

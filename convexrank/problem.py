@@ -31,6 +31,7 @@ from convexrank.capabilities import (
     Saddle,
     SingleIndex,
     Smooth,
+    Terms,
 )
 from convexrank.data import check_vector
 
@@ -60,6 +61,7 @@ __all__ = [
     "Smooth",
     "Solution",
     "Status",
+    "Terms",
     "Witness",
 ]
 

@@ -9,6 +9,7 @@ Offsets, and the multiplier of the sum on the simplex, are roots of increasing f
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +67,12 @@ class BregmanTargets:
     def simplex(self) -> bool:
         """Whether the targets of a query add up to 1."""
         return self.divergence.total is not None
+
+    @property
+    def largest_bend(self) -> float:
+        """The largest second derivative of the conjugate of φ; infinite where φ is flat somewhere in its domain."""
+        strong = self.divergence.strong_convexity()
+        return 1.0 / strong if strong > 0 else math.inf
 
     def fit(self, scores: Array) -> Fit:
         """Return the best targets and offsets for scores, query by query."""

@@ -220,8 +220,10 @@ class MarginRetargeting(MarginScores):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What linear scores offer, in blocks without l1; off the quadratic a reference in place of an exact model."""
+        """What linear scores offer, and in blocks, or by query; off the quadratic a reference, not an exact model."""
         offered = super().capabilities | ({"Blocks"} if self.l1 == 0 else set())
+        if math.isfinite(self.engine.largest_bend):
+            offered |= {"Terms"}
         return offered if self.quadratic else offered - {"Exact"} | {"Referenced"}
 
     @property

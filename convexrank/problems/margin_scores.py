@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -97,3 +97,35 @@ class MarginScores(QueryScores):
     def _dense_rows(self) -> Array:
         rows = self.rows_of_queries
         return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+
+    # --- one query at a time ----------------------------------------------------------------------------------------
+
+    @property
+    def term_constants(self) -> Array:
+        """A Lipschitz constant of the gradient of what each query contributes, in w."""
+        bend = self.engine.largest_bend + self.rules.score_reg
+        squares = [float(np.linalg.norm(rows, 2)) ** 2 for rows, _, _ in self._terms]
+        return bend * self.query_weights * np.array(squares)
+
+    def term_gradient(self, term: int, w: Array) -> Array:
+        """Return the gradient in w of what one query contributes, shape (d,)."""
+        rows, engine, weight = self._terms[term]
+        scores = rows @ w
+        return rows.T @ engine.cost(engine.fit(scores), scores, weight)[1]
+
+    def term_gradients(self, w: Array) -> Array:
+        """Return the gradients of all queries, shape (m, d)."""
+        slopes = self.query_oracle(self._ordered(w))[1]
+        return self.groups.sums(slopes[:, None] * self._dense_rows)
+
+    @cached_property
+    def _terms(self) -> list[tuple[Array, SquaredTargets | BregmanTargets, Array]]:
+        """Features, inner minimisation and weight of each query alone."""
+        return [
+            (
+                self._dense_rows[self.stretch(q)],
+                replace(self.engine, rules=self.rules.of_query(q)),
+                self.query_weights[q : q + 1],
+            )
+            for q in range(len(self.groups))
+        ]

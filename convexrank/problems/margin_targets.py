@@ -8,7 +8,7 @@ before the pooling. The offset β of a query is the root of an increasing functi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -78,6 +78,17 @@ class TargetRules:
         """Whether any gap earns a reward."""
         return bool((self.rewards > 0).any())
 
+    def of_query(self, query: int) -> TargetRules:
+        """Return the same for one query alone."""
+        blocks, groups = self.blocks, self.blocks.groups
+        rows = slice(int(groups.offsets[query]), int(groups.offsets[query + 1]))
+        part = slice(int(blocks.offsets_by_query[query]), int(blocks.offsets_by_query[query + 1]))
+        alone = GradeBlocks(QueryGroups.from_sizes([rows.stop - rows.start]), blocks.grades[rows])
+        center = None if self.center is None else self.center[rows]
+        return replace(
+            self, blocks=alone, heights=self.heights[part], rewards=self.rewards[part], center=center
+        )
+
     @cached_property
     def shares(self) -> float:
         """The α of Lemma 9: how much of the predictor is left in what the targets are near to."""
@@ -120,6 +131,11 @@ class SquaredTargets:
     """
 
     rules: TargetRules
+
+    @property
+    def largest_bend(self) -> float:
+        """The largest second derivative of the conjugate of φ."""
+        return 1.0
 
     def fit(self, scores: Array) -> Fit:
         """Return the best targets and offsets for scores, query by query: O(n log n)."""

@@ -38,6 +38,7 @@ from convexrank.solvers.parallel_projections import ParallelProjections
 from convexrank.solvers.power import Power
 from convexrank.solvers.sequential_projections import SequentialProjections
 from convexrank.solvers.slisotron import Slisotron
+from convexrank.solvers.stochastic_gradient import StochasticGradient
 from convexrank.solvers.unit_step import UnitStep
 
 REGISTRY: dict[str, Callable[[], Any]] = {
@@ -48,6 +49,7 @@ REGISTRY: dict[str, Callable[[], Any]] = {
     "accelerated": Accelerated,
     "bundle": Bundle,
     "gradient": Gradient,
+    "stochastic-gradient": StochasticGradient,
     "boosting": Boosting,
     "unit-step": UnitStep,
     "isotron": Isotron,
@@ -91,6 +93,7 @@ __all__ = [
     "SequentialProjections",
     "Slisotron",
     "State",
+    "StochasticGradient",
     "UnitStep",
     "available",
     "solve",
