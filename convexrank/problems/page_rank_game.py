@@ -118,8 +118,7 @@ class PageRankGame(PageRankPayoff):
         object.__setattr__(self, "norm", norm_of(self.norm).name)
         object.__setattr__(self, "alpha", self.operator.alpha)
         object.__setattr__(self, "personalization", self.operator.personalization)
-        if not np.isfinite(self.recommendations).all():
-            raise ValueError("phi is infinite at a column of P.")
+        _ = self.recommendations  # refuses columns at which φ is infinite
         if self.epsilon is None:
             if math.isinf(self.threshold):
                 raise ValueError(
