@@ -11,7 +11,7 @@ import numpy as np
 
 from convexrank.data import check_integer, check_vector
 
-__all__ = ["assemble", "check_endpoints", "cuts", "each_range"]
+__all__ = ["assemble", "check_endpoints", "cuts", "each_range", "pieces"]
 
 Array = np.ndarray
 
@@ -188,12 +188,12 @@ def assemble(
     if m < _WORTH_COMPILING:
         return _assemble_small(source, target, weight, n, self_loops)
     offsets = np.zeros(n + 1, dtype=np.int64)
-    for part in _chunks(m):
+    for part in pieces(m):
         kernels.count(_narrow(source[part]), _narrow(target[part]), offsets, self_loops)
     np.cumsum(offsets, out=offsets)
     cursor, sources = offsets[:-1].copy(), np.empty(offsets[-1], dtype=np.int32)
     weights = None if weight is None else np.empty(offsets[-1])
-    for part in _chunks(m):
+    for part in pieces(m):
         ends = _narrow(source[part]), _narrow(target[part])
         if weights is None or weight is None:
             kernels.place(*ends, cursor, sources, self_loops)
@@ -236,7 +236,19 @@ def _merge(offsets: Array, sources: Array, weights: Array | None) -> tuple[Array
     return ends, sources[:number].copy(), merged[:number].copy()
 
 
-def _chunks(m: int) -> list[slice]:
+def pieces(m: int) -> list[slice]:
+    """Cut m edges into slices of about a million.
+
+    Parameters
+    ----------
+    m : int
+        Number of edges.
+
+    Returns
+    -------
+    list of slice
+        In order.
+    """
     return [slice(first, first + _CHUNK) for first in range(0, m, _CHUNK)]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from convexrank.data import check_vector
-from convexrank.graphs.build import assemble, check_endpoints, cuts, each_range
+from convexrank.graphs.build import assemble, check_endpoints, cuts, each_range, pieces
 
 if TYPE_CHECKING:
     from convexrank.graphs.transition import Transition
@@ -229,11 +229,18 @@ class Graph:
         return len(self.sources)
 
     @cached_property
+    def degrees(self) -> Array:
+        """Total weight of the edges out of each node; their number, int32, where they all count once."""
+        total = np.zeros(self.n, dtype=np.int32 if self.weights is None else np.float64)
+        for part in pieces(self.m):  # bincount copies what it is given into wider types
+            weights = None if self.weights is None else self.weights[part]
+            total += np.bincount(self.sources[part], weights=weights, minlength=self.n).astype(total.dtype)
+        return total
+
+    @property
     def out_weight(self) -> Array:
         """Total weight of the edges out of each node, its number of links where they all count once."""
-        if self.weights is None:
-            return np.bincount(self.sources, minlength=self.n).astype(np.float64)
-        return np.bincount(self.sources, weights=self.weights, minlength=self.n)
+        return self.degrees.astype(np.float64)
 
     @cached_property
     def in_weight(self) -> Array:
@@ -243,7 +250,7 @@ class Graph:
     @cached_property
     def dangling(self) -> Array:
         """Nodes without an edge out of them, in order."""
-        return np.flatnonzero(self.out_weight == 0.0)
+        return np.flatnonzero(self.degrees == 0)
 
     def pull(self, x: Array) -> Array:
         """Return, for each node, the sum of weight times x over the edges into it. O(m), on several threads."""

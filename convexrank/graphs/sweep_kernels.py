@@ -21,41 +21,46 @@ __all__ = ["sweep", "sweep_many", "sweep_weighted"]
 Array = np.ndarray
 
 
-@compiled(numba.float64, LONG, IDS, REAL, REAL, REAL_OUT, REAL_OUT, numba.float32[::1], INT, INT)
+@compiled(numba.float64, LONG, IDS, IDS, numba.float64, REAL, REAL_OUT, numba.float32[::1], INT, INT)
 def sweep(
-    offsets: Array, sources: Array, share: Array, base: Array, sent: Array, z: Array, moved: Array, first: int,
+    offsets: Array, sources: Array, degrees: Array, alpha: float, base: Array, sent: Array, moved: Array, first: int,
     last: int,
 ) -> float:  # fmt: skip
-    """Set ``z[i]`` to ``base[i]`` plus the sum of ``sent`` over the edges into i, and ``sent[i]`` to its share of that.
+    """Set z_i to ``base[i]`` plus α times the sum of ``sent`` over the edges into i.
 
-    Rows are taken in order, so that later ones see what earlier ones became. ``moved[i]`` is the change of ``z[i]``;
-    returns the sum of their sizes.
+    Of z_i only ``sent[i]``, z_i over the degree, is kept; z_i itself of a node without links, which nobody asks for.
+    Rows are taken in order, so that later ones see what earlier ones became. The change of z_i is added to
+    ``moved[i]``; returns the sum of their sizes. ``base`` may be one number for all, ``moved`` empty.
     """
-    change, ids = 0.0, sources.view(np.uint32)
+    change, ids, alike, told = 0.0, sources.view(np.uint32), len(base) == 1, len(moved) > 0
     for i in range(first, last):
-        new = base[i] + row_sum(ids, sent, np.uint64(offsets[i]), np.uint64(offsets[i + 1]))
-        step = new - z[i]
+        inflow = row_sum(ids, sent, np.uint64(offsets[i]), np.uint64(offsets[i + 1]))
+        new = base[0 if alike else i] + alpha * inflow
+        divisor = float(max(degrees[i], 1))
+        step = new - divisor * sent[i]
         change += abs(step)
-        moved[i] = step
-        z[i] = new
-        sent[i] = share[i] * new
+        if told:
+            moved[i] += step
+        sent[i] = new / divisor
     return change
 
 
-@compiled(numba.float64, LONG, IDS, REAL, REAL, REAL, REAL_OUT, REAL_OUT, numba.float32[::1], INT, INT)
+@compiled(numba.float64, LONG, IDS, REAL, REAL, numba.float64, REAL, REAL_OUT, numba.float32[::1], INT, INT)
 def sweep_weighted(
-    offsets: Array, sources: Array, weights: Array, share: Array, base: Array, sent: Array, z: Array, moved: Array,
-    first: int, last: int,
+    offsets: Array, sources: Array, weights: Array, degrees: Array, alpha: float, base: Array, sent: Array,
+    moved: Array, first: int, last: int,
 ) -> float:  # fmt: skip
     """Do the same with a weight for each edge."""
-    change, ids = 0.0, sources.view(np.uint32)
+    change, ids, alike, told = 0.0, sources.view(np.uint32), len(base) == 1, len(moved) > 0
     for i in range(first, last):
-        new = base[i] + weighted_row_sum(ids, weights, sent, np.uint64(offsets[i]), np.uint64(offsets[i + 1]))
-        step = new - z[i]
+        inflow = weighted_row_sum(ids, weights, sent, np.uint64(offsets[i]), np.uint64(offsets[i + 1]))
+        new = base[0 if alike else i] + alpha * inflow
+        divisor = degrees[i] if degrees[i] > 0.0 else 1.0
+        step = new - divisor * sent[i]
         change += abs(step)
-        moved[i] = step
-        z[i] = new
-        sent[i] = share[i] * new
+        if told:
+            moved[i] += step
+        sent[i] = new / divisor
     return change
 
 

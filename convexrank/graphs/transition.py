@@ -96,14 +96,11 @@ class Transition:
         """The shape of the matrix."""
         return self.graph.n, self.graph.n
 
-    @cached_property
+    @property
     def teleport(self) -> Array:
-        """The distribution v."""
-        return (
-            np.full(self.graph.n, 1.0 / self.graph.n)
-            if self.personalization is None
-            else self.personalization
-        )
+        """The distribution v, read-only; where it is uniform it takes no memory."""
+        uniform = np.broadcast_to(1.0 / self.graph.n, self.graph.n)
+        return uniform if self.personalization is None else self.personalization
 
     @cached_property
     def share(self) -> Array:

@@ -21,7 +21,7 @@ __all__ = ["PageRank"]
 Array = np.ndarray
 
 # Edges that the certificate looks at in one piece, so that its copies stay small.
-_PIECE = 1 << 18
+_PIECE = 1 << 15
 # What rounding may hide of a residual, in units of float64's precision.
 _ROUNDING = 8.0 * np.finfo(np.float64).eps
 
@@ -182,20 +182,21 @@ class PageRank(Problem):
         return Certificate(float(max(gaps)), math.nan, -math.inf, kind="distance", metric="L1 norm")
 
     def _bound(self, operator: Transition, w: Array) -> float:
-        sent = w * operator.share * self.alpha
-        rest = self.alpha * float(w[self.graph.dangling].sum())
+        graph, alpha = self.graph, self.alpha
+        rest = alpha * float(w[graph.dangling].sum())
 
         def residual(first: int, last: int) -> float:
-            return sum(
-                float(
-                    np.abs(_inflow(self.graph, sent, *rows) + _part(constant, *rows) - w[slice(*rows)]).sum()
-                )
-                for rows in _pieces(self.graph.offsets, first, last)
-            )
+            total = 0.0
+            for rows in _pieces(graph.offsets, first, last):
+                part = slice(*rows)
+                flow = alpha * _inflow(graph, w, *rows)
+                flow += rest * _part(operator.escape, part)
+                flow += (1.0 - alpha) * operator.teleport[part]
+                flow -= w[part]
+                total += float(np.abs(flow).sum()) + _ROUNDING * float(np.abs(w[part]).sum())
+            return total
 
-        constant = rest * operator.escape + (1.0 - self.alpha) * operator.teleport
-        total = sum(each_range(residual, cuts(self.graph.offsets)))
-        return float(total + _ROUNDING * float(np.abs(w).sum())) / (1.0 - self.alpha)
+        return sum(each_range(residual, cuts(graph.offsets))) / (1.0 - alpha)
 
     def reference(self) -> Array:
         """Return the solution of the dense linear system, O(n³)."""
@@ -233,14 +234,16 @@ def _pieces(offsets: Array, first: int, last: int) -> list[tuple[int, int]]:
     return list(pairwise(bounds))
 
 
-def _part(constant: Array | float, first: int, last: int) -> Any:
-    return constant[first:last] if isinstance(constant, np.ndarray) else constant
+def _part(constant: Array | float, part: slice) -> Any:
+    return constant[part] if isinstance(constant, np.ndarray) else constant
 
 
-def _inflow(graph: Graph, sent: Array, first: int, last: int) -> Array:
-    """Sums over the edges into the rows of a range, by numpy's reduction."""
+def _inflow(graph: Graph, w: Array, first: int, last: int) -> Array:
+    """Sums of w over out-degree over the edges into the rows of a range, by numpy's reduction, in little memory."""
     low, high = int(graph.offsets[first]), int(graph.offsets[last])
-    flow = sent[graph.sources[low:high]]
+    sources = graph.sources[low:high]
+    flow = w[sources]
+    flow /= graph.degrees[sources]
     if graph.weights is not None:
         flow *= graph.weights[low:high]
     starts = graph.offsets[first:last] - low

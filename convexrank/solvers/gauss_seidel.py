@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from convexrank.data import check_integer
-from convexrank.graphs.build import cuts, each_range
 from convexrank.solvers.loop import State
-from convexrank.solvers.mixing import Mixing
+from convexrank.solvers.sweeps import Batch, Single
 
 __all__ = ["GaussSeidel"]
 
@@ -32,7 +31,8 @@ class GaussSeidel:
     The last few sweeps are combined (:class:`~convexrank.solvers.mixing.Mixing`), which halves their number again where
     many hosts are all but closed. Where that does not help it is given up, and plain sweeps converge.
 
-    A sweep costs O(n + m); it reads 4 bytes an edge.
+    A sweep costs O(n + m); it reads 4 bytes an edge. Beside the graph it needs 8 bytes a node and thread, 4 a node and
+    sweep combined, and the answer.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class GaussSeidel:
     ([0.3878, 0.2148, 0.3974], True)
     """
 
-    memory: int = 5
+    memory: int = 3
     threads: int | None = None
 
     name = "gauss-seidel"
@@ -69,121 +69,22 @@ class GaussSeidel:
 
     def init(self, problem: Any, x0: Array) -> State:
         """Prepare the arrays; nothing is known about the error yet."""
-        system = _System.prepare(problem, x0, self.threads, self.memory)
-        return State(x0, math.nan, math.inf, system)
+        if x0.ndim == 2:
+            return State(x0, math.nan, math.inf, (Batch(problem, x0, self.threads), []))
+        return State(x0, math.nan, math.inf, (Single(problem, x0, self.threads, self.memory), []))
 
     def step(self, problem: Any, state: State) -> State:
         """One sweep."""
-        system: _System = state.memory
+        system, changes = state.memory
         change = system.sweep()
         x, residual = system.answer(change)
         system.mix(change)
-        system.changes.append(residual)
-        stalled = residual == 0.0 or _stands_still(system.changes)
-        return State(x, math.nan, residual, system, stalled=stalled)
+        changes.append(residual)
+        stalled = residual == 0.0 or _stands_still(changes)
+        return State(x, math.nan, residual, state.memory, stalled=stalled)
 
 
 def _stands_still(changes: list[float], patience: int = 20) -> bool:
-    """Whether the last steps brought nothing: rounding has been reached."""
-    return len(changes) > 2 * patience and min(changes[-patience:]) >= min(changes[:-patience])
-
-
-@dataclass
-class _System:
-    """The arrays that a run works on: z, and for each range of nodes a copy of what every node sends along a link."""
-
-    problem: Any
-    bounds: Array
-    share: Array
-    base: Array
-    z: Array
-    sent: list[Array]
-    folded: Array
-    moved: Array
-    mixing: Mixing | None
-    changes: list[float] = field(default_factory=list)
-
-    @classmethod
-    def prepare(cls, problem: Any, x0: Array, threads: int | None, memory: int) -> _System:
-        graph, alpha = problem.graph, problem.alpha
-        # where the dangling outflow goes to v, or nowhere, the answer is proportional to the system's without it
-        folded = np.array(
-            [op.dangling != "uniform" or op.personalization is None for op in problem.operators]
-        )
-        z = np.ascontiguousarray(x0, dtype=np.float64).copy()
-        lost = alpha * z[graph.dangling].sum(axis=0)
-        if problem.dangling != "drop":
-            scale = (1.0 - alpha) / (1.0 - alpha + lost)
-            z *= np.where(folded, scale, 1.0) if z.ndim == 2 else (scale if folded[0] else 1.0)
-        share = alpha * problem.operators[0].share
-        bounds = cuts(graph.offsets, threads)
-        sent = [np.ascontiguousarray((z.T * share).T) for _ in range(len(bounds) - 1)]
-        base, moved = (1.0 - alpha) * problem.teleport, np.zeros(len(z), dtype=np.float32)
-        mixing = Mixing(len(z), memory) if memory and z.ndim == 1 else None
-        return cls(problem, bounds, share, base, z, sent, folded, moved, mixing)
-
-    def _right_hand_side(self) -> Array:
-        """(1−α)v, and the outflow of dangling nodes where it is not folded into the scale."""
-        if self.folded.all():
-            return self.base
-        lost = self.problem.alpha * self.z[self.problem.graph.dangling].sum(axis=0)
-        return self.base + np.where(self.folded, 0.0, lost) / self.problem.graph.n
-
-    def sweep(self) -> Array:
-        """Sweep over all ranges, then show every range what the others became; return the changes by column."""
-        from convexrank.graphs import sweep_kernels as kernels
-
-        graph, base = self.problem.graph, np.ascontiguousarray(self._right_hand_side())
-        ranges = {int(first): i for i, first in enumerate(self.bounds[:-1])}
-        offsets, sources, weights = graph.offsets, graph.sources, graph.weights
-        none = np.empty(0)
-
-        def one(first: int, last: int) -> Array:
-            sent = self.sent[ranges[first]]
-            if self.z.ndim == 2:
-                change = np.zeros(self.z.shape[1])
-                held = none if weights is None else weights
-                kernels.sweep_many(
-                    offsets, sources, held, self.share, base, sent, self.z, change, first, last
-                )
-                return change
-            if weights is None:
-                return np.array(
-                    [kernels.sweep(offsets, sources, self.share, base, sent, self.z, self.moved, first, last)]
-                )
-            return np.array(
-                [
-                    kernels.sweep_weighted(
-                        offsets, sources, weights, self.share, base, sent, self.z, self.moved, first, last
-                    )
-                ]
-            )
-
-        change = np.sum(each_range(one, self.bounds), axis=0)
-        self._exchange()
-        return change
-
-    def mix(self, change: Array) -> None:
-        """Combine this sweep with the ones before it."""
-        if self.mixing is not None and self.mixing.mix(self.z, self.moved, float(change[0])):
-            np.multiply(self.z, self.share, out=self.sent[0])
-            for sent in self.sent[1:]:
-                np.copyto(sent, self.sent[0])
-
-    def _exchange(self) -> None:
-        for i, (first, last) in enumerate(zip(self.bounds[:-1], self.bounds[1:], strict=True)):
-            for k, other in enumerate(self.sent):
-                if k != i:
-                    other[first:last] = self.sent[i][first:last]
-
-    def answer(self, change: Array) -> tuple[Array, float]:
-        """Return the rank, and a bound on its distance to the solution from the changes of the sweep."""
-        alpha = self.problem.alpha
-        if self.problem.dangling == "drop":
-            return self.z.copy(), float(alpha * change.max() / (1.0 - alpha))
-        total = self.z.sum(axis=0)
-        scale = np.where(self.folded, total, 1.0)
-        # a scaled residual loses its sum to the teleport, which at most doubles it; an outflow that is one sweep old
-        # changes by at most as much as z
-        residual = 2.0 * alpha * change / scale / (1.0 - alpha)
-        return self.z / (scale if self.z.ndim == 2 else scale[0]), float(residual.max())
+    """Whether the last steps brought nothing over those before: rounding has been reached."""
+    before = changes[-2 * patience : -patience]
+    return len(changes) > 2 * patience and min(changes[-patience:]) >= min(before)

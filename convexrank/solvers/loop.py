@@ -249,6 +249,7 @@ def iterate(problem: Problem, solver: Solver, x0: Array, options: Options) -> So
     monitor = Monitor(problem, solver, options)
     try:
         state = solver.init(problem, x0)
+        del x0  # large problems count their arrays
         while (status := monitor.record(state)) is None:
             state = replace(solver.step(problem, state), iteration=state.iteration + 1)
     except KeyboardInterrupt:

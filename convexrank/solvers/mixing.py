@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
+
 import numpy as np
 
 __all__ = ["Mixing"]
@@ -10,18 +13,24 @@ Array = np.ndarray
 
 # Sums over this many ranges, with random signs, stand for a vector in the least-squares problem.
 _SKETCH = 4096
-# A step that is this much longer than the shortest so far starts the history anew; after so many times, no more.
+# Ranges summed, and unknowns corrected, at a time: what is made on the way stays small.
+_RANGES, _PIECE = 256, 1 << 15
+# A step that is this much longer than the shortest starts the history anew; after so many times without a new
+# shortest of all there is no more mixing.
 _LONGER, _PATIENCE = 4.0, 3
+# So many steps without a shorter one: old, long steps in float32 hide the new ones, and the history starts anew.
+_STAGNANT = 4
 _ROUNDING = 1e-14
 
 
 class Mixing:
     r"""Combine the last iterates of a map F so that the combined step is as short as possible.
 
-    With :math:`r_k = F(z_k) - z_k` the next point is :math:`F(z_k) - \sum_j c_j [F(z_{j+1}) - F(z_j)]`, where c
-    minimises :math:`\|r_k - \sum_j c_j (r_{j+1} - r_j)\|_2`. For a linear F that is a Krylov method with a short
-    memory. Differences of iterates are kept in float32, which is enough for steps, and the minimisation is done on
-    sketches of the r's: 4 bytes an unknown for each step remembered, and 9 more.
+    With :math:`r_k = F(z_k) - z_k` the next point is :math:`F(z_k) - c_k`, :math:`c_k = \sum_j s_j [F(z_{j+1}) -
+    F(z_j)]`, where s minimises :math:`\|r_k - \sum_j s_j (r_{j+1} - r_j)\|_2`. For a linear F that is a Krylov method
+    with a short memory. A difference of images is :math:`r_{k+1} - c_k`: the correction is left, with the other sign,
+    in a ``slot`` to which the caller adds the next step. Differences are kept in float32, which is enough for steps,
+    and the minimisation is done on sketches of them: 4 bytes an unknown for each step remembered, and 1 more.
 
     Parameters
     ----------
@@ -30,6 +39,11 @@ class Mixing:
     memory : int
         Steps remembered, at least 1.
 
+    Attributes
+    ----------
+    slot : ndarray of float32, shape (n,)
+        What the caller adds its next step :math:`r_k` to.
+
     References
     ----------
     D. Anderson, Iterative procedures for nonlinear integral equations, Journal of the ACM 12 (1965), section 4;
@@ -37,59 +51,92 @@ class Mixing:
     """
 
     def __init__(self, n: int, memory: int) -> None:
-        self.memory, self.steps = memory, np.empty((memory, n), dtype=np.float32)
-        self.correction = np.zeros(n, dtype=np.float32)
         ranges = min(n, _SKETCH)
+        self.memory, self._steps = memory, np.zeros((memory, n), dtype=np.float32)
+        self.slot = self._steps[0]
         self._starts = np.arange(ranges) * n // ranges
+        self._groups = [self._starts[k : k + _RANGES] for k in range(0, ranges, _RANGES)]
         self._signs = np.random.default_rng(0).integers(0, 2, n, dtype=np.int8) * 2 - 1
-        self._sketches = np.empty((memory, ranges))
+        self._images, self._residuals = np.zeros((2, memory, ranges))
+        self._correction = np.zeros(ranges)
         self._last: Array | None = None
-        self._kept, self._shortest, self._failures = 0, np.inf, 0
+        self._kept, self._failures, self._since = 0, 0, 0
+        self._shortest = self._best = np.inf
 
-    def mix(self, image: Array, moved: Array, length: float) -> bool:
-        """Turn ``image``, which is F(z), into the next z in place; return whether it changed.
+    def mix(self, length: float, size: float, subtract: Callable[[Array, slice], None]) -> bool:
+        """Correct the caller's F(z) to be the next z; return whether it changed.
 
         Parameters
         ----------
-        image : ndarray, shape (n,)
-            F(z).
-        moved : ndarray of float32, shape (n,)
-            F(z) − z.
         length : float
-            Size of ``moved``, in the norm that decides whether mixing helps.
+            Size of the last step, in the norm that decides whether mixing helps.
+        size : float
+            Size of the point in that norm: steps near rounding are not mixed.
+        subtract : callable
+            Takes a correction and the slice of unknowns it belongs to, and subtracts it from F(z).
 
         Returns
         -------
         bool
-            False where ``image`` stays as it is.
+            False where F(z) stays as it is.
         """
         if self._failures >= _PATIENCE:
             return False
-        if length > _LONGER * self._shortest or length <= _ROUNDING * abs(float(image.sum())):
+        if length <= _ROUNDING * size:
+            self._failures = _PATIENCE
+            return False
+        if length > _LONGER * self._shortest:
             self._failures += 1
             self._forget()
+            self._shortest = length
             return False
+        self._since = 0 if length < self._shortest else self._since + 1
         self._shortest = min(self._shortest, length)
-        sketch = np.add.reduceat(moved * self._signs, self._starts, dtype=np.float64)
-        if self._last is not None:
-            self._remember(moved, sketch)
-        self._last = sketch
-        if not self._kept:
+        if length < self._best:
+            self._best, self._failures = length, 0
+        if self._since >= _STAGNANT:
+            self._forget()
             return False
-        columns = self._sketches[: min(self._kept, self.memory)]
-        scale = np.linalg.norm(columns, axis=1)
-        scale[scale == 0.0] = 1.0
-        shares = np.linalg.lstsq((columns / scale[:, None]).T, sketch, rcond=1e-7)[0] / scale
-        np.dot(shares.astype(np.float32), self.steps[: len(columns)], out=self.correction)
-        image -= self.correction
+        place = self._kept % self.memory
+        image = self._sketch()
+        residual = image + self._correction
+        if self._last is None:
+            self._last = residual
+            self.slot[:] = 0.0
+            return False
+        self._images[place], self._residuals[place] = image, residual - self._last
+        self._last, self._kept = residual, self._kept + 1
+        self._correct(_least_squares(self._residuals[: min(self._kept, self.memory)], residual), subtract)
         return True
 
-    def _remember(self, moved: Array, sketch: Array) -> None:
-        slot = self._kept % self.memory
-        np.subtract(moved, self.correction, out=self.steps[slot])
-        self._sketches[slot] = sketch - self._last
-        self._kept += 1
+    def _sketch(self) -> Array:
+        """Sums of the slot over ranges, with random signs."""
+        ends = [*self._starts[::_RANGES].tolist(), len(self.slot)]
+        sums = [
+            np.add.reduceat(self.slot[first:last] * self._signs[first:last], starts - first, dtype=np.float64)
+            for (first, last), starts in zip(pairwise(ends), self._groups, strict=True)
+        ]
+        return np.concatenate(sums)
+
+    def _correct(self, shares: Array, subtract: Callable[[Array, slice], None]) -> None:
+        """Subtract the steps, each times its share, and leave that with the other sign in place of the oldest."""
+        steps, n = self._steps[: len(shares)], self._steps.shape[1]
+        self.slot = self._steps[self._kept % self.memory]
+        self._correction = shares @ self._images[: len(shares)]
+        single = shares.astype(np.float32)
+        for first in range(0, n, _PIECE):
+            part = slice(first, min(first + _PIECE, n))
+            correction = single @ steps[:, part]
+            subtract(correction, part)
+            np.negative(correction, out=self.slot[part])
 
     def _forget(self) -> None:
-        self._last, self._kept = None, 0
-        self.correction[:] = 0.0
+        self._last, self._kept, self._since, self.slot = None, 0, 0, self._steps[0]
+        self.slot[:] = 0.0
+        self._correction[:] = 0.0
+
+
+def _least_squares(columns: Array, target: Array) -> Array:
+    scale = np.linalg.norm(columns, axis=1)
+    scale[scale == 0.0] = 1.0
+    return np.linalg.lstsq((columns / scale[:, None]).T, target, rcond=1e-7)[0] / scale

@@ -1,0 +1,199 @@
+"""The arrays that sweeps over a graph work on: for one rank, in little memory, and for several at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from convexrank.graphs.build import cuts, each_range
+from convexrank.solvers.mixing import Mixing
+
+__all__ = ["Batch", "Single"]
+
+Array = np.ndarray
+
+# Nodes done at a time: what is made on the way stays small.
+_PIECE = 1 << 15
+
+
+def _is_folded(operator: Any) -> bool:
+    """Whether the answer is proportional to the system's without the dangling outflow: it goes to v, or nowhere."""
+    return operator.dangling != "uniform" or operator.personalization is None
+
+
+def _start(problem: Any, x0: Array, folded: Any) -> Array:
+    """The system's z at a rank: less by what dangling nodes would return where that is folded into the scale."""
+    z = np.array(x0, dtype=np.float64, order="C")
+    if problem.dangling != "drop":
+        lost = problem.alpha * z[problem.graph.dangling].sum(axis=0)
+        z *= np.where(folded, (1.0 - problem.alpha) / (1.0 - problem.alpha + lost), 1.0)
+    return z
+
+
+def _parts(n: int) -> list[slice]:
+    return [slice(first, first + _PIECE) for first in range(0, n, _PIECE)]
+
+
+def _exchange(sent: list[Array], bounds: Array) -> None:
+    """Show every range what the others became."""
+    for i, (first, last) in enumerate(pairwise(bounds)):
+        for k, other in enumerate(sent):
+            if k != i:
+                other[first:last] = sent[i][first:last]
+
+
+class Single:
+    r"""Sweeps for one rank.
+
+    All that is kept of z is :math:`z_i/d_i`, what node i sends along a link of weight 1, one copy a range; of a
+    dangling node, which sends nothing, it is :math:`z_i` itself.
+
+    Parameters
+    ----------
+    problem : PageRank
+        The problem.
+    x0 : ndarray, shape (n,)
+        Where to start.
+    threads : int or None
+        Number of ranges.
+    memory : int
+        Sweeps combined.
+    """
+
+    def __init__(self, problem: Any, x0: Array, threads: int | None, memory: int) -> None:
+        graph, alpha, operator = problem.graph, problem.alpha, problem.operators[0]
+        self.problem, self.folded = problem, _is_folded(operator)
+        self.degrees, self._size = graph.degrees, 1.0
+        self.bounds = cuts(graph.offsets, threads)
+        uniform = operator.personalization is None
+        self.base = np.array([1.0 / graph.n]) if uniform else operator.teleport.copy()
+        self.base *= 1.0 - alpha
+        sent = _start(problem, x0, self.folded)
+        for part in _parts(graph.n):
+            sent[part] /= self._divisors(part)
+        self.sent = [sent, *(sent.copy() for _ in range(len(self.bounds) - 2))]
+        self.mixing = Mixing(graph.n, memory) if memory else None
+        self.moved = np.empty(0, dtype=np.float32) if self.mixing is None else self.mixing.slot
+
+    def _divisors(self, part: slice) -> Array:
+        """What z is divided by."""
+        degrees = self.degrees[part]
+        if degrees.dtype == np.int32:
+            return np.maximum(degrees, 1).astype(np.float64)
+        return np.where(degrees > 0.0, degrees, 1.0)
+
+    def _right_hand_side(self) -> Array:
+        """(1−α)v, one number where it is the same for all, and the outflow of dangling nodes where not folded."""
+        if self.folded:
+            return self.base
+        lost = self.problem.alpha * self.sent[0][self.problem.graph.dangling].sum()
+        return self.base + lost / self.problem.graph.n
+
+    def sweep(self) -> float:
+        """Sweep over all ranges, then show every range what the others became; return the change."""
+        from convexrank.graphs import sweep_kernels as kernels
+
+        graph, alpha, base = self.problem.graph, self.problem.alpha, self._right_hand_side()
+        ranges = {int(first): i for i, first in enumerate(self.bounds[:-1])}
+        edges: tuple[Array, ...] = graph.offsets, graph.sources
+        kernel: Callable[..., float] = kernels.sweep
+        if graph.weights is not None:
+            edges, kernel = (*edges, graph.weights), kernels.sweep_weighted
+
+        def one(first: int, last: int) -> float:
+            sent = self.sent[ranges[first]]
+            return kernel(*edges, self.degrees, alpha, base, sent, self.moved, first, last)
+
+        change = float(sum(each_range(one, self.bounds)))
+        _exchange(self.sent, self.bounds)
+        return change
+
+    def answer(self, change: float) -> tuple[Array, float]:
+        """Return the rank, and a bound on its distance to the solution from the change of the sweep."""
+        alpha, x = self.problem.alpha, self.sent[0].copy()
+        for part in _parts(len(x)):
+            x[part] *= self._divisors(part)
+        self._size = float(x.sum())
+        if self.problem.dangling == "drop":
+            return x, alpha * change / (1.0 - alpha)
+        scale = self._size if self.folded else 1.0
+        if self.folded:
+            x /= scale
+        # a scaled residual loses its sum to the teleport, which at most doubles it; an outflow that is one sweep old
+        # changes by at most as much as z
+        return x, 2.0 * alpha * change / scale / (1.0 - alpha)
+
+    def mix(self, change: float) -> None:
+        """Combine this sweep with the ones before it."""
+        if self.mixing is None:
+            return
+
+        def subtract(correction: Array, part: slice) -> None:
+            self.sent[0][part] -= correction / self._divisors(part)
+
+        if self.mixing.mix(change, self._size, subtract):
+            for sent in self.sent[1:]:
+                np.copyto(sent, self.sent[0])
+        self.moved = self.mixing.slot
+
+
+class Batch:
+    """Sweeps for several ranks, in the columns.
+
+    Parameters
+    ----------
+    problem : PageRank
+        The problem.
+    x0 : ndarray, shape (n, k)
+        Where to start.
+    threads : int or None
+        Number of ranges.
+    """
+
+    def __init__(self, problem: Any, x0: Array, threads: int | None) -> None:
+        self.problem = problem
+        self.folded = np.array([_is_folded(operator) for operator in problem.operators])
+        self.share = problem.alpha * problem.operators[0].share
+        self.bounds = cuts(problem.graph.offsets, threads)
+        self.base = np.ascontiguousarray((1.0 - problem.alpha) * problem.teleport)
+        self.z = _start(problem, x0, self.folded)
+        sent = np.ascontiguousarray(self.z * self.share[:, None])
+        self.sent = [sent, *(sent.copy() for _ in range(len(self.bounds) - 2))]
+
+    def sweep(self) -> Array:
+        """Sweep over all ranges; return the change of each column."""
+        from convexrank.graphs import sweep_kernels as kernels
+
+        graph, base = self.problem.graph, self.base
+        if not self.folded.all():
+            lost = self.problem.alpha * self.z[graph.dangling].sum(axis=0)
+            base = np.ascontiguousarray(base + np.where(self.folded, 0.0, lost) / graph.n)
+        ranges = {int(first): i for i, first in enumerate(self.bounds[:-1])}
+        weights = np.empty(0) if graph.weights is None else graph.weights
+
+        def one(first: int, last: int) -> Array:
+            change = np.zeros(self.z.shape[1])
+            sent = self.sent[ranges[first]]
+            kernels.sweep_many(
+                graph.offsets, graph.sources, weights, self.share, base, sent, self.z, change, first, last
+            )
+            return change
+
+        change = np.sum(each_range(one, self.bounds), axis=0)
+        _exchange(self.sent, self.bounds)
+        return change
+
+    def answer(self, change: Array) -> tuple[Array, float]:
+        """Return the ranks, and a bound on the largest distance to a solution from the changes of the sweep."""
+        alpha = self.problem.alpha
+        if self.problem.dangling == "drop":
+            return self.z.copy(), float(alpha * change.max() / (1.0 - alpha))
+        scale = np.where(self.folded, self.z.sum(axis=0), 1.0)
+        residual = 2.0 * alpha * change / scale / (1.0 - alpha)
+        return self.z / scale, float(residual.max())
+
+    def mix(self, change: Array) -> None:
+        """Do nothing: a batch is not mixed."""
