@@ -94,11 +94,12 @@ def retargeting(
 def _exponentials(rows: QueryRows, pooled: Any, on_simplex: bool, free: bool) -> Any:
     import jax.numpy as jnp
 
-    masses = rows.sums(jnp.where(rows.counts, jnp.exp(rows.scores), 0.0)) if not free else None
     if not on_simplex:
         return rows.sums(jnp.where(rows.counts, jnp.exp(rows.scores) - jnp.exp(pooled), 0.0))
     targets = rows.log_softmax(pooled)[1]
-    return rows.log_softmax(rows.scores)[1] - targets if free else masses - 1.0 - targets
+    if free:
+        return rows.log_softmax(rows.scores)[1] - targets
+    return rows.sums(jnp.where(rows.counts, jnp.exp(rows.scores), 0.0)) - 1.0 - targets
 
 
 def _squares(rows: QueryRows, pooled: Any, on_simplex: bool, free: bool) -> Any:
