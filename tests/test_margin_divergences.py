@@ -229,6 +229,18 @@ def test_evidence_notices_what_is_not_the_best(name, moved, monkeypatch):
     assert problem.certificate(w).gap >= left
 
 
+def test_a_generator_of_ones_own():
+    """Strongly convex on the whole line, so that no bound is needed."""
+    rng = np.random.default_rng(0)
+    X, y, qid = random_queries(rng)
+    own = cr.divergences.FromGenerator(lambda x: 0.5 * x * x + cr.atoms.exp(x))
+    problem = MarginRetargeting(X, y, qid, own, 0.5, target_reg=0.5, l2=0.1)
+    assert close(problem.score_reg, 2.0 / 3.0)
+    solution, truth = problem.solve(), problem.reference()
+    assert solution.converged
+    assert abs(problem.objective(truth) - solution.value) <= tolerance("two solvers")
+
+
 # --- constants and domains ----------------------------------------------------------------------------------------
 
 

@@ -76,8 +76,7 @@ def test_regret_is_within_the_bound(sigma, options, contrary):
     learner = OnlineMEMR(sigma, **options).fit(X, y, qid)
     best = learner._problem(X, y, qid, 150 * sigma).solve()
     assert close(learner.regret(X, y, qid), learner.losses_.sum() - best.value)
-    reach = learner.radius or learner._reach
-    assert np.linalg.norm(best.x) <= reach
+    assert np.linalg.norm(best.x) <= learner._reach
     assert 0.0 <= learner.regret(X, y, qid) <= learner.regret_bound_
     expected = learner.steepest_**2 / (2.0 * sigma) * (1.0 + math.log(150))
     assert learner.regret_bound_ == pytest.approx(expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import convexrank as cr
 from convexrank.problems.margin_retargeting import MarginRetargeting
@@ -43,6 +44,11 @@ def test_terms_are_those_of_problems_of_one_query(name):
         alone = type(alone)(alone.X[rows], alone.y[rows], None, alone.divergence, l2=0.1, **KINDS[name][1])
         assert close(gradient, alone.risk_and_subgradient(w)[1])
         assert close(gradient, problem.term_gradient(query, w))
+    X = sparse.csr_array(problem.X)
+    thin = type(problem)(X, problem.y, problem.qid, problem.divergence, l2=0.1, **KINDS[name][1])
+    assert close(thin.term_gradients(w), gradients)
+    assert close(thin.term_gradient(3, w), gradients[3])
+    assert close(thin.term_constants, problem.term_constants)
 
 
 @EVERY

@@ -56,9 +56,9 @@ class OnlineMEMR(BaseEstimator):
     normalize : bool
         Divide by the number of rows of each query.
     radius : float, optional
-        Radius of the ball. By default :math:`\sqrt{2\max_s G_s(0)/\sigma}` over the rounds s so far: no minimiser of
-        their sum lies outside. The ball then grows, and the bound is exact from the round on in which it has grown to
-        its end.
+        Radius of the ball. By default the smaller of :math:`\max_s\|\nabla G_s(0)\|/\sigma` and, without rewards,
+        :math:`\sqrt{2\max_s G_s(0)/\sigma}` over the rounds s so far: the best fixed weights for these rounds lie
+        within. The ball then grows, and the bound is proved from the round on in which it has grown to its end.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class OnlineMEMR(BaseEstimator):
             check_positive(self.radius, "radius")
         if first:
             self.coef_, self.losses_ = np.zeros(X.shape[1]), np.zeros(0)
-            self.steepest_, self._reach = 0.0, 0.0
+            self.steepest_, self._costliest, self._steepest_at_zero = 0.0, 0.0, 0.0
         losses = []
         for problem in self._rounds(X, np.asarray(y, dtype=np.float64), as_groups(qid, X.shape[0])):
             loss, gradient = problem.value_and_gradient(self.coef_)
@@ -207,10 +207,19 @@ class OnlineMEMR(BaseEstimator):
 
     def _within(self, w: Array, problem: MarginRetargeting) -> Array:
         if self.radius is None:
-            at_zero = max(problem.objective(np.zeros(len(w))), 0.0)
-            self._reach = max(self._reach, math.sqrt(2.0 * at_zero / self.sigma))
-        radius, length = self._reach if self.radius is None else self.radius, float(np.linalg.norm(w))
-        return w * (radius / length) if length > radius else w
+            cost, gradient = problem.value_and_gradient(np.zeros(len(w)))
+            # with rewards the cost may be negative elsewhere, and bounds nothing
+            self._costliest = max(self._costliest, math.inf if problem.rules.rewarded else cost)
+            self._steepest_at_zero = max(self._steepest_at_zero, float(np.linalg.norm(gradient)))
+        length = float(np.linalg.norm(w))
+        return w * (self._reach / length) if length > self._reach else w
+
+    @property
+    def _reach(self) -> float:
+        """The radius of the ball."""
+        if self.radius is not None:
+            return self.radius
+        return min(self._steepest_at_zero / self.sigma, math.sqrt(2.0 * self._costliest / self.sigma))
 
     @property
     def rounds_(self) -> int:

@@ -104,28 +104,37 @@ class MarginScores(QueryScores):
     def term_constants(self) -> Array:
         """A Lipschitz constant of the gradient of what each query contributes, in w."""
         bend = self.engine.largest_bend + self.rules.score_reg
-        squares = [float(np.linalg.norm(rows, 2)) ** 2 for rows, _, _ in self._terms]
+        squares = [_square_norm(rows) for rows, _, _ in self._terms]
         return bend * self.query_weights * np.array(squares)
 
     def term_gradient(self, term: int, w: Array) -> Array:
         """Return the gradient in w of what one query contributes, shape (d,)."""
         rows, engine, weight = self._terms[term]
-        scores = rows @ w
+        scores = np.asarray(rows @ w, dtype=np.float64)
         return rows.T @ engine.cost(engine.fit(scores), scores, weight)[1]
 
     def term_gradients(self, w: Array) -> Array:
         """Return the gradients of all queries, shape (m, d)."""
-        slopes = self.query_oracle(self._ordered(w))[1]
-        return self.groups.sums(slopes[:, None] * self._dense_rows)
+        slopes, groups = self.query_oracle(self._ordered(w))[1], self.groups
+        by_query = sparse.csr_array((slopes, groups.order, groups.offsets), (len(groups), groups.rows))
+        found = by_query @ self.rows_of_queries
+        return np.asarray(found.toarray() if sparse.issparse(found) else found, dtype=np.float64)
 
     @cached_property
-    def _terms(self) -> list[tuple[Array, SquaredTargets | BregmanTargets, Array]]:
+    def _terms(self) -> list[tuple[Any, SquaredTargets | BregmanTargets, Array]]:
         """Features, inner minimisation and weight of each query alone."""
         return [
             (
-                self._dense_rows[self.stretch(q)],
+                self.rows_of_queries[self.stretch(q)],
                 replace(self.engine, rules=self.rules.of_query(q)),
                 self.query_weights[q : q + 1],
             )
             for q in range(len(self.groups))
         ]
+
+
+def _square_norm(rows: Any) -> float:
+    """The square of the spectral norm, from the smaller one of the two Gram matrices."""
+    gram = rows @ rows.T if rows.shape[0] <= rows.shape[1] else rows.T @ rows
+    dense = gram.toarray() if sparse.issparse(gram) else gram
+    return max(float(np.linalg.eigvalsh(np.asarray(dense, dtype=np.float64))[-1]), 0.0)
