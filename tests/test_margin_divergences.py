@@ -104,6 +104,10 @@ def test_the_verifier_compares_with_the_reference(name):
     problem, _ = draw(name, 2)
     report = cr.verify(problem)
     assert report.compared == 1, str(report)
+    with pytest.raises(ValueError, match="no exact model"):
+        problem.to_cvxpy()
+    with pytest.raises(ValueError, match="it lacks Exact"):
+        problem.solve(solver="exact")
     wrong = cr.verify(problem, solver=lambda problem: problem.solve().x + 0.1)
     assert not wrong.ok
 

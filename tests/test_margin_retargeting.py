@@ -13,12 +13,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.data import QueryGroups
 from convexrank.problems.linear import LinearScores
 from convexrank.problems.margin_retargeting import MarginRetargeting
-from convexrank.problems.margin_targets import increasing_roots
 from convexrank.problems.queries import random_queries
-from convexrank.problems.targets import GradeBlocks
 from tests.tolerances import tolerance
 
 SUMMATION = tolerance("summation")
@@ -235,16 +232,15 @@ def test_pairs_are_the_squared_hinge(seed):
 
 
 def test_a_reward_is_the_margin_that_it_earns():
-    """With the gaps of the best targets as margins the same targets are best."""
+    """With the gaps of the best targets as margins, and no reward, the same targets are best."""
     problem, w = draw("rewards", 2)
-    r = problem.fit(problem.scores(w)[problem._rows]).targets
-    chain = problem.blocks.chain(problem.scores(w)[problem._rows])
+    scores = problem.scores(w)[problem._rows]
+    r, chain = problem.fit(scores).targets, problem.blocks.chain(scores)
     gaps = chain.gaps(r)
     assert gaps.max() > 0
-    heights = problem.blocks.lifted(gaps)
-    lift = problem.blocks.of_blocks(heights)
-    pooled, _ = chain.pooled(chain.gather(problem.scores(w)[problem._rows]) + 0.0 - lift)
-    assert (chain.gaps(chain.scatter(pooled + lift)) >= gaps - SUMMATION).all()
+    lift = problem.blocks.of_blocks(problem.blocks.lifted(gaps))
+    pooled, _ = chain.pooled(chain.gather(scores) - lift)
+    assert close(chain.scatter(pooled + lift), r)
 
 
 def test_targets_spread_with_the_reward():
@@ -328,52 +324,3 @@ def test_margins_that_just_fit():
     problem = MarginRetargeting(np.eye(3), [2, 1, 0], None, "squared", 0.1, bound=(0.1, 0.1 + 0.2), l2=0.1)
     assert close(problem.targets([5.0, -1.0, 3.0]), [0.3, 0.2, 0.1])
     assert problem.solve().converged
-
-
-# --- the parts ----------------------------------------------------------------------------------------------------
-
-
-def test_blocks_and_chains_by_loops():
-    rng = np.random.default_rng(1)
-    sizes = rng.integers(1, 6, size=7)
-    groups, n = QueryGroups.from_sizes(sizes), int(sizes.sum())
-    grades, scores = rng.integers(0, 3, size=n).astype(float), np.round(rng.normal(size=n), 1)
-    blocks = GradeBlocks(groups, grades)
-    chain = blocks.chain(scores)
-    expected = sorted(range(n), key=lambda row: (groups.query[row], grades[row], scores[row]))
-    keys = [(groups.query[row], grades[row], scores[row]) for row in chain.order]
-    assert keys == [(groups.query[row], grades[row], scores[row]) for row in expected]
-    for block, (start, end) in enumerate(zip(blocks.offsets, blocks.offsets[1:], strict=False)):
-        rows = blocks.order[start:end]
-        assert set(grades[rows]) == {blocks.grades_of_blocks[block]}
-        same = groups.query == blocks.queries[block]
-        assert blocks.ranks[block] == (grades[same] >= blocks.grades_of_blocks[block]).sum()
-        assert blocks.above[block] == (grades[same] < blocks.grades_of_blocks[block]).any()
-    assert (chain.scatter(chain.gather(scores)) == scores).all()
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_block_means_are_pooled_by_size(seed):
-    """One target for all documents of a grade: the weighted regression of means, against the quadratic program."""
-    rng = np.random.default_rng(seed)
-    grades, scores = rng.integers(0, 3, size=7).astype(float), rng.normal(size=7)
-    blocks = GradeBlocks(QueryGroups.from_sizes([7]), grades)
-    r = cp.Variable(7)
-    pairs = [(j, k) for j in range(7) for k in range(7)]
-    limits = [r[j] == r[k] for j, k in pairs if j < k and grades[j] == grades[k]]
-    limits += [r[j] >= r[k] for j, k in pairs if grades[j] > grades[k]]
-    solved(cp.Problem(cp.Minimize(cp.sum_squares(r - scores)), limits))
-    assert close(blocks.pooled_means(scores), r.value, "conic point")
-
-
-def test_roots_of_many_functions():
-    """Functions linear by pieces with flat stretches, steep ones, and one that starts at its root."""
-    centres = np.array([3.0, -40.0, 0.0, 1e-3, 1e4])
-
-    def evaluate(x):
-        far = x - centres
-        values = np.maximum(far - 1.0, 0.0) * 50.0 + np.minimum(far + 1.0, 0.0) + 1e-3 * far
-        slopes = 50.0 * (far > 1.0) + 1.0 * (far < -1.0) + 1e-3
-        return values, slopes, np.abs(x) + np.abs(centres)
-
-    assert close(increasing_roots(evaluate, np.zeros(5)), centres)

@@ -243,7 +243,18 @@ class MarginRetargeting(MarginScores):
         return RiskData(CallbackRisk(self), (), (self.groups.rows,))
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
-        """Return the joint cost as a cvxpy expression, with targets and offsets as variables of its own."""
+        """Return the joint cost as a cvxpy expression, with targets and offsets as variables of its own.
+
+        Raises
+        ------
+        ValueError
+            Off the quadratic, where no rule of cvxpy's shows that the cost is convex.
+        """
+        if not self.quadratic:
+            raise ValueError(
+                f"{type(self.divergence).__name__} has no exact model: the cost is jointly convex, but not by a rule "
+                "of cvxpy's; reference() is a sequential quadratic program, and certificate(w) bounds the gap."
+            )
         return joint_model(self, scores[self._rows])
 
     def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
