@@ -11,6 +11,7 @@ import numpy as np
 
 from convexrank.data import check_vector
 from convexrank.graphs.build import assemble, check_endpoints, cuts, each_range, pieces
+from convexrank.graphs.foreign import edges_of_networkx, edges_of_scipy
 
 if TYPE_CHECKING:
     from convexrank.graphs.transition import Transition
@@ -129,19 +130,8 @@ class Graph:
         Graph
             The graph.
         """
-        from scipy import sparse
-
-        if not sparse.issparse(matrix):
-            raise TypeError(
-                f"matrix is a {type(matrix).__name__}, expected a scipy sparse matrix; wrap a dense one in "
-                "scipy.sparse.csr_array, or list its edges for from_edges."
-            )
-        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-            raise ValueError(f"matrix has shape {matrix.shape}, expected a square one (n, n).")
-        edges = matrix.tocoo()
-        source, target = edges.coords if hasattr(edges, "coords") else (edges.row, edges.col)
-        weight = edges.data.astype(np.float64, copy=False)
-        return cls.from_edges(source, target, weight, matrix.shape[0], self_loops=self_loops, names=names)
+        source, target, weight, n = edges_of_scipy(matrix)
+        return cls.from_edges(source, target, weight, n, self_loops=self_loops, names=names)
 
     @classmethod
     def from_networkx(cls, graph: Any, *, weight: str | None = "weight", self_loops: bool = True) -> Self:
@@ -161,18 +151,7 @@ class Graph:
         Graph
             The graph.
         """
-        names = tuple(graph)
-        number = {name: i for i, name in enumerate(names)}
-        triples = (
-            list(graph.edges(data=weight, default=1.0)) if weight else [(*e, 1.0) for e in graph.edges()]
-        )
-        source = np.array([number[u] for u, _, _ in triples], dtype=np.int32)
-        target = np.array([number[v] for _, v, _ in triples], dtype=np.int32)
-        weights = np.array([w for _, _, w in triples], dtype=np.float64)
-        if not graph.is_directed():
-            other = source != target
-            source, target = np.concatenate([source, target[other]]), np.concatenate([target, source[other]])
-            weights = np.concatenate([weights, weights[other]])
+        source, target, weights, names = edges_of_networkx(graph, weight)
         return cls.from_edges(source, target, weights, len(names), self_loops=self_loops, names=names)
 
     @classmethod
@@ -295,22 +274,7 @@ class Graph:
     def transition(
         self, alpha: float = 0.85, personalization: Any = None, dangling: str = "teleport"
     ) -> Transition:
-        """Return PageRank's matrix P as an operator: ``P @ w`` and ``P.T @ s`` cost O(m); see :class:`Transition`.
-
-        Parameters
-        ----------
-        alpha : float
-            Probability of following a link, in [0, 1).
-        personalization : array-like, shape (n,), optional
-            Where to go otherwise; uniform by default.
-        dangling : {"teleport", "uniform", "drop"}
-            Where to go from a node without links.
-
-        Returns
-        -------
-        Transition
-            The operator.
-        """
+        """Return PageRank's matrix P as an operator: ``P @ w`` and ``P.T @ s`` cost O(m); see :class:`Transition`."""
         from convexrank.graphs.transition import Transition
 
         return Transition(self, alpha, personalization, dangling)

@@ -197,20 +197,8 @@ def parallel(offsets: Array, sources: Array) -> int:
 def row_sum(ids: Array, x: Array, first: Any, last: Any) -> Any:
     """Add up x over some ids. Four sums at a time: one would wait for itself.
 
-    Parameters
-    ----------
-    ids : ndarray of uint32
-        Indices. Unsigned, as are ``first`` and ``last``: numba looks whether a signed index counts from the end, which
-        makes the loop three times as slow.
-    x : ndarray
-        Values.
-    first, last : uint64
-        Range of ids.
-
-    Returns
-    -------
-    float
-        The sum.
+    The indices, and ``first`` and ``last``, are unsigned: numba looks whether a signed one counts from the end, which
+    makes the loop three times as slow.
     """
     k = first
     a = b = c = d = 0.0
@@ -228,22 +216,7 @@ def row_sum(ids: Array, x: Array, first: Any, last: Any) -> Any:
 
 @numba.njit(nogil=True)
 def weighted_row_sum(ids: Array, weights: Array, x: Array, first: Any, last: Any) -> Any:
-    """Add up weight times x over some ids.
-
-    Parameters
-    ----------
-    ids : ndarray of uint32
-        Indices, unsigned for speed.
-    weights, x : ndarray
-        One weight an id, and the values.
-    first, last : uint64
-        Range of ids.
-
-    Returns
-    -------
-    float
-        The sum.
-    """
+    """Add up weight times x over some ids, unsigned as before."""
     k = first
     a = b = 0.0
     while k + ONE < last:

@@ -12,10 +12,11 @@ import numpy as np
 
 from convexrank.data import check_choice, check_positive, check_real, check_vector
 from convexrank.graphs import Graph
-from convexrank.graphs.norms import NormMap, log_sums
+from convexrank.graphs.norms import NormMap
 from convexrank.graphs.order import certified_prefix
 from convexrank.graphs.transition import check_alpha
 from convexrank.problem import Certificate, Problem, Solution, Witness
+from convexrank.problems.lpq_definition import dense_rank, log_image
 from convexrank.problems.random_graphs import random_graph
 
 __all__ = ["LpqRank"]
@@ -27,9 +28,6 @@ _WEAK_LINKS = {
     "entry": "one entry (1−α)/N·‖r‖₁ in the norm",
     "outside": "(1−α)/N·‖r‖₁^θ beside the norm",
 }
-_PIECE = 1 << 18
-# The reference stops when it no longer moves, or here.
-_ROUNDS = 3_000
 # Rounding of a logarithm, and of a sum of logarithms, in units of float64's precision.
 _ROUNDING = 32.0 * np.finfo(np.float64).eps
 
@@ -223,7 +221,7 @@ class LpqRank(Problem):
         """Bound d_H(x, r*) by d_H(x, U(x))/(1 − θ), the map evaluated in logarithms edge by edge. O(m)."""
         x = self.check_point(x)
         metric = "Hilbert's projective metric"
-        moved = float(np.ptp(self._log_image(x) - np.log(x))) + _ROUNDING
+        moved = float(np.ptp(log_image(self, x) - np.log(x))) + _ROUNDING
         if self.modulus >= 1.0:
             return Certificate(float(moved), math.nan, -math.inf, kind="residual")
         return Certificate(
@@ -254,73 +252,9 @@ class LpqRank(Problem):
         bound = certificate.gap if certificate.kind == "distance" else math.inf
         return certified_prefix(np.log(r), bound, k)
 
-    def _log_image(self, r: Array) -> Array:
-        """The map in logarithms, from the definition, in plain numpy: what the certificate rests on."""
-        n, p, theta = self.graph.n, self.p, self.modulus
-        weak, log_r, out = (1.0 - self.alpha) / n, np.log(r), np.empty(n)
-        power = 1.0 if math.isinf(p) else p
-        dangling = self.degrees == 0.0
-        with np.errstate(divide="ignore"):
-            if self.weak_links == "inside":
-                common = log_r + np.log(np.where(dangling, self.alpha / n, 0.0) + weak)
-            elif self.weak_links == "entry":
-                common = np.append(log_r[dangling] + np.log(self.alpha / n), np.log(weak * r.sum()))
-            else:
-                common = log_r[dangling] - np.log(n)
-            for first in range(0, n, max(1, _PIECE * n // max(self.graph.m, 1))):
-                rows = slice(first, first + max(1, _PIECE * n // max(self.graph.m, 1)))
-                out[rows] = self._log_norms(log_r, power * common, rows)
-            norm = out / power
-            if self.weak_links != "outside":
-                return theta * norm
-            return np.logaddexp(np.log(self.alpha) + theta * norm, np.log(weak) + theta * np.log(r.sum()))
-
-    def _log_norms(self, log_r: Array, common: Array, rows: slice) -> Array:
-        """Logarithm of the p-th power of the norm (for p = ∞ of the norm) at some nodes."""
-        ends = self.graph.offsets[rows.start : min(rows.stop, self.graph.n) + 1]
-        edges = slice(int(ends[0]), int(ends[-1]))
-        sources = self.graph.sources[edges]
-        weight: Any = 1.0 if self.graph.weights is None else self.graph.weights[edges]
-        link: Any = weight / self.degrees[sources] * (1.0 if self.weak_links == "outside" else self.alpha)
-        weak = (1.0 - self.alpha) / self.graph.n if self.weak_links == "inside" else 0.0
-        terms = np.log(link + weak) + log_r[sources]
-        if math.isinf(self.p):
-            norms = np.full(len(ends) - 1, -np.inf)
-            np.maximum.at(norms, np.repeat(np.arange(len(norms)), np.diff(ends)), terms)
-            return np.maximum(norms, common.max(initial=-np.inf))
-        if weak:  # the weak link under a link is among the common ones already
-            terms += np.log1p(-((weak / (link + weak)) ** self.p)) / self.p
-        total = log_sums(np.sort(common), np.array([0, len(common)]))[0]
-        return np.logaddexp(log_sums(self.p * terms, ends - ends[0]), total)
-
     def reference(self) -> Array:
         """Return the rank by iteration with a dense matrix of entries, O(n²) a round."""
-        from scipy.special import logsumexp
-
-        n, weak = self.graph.n, (1.0 - self.alpha) / self.graph.n
-        matrix = self.graph.to_scipy().toarray().T
-        follow = np.where(
-            self.degrees > 0.0, matrix / np.where(self.degrees > 0.0, self.degrees, 1.0), 1.0 / n
-        )
-        entries = {"inside": self.alpha * follow + weak, "entry": self.alpha * follow, "outside": follow}
-        with np.errstate(divide="ignore"):
-            logs, r = np.log(entries[self.weak_links]), self.start()
-            for _ in range(_ROUNDS):
-                terms = logs + np.log(r)
-                if self.weak_links == "entry":
-                    terms = np.column_stack([terms, np.full(n, np.log(weak * r.sum()))])
-                sums = (
-                    terms.max(axis=1) if math.isinf(self.p) else np.asarray(logsumexp(self.p * terms, axis=1))
-                )
-                norm = sums if math.isinf(self.p) else sums / self.p
-                new = np.exp(self.modulus * norm)
-                if self.weak_links == "outside":
-                    new = self.alpha * new + weak * r.sum() ** self.modulus
-                new /= new.sum()
-                settled, r = bool(np.abs(np.log(new / r)).max() <= 1e-15), new
-                if settled:
-                    break
-        return r
+        return dense_rank(self)
 
     def objective(self, w: Any) -> float:
         """Raise: a fixed point has no objective."""
