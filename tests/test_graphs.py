@@ -155,6 +155,11 @@ def test_files(tmp_path, packed):
     named = cr.Graph.read(write("e.txt", "# names\nb.org a.org\n# more\nc.org b.org\n"))
     assert named.names == ("a.org", "b.org", "c.org")
     check(named, dense([1, 2], [0, 1], [1, 1], 3))
+    sparse_ids = write("g.txt", "7 30\n30 12\n")
+    assert cr.Graph.read(sparse_ids).n == 31
+    compact = cr.Graph.read(sparse_ids, named=True)
+    assert compact.names == ("12", "30", "7")
+    check(compact, dense([2, 1], [1, 0], [1, 1], 3))
     text = "%%MatrixMarket matrix coordinate pattern general\n3 3 3\n1 2\n2 3\n2 1\n"
     check(cr.Graph.read(write("f.mtx", text)), A)
 
@@ -166,6 +171,9 @@ def test_matrix_market_round_trip(tmp_path):
 
 
 def test_bad_files_are_refused(tmp_path):
+    for name, reader in (("a.mat", "loadmat"), ("a.gml.gz", "read_gml")):
+        with pytest.raises(ValueError, match=reader):
+            cr.Graph.read(tmp_path / name)
     for text, words in (
         ("0 1\n0 x\n", "row|line"),
         ("# nothing\n", "no edges"),
@@ -249,6 +257,13 @@ def test_other_bad_input_is_refused():
     graph = cr.Graph.from_edges([0, 1], [1, 0], names=["a", "b"])
     with pytest.raises(TypeError, match="scipy sparse"):
         cr.Graph.from_scipy(np.eye(2))
+    with pytest.raises(TypeError, match="networkx graph"):
+        cr.Graph.from_networkx([1])
+    assert cr.Graph.from_edges([0], [1]).seeds({1: 3.0}).tolist() == [0.0, 1.0]
+    with pytest.raises(ValueError, match="has no names"):
+        cr.Graph.from_edges([0], [1]).seeds({"a": 3.0})
+    with pytest.raises(ValueError, match=r"seeds\[0\] is 5"):
+        cr.Graph.from_edges([0], [1]).seeds({5: 3.0})
     with pytest.raises(ValueError, match="square"):
         cr.Graph.from_scipy(sparse.csr_array(np.ones((2, 3))))
     for alpha in (1.0, -0.1, float("nan")):
@@ -272,6 +287,7 @@ def test_seeds_are_distributions():
         [True, False, True],
         [1.0, 0.0, 1.0],
         np.array([4.0, 0.0, 4.0]),
+        {"a": 2, "c": 2.0},
     ):
         assert graph.seeds(nodes).tolist() == half
     for nodes, words in (
@@ -284,6 +300,10 @@ def test_seeds_are_distributions():
         ([1.0, 0.0], "2 entries"),
         ([float("nan"), 0.0, 1.0], "NaN"),
         (0, "at least one node"),
+        ({}, "is empty"),
+        ({"d": 1.0}, "'d'"),
+        ({"a": -1.0, "b": 1.0}, r"seeds\[0\] is -1"),
+        ({"a": float("nan")}, "NaN"),
     ):
         with pytest.raises(ValueError, match=words):
             graph.seeds(nodes)

@@ -53,6 +53,8 @@ def edges_of_networkx(graph: Any, weight: str | None) -> tuple[Array, Array, Arr
     tuple
         Sources, targets, weights, and the names of the nodes.
     """
+    if not hasattr(graph, "is_directed"):
+        raise TypeError(f"graph is a {type(graph).__name__}, expected a networkx graph.")
     names = tuple(graph)
     number = {name: i for i, name in enumerate(names)}
     triples = (

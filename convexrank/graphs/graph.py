@@ -157,7 +157,7 @@ class Graph:
     @classmethod
     def read(
         cls, path: str | Path, *, delimiter: str | None = None, weighted: bool | None = None, skip_rows: int = 0,
-        n: int | None = None, self_loops: bool = True,
+        n: int | None = None, self_loops: bool = True, named: bool | None = None,
     ) -> Self:  # fmt: skip
         """Read a list of edges, or a Matrix Market file (``.mtx``); either may be compressed (``.gz``).
 
@@ -165,7 +165,7 @@ class Graph:
         ----------
         path : str or Path
             A file with one edge a line: source, target, and perhaps a weight. Lines that start with # or % are
-            comments. Where the ends are not all whole numbers of at least 0 they are taken as names.
+            comments.
         delimiter : str, optional
             What separates the columns; white space by default.
         weighted : bool, optional
@@ -176,6 +176,9 @@ class Graph:
             Number of nodes.
         self_loops : bool
             Whether edges from a node to itself are kept.
+        named : bool, optional
+            Whether the ends are names, and the nodes those that occur; otherwise they are numbers of nodes, and every
+            number up to the largest is one. By default they are numbers where the first line has two of them.
 
         Returns
         -------
@@ -192,7 +195,7 @@ class Graph:
         name = Path(path).name.removesuffix(".gz")
         if name.endswith(".mtx"):
             return cls.from_scipy(read_matrix(path), self_loops=self_loops)
-        source, target, weight, names = read_edges(path, delimiter, weighted, skip_rows)
+        source, target, weight, names = read_edges(path, delimiter, weighted, skip_rows, named)
         return cls.from_edges(source, target, weight, n, self_loops=self_loops, names=names)
 
     # --- what can be asked of one ----------------------------------------------------------------------------------
@@ -285,7 +288,7 @@ class Graph:
         Parameters
         ----------
         nodes : array-like
-            Integers in 0..n−1, names of nodes, booleans of length n, or n weights as floats.
+            Integers in 0..n−1, names of nodes, booleans of length n, n weights as floats, or a dictionary of weights.
         name : str
             How the argument is called in messages.
 

@@ -13,6 +13,14 @@ __all__ = ["read_edges", "read_matrix"]
 
 Array = np.ndarray
 _COMMENTS = ("#", "%")
+# Formats that others read.
+_OTHER = {
+    "mat": "scipy.io.loadmat, and pass the matrix to Graph.from_scipy",
+    "npz": "scipy.sparse.load_npz, and pass the matrix to Graph.from_scipy",
+    "gml": "networkx.read_gml, and pass the graph to Graph.from_networkx",
+    "graphml": "networkx.read_graphml, and pass the graph to Graph.from_networkx",
+    "net": "networkx.read_pajek, and pass the graph to Graph.from_networkx",
+}
 
 
 def read_matrix(path: str | Path) -> Any:
@@ -35,7 +43,7 @@ def read_matrix(path: str | Path) -> Any:
 
 
 def read_edges(
-    path: str | Path, delimiter: str | None, weighted: bool | None, skip_rows: int
+    path: str | Path, delimiter: str | None, weighted: bool | None, skip_rows: int, named: bool | None = None
 ) -> tuple[Array, Array, Array | None, tuple[str, ...] | None]:
     """Read one edge a line.
 
@@ -49,19 +57,24 @@ def read_edges(
         Whether a third column is the weight; None takes it where there is one.
     skip_rows : int
         Lines to skip.
+    named : bool or None
+        Whether the ends are names; None takes them for numbers where the first are.
 
     Returns
     -------
     tuple
         Sources, targets, weights or None, and names or None where the nodes are numbered.
     """
+    other = _OTHER.get(Path(path).name.removesuffix(".gz").rpartition(".")[2].lower())
+    if other:
+        raise ValueError(f"{path} is no list of edges; read it with {other}.")
     fields = _first_edge(path, delimiter, skip_rows)
     if len(fields) < 2:
         raise ValueError(
             f"{path}: the first edge has {len(fields)} column(s), expected source and target; pass delimiter=."
         )
     weighted = len(fields) > 2 if weighted is None else weighted
-    numbered = all(part.isdigit() for part in fields[:2])
+    numbered = all(part.isdigit() for part in fields[:2]) if named is None else not named
     ends = _columns(path, delimiter, skip_rows, (0, 1), np.int64 if numbered else str)
     weight = _columns(path, delimiter, skip_rows, (2,), np.float64)[:, 0] if weighted else None
     if numbered:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -
     names : tuple or None
         Their names.
     nodes : array-like
-        Ids, names, n booleans, or n weights as floats.
+        Ids, names, n booleans, n weights as floats, or a dictionary of weights by name, by id without names.
     name : str
         How the argument is called in messages.
 
@@ -34,6 +35,8 @@ def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -
     ndarray, shape (n,)
         Non-negative, summing to 1.
     """
+    if isinstance(nodes, Mapping):
+        return _from_mapping(n, names, nodes, name)
     array = np.asarray(nodes)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(
@@ -43,7 +46,10 @@ def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -
         return _from_ids(n, array, name)
     if array.dtype.kind in "SUO" and names is not None and not _are_numbers(array):
         return _from_ids(n, _numbers_of(names, nodes, name), name)
-    weights = check_vector(array, n, name)
+    return _scaled(check_vector(array, n, name), name)
+
+
+def _scaled(weights: Array, name: str) -> Array:
     if weights.min() < 0:
         place = int(np.argmin(weights))
         raise ValueError(f"{name}[{place}] is {weights[place]:g}, expected weights of at least 0.")
@@ -52,6 +58,19 @@ def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -
         raise ValueError(f"{name} is zero everywhere; give at least one node a positive weight.")
     # a distribution stays as it is, to the last bit
     return weights.copy() if abs(total - 1.0) <= _ROUNDING else weights / total
+
+
+def _from_mapping(n: int, names: tuple[Any, ...] | None, nodes: Mapping[Any, Any], name: str) -> Array:
+    if not nodes:
+        raise ValueError(f"{name} is empty, expected a weight for at least one node.")
+    keys = list(nodes)
+    ids = np.asarray(keys) if names is None else _numbers_of(names, keys, name)
+    if ids.dtype.kind not in "iu":
+        raise ValueError(f"{name} has {keys[0]!r}, expected ids in 0..{n - 1}: the graph has no names.")
+    _from_ids(n, ids, name)
+    weights = np.zeros(n)
+    weights[ids] = check_vector(list(nodes.values()), len(keys), name, each="node")
+    return _scaled(weights, name)
 
 
 def _from_ids(n: int, ids: Array, name: str) -> Array:
