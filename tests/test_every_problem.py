@@ -72,7 +72,8 @@ def test_every_solver_that_fits_agrees(name, seed):
     problem = REGISTRY[name].random(seed)
     first = problem.solve()
     for solver in cr.solvers.available(problem):
-        if solver in ("boosting", "gradient", "jaxopt-lbfgs", "no-regret-play"):  # slow by design; they have tests of their own
+        # slow by design; they have tests of their own
+        if solver in ("boosting", "gradient", "jaxopt-lbfgs", "no-regret-play"):
             continue
         other = problem.solve(solver)
         assert other.status is first.status, solver

@@ -337,7 +337,9 @@ def test_rates_draws_the_gaps_and_lines_of_their_slopes():
     gap = solution.trace["gap"][:-1]
     assert curve.get_xdata().tolist() == np.flatnonzero((gap > 0) & (np.arange(len(gap)) > 0)).tolist()
     assert close(curve.get_ydata(), gap[curve.get_xdata()])
-    for guide, shape in zip(guides, (lambda t: 1 / t, lambda t: np.log(t) / t, lambda t: t**-0.5), strict=True):
+    for guide, shape in zip(
+        guides, (lambda t: 1 / t, lambda t: np.log(t) / t, lambda t: t**-0.5), strict=True
+    ):
         t, y = guide.get_data()
         assert close(y, gap[10] * shape(t) / shape(t[0]))
         assert t[0] == 10
