@@ -49,7 +49,7 @@ class FeatureSpace:
 
 
 def random_kernel(rng: np.random.Generator, n: int, kind: int) -> tuple[Array, Array]:
-    """Draw n points of the plane and their kernel matrix: 0 singular, 1 Gaussian, 2 with a point that is there twice."""
+    """Draw n points of the plane and their kernel matrix: 0 singular, 1 Gaussian, 2 with a point there twice."""
     X = rng.normal(size=(n, 2))
     squares = np.sum((X[:, None] - X) ** 2, axis=2)
     K = X @ X.T if kind == 0 else np.exp(-0.5 * squares)

@@ -22,16 +22,16 @@ def solve_overlaps(
     starts : ndarray, shape (m,)
         First place of each interval, those of one partition after those of the other.
     diagonal, right : ndarray, shape (m,)
-        d and r; the matrix is positive definite.
+        The numbers d and r; the matrix is positive definite.
     first, second : ndarray, shape (e,)
         The pairs of intervals that overlap, from left to right.
     overlaps : ndarray, shape (e,)
-        :math:`o_{ab}` of each pair.
+        The :math:`o_{ab}` of each pair.
 
     Returns
     -------
     ndarray, shape (m,)
-        x. O(m log m) for the sort of a chain.
+        The solution x. O(m log m) for the sort of a chain.
     """
     from scipy.linalg import solveh_banded  # slow to import
 
