@@ -42,5 +42,6 @@ for node in range(9):
 panel.set(xlabel="p (at the right p = ∞)", ylabel="rank")
 panel.set_xticks([1, 2, 4, 8, 16, 50, 75], ["1", "2", "4", "8", "16", "50", "∞"], minor=False)
 panel.minorticks_off()
-panel.legend(loc="center right")
+panel.set_ylim(None, 0.235)
+panel.legend(loc="upper right", ncols=3)
 plt.show()
