@@ -245,6 +245,33 @@ def test_a_generator_of_ones_own():
     assert abs(problem.objective(truth) - solution.value) <= tolerance("two solvers")
 
 
+@pytest.mark.parametrize(
+    "divergence", ["squared", "generalized_i", "shifted_generalized_i", "bit_entropy", "kl"]
+)
+def test_nothing_is_left_to_gain_for_any_options(divergence):
+    """Random margins, rewards, bounds, constants and centres, scores from small to large: the proof closes."""
+    rng = np.random.default_rng(12)
+    for _ in range(30):
+        X, y, qid = random_queries(rng)
+        options = {
+            "margin": float(rng.choice([0.0, 0.02])),
+            "target_reg": float(rng.choice([0.0, 0.5, 10.0])),
+        }
+        if divergence.endswith("generalized_i"):
+            options["bound"] = float(rng.choice([3.0, 100.0]))
+        if rng.random() < 0.4:
+            options["reward"] = float(rng.choice([0.01, 0.3]))
+        if rng.random() < 0.3:
+            options["center"] = rng.normal(size=len(y))
+        options |= {"offsets": bool(rng.random() < 0.6), "normalize": bool(rng.random() < 0.5)}
+        problem = MarginRetargeting(X, y, qid, divergence, l2=0.1, **options)
+        w = float(rng.choice([0.1, 1.0, 5.0])) * rng.normal(size=X.shape[1])
+        scores = problem.scores(w)[problem._rows]
+        value, _, left = evidence(problem, scores)
+        assert close(value, problem.query_oracle(scores)[0])
+        assert left <= tolerance("summation") * max(1.0, abs(value))
+
+
 # --- constants and domains ----------------------------------------------------------------------------------------
 
 

@@ -15,6 +15,7 @@ from convexrank.problems.margin_models import steps_of_query
 if TYPE_CHECKING:
     from convexrank.divergences import Divergence
     from convexrank.problems.margin_retargeting import MarginRetargeting
+    from convexrank.problems.margin_targets import Fit
 
 __all__ = ["evidence", "joint_minimum", "plain_cost"]
 
@@ -56,8 +57,7 @@ def evidence(problem: MarginRetargeting, scores: Array) -> tuple[float, Array, f
     lift[fit.chain.order] = rules.lift
     lowered, low, high = r - lift, np.full(len(groups), rules.low), rules.ceiling
     if divergence.total is not None:  # targets keep their sum: a constant in the tangent changes nothing
-        free = ((lowered > low[query]) & (lowered < high[query])).astype(np.float64)
-        tangent = tangent - (groups.sums(free * (tangent + pull)) / np.maximum(groups.sums(free), 1.0))[query]
+        tangent = tangent - _multipliers(problem, fit, tangent + pull, lowered)[query]
     far = _FAR * np.maximum(1.0, groups.maxima(np.abs(lowered)))
     low = np.where(np.isfinite(low), low, groups.minima(lowered) - far)
     high = np.where(np.isfinite(high), high, groups.maxima(lowered) + far)
@@ -65,6 +65,16 @@ def evidence(problem: MarginRetargeting, scores: Array) -> tuple[float, Array, f
     # the best offset makes the slopes add up to nothing
     moves = np.abs(groups.sums(slope)) * _FAR * np.maximum(1.0, np.abs(fit.offsets)) if rules.offsets else 0.0
     return value, slope, float((np.maximum(falls, 0.0) + moves).sum())
+
+
+def _multipliers(problem: MarginRetargeting, fit: Fit, tangent: Array, lowered: Array) -> Array:
+    """The constant of each query: the mean slope of free targets, else one between those held at the bounds."""
+    groups, rules = problem.groups, problem.rules
+    free = fit.chain.scatter((fit.pools >= 0).astype(np.float64))
+    count = groups.sums(free)
+    upper = lowered > 0.5 * (rules.low + rules.ceiling)[groups.query]
+    between = np.maximum(groups.maxima(np.where(upper, tangent, -np.inf)), groups.minima(tangent))
+    return np.where(count > 0, groups.sums(free * tangent) / np.maximum(count, 1.0), between)
 
 
 def _least_along(problem: MarginRetargeting, tangent: Array, low: Array, high: Array) -> Array:

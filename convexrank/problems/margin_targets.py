@@ -253,13 +253,13 @@ def increasing_roots(
             moved = x - values / slopes
             middle = 0.5 * (low + high)
         inside = (slopes > 0) & (moved > low) & (moved < high) & (np.abs(moved - x) < 1e3 * reach)
-        # a step that did not halve the value is followed by a bisection
-        slow = (step % 3 == 2) & (np.abs(values) > 0.5 * last)
+        # where three steps did not bring the value down to a hundredth, the bracket is halved, or widened
+        slow = (step % 3 == 2) & ~(np.abs(values) <= 0.01 * last)
         fallback = np.where(np.isfinite(middle), middle, x - np.sign(values) * reach)
         following = np.where(inside & ~slow, moved, fallback)
         stuck = np.isfinite(middle) & ((middle <= low) | (middle >= high))
         reach = np.where(np.isfinite(middle), reach, 2.0 * reach)
-        last = np.abs(values)
+        last = np.abs(values) if step % 3 == 2 else last
         x = np.where(open_ & ~stuck, following, x)
         if not (open_ & ~stuck).any():
             break
