@@ -137,7 +137,7 @@ def reference_fit(problem: MarginRetargeting, query: int, scores: Array) -> tupl
         reach = 1.0
         while excess(-reach) > 0 or excess(reach) < 0:
             reach *= 4.0
-        offset = float(brentq(excess, -reach, reach, xtol=1e-14))  # type: ignore[arg-type]
+        offset = float(brentq(excess, -reach, reach, xtol=1e-14, maxiter=5000))  # type: ignore[arg-type]
     r, s = targets(offset), scores + offset
     cost = (r - s) @ (r - s) + rules.target_reg * (r - center) @ (r - center) + rules.score_reg * s @ s
     gaps = [r[rank == step + 1].min() - r[rank == step].max() for step in range(len(rewards))]

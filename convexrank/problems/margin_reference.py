@@ -225,7 +225,7 @@ def _root(evaluate: Callable[[float], float], low: float = -math.inf, high: floa
             ends.append(near)
         if not evaluate(ends[0]) <= 0 <= evaluate(ends[1]):
             return ends[0] if evaluate(ends[0]) > 0 else ends[1]
-        return float(brentq(evaluate, *ends, xtol=1e-15, rtol=1e-15))  # type: ignore[arg-type]
+        return float(brentq(evaluate, *ends, xtol=1e-15, rtol=1e-15, maxiter=5000))  # type: ignore[arg-type]
 
 
 def joint_minimum(problem: MarginRetargeting) -> Array:
