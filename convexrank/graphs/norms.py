@@ -130,8 +130,7 @@ class NormMap:
         top, common = self._powers(r, sent, weak, log_common)
         if top == -math.inf:
             return np.full(self.graph.n, constant)
-        out = self._gather(sent)
-        lost = self._roots(out, top, common, constant, inside or log_common > -math.inf)
+        out, lost = self._roots(sent, top, common, constant, inside or log_common > -math.inf)
         if len(lost):
             total = np.logaddexp(log_sum(self.p * self._common_logs(r)), self._row_logs(r, lost))
             out[lost] = self._factor * np.exp(self.theta / self.p * total) + constant
@@ -173,22 +172,19 @@ class NormMap:
         sums = each_range(powers, bounds)
         return top, math.exp(log_common - top) if weak is None else sum(sums)
 
-    def _gather(self, sent: Array) -> Array:
+    def _roots(
+        self, sent: Array, top: float, common: float, constant: float, shared: bool
+    ) -> tuple[Array, Array]:
+        """Add up the p-th powers and turn the sums into the map; return it, and the nodes whose sum was lost."""
         from convexrank.graphs import kernels
 
-        graph, bounds, out = self.graph, cuts(self.graph.offsets), np.empty(self.graph.n)
-        if graph.weights is None:
-            each_range(kernels.gather, bounds, graph.offsets, graph.sources, sent, out)
-        else:
-            held = graph.offsets, graph.sources, self._edge_factors
-            each_range(kernels.gather_weighted, bounds, *held, sent, out)
-        return out
-
-    def _roots(self, out: Array, top: float, common: float, constant: float, shared: bool) -> Array:
-        """Turn sums of p-th powers, less the common part, into the map; return the nodes whose sum was lost."""
-        offsets = self.graph.offsets
+        graph, offsets, out = self.graph, self.graph.offsets, np.empty(self.graph.n)
+        weighted = graph.weights is not None
+        held = (self._edge_factors,) if weighted else ()
+        kernel = kernels.gather_weighted if weighted else kernels.gather
 
         def roots(first: int, last: int) -> Array:
+            kernel(offsets, graph.sources, *held, sent, out, first, last)
             part = out[first:last]
             part += common
             low = np.flatnonzero(part < TINY) + first
@@ -202,7 +198,8 @@ class NormMap:
                 part += constant
             return low if shared else low[offsets[low + 1] > offsets[low]]
 
-        return np.concatenate(each_range(roots, cuts(offsets)))
+        lost = np.concatenate(each_range(roots, cuts(offsets)))
+        return out, lost
 
     def _row_logs(self, r: Array, rows: Array) -> Array:
         """Logarithm of the sum of p-th powers over the edges into some rows, term by term."""
