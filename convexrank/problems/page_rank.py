@@ -12,7 +12,6 @@ import numpy as np
 
 from convexrank.data import check_vector
 from convexrank.graphs import Graph, Transition
-from convexrank.graphs.build import cuts, each_range
 from convexrank.problem import Certificate, Problem, Solution, Witness
 from convexrank.problems.random_graphs import random_graph
 
@@ -185,18 +184,16 @@ class PageRank(Problem):
         graph, alpha = self.graph, self.alpha
         rest = alpha * float(w[graph.dangling].sum())
 
-        def residual(first: int, last: int) -> float:
-            total = 0.0
-            for rows in _pieces(graph.offsets, first, last):
-                part = slice(*rows)
-                flow = alpha * _inflow(graph, w, *rows)
-                flow += rest * _part(operator.escape, part)
-                flow += (1.0 - alpha) * operator.teleport[part]
-                flow -= w[part]
-                total += float(np.abs(flow).sum()) + _ROUNDING * float(np.abs(w[part]).sum())
-            return total
-
-        return sum(each_range(residual, cuts(graph.offsets))) / (1.0 - alpha)
+        total = 0.0
+        # on one thread: numpy's gathers hold the interpreter's lock, and a second one would take memory
+        for rows in _pieces(graph.offsets, 0, graph.n):
+            part = slice(*rows)
+            flow = alpha * _inflow(graph, w, *rows)
+            flow += rest * _part(operator.escape, part)
+            flow += (1.0 - alpha) * operator.teleport[part]
+            flow -= w[part]
+            total += float(np.abs(flow).sum()) + _ROUNDING * float(np.abs(w[part]).sum())
+        return total / (1.0 - alpha)
 
     def reference(self) -> Array:
         """Return the solution of the dense linear system, O(n³)."""

@@ -30,7 +30,7 @@ class Mixing:
     F(z_j)]`, where s minimises :math:`\|r_k - \sum_j s_j (r_{j+1} - r_j)\|_2`. For a linear F that is a Krylov method
     with a short memory. A difference of images is :math:`r_{k+1} - c_k`: the correction is left, with the other sign,
     in a ``slot`` to which the caller adds the next step. Differences are kept in float32, which is enough for steps,
-    and the minimisation is done on sketches of them: 4 bytes an unknown for each step remembered, and 1 more.
+    and the minimisation is done on sketches of them: 4 bytes an unknown for each step remembered.
 
     Parameters
     ----------
@@ -56,7 +56,11 @@ class Mixing:
         self.slot = self._steps[0]
         self._starts = np.arange(ranges) * n // ranges
         self._groups = [self._starts[k : k + _RANGES] for k in range(0, ranges, _RANGES)]
-        self._signs = np.random.default_rng(0).integers(0, 2, n, dtype=np.int8) * 2 - 1
+        ends = [*self._starts[::_RANGES].tolist(), n]
+        self._pieces = [slice(*piece) for piece in pairwise(ends)]
+        # all pieces share their signs
+        longest = max(piece.stop - piece.start for piece in self._pieces)
+        self._signs = np.random.default_rng(0).integers(0, 2, longest, dtype=np.int8) * 2 - 1
         self._images, self._residuals = np.zeros((2, memory, ranges))
         self._correction = np.zeros(ranges)
         self._last: Array | None = None
@@ -111,11 +115,10 @@ class Mixing:
 
     def _sketch(self) -> Array:
         """Sums of the slot over ranges, with random signs."""
-        ends = [*self._starts[::_RANGES].tolist(), len(self.slot)]
-        sums = [
-            np.add.reduceat(self.slot[first:last] * self._signs[first:last], starts - first, dtype=np.float64)
-            for (first, last), starts in zip(pairwise(ends), self._groups, strict=True)
-        ]
+        sums = []
+        for piece, starts in zip(self._pieces, self._groups, strict=True):
+            signed = self.slot[piece] * self._signs[: piece.stop - piece.start]
+            sums.append(np.add.reduceat(signed, starts - piece.start, dtype=np.float64))
         return np.concatenate(sums)
 
     def _correct(self, shares: Array, subtract: Callable[[Array, slice], None]) -> None:
