@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -52,8 +52,10 @@ def cuts(offsets: Array, parts: int | None = None) -> Array:
     return np.concatenate([[0], inner, [len(offsets) - 1]]).astype(np.int64)
 
 
-def each_range(kernel: Callable[..., Any], bounds: Array, *arguments: Any) -> list[Any]:
-    """Call ``kernel(*arguments, first, last)`` for every range, each on a thread of its own.
+def each_range(
+    kernel: Callable[..., Any], bounds: Array, *arguments: Any, pool: Executor | None = None
+) -> list[Any]:
+    """Call ``kernel(*arguments, first, last)`` for every range, the first here, each other on a thread of its own.
 
     Parameters
     ----------
@@ -63,17 +65,22 @@ def each_range(kernel: Callable[..., Any], bounds: Array, *arguments: Any) -> li
         Ends of the ranges, from :func:`cuts`.
     *arguments
         Passed on.
+    pool : Executor, optional
+        Threads for all ranges but the first, where many calls follow each other; by default they are started here.
 
     Returns
     -------
     list
         What the calls returned, in order.
     """
-    ranges = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
-    if len(ranges) == 1:
-        return [kernel(*arguments, *ranges[0])]
-    with ThreadPoolExecutor(len(ranges)) as pool:
-        return [done.result() for done in [pool.submit(kernel, *arguments, *ends) for ends in ranges]]
+    here, *others = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+    if not others:
+        return [kernel(*arguments, *here)]
+    if pool is None:
+        with ThreadPoolExecutor(len(others)) as started:
+            return each_range(kernel, bounds, *arguments, pool=started)
+    running = [pool.submit(kernel, *arguments, *ends) for ends in others]
+    return [kernel(*arguments, *here), *(done.result() for done in running)]
 
 
 def check_endpoints(source: Any, target: Any, n: int | None) -> tuple[Array, Array, int]:

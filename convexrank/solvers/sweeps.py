@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -68,6 +69,8 @@ class Single:
         self.problem, self.folded = problem, _is_folded(operator)
         self.degrees, self._size = graph.degrees, 1.0
         self.bounds = cuts(graph.offsets, threads)
+        # sweeps are so short that starting threads for each would show; they end with this object
+        self._pool = ThreadPoolExecutor(max(len(self.bounds) - 2, 1))
         uniform = operator.personalization is None
         self.base = np.array([1.0 / graph.n]) if uniform else operator.teleport.copy()
         self.base *= 1.0 - alpha
@@ -107,7 +110,7 @@ class Single:
             sent = self.sent[ranges[first]]
             return kernel(*edges, self.degrees, alpha, base, sent, self.moved, first, last)
 
-        change = float(sum(each_range(one, self.bounds)))
+        change = float(sum(each_range(one, self.bounds, pool=self._pool)))
         _exchange(self.sent, self.bounds)
         return change
 
