@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from convexrank.data import QueryGroups, as_groups, check_integer, check_positive
+from convexrank.estimators.scores import linear_scores
 from convexrank.problems.margin_retargeting import MarginRetargeting
 
 __all__ = ["OnlineMEMR"]
@@ -282,9 +283,7 @@ class OnlineMEMR(BaseEstimator):
         ndarray, shape (n,)
             The scores.
         """
-        check_is_fitted(self, "coef_")
-        features: Any = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return features @ self.coef_
+        return linear_scores(self, X)
 
     def predict(self, X: Any) -> Array:
         """Return the scores Xw, the same as :meth:`decision_function`.

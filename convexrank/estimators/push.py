@@ -8,10 +8,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from convexrank import losses, prices
 from convexrank.data import check_binary_labels, check_positive, check_weights
+from convexrank.estimators.scores import linear_scores
 from convexrank.metrics import auc
 from convexrank.metrics.tally import tally
 from convexrank.problem import Problem
@@ -211,9 +212,7 @@ class PushRanker(BaseEstimator):
         ndarray, shape (n,)
             The scores. Only their order means anything.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return X @ self.coef_
+        return linear_scores(self, X)
 
     def predict(self, X: Any) -> Array:
         """Return the scores Xw, the same as :meth:`decision_function`.

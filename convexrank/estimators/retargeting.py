@@ -7,10 +7,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from convexrank.data import QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
 from convexrank.estimators.counts import check_counts
+from convexrank.estimators.scores import linear_scores
 from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention
 from convexrank.problems.margin_retargeting import MarginRetargeting
 
@@ -224,9 +225,7 @@ class RetargetingRanker(BaseEstimator):
         ndarray, shape (n,)
             The scores. Only their order within a query means anything.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return X @ self.coef_
+        return linear_scores(self, X)
 
     def predict(self, X: Any) -> Array:
         """Return the scores Xw, the same as :meth:`decision_function`.

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from convexrank.data import (
     check_choice,
@@ -20,6 +20,7 @@ from convexrank.data import (
     check_positive,
 )
 from convexrank.estimators.counts import check_counts
+from convexrank.estimators.scores import linear_scores
 from convexrank.links import fit_link
 from convexrank.problem import ConvergenceWarning, Solution, Status
 from convexrank.problems import LearnedDivergence
@@ -276,9 +277,7 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
         ndarray, shape (n,)
             The scores that ``link_`` takes.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return X @ self.coef_
+        return linear_scores(self, X)
 
     def predict(self, X: Any) -> Array:
         """Return the link at the index, g(Xw).
