@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_positive, check_vector
+from convexrank.data import check_positive, check_same_index, check_vector, in_node_order, index_of
 from convexrank.graphs import Graph
 from convexrank.problems import LpqRank, PageRank
 
@@ -40,7 +40,8 @@ def pagerank(
     alpha : float
         Probability of following a link.
     personalization : array-like, optional
-        Where the surfer starts afresh: ids, names, or n weights.
+        Where the surfer starts afresh: ids, names, or n weights; a pandas Series of weights with an index of its own
+        goes by that index. Columns of an (n, k) array or DataFrame ask for k ranks at once.
     dangling : {"teleport", "uniform", "drop"}
         Where he goes from a node without links.
     tol : float
@@ -48,7 +49,7 @@ def pagerank(
 
     Returns
     -------
-    ndarray, shape (n,)
+    ndarray, shape (n,) or (n, k)
         The ranks, which sum to 1; ``graph.named(ranks)`` gives them by name.
 
     Examples
@@ -57,7 +58,10 @@ def pagerank(
     >>> cr.pagerank(cr.Graph.from_edges([0, 0, 1, 2], [1, 2, 2, 0])).round(4).tolist()
     [0.3878, 0.2148, 0.3974]
     """
-    return PageRank(_graph(graph), alpha, personalization, dangling).solve(tol=tol).x
+    made = _graph(graph)
+    if index_of(personalization) is not None and personalization.ndim == 2:
+        personalization = in_node_order(personalization, made.n, made.names, "personalization", whole=False)
+    return PageRank(made, alpha, personalization, dangling).solve(tol=tol).x
 
 
 def lpq_rank(
@@ -123,7 +127,8 @@ def trust_rank(graph: Any, seeds: Any, alpha: float = 0.85, *, tol: float = 1e-1
     >>> cr.trust_rank(cr.Graph.from_edges([0, 1, 3], [1, 2, 2]), [0], alpha=0.5).round(4).tolist()
     [0.5, 0.25, 0.125, 0.0]
     """
-    return PageRank(_graph(graph), alpha, _graph(graph).seeds(seeds), "drop").solve(tol=tol).x
+    made = _graph(graph)
+    return PageRank(made, alpha, made.seeds(seeds), "drop").solve(tol=tol).x
 
 
 def antitrust_rank(graph: Any, seeds: Any, alpha: float = 0.85, *, tol: float = 1e-10) -> Array:
@@ -162,7 +167,7 @@ def combined_rank(rank: Any, trust: Any, distrust: Any, kappa: float | None = No
     Parameters
     ----------
     rank, trust, distrust : array-like, shape (n,)
-        Non-negative.
+        Non-negative. Two pandas Series with different indexes are refused.
     kappa : float, optional
         What an unknown page has of both together; 1/n by default.
 
@@ -181,6 +186,7 @@ def combined_rank(rank: Any, trust: Any, distrust: Any, kappa: float | None = No
     >>> cr.combined_rank([0.5, 0.5], [1.0, 0.0], [0.0, 0.0], kappa=1.0).round(4).tolist()
     [0.6, 0.4]
     """
+    check_same_index(rank=rank, trust=trust, distrust=distrust)
     r = check_vector(rank, None, "rank")
     parts = [r, check_vector(trust, len(r), "trust"), check_vector(distrust, len(r), "distrust")]
     for values, name in zip(parts, ("rank", "trust", "distrust"), strict=True):

@@ -269,7 +269,7 @@ BAD_LABELS = {
     "infinity": ([0, INF], "1 infinite"),
     "None": ([0, None, 1], "1 NaN"),
     "text and numbers": (np.array(["a", 1], dtype=object), "mixes text and numbers"),
-    "text and None": (np.array(["a", None], dtype=object), "mixes text and numbers"),
+    "text and None": (np.array(["a", None], dtype=object), "expected a value in every row"),
     "empty": ([], "empty; pass at least one positive and one negative"),
     "column": ([[0], [1]], r"\(2, 1\), expected \(n,\); pass y\.ravel\(\)"),
     "two columns": ([[0, 1], [1, 0]], r"\(2, 2\), expected one dimension"),

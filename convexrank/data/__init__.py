@@ -20,6 +20,14 @@ from convexrank.data.checks import (
     check_weights,
 )
 from convexrank.data.distributions import check_distributions, check_nodes
+from convexrank.data.frames import (
+    check_same_index,
+    codes_of,
+    in_node_order,
+    index_of,
+    is_missing,
+    refuse_missing,
+)
 from convexrank.data.groups import QueryGroups, as_groups
 from convexrank.data.kernels import check_kernel
 from convexrank.data.letor import LetorData, LetorFold, letor_folds, read_letor
@@ -46,10 +54,16 @@ __all__ = [
     "check_positive",
     "check_positive_weights",
     "check_real",
+    "check_same_index",
     "check_vector",
     "check_weights",
+    "codes_of",
+    "in_node_order",
+    "index_of",
+    "is_missing",
     "letor_folds",
     "read_letor",
     "read_query_sizes",
+    "refuse_missing",
     "write_query_sizes",
 ]

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from convexrank.data.frames import codes_of, is_missing, refuse_missing
+
 Matrix = Any  # a float ndarray of shape (n, d), or a scipy CSR array of that shape
 
 __all__ = [
@@ -54,6 +56,7 @@ def _real_array(value: Any, name: str, dtype: Any) -> np.ndarray:
     if array.dtype.kind == "O":
         if any(isinstance(entry, str | bytes) for entry in array.flat):
             raise ValueError(f"{name} holds text, expected numbers; encode it as numbers first.")
+        array = _missing_as_nan(array)
         try:
             array = array.astype(np.float64)
         except (TypeError, ValueError, OverflowError) as error:
@@ -65,6 +68,12 @@ def _real_array(value: Any, name: str, dtype: Any) -> np.ndarray:
         )
     with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused as that
         return array.astype(dtype, copy=False)
+
+
+def _missing_as_nan(array: np.ndarray) -> np.ndarray:
+    """Turn what data frames put for missing entries of nullable columns into NaN, which is refused as that."""
+    missing = np.array([is_missing(entry) for entry in array.flat], dtype=bool).reshape(array.shape)
+    return np.where(missing, np.nan, array) if missing.any() else array
 
 
 def _refuse_non_finite(values: np.ndarray, name: str) -> None:
@@ -167,13 +176,18 @@ def check_binary_labels(y: Any, length: int | None = None, name: str = "y") -> n
     """Return a boolean vector, True where the label is the positive one.
 
     Accepted are {0, 1}, {-1, +1}, booleans, or any two distinct numbers or strings: the larger one (in sorted
-    order) is the positive class.
+    order, or in that of an ordered categorical) is the positive class.
 
     Raises
     ------
     ValueError
         When y is not one-dimensional, has NaN, another length, or does not have exactly two classes.
     """
+    codes = codes_of(y)
+    if (
+        codes is not None and (codes >= 0).all()
+    ):  # the order of its categories is the caller's, not the alphabet's
+        y = codes
     labels = _read(y, name)
     if labels.ndim == 2 and labels.shape[1] == 1:
         raise ValueError(f"{name} has shape {labels.shape}, expected (n,); pass {name}.ravel().")
@@ -185,6 +199,8 @@ def check_binary_labels(y: Any, length: int | None = None, name: str = "y") -> n
     if labels.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} is complex; pass labels such as 0 and 1.")
     if labels.dtype.kind == "O":
+        if any(isinstance(value, str) for value in labels):
+            refuse_missing(labels, name)
         kinds = {str if isinstance(value, str) else float for value in labels.tolist()}
         if len(kinds) > 1:
             raise ValueError(f"{name} mixes text and numbers; pass labels of one kind.")

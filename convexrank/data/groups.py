@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.data.checks import check_groups
+from convexrank.data.frames import refuse_missing
 
 __all__ = ["QueryGroups", "as_groups"]
 
@@ -163,12 +164,18 @@ class QueryGroups:
 
     def gather(self, values: Any) -> Any:
         """Return values (one a row, or a matrix of rows) laid out query by query."""
-        array = values if hasattr(values, "ndim") else np.asarray(values)
-        return array if self.in_place else array[self.order]
+        return self._taken(values, self.order)
 
-    def spread(self, values: Array) -> Array:
+    def spread(self, values: Any) -> Any:
         """Return values laid out query by query in the order of the rows again: the inverse of `gather`."""
-        return values if self.in_place else values[self.back]
+        return self._taken(values, self.back)
+
+    def _taken(self, values: Any, places: Array) -> Any:
+        array = values if hasattr(values, "ndim") else np.asarray(values)
+        if self.in_place:
+            return array
+        # brackets of a Series or a DataFrame ask for labels, not for places
+        return array.iloc[places] if hasattr(array, "iloc") else array[places]
 
     def sums(self, values: Array) -> Array:
         """Add up values laid out query by query within each query; 0 for an empty one."""
@@ -183,6 +190,7 @@ class QueryGroups:
         return self._reduced(np.minimum, values, empty)
 
     def _reduced(self, ufunc: np.ufunc, values: Array, empty: float) -> Array:
+        values = np.asarray(values)
         # reduceat returns the entry at the start for an empty stretch, so those are left out
         filled = self.sizes > 0
         reduced = ufunc.reduceat(values, self.offsets[:-1][filled], axis=0) if filled.any() else values[:0]
@@ -203,13 +211,8 @@ class QueryGroups:
 def _readable_ids(qid: Any, length: int | None, name: str) -> Array:
     """Return the ids as an array of one plain kind."""
     ids = qid if isinstance(qid, np.ndarray) else np.asarray(qid)
+    refuse_missing(ids, name)
     if ids.dtype.kind == "O" and ids.ndim == 1:
-        missing = [place for place, entry in enumerate(ids) if entry is None or entry != entry]
-        if missing:
-            raise ValueError(
-                f"{name}[{missing[0]}] is {ids[missing[0]]}, expected a query id in every row; drop the "
-                f"{len(missing)} row(s) without one."
-            )
         # data frames hand integers over as objects
         if all(isinstance(entry, int | np.integer) and not isinstance(entry, bool) for entry in ids):
             ids = ids.astype(np.int64)

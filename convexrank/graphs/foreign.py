@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["edges_of_networkx", "edges_of_scipy"]
+from convexrank.data import check_vector, refuse_missing
+
+__all__ = ["edges_of_networkx", "edges_of_pandas", "edges_of_scipy"]
 
 Array = np.ndarray
 
@@ -29,7 +31,7 @@ def edges_of_scipy(matrix: Any) -> tuple[Array, Array, Array, int]:
     if not sparse.issparse(matrix):
         raise TypeError(
             f"matrix is a {type(matrix).__name__}, expected a scipy sparse matrix; wrap a dense one in "
-            "scipy.sparse.csr_array, or list its edges for from_edges."
+            "scipy.sparse.csr_array, or list its edges for from_edges; for columns of a data frame see from_pandas."
         )
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"matrix has shape {matrix.shape}, expected a square one (n, n).")
@@ -68,3 +70,72 @@ def edges_of_networkx(graph: Any, weight: str | None) -> tuple[Array, Array, Arr
         source, target = np.concatenate([source, target[other]]), np.concatenate([target, source[other]])
         weights = np.concatenate([weights, weights[other]])
     return source, target, weights, names
+
+
+def edges_of_pandas(
+    frame: Any, source: Any, target: Any, weight: Any
+) -> tuple[list[Array], Array | None, tuple[Any, ...]]:
+    """Return the edges in the columns of a data frame.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame, or anything with columns by name
+        One edge a row.
+    source, target : str
+        Columns with the ends.
+    weight : str or None
+        Column of weights; None counts every edge once.
+
+    Returns
+    -------
+    tuple
+        Sources and targets as numbers, weights or None, and the names that the numbers stand for, sorted.
+    """
+    ends = [_names_in(_column(frame, name), repr(name)) for name in (source, target)]
+    if len({len(column) for column in ends}) > 1 or len({column.dtype.kind for column in ends}) > 1:
+        told = " and ".join(f"{len(column)} values of {column.dtype}" for column in ends)
+        raise ValueError(
+            f"{source!r} and {target!r} have {told}, expected two columns of one kind and length."
+        )
+    if not len(ends[0]):
+        raise ValueError("the frame has no rows, expected one for each edge.")
+    weights = None
+    if weight is not None:
+        weights = check_vector(_column(frame, weight), len(ends[0]), repr(weight), each="edge")
+    names, numbers = np.unique(np.concatenate(ends), return_inverse=True)
+    return np.split(numbers.ravel(), 2), weights, tuple(names.tolist())
+
+
+def _column(frame: Any, name: Any) -> Any:
+    try:
+        column = frame[name]
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        held = list(frame.columns) if hasattr(frame, "columns") else type(frame).__name__
+        raise ValueError(
+            f"there is no column {name!r} in {held}; say which columns hold the edges: source=, target=, weight=."
+        ) from error
+    if np.ndim(column) != 1:
+        raise ValueError(f"{name!r} has shape {np.shape(column)}, expected one column of that name.")
+    return column
+
+
+def _names_in(column: Any, name: str) -> Array:
+    """A column as an array of integers, or of texts."""
+    array = np.asarray(column)
+    refuse_missing(array, name, "edge")
+    if array.dtype.kind == "O":
+        kinds = {
+            str if isinstance(entry, str) else int if isinstance(entry, int) else None for entry in array
+        }
+        if len(kinds) > 1 or None in kinds:
+            raise TypeError(f"{name} mixes kinds of names, expected texts only, or integers only.")
+        array = array.astype(str if kinds == {str} else np.int64)
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise ValueError(
+            f"{name} has {int(np.isnan(array).sum())} missing values; drop those rows: frame.dropna()."
+        )
+    if array.dtype.kind not in "iuUS":
+        raise TypeError(
+            f"{name} holds {array.dtype} values, expected texts or integers: what the nodes are called."
+        )
+    return array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from convexrank.data import check_vector
+from convexrank.data import check_vector, in_node_order
 from convexrank.graphs.build import assemble, check_endpoints, cuts, each_range, pieces
-from convexrank.graphs.foreign import edges_of_networkx, edges_of_scipy
+from convexrank.graphs.foreign import edges_of_networkx, edges_of_pandas, edges_of_scipy
 
 if TYPE_CHECKING:
     from convexrank.graphs.transition import Transition
@@ -25,9 +26,9 @@ Array = np.ndarray
 class Graph:
     """A directed graph with non-negative weights, kept as the list of edges into each node.
 
-    Make one with :meth:`from_edges`, :meth:`from_scipy`, :meth:`from_networkx` or :meth:`read`. Parallel edges are
-    added up. Where every edge counts once there is no array of weights, and an edge takes 4 bytes. The arrays are
-    read-only.
+    Make one with :meth:`from_edges`, :meth:`from_scipy`, :meth:`from_networkx`, :meth:`from_pandas` or :meth:`read`.
+    Parallel edges are added up. Where every edge counts once there is no array of weights, and an edge takes 4 bytes.
+    The arrays are read-only.
 
     Parameters
     ----------
@@ -62,8 +63,13 @@ class Graph:
                 values = values.view()
                 values.flags.writeable = False
                 object.__setattr__(self, name, values)
-        if self.names is not None and len(self.names) != self.n:
+        if self.names is None:
+            return
+        if len(self.names) != self.n:
             raise ValueError(f"names has {len(self.names)} entries, expected {self.n}, one for each node.")
+        if len(set(self.names)) < self.n:
+            twice = next(name for name, count in Counter(self.names).items() if count > 1)
+            raise ValueError(f"names has {twice!r} twice, expected a name of its own for each node.")
 
     def __repr__(self) -> str:
         kind = "" if self.weights is None else ", weighted"
@@ -153,6 +159,44 @@ class Graph:
         """
         source, target, weights, names = edges_of_networkx(graph, weight)
         return cls.from_edges(source, target, weights, len(names), self_loops=self_loops, names=names)
+
+    @classmethod
+    def from_pandas(
+        cls, frame: Any, source: Any = "source", target: Any = "target", weight: Any = None, *,
+        self_loops: bool = True,
+    ) -> Self:  # fmt: skip
+        """Make a graph from columns of a data frame, one edge a row; nodes are called what the columns call them.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame, or anything with columns by name
+            The edges; its index plays no part.
+        source, target : str
+            Columns with the ends of the edges, texts or integers: the nodes are those that occur, sorted.
+        weight : str, optional
+            Column of weights of at least 0; by default every edge counts once.
+        self_loops : bool
+            Whether edges from a node to itself are kept.
+
+        Returns
+        -------
+        Graph
+            The graph.
+
+        Raises
+        ------
+        ValueError, TypeError
+            When there is no such column, an end is missing, or weights are negative or not finite.
+
+        Examples
+        --------
+        >>> import convexrank as cr
+        >>> graph = cr.Graph.from_pandas({"source": ["ann", "bob", "ann"], "target": ["bob", "cat", "cat"]})
+        >>> graph.names, graph.m
+        (('ann', 'bob', 'cat'), 3)
+        """
+        ends, weights, names = edges_of_pandas(frame, source, target, weight)
+        return cls.from_edges(*ends, weights, len(names), self_loops=self_loops, names=names)
 
     @classmethod
     def read(
@@ -289,6 +333,7 @@ class Graph:
         ----------
         nodes : array-like
             Integers in 0..n−1, names of nodes, booleans of length n, n weights as floats, or a dictionary of weights.
+            A pandas Series of weights or booleans with an index of its own goes by that index.
         name : str
             How the argument is called in messages.
 
@@ -312,12 +357,13 @@ class Graph:
         Parameters
         ----------
         values : array-like, shape (n,)
-            One value a node, such as a rank.
+            One value a node, such as a rank. A pandas Series with an index of its own goes by that index.
 
         Returns
         -------
         dict
-            For networkx and pandas.
+            For networkx, and for pandas: ``pandas.Series(graph.named(ranks))``.
         """
-        vector = check_vector(values, self.n, "values")
+        ordered = in_node_order(values, self.n, self.names, "values", whole=True)
+        vector = check_vector(ordered, self.n, "values", each="node")
         return dict(zip(self.names or range(self.n), vector.tolist(), strict=True))

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from convexrank.data import check_vector, refuse_missing
 from convexrank.graphs.build import check_endpoints
 from convexrank.graphs.graph import Graph
 
@@ -76,7 +77,8 @@ class LabelledGraph:
         kinds = np.asarray(label)
         if kinds.shape != source.shape:
             raise ValueError(f"label has shape {kinds.shape}, expected ({len(source)},), one type an edge.")
-        weights = None if weight is None else np.asarray(weight)
+        refuse_missing(kinds, "label", "edge")
+        weights = None if weight is None else check_vector(weight, len(source), "weight", each="edge")
         labels, numbers = np.unique(kinds, return_inverse=True)
         layers = []
         for number in range(len(labels)):

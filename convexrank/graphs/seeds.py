@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_vector
+from convexrank.data import check_vector, in_node_order, index_of
 
 __all__ = ["distribution"]
 
@@ -26,7 +26,8 @@ def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -
     names : tuple or None
         Their names.
     nodes : array-like
-        Ids, names, n booleans, n weights as floats, or a dictionary of weights by name, by id without names.
+        Ids, names, n booleans, n weights as floats, or a dictionary of weights by name, by id without names. A Series
+        of weights or booleans with an index of its own goes by that index.
     name : str
         How the argument is called in messages.
 
@@ -43,10 +44,22 @@ def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -
             f"{name} has shape {array.shape}, expected at least one node, or {n} weights; pass [i] for a single node i."
         )
     if array.dtype.kind in "iu":
+        _refuse_counts(names, nodes, name)
         return _from_ids(n, array, name)
     if array.dtype.kind in "SUO" and names is not None and not _are_numbers(array):
         return _from_ids(n, _numbers_of(names, nodes, name), name)
-    return _scaled(check_vector(array, n, name), name)
+    ordered = in_node_order(nodes, n, names, name, whole=False)
+    return _scaled(check_vector(ordered, n, name, each="node"), name)
+
+
+def _refuse_counts(names: tuple[Any, ...] | None, nodes: Any, name: str) -> None:
+    """Refuse integers under names of nodes, such as counts: are they weights, or ids?"""
+    labels = index_of(nodes)
+    if names is not None and labels and isinstance(labels[0], str) and set(labels) <= set(names):
+        raise ValueError(
+            f"{name} has integers, which are ids, under an index of names; pass {name}.astype(float) for weights, "
+            f"{name}.to_numpy() for ids."
+        )
 
 
 def _scaled(weights: Array, name: str) -> Array:

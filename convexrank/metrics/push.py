@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.callers import level_of_caller
 from convexrank.data import check_positive
 from convexrank.metrics.tally import tally
 
@@ -164,7 +165,7 @@ def r_p(y: Any, s: Any, p: float, *, log: bool = False) -> float:
         warnings.warn(
             f"r_p with p = {power} is above the largest float and comes back as inf; use log=True.",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=level_of_caller(),
         )
     return total
 

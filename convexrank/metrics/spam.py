@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from convexrank.data import check_choice, check_vector
+from convexrank.data import check_choice, check_same_index, check_vector
 
 __all__ = ["order_distance", "spam_mass", "spam_met"]
 
@@ -49,6 +49,7 @@ def spam_mass(rank: Any, spam: Any) -> float:
     >>> round(spam_mass([0.5, 0.2, 0.2, 0.1], [1, 3]), 3)
     0.3
     """
+    check_same_index(rank=rank, spam=_flags(spam))
     r = check_vector(rank, None, "rank")
     chosen = _chosen(spam, len(r), "spam")
     if r.min() < 0.0:
@@ -92,6 +93,7 @@ def spam_met(rank: Any, spam: Any) -> Array:
     >>> spam_met([0.5, 0.2, 0.2, 0.1], [1, 3]).tolist()
     [0.0, 0.5, 1.0, 2.0]
     """
+    check_same_index(rank=rank, spam=_flags(spam))
     r = check_vector(rank, None, "rank")
     chosen = _chosen(spam, len(r), "spam")
     order = np.argsort(-r, kind="stable")
@@ -148,6 +150,7 @@ def order_distance(
     from scipy.stats import rankdata
 
     check_choice(scale, {"largest": 0, "square": 0}, "scale")
+    check_same_index(first=first, second=second, among=_flags(among))
     a = check_vector(first, None, "first")
     b = check_vector(second, len(a), "second")
     if among is not None:
@@ -158,6 +161,11 @@ def order_distance(
         raise ValueError("among has no page; name at least one that counts.")
     total = float(np.abs(rankdata(a) - rankdata(b)).sum())
     return total / (m**2 if scale == "square" else max(m**2 // 2, 1))
+
+
+def _flags(pages: Any) -> Any:
+    """What has one entry a page, and so an index of pages: booleans, not ids."""
+    return pages if np.asarray(pages).dtype.kind == "b" else None
 
 
 def _chosen(pages: Any, n: int, name: str) -> Array:

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from convexrank.callers import level_of_caller
 from convexrank.data import check_kernel, check_matrix, check_positive
 from convexrank.problem import Certificate, ConvergenceWarning, CvxpyModel, Problem, Solution, Status, Witness
 from convexrank.problems.kernel_space import FeatureSpace, random_kernel
@@ -229,7 +230,7 @@ class KernelLearnedDivergence(Problem):
         solution = self._in_coefficients(found, tol)
         if solution.status is not Status.CONVERGED:
             text = f"{solution.problem} with {solution.solver}: {solution.status.name}: {solution.message}"
-            warnings.warn(text, ConvergenceWarning, stacklevel=2)
+            warnings.warn(text, ConvergenceWarning, stacklevel=level_of_caller())
         return solution
 
     def _in_coefficients(self, found: Solution, tol: float) -> Solution:

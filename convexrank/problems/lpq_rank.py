@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from convexrank.callers import level_of_caller
 from convexrank.data import check_choice, check_positive, check_real, check_vector
 from convexrank.graphs import Graph
 from convexrank.graphs.norms import NormMap
@@ -153,7 +154,7 @@ class LpqRank(Problem):
                 "theta = p/q is 1: the map is no contraction, convergence may be slow or fail, and nothing is proved "
                 "about the answer; q a little above p has a unique, certified rank.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=level_of_caller(),
             )
 
     @property

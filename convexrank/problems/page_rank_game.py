@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from convexrank.callers import level_of_caller
 from convexrank.data import check_choice, check_positive
 from convexrank.divergences import PolytopeEntropy, resolve
 from convexrank.graphs import Graph
@@ -134,7 +135,7 @@ class PageRankGame(PageRankPayoff):
                     f"{self.threshold:.6g}: the answer is the optimum of a relaxation, not PageRank. Leave epsilon "
                     "out, or pass relaxed=True if that is meant.",
                     UserWarning,
-                    stacklevel=3,
+                    stacklevel=level_of_caller(),
                 )
 
     # --- the problem --------------------------------------------------------------------------------------------------

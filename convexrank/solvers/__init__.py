@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.callers import level_of_caller
 from convexrank.data import check_integer, check_positive
 from convexrank.problem import ConvergenceWarning, Problem, Solution, Status
 from convexrank.solvers.accelerated import Accelerated
@@ -208,7 +209,7 @@ def solve(
         warnings.warn(
             f"{solution.problem} with {solution.solver}: {solution.status.name}: {solution.message}",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=level_of_caller(),
         )
     return solution
 

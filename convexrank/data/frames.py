@@ -1,0 +1,132 @@
+"""What comes from pandas: missing entries, and rows that carry labels. pandas itself is never imported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["check_same_index", "codes_of", "in_node_order", "index_of", "is_missing", "refuse_missing"]
+
+Array = np.ndarray
+
+
+def is_missing(entry: Any) -> bool:
+    """Return whether an entry of an array of objects stands for no value: None, NaN, NaT or pandas.NA."""
+    if entry is None or type(entry).__name__ in (
+        "NAType",
+        "NaTType",
+    ):  # pandas.NA is not even unequal to itself
+        return True
+    return isinstance(entry, float | np.floating) and bool(entry != entry)
+
+
+def refuse_missing(array: Array, name: str, each: str = "row") -> None:
+    """Refuse an array of objects in which values are missing, and say where."""
+    if array.dtype.kind == "O" and array.ndim == 1:
+        missing = [place for place, entry in enumerate(array) if is_missing(entry)]
+        if missing:
+            raise ValueError(
+                f"{name}[{missing[0]}] is {array[missing[0]]}, expected a value in every {each}; drop the "
+                f"{len(missing)} {each}(s) without one."
+            )
+
+
+def codes_of(values: Any) -> Array | None:
+    """Return the places of ordered categories, -1 where one is missing; None for anything but ordered categories."""
+    if getattr(getattr(values, "dtype", None), "ordered", None) is not True:
+        return None
+    return np.asarray((values.cat if hasattr(values, "cat") else values).codes)
+
+
+def index_of(values: Any) -> list[Any] | None:
+    """Return the labels of the rows of a pandas Series or DataFrame; None for anything else."""
+    return values.index.tolist() if hasattr(values, "iloc") and hasattr(values, "index") else None
+
+
+def _is_default(values: Any) -> bool:
+    """Whether nobody chose the labels: 0, 1, 2, …, as pandas makes them."""
+    index = values.index
+    return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
+
+
+def in_node_order(values: Any, n: int, names: tuple[Any, ...] | None, name: str, *, whole: bool) -> Array:
+    """Return values as an array, rows with labels of their own brought into the order of the nodes.
+
+    Arrays, and a Series or DataFrame with pandas' default index, stay in their order unless that index names nodes.
+
+    Parameters
+    ----------
+    values : array-like, Series or DataFrame
+        One row a node.
+    n : int
+        Number of nodes.
+    names : tuple or None
+        Their names; without any the numbers are.
+    name : str
+        How the argument is called in messages.
+    whole : bool
+        Whether every node must have a row; otherwise those without get 0.
+
+    Returns
+    -------
+    ndarray
+        The values.
+
+    Raises
+    ------
+    ValueError
+        When a label is no node, stands twice, a node is missing, or the default index could mean names as well as
+        places.
+    """
+    array, labels = np.asarray(values), index_of(values)
+    known = range(n) if names is None else names
+    if labels is None or labels == list(known):
+        return array
+    number = {node: i for i, node in enumerate(known)}
+    strange = [label for label in labels if label not in number]
+    if strange and _is_default(values):
+        return array
+    by_position = f"pass {name}.to_numpy() if its rows are in the order of the nodes"
+    if strange:
+        raise ValueError(
+            f"the index of {name} has {strange[0]!r}, which is not a node of the graph; {by_position}."
+        )
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise ValueError(f"the index of {name} has {twice!r} twice, expected one row a node.")
+    if names is not None and len(labels) == n and _is_default(values):
+        raise ValueError(
+            f"the index of {name} is pandas' default, but nodes of the graph are called 0, 1, … in another order; "
+            f"{by_position}, or a dictionary to go by name."
+        )
+    if whole and len(labels) < n:
+        absent = next(node for node in known if node not in set(labels))
+        raise ValueError(
+            f"{name} has no row for the node {absent!r}, expected one for each of the {n} nodes."
+        )
+    ordered = np.zeros((n, *array.shape[1:]), dtype=array.dtype)
+    ordered[[number[label] for label in labels]] = array
+    return ordered
+
+
+def check_same_index(**values: Any) -> None:
+    """Refuse Series that describe nodes in different orders; arrays, and pandas' default index, say nothing of that.
+
+    Raises
+    ------
+    ValueError
+        When two indexes differ.
+    """
+    labelled = [
+        (name, index_of(given))
+        for name, given in values.items()
+        if index_of(given) is not None and not _is_default(given)
+    ]
+    for name, labels in labelled[1:]:
+        first, expected = labelled[0]
+        if labels != expected:
+            raise ValueError(
+                f"{first} and {name} have different indexes, and are paired by position; pass "
+                f"{name}.reindex({first}.index), or arrays."
+            )
