@@ -134,7 +134,7 @@ def _convex(name: str, seed: int | None, problem: Any, solver: Any, reference: A
         model = problem.to_cvxpy()
     except ValueError as error:  # a custom price or loss that cvxpy cannot read
         return Comparison(name, seed, skipped=f"no exact model: {error}")
-    if not model.problem.is_dcp():
+    if not model.convex:
         return Comparison(name, seed, skipped="no exact model: cvxpy cannot verify that it is convex")
     failures = [*_check_oracles(problem, model, seed)]
     if failures:  # the two sides state different problems: solving them would compare nothing

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import json
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -34,6 +33,7 @@ from convexrank.capabilities import (
     Terms,
 )
 from convexrank.data import check_vector
+from convexrank.models import CvxpyModel
 
 __all__ = [
     "Affine",
@@ -66,9 +66,6 @@ __all__ = [
 ]
 
 Array = np.ndarray
-
-# cvxpy's words for an answer that can be used.
-_SOLVED = ("optimal", "optimal_inaccurate")
 
 
 class ConvergenceWarning(UserWarning):
@@ -172,95 +169,6 @@ class Certificate:
         if self.kind == "residual":
             return f"residual {self.gap:.3g} (no bound on the objective)"
         return f"value - optimum is at most {self.gap:.3g}"
-
-
-@dataclass(frozen=True)
-class CvxpyModel:
-    """An exact model: the cvxpy problem and its named variables.
-
-    Parameters
-    ----------
-    problem : cvxpy.Problem
-        Its value is the objective.
-    variables : dict of str to cvxpy.Variable
-        The variable that holds the solution is named first.
-
-    Examples
-    --------
-    >>> import convexrank as cr
-    >>> model = cr.problems.IRPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], l2=0.1).to_cvxpy()
-    >>> model.problem.is_dcp(), model.variables["w"].shape
-    (True, (1,))
-    >>> round(model.value_at([0.0]), 12) == round(float(np.log(3.0)), 12)  # two negatives tie with each positive
-    True
-    """
-
-    problem: Any
-    variables: dict[str, Any]
-
-    @property
-    def auxiliary(self) -> bool:
-        """Whether the problem has variables besides the solution, so that a value at a point is a small solve."""
-        return len(self.problem.variables()) > 1
-
-    def value_at(self, w: Any) -> float:
-        """Return the objective with the solution set to w, minimised over auxiliary variables if there are any.
-
-        Constraints on w alone are not looked at. With auxiliary variables the value is as good as Clarabel's: about
-        1e-11 of the size of the terms, 1e-7 at degenerate points; NaN when Clarabel fails.
-
-        Parameters
-        ----------
-        w : array, shape (d,)
-            The point.
-
-        Returns
-        -------
-        float
-            The value.
-        """
-        solution = next(iter(self.variables.values()))
-        solution.value = np.asarray(w, dtype=np.float64).reshape(solution.shape)
-        if not self.auxiliary:
-            return float(self.problem.objective.value)
-        import cvxpy as cp
-
-        linked = [part for part in self.problem.constraints if len(part.variables()) > 1]
-        alone = [part for part in self.problem.constraints if len(part.variables()) == 1]
-        kept = [part for part in alone if part.variables()[0].id != solution.id]
-        fixed = cp.Problem(self.problem.objective, [*linked, *kept, solution == solution.value])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # more digits are asked for than are always reached
-            try:
-                fixed.solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
-            except cp.SolverError:
-                return float("nan")
-        return float(np.asarray(fixed.value)) if fixed.status in _SOLVED else float("nan")
-
-    def distance_to(self, x: Any) -> float:
-        """Return the Euclidean distance from a point to the points that satisfy the constraints.
-
-        Parameters
-        ----------
-        x : array
-            The point; auxiliary variables are free.
-
-        Returns
-        -------
-        float
-            The distance, good to about 1e-8; infinity when the constraints cannot be satisfied.
-        """
-        import cvxpy as cp
-
-        solution = next(iter(self.variables.values()))
-        point = np.asarray(x, dtype=np.float64).reshape(solution.shape)
-        nearest = cp.Problem(
-            cp.Minimize(cp.norm(cp.vec(solution - point, order="C"))), self.problem.constraints
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "inaccurate" is judged by the caller's tolerance
-            nearest.solve(solver=cp.CLARABEL)
-        return float(np.asarray(nearest.value)) if nearest.status in _SOLVED else float("inf")
 
 
 @dataclass(frozen=True)
@@ -393,6 +301,11 @@ class Problem:
     def model_forms(self) -> frozenset[str]:
         """Keyword arguments of ``to_cvxpy`` that give the same model in another form, tried when one form fails."""
         return frozenset()
+
+    @property
+    def model_is_nonlinear(self) -> bool:
+        """Whether the exact model is convex by a theorem only, and goes to a nonlinear solver."""
+        return False
 
     @property
     def strong_convexity(self) -> float:

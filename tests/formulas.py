@@ -239,8 +239,106 @@ def plain_steps(given, grades, levels):
     return [given or 0.0] * (len(set(grades)) - 1)
 
 
+# φ, its slope, the inverse of that, the conjugate, and the open domain, of one number each.
+GENERATORS = {
+    "GeneralizedI": lambda a: (
+        lambda x: (x - a) * math.log(x - a) - (x - a),
+        lambda x: math.log(x - a),
+        lambda t: a + math.exp(t),
+        lambda t: math.exp(t) + a * t,
+        (a, math.inf),
+    ),
+    "BitEntropy": lambda a: (
+        lambda x: x * math.log(x) + (1 - x) * math.log1p(-x),
+        lambda x: math.log(x) - math.log1p(-x),
+        lambda t: 1 / (1 + math.exp(-t)),
+        lambda t: max(t, 0.0) + math.log1p(math.exp(-abs(t))),
+        (0.0, 1.0),
+    ),
+    "KL": lambda a: (lambda x: x * math.log(x), math.log, math.exp, None, (0.0, math.inf)),
+}
+
+
+def rising_root(f, low, high):
+    """The root of a rising function by bisection; values are infinite or undefined at and beyond the ends."""
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            break
+        low, high = (low, middle) if f(middle) > 0 else (middle, high)
+    return 0.5 * (low + high)
+
+
+def levels_in_order(eta, lifts, slope, domain):
+    """Minimise the sum of φ(z + lift) - η z over rising z: pool neighbours that are out of order."""
+    pools = []
+    for place in range(len(eta)):
+        first = place
+        while True:
+            part = range(first, place + 1)
+            low = max(domain[0] - min(lifts[k] for k in part), -50.0)
+            high = min(domain[1] - max(lifts[k] for k in part), 50.0)
+            level = rising_root(
+                lambda z, part=part: sum(slope(z + lifts[k]) - eta[k] for k in part), low, high
+            )
+            if not pools or pools[-1][1] <= level:
+                break
+            first = pools.pop()[0]
+        pools.append((first, level))
+    ends = [first for first, _ in pools[1:]] + [len(eta)]
+    return [level for (first, level), end in zip(pools, ends, strict=True) for _ in range(first, end)]
+
+
+def bregman_retargeting(problem, w):
+    """The same as below for other divergences: levels by bisection, the offset or the sum by another."""
+    total, levels = 0.0, sorted(set(problem.y.tolist()))
+    share, kind = 1.0 / (1.0 + problem.target_reg), type(problem.divergence).__name__
+    phi, slope, link, conjugate, domain = GENERATORS[kind](getattr(problem.divergence, "shift", 0.0))
+    low, high = problem.rules.low, problem.rules.high
+    for grades, scores in query_lists(problem, w):
+        margins, rewards = (plain_steps(given, grades, levels) for given in (problem.margin, problem.reward))
+        c = 1.0 / len(grades) if problem.normalize else 1.0
+        rows = sorted(range(len(grades)), key=lambda row: (grades[row], scores[row]))
+        rank = [sorted(set(grades)).index(grades[row]) for row in rows]
+        pulled, lifts = [share * scores[row] for row in rows], [sum(margins[:g]) for g in rank]
+        for g, reward in enumerate(rewards):
+            pulled[rank.index(g + 1)] += share * reward / c
+            pulled[rank.index(g + 1) - 1] -= share * reward / c
+
+        def targets(shift, pulled=pulled, lifts=lifts):
+            pooled = levels_in_order([eta + shift for eta in pulled], lifts, slope, domain)
+            return [min(max(z, low), high - lifts[-1]) + lift for z, lift in zip(pooled, lifts, strict=True)]
+
+        if kind == "KL":
+            offset = -sum(scores) / len(scores) if problem.offsets else 0.0
+            r = targets(rising_root(lambda shift, targets=targets: sum(targets(shift)) - 1.0, -20.0, 20.0))
+        else:
+
+            def excess(beta, targets=targets, scores=scores):
+                gained = sum(link(s + beta) + problem.score_reg * (s + beta) for s in scores)
+                return gained - math.fsum(targets(share * beta))
+
+            offset = rising_root(excess, -20.0, 20.0) if problem.offsets else 0.0
+            r = targets(share * offset)
+        s = [scores[row] + offset for row in rows]
+
+        def distance(s, r=r):
+            pairing = math.fsum(phi(x) - x * t for x, t in zip(r, s, strict=True))
+            if conjugate is None:
+                return pairing + math.log(sum(math.exp(t) for t in s))
+            return pairing + math.fsum(conjugate(t) for t in s)
+
+        total += c * (distance(s) + problem.target_reg * distance([0.0] * len(s)))
+        total += 0.5 * c * problem.score_reg * math.fsum(t * t for t in s)
+        for g, reward in enumerate(rewards):
+            total -= reward * (r[rank.index(g + 1)] - r[rank.index(g + 1) - 1])
+    return total
+
+
 def margin_retargeting(problem, w):
     """Targets of each query by one regression, its offset by bisection: predictors add up to the targets."""
+    if type(problem.divergence).__name__ != "SquaredEuclidean":
+        return bregman_retargeting(problem, w)
     total, levels = 0.0, sorted(set(problem.y.tolist()))
     low, high = problem.bound or (-math.inf, math.inf)
     share, weight = 1.0 / (1.0 + problem.target_reg), 1.0 + problem.score_reg

@@ -351,6 +351,10 @@ BAD = {
     "concave": (lambda: divergences.FromGenerator(lambda x: -atoms.square(x)), "curvature -2"),
     "linear": (lambda: divergences.FromGenerator(lambda x: 2.0 * x), "curvature 0"),
     "wrong domain": (lambda: divergences.FromGenerator(lambda x: atoms.x_log_x(x)), "pass the ends"),
+    "wrong conjugate": (
+        lambda: divergences.FromGenerator(atoms.x_log_x, 0.0, conjugate_function=atoms.exp),
+        "the conjugate of the function phi",
+    ),
     "empty domain": (lambda: divergences.FromGenerator(atoms.exp, 1.0, 0.0), "empty"),
     "hyperplane": (
         lambda: divergences.project_hyperplane("kl", [0.5, 0.5], [1.0, 2.0], 3.0),
@@ -377,6 +381,20 @@ def test_a_single_item_has_all_the_mass():
     divergence = divergences.KL()
     assert divergence.divergence([1.0], [1.0]) == 0.0
     assert divergence.inverse_gradient([3.0]).tolist() == [1.0]
+
+
+def test_a_conjugate_of_ones_own_is_the_form_in_cvxpy():
+    mine = divergences.FromGenerator(
+        atoms.x_log_x, lower=0.0, weights=WEIGHTS, conjugate_function=lambda t: atoms.exp(t - 1.0)
+    )
+    theta = cp.Variable(N)
+    theta.value = np.linspace(-1.0, 1.0, N)
+    assert close(mine.conjugate(theta).value, mine.conjugate(theta.value))
+    assert mine.conjugate(theta).is_convex()
+    with pytest.raises(ValueError, match="pass conjugate_function"):
+        divergences.FromGenerator(atoms.x_log_x, lower=0.0).conjugate(theta)
+    with pytest.raises(TypeError, match="conjugate_function is 3"):
+        divergences.FromGenerator(atoms.x_log_x, lower=0.0, conjugate_function=3)  # type: ignore[arg-type]
 
 
 def test_generated_agrees_with_closed_form():

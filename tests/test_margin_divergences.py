@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank.problems import margin_models
 from convexrank.problems.margin_reference import evidence
 from convexrank.problems.margin_retargeting import MarginRetargeting
 from convexrank.problems.queries import QueryScores, random_queries
@@ -89,27 +90,52 @@ def test_targets_are_those_of_the_conic_program(name, seed):
 @EVERY
 @DRAWN
 def test_the_marginal_is_the_joint_minimum(name, seed):
-    problem, _ = draw(name, seed)
-    solution, truth = problem.solve(), problem.reference() if name != "squared" else None
+    """By the exact model, and off the quadratic by sequential quadratic programming with constraints by pairs, too."""
+    problem, w = draw(name, seed)
+    solution, exact = problem.solve(), problem.solve("exact")
     assert solution.solver == "newton"
     assert solution.certificate.kind == "global"
-    if truth is not None:
+    truths = [exact.x] if name == "squared" else [exact.x, problem.reference()]
+    for truth in truths:
         assert abs(problem.objective(truth) - solution.value) <= tolerance("two solvers")
         assert problem.objective(truth) >= solution.value - solution.gap - tolerance("summation")
         assert problem.distance(truth, solution.x) <= tolerance("joint programs")
+    assert close(problem.to_cvxpy().value_at(w), problem.objective(w), "conic value")
 
 
 @BREGMAN
-def test_the_verifier_compares_with_the_reference(name):
+def test_the_verifier_compares_with_the_exact_model(name):
     problem, _ = draw(name, 2)
     report = cr.verify(problem)
-    assert report.compared == 1, str(report)
-    with pytest.raises(ValueError, match="no exact model"):
-        problem.to_cvxpy()
-    with pytest.raises(ValueError, match="it lacks Exact"):
-        problem.solve(solver="exact")
+    assert (report.compared, report.ok) == (1, True), str(report)
+    model = problem.to_cvxpy()
+    assert (model.convex, model.problem.is_dcp(), model.problem.is_dnlp()) == (True, False, True)
     wrong = cr.verify(problem, solver=lambda problem: problem.solve().x + 0.1)
     assert not wrong.ok
+    with pytest.warns(cr.ConvergenceWarning, match="CLARABEL: failed"):
+        assert problem.solve(cr.solvers.ExactSolver("CLARABEL")).status is cr.Status.FAILED
+
+
+@BREGMAN
+@pytest.mark.parametrize("part", ["_conjugates", "_start"])
+def test_a_wrong_joint_model_is_caught_and_a_wrong_start_does_no_harm(name, part, monkeypatch):
+    problem, _ = draw(name, 2)
+    right = getattr(margin_models, part)
+    monkeypatch.setattr(margin_models, part, lambda *arguments: 1.01 * right(*arguments))
+    assert cr.verify(problem).ok == (part == "_start")
+
+
+def test_a_large_model_is_solved_from_the_same_start_each_time():
+    rng = np.random.default_rng(5)
+    X, y, qid = rng.normal(size=(150, 3)), rng.integers(0, 3, 150), rng.integers(0, 12, 150)
+    problem = MarginRetargeting(X, y, qid, "generalized_i", 0.3, bound=5.0, l1=1e-3, l2=1e-2)
+    model, exact = problem.to_cvxpy(), problem.solve("exact")
+    assert exact.converged
+    assert exact.gap <= tolerance("two solvers")
+    assert abs(exact.value - problem.solve().value) <= tolerance("two solvers")
+    found = [model.value_at(w) for w in (exact.x, exact.x + 1.0, exact.x)]
+    assert found[0] == found[2]
+    assert close(found[0], exact.value, "conic value")
 
 
 @BREGMAN
@@ -237,12 +263,30 @@ def test_a_generator_of_ones_own():
     """Strongly convex on the whole line, so that no bound is needed."""
     rng = np.random.default_rng(0)
     X, y, qid = random_queries(rng)
-    own = cr.divergences.FromGenerator(lambda x: 0.5 * x * x + cr.atoms.exp(x))
+    own = cr.divergences.FromGenerator(lambda x: 0.5 * cr.atoms.square(x) + cr.atoms.exp(x))
     problem = MarginRetargeting(X, y, qid, own, 0.5, target_reg=0.5, l2=0.1)
     assert close(problem.score_reg, 2.0 / 3.0)
     solution, truth = problem.solve(), problem.reference()
     assert solution.converged
     assert abs(problem.objective(truth) - solution.value) <= tolerance("two solvers")
+    with pytest.raises(ValueError, match="pass conjugate_function"):
+        problem.to_cvxpy()
+    with pytest.raises(ValueError, match="it lacks Exact"):
+        problem.solve("exact")
+    assert cr.verify(problem).compared == 1
+
+
+def test_a_generator_with_its_conjugate_has_an_exact_model():
+    rng = np.random.default_rng(0)
+    X, y, qid = random_queries(rng)
+    own = cr.divergences.FromGenerator(
+        cr.atoms.x_log_x, lower=0.0, conjugate_function=lambda t: cr.atoms.exp(t - 1.0)
+    )
+    problem = MarginRetargeting(X, y, qid, own, 0.5, bound=5.0, l2=0.1)
+    exact, truth = problem.solve("exact"), problem.reference()
+    assert exact.converged
+    assert abs(problem.objective(truth) - exact.value) <= tolerance("two solvers")
+    assert cr.verify(problem).ok
 
 
 @pytest.mark.parametrize(

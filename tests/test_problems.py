@@ -62,7 +62,7 @@ def test_objective_is_the_definition(name, seed):
 def test_model_and_reference_are_the_definition(name, seed):
     problem, w = draw(name, seed)
     model = problem.to_cvxpy()
-    assert model.problem.is_dcp()
+    assert model.problem.is_dnlp() if model.nonlinear else model.problem.is_dcp()
     expected = objective(problem, w)
     found = model.value_at(w)
     assert close(found, expected, "conic value" if model.auxiliary else "summation")

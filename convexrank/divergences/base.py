@@ -105,6 +105,11 @@ class Divergence:
         with np.errstate(divide="ignore"):
             return self._curvature(upper), self._curvature(lower)
 
+    @property
+    def has_model(self) -> bool:
+        """Whether the conjugate has a form in cvxpy, as φ always has."""
+        return True
+
     # --- values ---------------------------------------------------------------------------------------------------
 
     def phi(self, x: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.atoms import is_cvxpy
 from convexrank.convexity import apply, evaluate
 from convexrank.data import check_real
 from convexrank.divergences.base import Divergence, _library
@@ -47,12 +48,16 @@ class FromGenerator(Divergence):
         The ends of the domain. They do not belong to it.
     weights : array of float, shape (n,), optional
         Weights greater than 0; all 1 by default.
+    conjugate_function : callable, optional
+        The conjugate of ``function`` in closed form, made of the same. It is only needed where models for cvxpy hold
+        the conjugate; numbers always come from root finding.
 
     Raises
     ------
     ValueError, TypeError
         When the function is not elementwise, not finite inside the domain, or its curvature is not positive
-        somewhere; the message says where. When the ends are out of order.
+        somewhere; the message says where. When the ends are out of order. When ``conjugate_function`` is another
+        function than the conjugate.
 
     Examples
     --------
@@ -65,6 +70,7 @@ class FromGenerator(Divergence):
     function: Callable[[Any], Any] = None  # type: ignore[assignment]  # required, checked when made
     lower: float = -math.inf
     upper: float = math.inf
+    conjugate_function: Callable[[Any], Any] | None = None
     _slopes: Interval = field(init=False, repr=False, compare=False, default=Interval())
 
     def __init__(
@@ -73,9 +79,11 @@ class FromGenerator(Divergence):
         lower: float = -math.inf,
         upper: float = math.inf,
         weights: Any = None,
+        conjugate_function: Callable[[Any], Any] | None = None,
     ) -> None:
-        if not callable(function):
-            raise TypeError(f"function is {function!r}, expected a function of x made of atoms.")
+        for name, given in (("function", function), ("conjugate_function", conjugate_function)):
+            if not callable(given) and not (given is None and name == "conjugate_function"):
+                raise TypeError(f"{name} is {given!r}, expected a function of x made of atoms.")
         ends = check_real(lower, "lower"), check_real(upper, "upper")
         if not ends[0] < ends[1]:
             raise ValueError(f"the domain ({lower}, {upper}) is empty; pass lower < upper.")
@@ -83,10 +91,17 @@ class FromGenerator(Divergence):
         object.__setattr__(self, "lower", ends[0])
         object.__setattr__(self, "upper", ends[1])
         object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "conjugate_function", conjugate_function)
         Divergence.__post_init__(self)
         self._check_convex()
         low, high = self._limit(0), self._limit(1)
         object.__setattr__(self, "_slopes", Interval(low, high))
+        self._check_conjugate()
+
+    @property
+    def has_model(self) -> bool:
+        """Whether the conjugate has a form in cvxpy."""
+        return self.conjugate_function is not None
 
     @property
     def domain(self) -> Interval:
@@ -102,6 +117,13 @@ class FromGenerator(Divergence):
         return apply(self.function, x)
 
     def _conjugate(self, theta: Any) -> Any:
+        if is_cvxpy(theta):
+            if self.conjugate_function is None:
+                raise ValueError(
+                    "the conjugate of this FromGenerator has no form in cvxpy: it comes from root finding; pass "
+                    "conjugate_function, its closed form made of atoms."
+                )
+            return apply(self.conjugate_function, theta)
         x = self._point(theta)
         return theta * x - self._phi(x)
 
@@ -176,6 +198,20 @@ class FromGenerator(Divergence):
             raise ValueError(
                 f"the function phi has curvature {curvature[place]:.4g} at {grid[usable][place]:.4g}; a divergence "
                 f"needs a strictly convex function on {self.domain}."
+            )
+
+    def _check_conjugate(self) -> None:
+        if self.conjugate_function is None:
+            return
+        x = _from_line(np.linspace(-3.0, 3.0, 61), self.domain)
+        theta = self._slope(x)
+        expected, found = theta * x - self._phi(x), evaluate(self.conjugate_function, theta, "the conjugate")
+        off = ~(np.abs(found - expected) <= 1e-9 * (1.0 + np.abs(theta * x) + np.abs(expected)))
+        if off.any():
+            place = int(np.argmax(off))
+            raise ValueError(
+                f"conjugate_function is {found[place]:.8g} at {theta[place]:.4g}, the conjugate of the function phi is "
+                f"{expected[place]:.8g} there; pass sup over x of theta x - phi(x)."
             )
 
     def _limit(self, side: int) -> float:

@@ -319,7 +319,8 @@ class LinearScores(Problem):
         term, limits = self.penalty.cvxpy(w)
         tied = [scores == self.X @ w] if explicit_scores else []
         variables = {"w": w, "scores": scores} if explicit_scores else {"w": w}
-        return CvxpyModel(cp.Problem(cp.Minimize(risk + term), [*tied, *constraints, *limits]), variables)
+        model = cp.Problem(cp.Minimize(risk + term), [*tied, *constraints, *limits])
+        return CvxpyModel(model, variables, self.model_is_nonlinear)
 
     def reference_risk(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in w from the definition; the ground of certificates."""

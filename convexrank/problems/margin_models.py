@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,35 +71,91 @@ def steps_of_query(problem: MarginRetargeting, query: int) -> tuple[Array, Array
 def joint_model(problem: MarginRetargeting, scores: Any) -> tuple[Any, list[Any]]:
     """Return the cost in targets, offsets and scores, and the constraints, for cvxpy.
 
-    Each block of equal grade lies between two levels of its own, so that the number of constraints is linear.
+    Each block of equal grade lies between two levels of its own, so that the number of constraints is linear. Variables
+    have values that satisfy all constraints at w = 0: nonlinear solvers start there.
     """
     import cvxpy as cp
 
     blocks, groups, rules = problem.blocks, problem.groups, problem.rules
     n, count = groups.rows, len(blocks.sizes)
-    targets, predictors = cp.Variable(n, name="targets"), scores
+    levels = _start(problem)
+    limits: list[Any] = []
+    # bounds of the variable, unlike constraints, hold at every point that a nonlinear solver looks at
+    ends = None if problem.quadratic else [rules.low, rules.high]
+    targets, predictors = cp.Variable(n, name="targets", bounds=ends), scores
     if rules.offsets:
         offsets = cp.Variable(len(groups), name="offsets")
+        offsets.value = np.zeros(len(groups))
         predictors = scores + sparse.csr_array((np.ones(n), (np.arange(n), groups.query))) @ offsets
-    root = np.sqrt(problem.query_weights[groups.query])
+    floors, tops = cp.Variable(count, name="floors"), cp.Variable(count, name="tops")
+    block = np.empty(n, dtype=np.int64)
+    block[blocks.order] = np.repeat(np.arange(count), blocks.sizes)
+    targets.value, floors.value, tops.value = levels[block], levels, levels
+    place = sparse.csr_array((np.ones(n), (np.arange(n), block)))
+    steps = np.flatnonzero(blocks.above)
+    gaps = floors[steps] - tops[steps - 1]
+    limits += [targets >= place @ floors, targets <= place @ tops, gaps >= problem.margins[steps]]
+    if problem.quadratic:
+        limits += [targets >= rules.low] if rules.low > -np.inf else []
+        limits += [targets <= rules.high] if rules.high < np.inf else []
+        return _squares(problem, targets, predictors) - problem.rewards[steps] @ gaps, limits
+    if problem.divergence.total is not None:
+        of_query = sparse.csr_array((np.ones(n), (groups.query, np.arange(n))))
+        limits.append(of_query @ targets == problem.divergence.total)
+    return _divergences(problem, targets, predictors) - problem.rewards[steps] @ gaps, limits
+
+
+def _start(problem: MarginRetargeting) -> Array:
+    """A level for each block that leaves all margins and bounds, and the sum where there is one."""
+    rules, blocks = problem.rules, problem.blocks
+    total = problem.divergence.total
+    if total is not None:
+        lowest = (total - blocks.groups.sums(rules.lift)) / blocks.groups.sizes
+    else:
+        high = np.minimum(rules.ceiling, max(rules.low, 0.0) + 1.0)
+        lowest = 0.5 * (high + np.maximum(rules.low, high - 2.0))
+    return rules.heights + lowest[blocks.queries]
+
+
+def _squares(problem: MarginRetargeting, targets: Any, predictors: Any) -> Any:
+    """The cost of targets and predictors, for the squared distance."""
+    import cvxpy as cp
+
+    rules, root = problem.rules, np.sqrt(problem.query_weights[problem.groups.query])
     cost = cp.sum_squares(cp.multiply(root, targets - predictors))
     if rules.score_reg:
         cost += rules.score_reg * cp.sum_squares(cp.multiply(root, predictors))
     if rules.target_reg:
-        center = np.zeros(n) if rules.center is None else rules.center
+        center = np.zeros(len(root)) if rules.center is None else rules.center
         cost += rules.target_reg * cp.sum_squares(cp.multiply(root, targets - center))
-    floors, tops = cp.Variable(count, name="floors"), cp.Variable(count, name="tops")
-    block = np.empty(n, dtype=np.int64)
-    block[blocks.order] = np.repeat(np.arange(count), blocks.sizes)
-    place = sparse.csr_array((np.ones(n), (np.arange(n), block)))
-    steps = np.flatnonzero(blocks.above)
-    gaps = floors[steps] - tops[steps - 1]
-    limits: list[Any] = [targets >= place @ floors, targets <= place @ tops, gaps >= problem.margins[steps]]
-    if rules.low > -np.inf:
-        limits.append(targets >= rules.low)
-    if rules.high < np.inf:
-        limits.append(targets <= rules.high)
-    return 0.5 * cost - problem.rewards[steps] @ gaps, limits
+    return 0.5 * cost
+
+
+def _divergences(problem: MarginRetargeting, targets: Any, predictors: Any) -> Any:
+    """The same for other divergences, by the Fenchel-Young gap: φ(r) + φ*(s) - ⟨r, s⟩, and with q for s."""
+    import cvxpy as cp
+
+    rules, divergence, groups = problem.rules, problem.divergence, problem.groups
+    c = problem.query_weights[groups.query]
+    q = np.zeros(groups.rows) if rules.center is None else rules.center
+    cost = cp.sum(cp.multiply((1.0 + rules.target_reg) * c, divergence._phi(targets)))
+    cost += _conjugates(problem, predictors) + rules.target_reg * _conjugates(problem, q)
+    cost -= cp.sum(cp.multiply(cp.multiply(c, targets), predictors))
+    cost -= rules.target_reg * (c * q) @ targets
+    if rules.score_reg:
+        cost += 0.5 * rules.score_reg * cp.sum_squares(cp.multiply(np.sqrt(c), predictors))
+    return cost
+
+
+def _conjugates(problem: MarginRetargeting, s: Any) -> Any:
+    """The conjugates of φ at s, each query with its weight, added up."""
+    groups, weights = problem.groups, problem.query_weights
+    if problem.divergence.total is None:
+        return weights[groups.query] @ problem.divergence._conjugate(s)
+    parts = (slice(*ends) for ends in pairwise(groups.offsets.tolist()))
+    return sum(
+        weight * problem.divergence.conjugate(s[part]) for weight, part in zip(weights, parts, strict=True)
+    )
 
 
 def reference_fit(problem: MarginRetargeting, query: int, scores: Array) -> tuple[float, Array]:

@@ -190,7 +190,7 @@ def heavier_at_the_top(rank: Array) -> Array:
 
 
 def random_options(rng: np.random.Generator, y: Array) -> dict[str, Any]:
-    """Draw margins, rewards, bounds and strengths for random instances."""
+    """Draw a divergence, margins, rewards, bounds and strengths for random instances."""
     levels = rng.uniform(0.0, 1.0, size=len(np.unique(y)) - 1)
     margins: tuple[Any, ...] = (1.0, tuple(levels.tolist()), heavier_at_the_top)
     options: dict[str, Any] = {
@@ -205,4 +205,15 @@ def random_options(rng: np.random.Generator, y: Array) -> dict[str, Any]:
         options["bound"] = [(-1.5, 2.0), (None, 0.5), (0.0, 4.0)][int(rng.integers(3))]
     if rng.random() < 0.3:
         options |= {"target_reg": 0.5, "score_reg": float(rng.choice([0.0, 0.2]))}
-    return options
+    return options | {"divergence": "squared"} if rng.random() < 0.5 else _off_the_quadratic(rng, options)
+
+
+def _off_the_quadratic(rng: np.random.Generator, options: dict[str, Any]) -> dict[str, Any]:
+    """Options as drawn for the squared distance, made to fit a domain: its bounds, and margins that leave room."""
+    name = ("generalized_i", "shifted_generalized_i", "bit_entropy", "kl")[int(rng.integers(4))]
+    fitting = {key: value for key, value in options.items() if key not in ("bound", "score_reg")}
+    if name.endswith("generalized_i"):
+        fitting["bound"] = [8.0, (1.1, 8.0)][int(rng.integers(2))]
+    else:
+        fitting["margin"] = {"bit_entropy": 0.2, "kl": 0.01}[name]
+    return fitting | {"divergence": name}

@@ -67,8 +67,9 @@ class MarginRetargeting(MarginScores):
     With the best targets and offsets put in, what is left is a convex function of w with a continuous gradient: a sort
     and an isotonic regression of each query, O(n log n) for all together; off the quadratic some Newton steps of that.
     That function is what the solvers minimise. The exact model of the squared distance keeps targets and offsets as
-    variables; off the quadratic joint convexity is beyond cvxpy's rules, and :meth:`reference` is a sequential
-    quadratic program.
+    variables, and is conic. Off the quadratic joint convexity is beyond cvxpy's rules: the model is stated by smooth
+    functions and goes to a nonlinear solver (``to_cvxpy().nonlinear``), which Lemma 8 keeps from stopping anywhere but
+    at the minimum.
 
     Without margin and reward, w = 0 with equal targets is the minimiser whatever the data: ``worthless`` is then True,
     and solutions say so.
@@ -224,7 +225,14 @@ class MarginRetargeting(MarginScores):
         offered = super().capabilities | ({"Blocks"} if self.l1 == 0 else set())
         if math.isfinite(self.engine.largest_bend):
             offered |= {"Terms"}
-        return offered if self.quadratic else offered - {"Exact"} | {"Referenced"}
+        if not self.quadratic:
+            offered |= {"Referenced"}
+        return offered if self.quadratic or self.divergence.has_model else offered - {"Exact"}
+
+    @property
+    def model_is_nonlinear(self) -> bool:
+        """Off the quadratic: Lemma 8 shows that the joint cost is convex, cvxpy's rules do not."""
+        return not self.quadratic
 
     @property
     def attained(self) -> bool:
@@ -245,16 +253,14 @@ class MarginRetargeting(MarginScores):
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the joint cost as a cvxpy expression, with targets and offsets as variables of its own.
 
+        Off the quadratic no rule of cvxpy's shows that the cost is convex; it is smooth, and a nonlinear solver takes
+        it.
+
         Raises
         ------
         ValueError
-            Off the quadratic, where no rule of cvxpy's shows that the cost is convex.
+            When the conjugate of a function of the caller's own has no closed form.
         """
-        if not self.quadratic:
-            raise ValueError(
-                f"{type(self.divergence).__name__} has no exact model: the cost is jointly convex, but not by a rule "
-                "of cvxpy's; reference() is a sequential quadratic program, and certificate(w) bounds the gap."
-            )
         return joint_model(self, scores[self._rows])
 
     def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
@@ -316,4 +322,4 @@ class MarginRetargeting(MarginScores):
         """Draw a small instance; the same seed gives the same instance."""
         rng = np.random.default_rng(seed)
         X, y, qid = random_queries(rng)
-        return cls(X, y, qid, "squared", **random_options(rng, y))
+        return cls(X, y, qid, **random_options(rng, y))

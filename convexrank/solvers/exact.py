@@ -1,9 +1,8 @@
-"""The exact reference: the problem's cvxpy model, handed to a conic solver, accepted by certificate."""
+"""The exact reference: the problem's cvxpy model, handed to a conic or a nonlinear solver, accepted by certificate."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +41,8 @@ _ATTEMPTS = (
     _Attempt("CLARABEL", {"equilibrate_enable": False, "tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10}),
     _Attempt("SCS", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 200_000}, rows=500),
 )
+# The same for models that no conic solver can take: interior points, then sequential quadratic programming.
+_NONLINEAR = (_Attempt("UNO"), _Attempt("UNO", {"preset": "filtersqp"}))
 # A conic solver's answer is good to about this; the certificate must confirm it.
 _ACCEPT = 1e-6
 
@@ -53,8 +54,9 @@ class ExactSolver:
     Parameters
     ----------
     solver : str, optional
-        A conic solver known to cvxpy, such as "CLARABEL" or "SCS". None tries Clarabel, then Clarabel on another form
-        of the model and with other settings, then (few rows) SCS, until a certificate accepts the answer.
+        A solver known to cvxpy, such as "CLARABEL" or "SCS". None tries Clarabel, then Clarabel on another form of the
+        model and with other settings, then (few rows) SCS, until a certificate accepts the answer; where the model is
+        nonlinear, Uno with each of two methods.
     options : mapping
         Passed through to ``cvxpy.Problem.solve``.
 
@@ -76,7 +78,9 @@ class ExactSolver:
     def solve(self, problem: Problem, options: Options) -> Solution:
         """Solve and certify; the best certified answer is returned."""
         monitor = Monitor(problem, self, options)
-        attempts = (_Attempt(self.solver),) if self.solver else _ATTEMPTS
+        attempts = _NONLINEAR if problem.model_is_nonlinear else _ATTEMPTS
+        if self.solver:
+            attempts = (_Attempt(self.solver),)
         best: tuple[float, State, str] | None = None
         trouble, terminal = [], None
         for attempt in attempts:
@@ -109,18 +113,15 @@ class ExactSolver:
         import cvxpy as cp
 
         model = problem.to_cvxpy(**attempt.form)
-        if not model.problem.is_dcp():
+        if not model.convex:
             raise ValueError(
                 f"the exact model of this {type(problem).__name__} is convex but not in a form that cvxpy can verify; "
                 "write the price or loss with convexrank.atoms, or use a fast solver."
             )
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # cvxpy's own accuracy warning; the certificate replaces it
-                model.problem.solve(solver=attempt.solver, **{**attempt.options, **self.options})
+            word = model.solve(attempt.solver, {**attempt.options, **self.options})
         except cp.SolverError as error:
             return None, f"failed ({str(error).splitlines()[0]})"
-        word = model.problem.status
         if word not in _ANSWERS:
             return None, word
         x = np.asarray(next(iter(model.variables.values())).value, dtype=np.float64).ravel()
