@@ -5,10 +5,11 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
+from jax.export import export
 
 import convexrank as cr
 from convexrank.problems import PageRank
-from convexrank.solvers.jax_power import JaxPower, layout
+from convexrank.solvers.jax_power import JaxPower, _Device, _jitted_advance, layout
 from tests.graph_files import real_graph
 from tests.tolerances import tolerance
 
@@ -76,6 +77,20 @@ def test_a_step_is_so_many_applications_of_the_map(rounds):
     with pytest.warns(cr.ConvergenceWarning, match="MAX_ITER"):
         found = problem.solve(JaxPower(rounds), max_iter=1)
     assert np.abs(found.x - x).sum() <= tolerance("atoms")
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_loop_translates_for_a_gpu(weighted):
+    """For CUDA, which needs no such device: one program, and nothing in it waits for the host."""
+    problem = PageRank(graph_of_twelve(1, weighted))
+    device = _Device.prepare(problem, problem.start())
+    with jax.enable_x64(True):
+        program = export(_jitted_advance(), platforms=["cuda"])(
+            *device.arrays, device.pad(problem.start()), 10
+        )
+    assert program.platforms == ("cuda",)
+    assert program.out_avals[0].dtype == np.float64
+    assert "custom_call" not in program.mlir_module()
 
 
 def test_batches_and_a_real_graph():

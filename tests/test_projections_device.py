@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.export import export
 
 from convexrank.projections import bounded_increments, isotonic, permutahedron, tracing
 from tests.projection_references import random_increments
@@ -109,6 +110,26 @@ def test_increments_of_any_length(n):
         for lower, upper in ((-0.5, 1.0), (0.0, INF), (-INF, 0.1), (0.2, 0.2)):
             found = project_plain(z, lower, upper)
             np.testing.assert_allclose(found, bounded_increments(z, lower, upper), rtol=0, atol=1e3 * AGREE)
+
+
+OF_A_PLATFORM = {
+    "isotonic": lambda z: tracing.isotonic(z, None, None, None, True, (None, None), "platform"),
+    "permutahedron": lambda z: tracing.permutahedron(z, z, None, "platform"),
+    "increments": lambda z: tracing.bounded_increments(
+        z, -z[1:], z[1:], None, None, (None, None), "platform"
+    ),
+    "gradient": jax.grad(lambda z: OF_A_PLATFORM["isotonic"](z)[3]),
+}
+
+
+@pytest.mark.parametrize("name", list(OF_A_PLATFORM))
+def test_a_program_for_another_platform_has_no_callback(name):
+    """Translated for CUDA, which needs no such device: what a GPU would be given never waits for the host."""
+
+    program, z = jax.jit(OF_A_PLATFORM[name]), jnp.arange(N) * 1.0
+    assert "custom_call" not in export(program, platforms=["cuda"])(z).mlir_module()
+    with pytest.raises(NotImplementedError, match="host_callbacks"):  # JAX refuses to hand those over
+        export(program, platforms=["cpu"])(z)
 
 
 def test_vmap_is_a_loop():
