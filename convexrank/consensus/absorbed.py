@@ -10,6 +10,7 @@ import numpy as np
 
 from convexrank.consensus.base import RecommendationSets
 from convexrank.consensus.candidates import CandidateSets
+from convexrank.consensus.together import Projector
 from convexrank.data import check_vector
 from convexrank.graphs import LabelledGraph
 from convexrank.graphs.transition import check_alpha
@@ -68,9 +69,16 @@ class Absorbed:
         listed = np.concatenate([self.sets.vertices(node) for node in range(self.n)])
         return self.alpha * listed + (1.0 - self.alpha) * self.teleport
 
+    @cached_property
+    def _projector(self) -> Projector:
+        return self.sets.projector(self.alpha, self.teleport)
+
     def nearest(self, theta: Array) -> Array:
-        r"""Project :math:`e^\theta` on the set of every node, shape (n, n): row i minimises Σp log p − ⟨p, θ⟩."""
-        return np.array([self.sets.nearest(node, theta, self.alpha, self.teleport) for node in range(self.n)])
+        r"""Project :math:`e^\theta` on the set of every node, shape (n, n): row i minimises Σp log p − ⟨p, θ⟩.
+
+        θ has the shape (n,), or (n, n) for a row of its own a node.
+        """
+        return self._projector(theta)
 
     def mixtures(self, shares: Array) -> Array:
         """Return the recommendation of every node for given shares of its candidates, shape (n, n)."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from convexrank.consensus.together import Projector
+
 __all__ = ["RecommendationSets"]
 
 Array = np.ndarray
@@ -57,3 +59,25 @@ class RecommendationSets:
             The p in αT_i + (1−α)v.
         """
         raise NotImplementedError
+
+    def projector(self, alpha: float, teleport: Array) -> Projector:
+        r"""Return the projection of all nodes at once, for many uses: what kinds of sets can share is set up here.
+
+        Parameters
+        ----------
+        alpha : float
+            Probability of following a recommendation.
+        teleport : ndarray, shape (n,)
+            The distribution v > 0.
+
+        Returns
+        -------
+        callable
+            From θ, shape (n,) or one row a node, to the projections, one a row.
+        """
+        return lambda theta: np.array(
+            [
+                self.nearest(node, theta if theta.ndim == 1 else theta[node], alpha, teleport)
+                for node in range(self.n)
+            ]
+        )

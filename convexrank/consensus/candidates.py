@@ -9,6 +9,7 @@ import numpy as np
 
 from convexrank.consensus.base import RecommendationSets
 from convexrank.consensus.hull import nearest_in_hull
+from convexrank.consensus.together import Pairs, Projector, at
 from convexrank.data import check_choice, check_distributions
 from convexrank.graphs import LabelledGraph
 
@@ -113,3 +114,20 @@ class CandidateSets(RecommendationSets):
     def nearest(self, node: int, theta: Array, alpha: float, teleport: Array) -> Array:
         """Project on the hull: by bisection for two candidates, by Newton's method for more."""
         return nearest_in_hull(alpha * self.candidates[node] + (1.0 - alpha) * teleport, theta)
+
+    def projector(self, alpha: float, teleport: Array) -> Projector:
+        """Return the projection of all nodes: single candidates are as they are, pairs go together, more one by one."""
+        absorbed = [alpha * own + (1.0 - alpha) * teleport for own in self.candidates]
+        points = np.array([own[0] for own in absorbed])
+        two = np.array([node for node, own in enumerate(absorbed) if len(own) == 2], dtype=np.int64)
+        more = [node for node, own in enumerate(absorbed) if len(own) > 2]
+        pairs = Pairs.of(points[two], np.array([absorbed[node][1] for node in two]).reshape(len(two), self.n))
+
+        def project(theta: Array) -> Array:
+            found = points.copy()
+            found[two] = pairs.nearest(at(theta, two[pairs.rows], pairs.columns))
+            for node in more:
+                found[node] = nearest_in_hull(absorbed[node], theta if theta.ndim == 1 else theta[node])
+            return found
+
+        return project

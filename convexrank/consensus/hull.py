@@ -80,15 +80,12 @@ def nearest_by_newton(candidates: Array, theta: Array) -> Array:
     from scipy.optimize import nnls
 
     p = candidates.mean(axis=0)
-    # the mass that is best at the start, so that the first step need not look for it
-    logarithms = theta - float(p @ (theta - np.log(p)))
-
-    def slope(point: Array) -> Array:
-        return np.log(point) - logarithms
-
     blind = 0
     for _ in range(_STEPS):
-        root, at = np.sqrt(p), slope(p)
+        # the mass that is best, so that no step need look for it: far off it is beyond the largest float
+        p = p / p.sum()
+        logarithms = theta - float(p @ (theta - np.log(p)))
+        root, at = np.sqrt(p), np.log(p) - logarithms
         move = nnls(candidates.T / root[:, None], root * (1.0 - at))[0] @ candidates - p
         predicted, value, length = float(at @ move), float(p @ at - p.sum()), 1.0
         if abs(predicted) <= _BLIND * (1.0 + abs(value)):
@@ -100,8 +97,10 @@ def nearest_by_newton(candidates: Array, theta: Array) -> Array:
             continue
         for _ in range(_HALVINGS):
             new = p + length * move
-            if new.min() > 0.0 and float(new @ slope(new) - new.sum()) <= value + 0.1 * length * predicted:
-                break
+            if new.min() > 0.0:
+                reached = float(new @ (np.log(new) - logarithms) - new.sum())
+                if reached <= value + 0.1 * length * predicted:
+                    break
             length *= 0.5
         p = p + length * move
     return p / p.sum()

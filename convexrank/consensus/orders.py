@@ -13,6 +13,7 @@ from convexrank.consensus.base import RecommendationSets
 from convexrank.consensus.corners import corners, count_systems
 from convexrank.consensus.hull import nearest_in_hull
 from convexrank.consensus.polytopes import FEW_SYSTEMS, nearest_in_polytope
+from convexrank.consensus.together import Boxes, Projector, at
 from convexrank.data import check_integer, check_nodes
 
 __all__ = ["PartialOrders"]
@@ -126,12 +127,17 @@ class PartialOrders(RecommendationSets):
         upper[list(self.targets[node])] = 1.0
         return A, np.zeros(len(pairs)), np.zeros(self.n), upper
 
+    def _pools(self, node: int, teleport: Array) -> bool:
+        """Whether pooling within chains is exact: no id stands in two of them, and the teleport is even over each."""
+        listed = [j for chain in self.chains[node] for j in chain]
+        return len(set(listed)) == len(listed) and not any(
+            np.ptp(teleport[list(chain)]) > 0.0 for chain in self.chains[node] if chain
+        )
+
     def nearest(self, node: int, theta: Array, alpha: float, teleport: Array) -> Array:
         """Project: where chains are apart by pooling within each and a bisection, else over corners or by Bregman."""
         A, b, lower, upper = self.system(node)
-        listed = [j for chain in self.chains[node] for j in chain]
-        apart = len(set(listed)) == len(listed)
-        if not apart or any(np.ptp(teleport[list(chain)]) > 0.0 for chain in self.chains[node] if chain):
+        if not self._pools(node, teleport):
             if self._is_one_chain(node) or count_systems(A, lower, upper) <= FEW_SYSTEMS:
                 return nearest_in_hull(alpha * self.vertices(node) + (1.0 - alpha) * teleport, theta)
             return nearest_in_polytope(A, b, lower, upper, theta, alpha, teleport)
@@ -143,3 +149,35 @@ class PartialOrders(RecommendationSets):
             at = list(chain)
             pooled[at] = isotonic(theta[at], increasing=False)
         return nearest_in_polytope(A[:0], b[:0], lower, upper, pooled, alpha, teleport)
+
+    def projector(self, alpha: float, teleport: Array) -> Projector:
+        """Return the projection of all nodes: where pooling is exact they go together, the others one by one."""
+        from convexrank.projections import isotonic
+
+        plain = np.array([node for node in range(self.n) if self._pools(node, teleport)], dtype=np.int64)
+        others = sorted(set(range(self.n)) - set(plain.tolist()))
+        upper = np.zeros((len(plain), self.n))
+        for row, node in enumerate(plain):
+            upper[row, list(self.targets[node])] = 1.0
+        boxes = Boxes.between(
+            np.tile((1.0 - alpha) * teleport, (len(plain), 1)), alpha * upper + (1.0 - alpha) * teleport
+        )
+        place = np.full((len(plain), self.n), -1)
+        place[boxes.rows, boxes.columns] = np.arange(len(boxes.rows))
+        chains = [place[row, list(chain)] for row, node in enumerate(plain) for chain in self.chains[node]]
+        chains = [chain for chain in chains if len(chain) > 1 and chain[0] >= 0]
+        members = np.concatenate(chains) if chains else np.zeros(0, dtype=np.int64)
+        chain_of = np.repeat(np.arange(len(chains)), [len(chain) for chain in chains])
+
+        def project(theta: Array) -> Array:
+            pooled = at(theta, plain[boxes.rows], boxes.columns)
+            if len(members):
+                # the same floor for all of a chain: the order is kept when what pooling gives is raised to it
+                pooled[members] = isotonic(pooled[members], groups=chain_of, increasing=False)
+            found = np.empty((self.n, self.n))
+            found[plain] = boxes.nearest(pooled)
+            for node in others:
+                found[node] = self.nearest(node, theta if theta.ndim == 1 else theta[node], alpha, teleport)
+            return found
+
+        return project

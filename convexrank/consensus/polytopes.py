@@ -14,6 +14,7 @@ from convexrank.consensus.base import RecommendationSets
 from convexrank.consensus.box import nearest_in_box
 from convexrank.consensus.corners import corners, count_systems
 from convexrank.consensus.hull import nearest_in_hull
+from convexrank.consensus.together import Boxes, Projector, at
 from convexrank.data import check_matrix, check_nonnegative, check_vector
 from convexrank.graphs import Graph
 
@@ -150,6 +151,24 @@ class Polytopes(RecommendationSets):
         if len(b) and count_systems(A, lower, upper) <= FEW_SYSTEMS:
             return nearest_in_hull(alpha * self.vertices(node) + (1.0 - alpha) * teleport, theta)
         return nearest_in_polytope(A, b, lower, upper, theta, alpha, teleport)
+
+    def projector(self, alpha: float, teleport: Array) -> Projector:
+        """Return the projection of all nodes: boxes go together, those with inequalities one by one."""
+        given = self.inequalities or (None,) * self.n
+        plain = np.array([node for node, own in enumerate(given) if own is None], dtype=np.int64)
+        others = [node for node, own in enumerate(given) if own is not None]
+        boxes = Boxes.between(
+            *(alpha * bound[plain] + (1.0 - alpha) * teleport for bound in (self.lower, self.upper))
+        )
+
+        def project(theta: Array) -> Array:
+            found = np.empty((self.n, self.n))
+            found[plain] = boxes.nearest(at(theta, plain[boxes.rows], boxes.columns))
+            for node in others:
+                found[node] = self.nearest(node, theta if theta.ndim == 1 else theta[node], alpha, teleport)
+            return found
+
+        return project
 
 
 def nearest_in_polytope(

@@ -232,11 +232,7 @@ def _double(absorbed: Absorbed, w: Array, P: Array, radius: float, leaders: Any)
 def _single(absorbed: Absorbed, w: Array, P: Array, radius: float, leaders: Any) -> tuple[Array, Array, Any]:
     s = _answer(w, P, radius)
     pulls, weights = leaders[0] + np.outer(w, s), leaders[1] + w
-    new = [
-        absorbed.sets.nearest(node, pulls[node] / weights[node], absorbed.alpha, absorbed.teleport)
-        for node in range(absorbed.n)
-    ]
-    return s, np.array(new), (pulls, weights)
+    return s, absorbed.nearest(pulls / weights[:, None]), (pulls, weights)
 
 
 def _costs(P: Array, logarithms: Array) -> Array:

@@ -142,11 +142,7 @@ class Optimistic:
 
     def repair(self, x: Array) -> Array:
         """The nearest recommendations, row by row."""
-        rows = np.log(_distribution(x))
-        sets = self.absorbed.sets
-        return np.array(
-            [sets.nearest(i, row, self.absorbed.alpha, self.absorbed.teleport) for i, row in enumerate(rows)]
-        )
+        return self.absorbed.nearest(np.log(_distribution(x)))
 
     def ranks(self, x: Array) -> Array:
         """PageRank of the recommendations."""
