@@ -11,7 +11,7 @@ import numpy as np
 
 from convexrank.data import check_integer, check_vector
 
-__all__ = ["assemble", "check_endpoints", "cuts", "each_range", "pieces"]
+__all__ = ["assemble", "check_endpoints", "cuts", "each_range", "out_degrees"]
 
 Array = np.ndarray
 
@@ -195,12 +195,12 @@ def assemble(
     if m < _WORTH_COMPILING:
         return _assemble_small(source, target, weight, n, self_loops)
     offsets = np.zeros(n + 1, dtype=np.int64)
-    for part in pieces(m):
+    for part in _pieces(m):
         kernels.count(_narrow(source[part]), _narrow(target[part]), offsets, self_loops)
     np.cumsum(offsets, out=offsets)
     cursor, sources = offsets[:-1].copy(), np.empty(offsets[-1], dtype=np.int32)
     weights = None if weight is None else np.empty(offsets[-1])
-    for part in pieces(m):
+    for part in _pieces(m):
         ends = _narrow(source[part]), _narrow(target[part])
         if weights is None or weight is None:
             kernels.place(*ends, cursor, sources, self_loops)
@@ -243,19 +243,37 @@ def _merge(offsets: Array, sources: Array, weights: Array | None) -> tuple[Array
     return ends, sources[:number].copy(), merged[:number].copy()
 
 
-def pieces(m: int) -> list[slice]:
-    """Cut m edges into slices of about a million.
+def out_degrees(sources: Array, weights: Array | None, n: int) -> Array:
+    """Return the total weight of the edges out of each node.
 
     Parameters
     ----------
-    m : int
-        Number of edges.
+    sources : ndarray of int32, shape (m,)
+        Where each edge comes from.
+    weights : ndarray, shape (m,), or None
+        Weight of each edge; None where all are 1.
+    n : int
+        Number of nodes.
 
     Returns
     -------
-    list of slice
-        In order.
+    ndarray, shape (n,)
+        Of int32 where every edge counts once.
     """
+    from convexrank.graphs import kernels
+
+    total = np.zeros(n, dtype=np.int32 if weights is None else np.float64)
+    if weights is None and len(sources) >= _WORTH_COMPILING:
+        kernels.tally(sources, total)
+        return total
+    for part in _pieces(len(sources)):  # bincount copies what it is given into wider types
+        added = np.bincount(sources[part], None if weights is None else weights[part], n)
+        total += added.astype(total.dtype)
+    return total
+
+
+def _pieces(m: int) -> list[slice]:
+    """Cut m edges into slices of about a million."""
     return [slice(first, first + _CHUNK) for first in range(0, m, _CHUNK)]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from convexrank.data import check_vector, in_node_order
-from convexrank.graphs.build import assemble, check_endpoints, cuts, each_range, pieces
+from convexrank.graphs.build import assemble, check_endpoints, cuts, each_range, out_degrees
 from convexrank.graphs.foreign import edges_of_networkx, edges_of_pandas, edges_of_scipy
 
 if TYPE_CHECKING:
@@ -67,7 +67,11 @@ class Graph:
             return
         if len(self.names) != self.n:
             raise ValueError(f"names has {len(self.names)} entries, expected {self.n}, one for each node.")
-        if len(set(self.names)) < self.n:
+        try:
+            distinct = len(set(self.names))
+        except TypeError as error:
+            raise TypeError(f"names has an entry that cannot be looked up ({error}); pass texts or numbers.") from error
+        if distinct < self.n:
             twice = next(name for name, count in Counter(self.names).items() if count > 1)
             raise ValueError(f"names has {twice!r} twice, expected a name of its own for each node.")
 
@@ -257,11 +261,7 @@ class Graph:
     @cached_property
     def degrees(self) -> Array:
         """Total weight of the edges out of each node; their number, int32, where they all count once."""
-        total = np.zeros(self.n, dtype=np.int32 if self.weights is None else np.float64)
-        for part in pieces(self.m):  # bincount copies what it is given into wider types
-            weights = None if self.weights is None else self.weights[part]
-            total += np.bincount(self.sources[part], weights=weights, minlength=self.n).astype(total.dtype)
-        return total
+        return out_degrees(self.sources, self.weights, self.n)
 
     @property
     def out_weight(self) -> Array:
@@ -367,3 +367,14 @@ class Graph:
         ordered = in_node_order(values, self.n, self.names, "values", whole=True)
         vector = check_vector(ordered, self.n, "values", each="node")
         return dict(zip(self.names or range(self.n), vector.tolist(), strict=True))
+
+
+def _refuse_extremes(total: Array) -> None:
+    """Refuse weights that cannot be divided by their sum."""
+    fits = (total == 0.0) | ((total >= np.finfo(np.float64).tiny) & (total < np.inf))
+    if not fits.all():
+        node = int(np.argmin(fits))
+        raise ValueError(
+            f"the weights of the edges out of node {node} add up to {total[node]:g}, which shares cannot be taken of; "
+            "bring all weights to a size near 1."
+        )

@@ -29,6 +29,7 @@ __all__ = [
     "scatter",
     "scatter_weighted",
     "sort_rows",
+    "tally",
     "weighted_row_sum",
 ]
 
@@ -191,6 +192,13 @@ def parallel(offsets: Array, sources: Array) -> int:
         for k in range(offsets[i] + 1, offsets[i + 1]):
             repeated += sources[k] == sources[k - 1]
     return repeated
+
+
+@compiled(NOTHING, IDS, IDS_OUT)
+def tally(sources: Array, counts: Array) -> None:
+    """Add the number of edges out of each node to ``counts``."""
+    for j in sources.view(np.uint32):
+        counts[j] += 1
 
 
 @numba.njit(nogil=True)

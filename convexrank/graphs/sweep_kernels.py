@@ -8,6 +8,7 @@ from convexrank.graphs.kernels import (
     IDS,
     INT,
     LONG,
+    NOTHING,
     REAL,
     REAL_OUT,
     compiled,
@@ -16,52 +17,77 @@ from convexrank.graphs.kernels import (
     weighted_row_sum,
 )
 
-__all__ = ["sweep", "sweep_many", "sweep_weighted"]
+__all__ = ["shift", "shift_weighted", "sweep", "sweep_many", "sweep_weighted"]
 
 Array = np.ndarray
 
 
-@compiled(numba.float64, LONG, IDS, IDS, numba.float64, REAL, REAL_OUT, numba.float32[::1], INT, INT)
+_SUMS, _STEPS = numba.types.UniTuple(numba.float64, 3), numba.float32[::1]
+
+
+@compiled(_SUMS, LONG, IDS, IDS, numba.float64, REAL, REAL_OUT, _STEPS, REAL_OUT, INT, INT)
 def sweep(
-    offsets: Array, sources: Array, degrees: Array, alpha: float, base: Array, sent: Array, moved: Array, first: int,
-    last: int,
-) -> float:  # fmt: skip
+    offsets: Array, sources: Array, degrees: Array, alpha: float, base: Array, sent: Array, moved: Array, z: Array,
+    first: int, last: int,
+) -> tuple[float, float, float]:  # fmt: skip
     """Set z_i to ``base[i]`` plus α times the sum of ``sent`` over the edges into i.
 
-    Of z_i only ``sent[i]``, z_i over the degree, is kept; z_i itself of a node without links, which nobody asks for.
-    Rows are taken in order, so that later ones see what earlier ones became. The change of z_i is added to
-    ``moved[i]``; returns the sum of their sizes. ``base`` may be one number for all, ``moved`` empty.
+    What is read is ``sent[i]``, z_i over the degree; z_i itself of a node without links, which nobody asks for. Rows
+    are taken in order, so that later ones see what earlier ones became. The change of z_i is added to ``moved[i]``.
+    ``base`` may be one number for all, ``moved`` empty.
+
+    Returns the sum of the sizes of the changes of nodes with links, that of nodes without, and the sum of z over those.
     """
-    change, ids, alike, told = 0.0, sources.view(np.uint32), len(base) == 1, len(moved) > 0
+    change, unseen, lost = 0.0, 0.0, 0.0
+    ids, alike, told = sources.view(np.uint32), len(base) == 1, len(moved) > 0
     for i in range(first, last):
         inflow = row_sum(ids, sent, np.uint64(offsets[i]), np.uint64(offsets[i + 1]))
         new = base[0 if alike else i] + alpha * inflow
         divisor = float(max(degrees[i], 1))
         step = new - divisor * sent[i]
-        change += abs(step)
+        if degrees[i] > 0:
+            change += abs(step)
+        else:
+            unseen += abs(step)
+            lost += new
         if told:
             moved[i] += step
-        sent[i] = new / divisor
-    return change
+        z[i], sent[i] = new, new / divisor
+    return change, unseen, lost
 
 
-@compiled(numba.float64, LONG, IDS, REAL, REAL, numba.float64, REAL, REAL_OUT, numba.float32[::1], INT, INT)
+@compiled(_SUMS, LONG, IDS, REAL, REAL, numba.float64, REAL, REAL_OUT, _STEPS, REAL_OUT, INT, INT)
 def sweep_weighted(
     offsets: Array, sources: Array, weights: Array, degrees: Array, alpha: float, base: Array, sent: Array,
-    moved: Array, first: int, last: int,
-) -> float:  # fmt: skip
+    moved: Array, z: Array, first: int, last: int,
+) -> tuple[float, float, float]:  # fmt: skip
     """Do the same with a weight for each edge."""
-    change, ids, alike, told = 0.0, sources.view(np.uint32), len(base) == 1, len(moved) > 0
+    change, unseen, lost = 0.0, 0.0, 0.0
+    ids, alike, told = sources.view(np.uint32), len(base) == 1, len(moved) > 0
     for i in range(first, last):
         inflow = weighted_row_sum(ids, weights, sent, np.uint64(offsets[i]), np.uint64(offsets[i + 1]))
         new = base[0 if alike else i] + alpha * inflow
         divisor = degrees[i] if degrees[i] > 0.0 else 1.0
         step = new - divisor * sent[i]
-        change += abs(step)
+        if degrees[i] > 0.0:
+            change += abs(step)
+        else:
+            unseen += abs(step)
+            lost += new
         if told:
             moved[i] += step
-        sent[i] = new / divisor
-    return change
+        z[i], sent[i] = new, new / divisor
+    return change, unseen, lost
+
+
+def _shift(degrees: Array, correction: Array, sent: Array) -> None:
+    """Add a correction of z to ``sent``."""
+    for i in range(len(sent)):
+        sent[i] += correction[i] / (degrees[i] if degrees[i] > 0 else 1)
+
+
+shift = compiled(NOTHING, IDS, _STEPS, REAL_OUT)(_shift)
+shift_weighted = compiled(NOTHING, REAL, _STEPS, REAL_OUT)(_shift)
 
 
 @compiled(

@@ -20,7 +20,7 @@ __all__ = ["PageRank"]
 Array = np.ndarray
 
 # Edges that the certificate looks at in one piece, so that its copies stay small.
-_PIECE = 1 << 15
+_PIECE = 1 << 14
 # What rounding may hide of a residual, in units of float64's precision.
 _ROUNDING = 8.0 * np.finfo(np.float64).eps
 
@@ -182,13 +182,15 @@ class PageRank(Problem):
 
     def _bound(self, operator: Transition, w: Array) -> float:
         graph, alpha = self.graph, self.alpha
-        rest = alpha * float(w[graph.dangling].sum())
-
+        with np.errstate(
+            divide="ignore", invalid="ignore"
+        ):  # of dangling nodes, which are the source of no edge
+            sent = w / graph.degrees
+        pieces = _pieces(graph.offsets)
+        rest = alpha * sum(float(w[part][graph.degrees[part] == 0].sum()) for part in pieces)
         total = 0.0
-        # on one thread: numpy's gathers hold the interpreter's lock, and a second one would take memory
-        for rows in _pieces(graph.offsets, 0, graph.n):
-            part = slice(*rows)
-            flow = alpha * _inflow(graph, w, *rows)
+        for part in pieces:
+            flow = alpha * _inflow(graph, sent, part)
             flow += rest * _part(operator.escape, part)
             flow += (1.0 - alpha) * operator.teleport[part]
             flow -= w[part]
@@ -224,28 +226,27 @@ class PageRank(Problem):
         return cls(graph, alpha, v if kind == 1 else v[:, 0], mode)
 
 
-def _pieces(offsets: Array, first: int, last: int) -> list[tuple[int, int]]:
-    """Cut a range of rows into pieces of at most about ``_PIECE`` edges."""
-    ends = np.searchsorted(offsets, np.arange(offsets[first], offsets[last], _PIECE)[1:], side="right") - 1
-    bounds = sorted({first, last, *np.clip(ends, first, last).tolist()})
-    return list(pairwise(bounds))
+def _pieces(offsets: Array) -> list[slice]:
+    """Cut the rows into pieces of at most about ``_PIECE`` edges."""
+    ends = np.searchsorted(offsets, np.arange(0, offsets[-1], _PIECE)[1:], side="right") - 1
+    bounds = sorted({0, *ends.tolist(), len(offsets) - 1})
+    return [slice(*rows) for rows in pairwise(bounds)]
 
 
 def _part(constant: Array | float, part: slice) -> Any:
     return constant[part] if isinstance(constant, np.ndarray) else constant
 
 
-def _inflow(graph: Graph, w: Array, first: int, last: int) -> Array:
-    """Sums of w over out-degree over the edges into the rows of a range, by numpy's reduction, in little memory."""
-    low, high = int(graph.offsets[first]), int(graph.offsets[last])
-    sources = graph.sources[low:high]
-    flow = w[sources]
-    flow /= graph.degrees[sources]
+def _inflow(graph: Graph, sent: Array, part: slice) -> Array:
+    """Sums of what is sent along the edges into some rows, by numpy's reduction."""
+    offsets = graph.offsets[part.start : part.stop + 1]
+    low, high = int(offsets[0]), int(offsets[-1])
+    flow = sent.take(graph.sources[low:high])
     if graph.weights is not None:
         flow *= graph.weights[low:high]
-    starts = graph.offsets[first:last] - low
-    filled = np.diff(graph.offsets[first : last + 1]) > 0  # an empty row has no place in a reduction
-    sums = np.zeros(last - first)
+    starts = offsets[:-1] - low
+    filled = np.diff(offsets) > 0  # an empty row has no place in a reduction
+    sums = np.zeros(len(starts))
     if filled.any():
         sums[filled] = np.add.reduceat(flow, starts[filled])
     return sums

@@ -25,8 +25,9 @@ class GaussSeidel:
     goes to v, the answer is :math:`z/\sum_i z_i`; where it goes elsewhere, the outflow of the sweep before is added.
     Each thread sweeps over a range of nodes of its own, and sees of the other ranges what they were before the sweep,
     so that the result depends on the number of threads but not on their timing. Where a sweep changes z by δ, its
-    residual is at most :math:`\alpha\|\delta\|_1`, because a column of T sums to at most 1. Sweeps contract at least as
-    fast as the power method, in practice about twice as fast where links are local.
+    residual is at most :math:`\alpha\|\delta\|_1`, because a column of T sums to at most 1; dangling nodes do not
+    count, because theirs is zero. Sweeps contract at least as fast as the power method, in practice about twice as fast
+    where links are local.
 
     The last few sweeps are combined (:class:`~convexrank.solvers.mixing.Mixing`), which halves their number again where
     many hosts are all but closed. Where that does not help it is given up, and plain sweeps converge.
@@ -76,9 +77,7 @@ class GaussSeidel:
     def step(self, problem: Any, state: State) -> State:
         """One sweep."""
         system, changes = state.memory
-        change = system.sweep()
-        x, residual = system.answer(change)
-        system.mix(change)
+        x, residual = system.step()
         changes.append(residual)
         stalled = residual == 0.0 or _stands_still(changes)
         return State(x, math.nan, residual, state.memory, stalled=stalled)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +12,7 @@ Array = np.ndarray
 
 # Sums over this many ranges, with random signs, stand for a vector in the least-squares problem.
 _SKETCH = 4096
-# Ranges summed, and unknowns corrected, at a time: what is made on the way stays small.
+# Ranges summed, and unknowns combined, at a time: what is made on the way stays small.
 _RANGES, _PIECE = 256, 1 << 15
 # A step that is this much longer than the shortest starts the history anew; after so many times without a new
 # shortest of all there is no more mixing.
@@ -28,9 +27,9 @@ class Mixing:
 
     With :math:`r_k = F(z_k) - z_k` the next point is :math:`F(z_k) - c_k`, :math:`c_k = \sum_j s_j [F(z_{j+1}) -
     F(z_j)]`, where s minimises :math:`\|r_k - \sum_j s_j (r_{j+1} - r_j)\|_2`. For a linear F that is a Krylov method
-    with a short memory. A difference of images is :math:`r_{k+1} - c_k`: the correction is left, with the other sign,
-    in a ``slot`` to which the caller adds the next step. Differences are kept in float32, which is enough for steps,
-    and the minimisation is done on sketches of them: 4 bytes an unknown for each step remembered.
+    with a short memory. A difference of images is :math:`r_{k+1} - c_k`: a ``slot`` holds :math:`-c_k`, and the caller
+    adds the next step to it. Differences are kept in float32, which is enough for steps, and the minimisation is done
+    on sketches of them: 4 bytes an unknown for each step remembered.
 
     Parameters
     ----------
@@ -42,7 +41,7 @@ class Mixing:
     Attributes
     ----------
     slot : ndarray of float32, shape (n,)
-        What the caller adds its next step :math:`r_k` to.
+        The correction :math:`-c_k`, to which the caller adds its next step :math:`r_{k+1}`.
 
     References
     ----------
@@ -67,8 +66,13 @@ class Mixing:
         self._kept, self._failures, self._since = 0, 0, 0
         self._shortest = self._best = np.inf
 
-    def mix(self, length: float, size: float, subtract: Callable[[Array, slice], None]) -> bool:
-        """Correct the caller's F(z) to be the next z; return whether it changed.
+    @property
+    def is_over(self) -> bool:
+        """Whether mixing has been given up; the slot is of no more use."""
+        return self._failures >= _PATIENCE
+
+    def mix(self, length: float, size: float) -> bool:
+        """Put into the slot what makes the caller's F(z) the next z; return whether it is anything but zero.
 
         Parameters
         ----------
@@ -76,15 +80,13 @@ class Mixing:
             Size of the last step, in the norm that decides whether mixing helps.
         size : float
             Size of the point in that norm: steps near rounding are not mixed.
-        subtract : callable
-            Takes a correction and the slice of unknowns it belongs to, and subtracts it from F(z).
 
         Returns
         -------
         bool
-            False where F(z) stays as it is.
+            True where the slot is to be added to F(z).
         """
-        if self._failures >= _PATIENCE:
+        if self.is_over:
             return False
         if length <= _ROUNDING * size:
             self._failures = _PATIENCE
@@ -110,7 +112,7 @@ class Mixing:
             return False
         self._images[place], self._residuals[place] = image, residual - self._last
         self._last, self._kept = residual, self._kept + 1
-        self._correct(_least_squares(self._residuals[: min(self._kept, self.memory)], residual), subtract)
+        self._correct(_least_squares(self._residuals[: min(self._kept, self.memory)], residual))
         return True
 
     def _sketch(self) -> Array:
@@ -121,17 +123,15 @@ class Mixing:
             sums.append(np.add.reduceat(signed, starts - piece.start, dtype=np.float64))
         return np.concatenate(sums)
 
-    def _correct(self, shares: Array, subtract: Callable[[Array, slice], None]) -> None:
-        """Subtract the steps, each times its share, and leave that with the other sign in place of the oldest."""
+    def _correct(self, shares: Array) -> None:
+        """Leave the sum of the steps, each times its share, with the other sign in place of the oldest."""
         steps, n = self._steps[: len(shares)], self._steps.shape[1]
         self.slot = self._steps[self._kept % self.memory]
         self._correction = shares @ self._images[: len(shares)]
-        single = shares.astype(np.float32)
+        single = -shares.astype(np.float32)
         for first in range(0, n, _PIECE):
             part = slice(first, min(first + _PIECE, n))
-            correction = single @ steps[:, part]
-            subtract(correction, part)
-            np.negative(correction, out=self.slot[part])
+            self.slot[part] = single @ steps[:, part]
 
     def _forget(self) -> None:
         self._last, self._kept, self._since, self.slot = None, 0, 0, self._steps[0]

@@ -16,7 +16,7 @@ __all__ = ["Batch", "Single"]
 
 Array = np.ndarray
 
-# Nodes done at a time: what is made on the way stays small.
+# Nodes looked at at a time: what is made on the way stays small.
 _PIECE = 1 << 15
 
 
@@ -29,13 +29,11 @@ def _start(problem: Any, x0: Array, folded: Any) -> Array:
     """The system's z at a rank: less by what dangling nodes would return where that is folded into the scale."""
     z = np.array(x0, dtype=np.float64, order="C")
     if problem.dangling != "drop":
-        lost = problem.alpha * z[problem.graph.dangling].sum(axis=0)
+        parts = [slice(first, first + _PIECE) for first in range(0, len(z), _PIECE)]
+        degrees = problem.graph.degrees
+        lost = problem.alpha * sum(z[part][degrees[part] == 0].sum(axis=0) for part in parts)
         z *= np.where(folded, (1.0 - problem.alpha) / (1.0 - problem.alpha + lost), 1.0)
     return z
-
-
-def _parts(n: int) -> list[slice]:
-    return [slice(first, first + _PIECE) for first in range(0, n, _PIECE)]
 
 
 def _exchange(sent: list[Array], bounds: Array) -> None:
@@ -67,7 +65,6 @@ class Single:
     def __init__(self, problem: Any, x0: Array, threads: int | None, memory: int) -> None:
         graph, alpha, operator = problem.graph, problem.alpha, problem.operators[0]
         self.problem, self.folded = problem, _is_folded(operator)
-        self.degrees, self._size = graph.degrees, 1.0
         self.bounds = cuts(graph.offsets, threads)
         # sweeps are so short that starting threads for each would show; they end with this object
         self._pool = ThreadPoolExecutor(max(len(self.bounds) - 2, 1))
@@ -75,18 +72,10 @@ class Single:
         self.base = np.array([1.0 / graph.n]) if uniform else operator.teleport.copy()
         self.base *= 1.0 - alpha
         sent = _start(problem, x0, self.folded)
-        for part in _parts(graph.n):
-            sent[part] /= self._divisors(part)
+        np.divide(sent, graph.degrees, out=sent, where=graph.degrees > 0)
         self.sent = [sent, *(sent.copy() for _ in range(len(self.bounds) - 2))]
         self.mixing = Mixing(graph.n, memory) if memory else None
         self.moved = np.empty(0, dtype=np.float32) if self.mixing is None else self.mixing.slot
-
-    def _divisors(self, part: slice) -> Array:
-        """What z is divided by."""
-        degrees = self.degrees[part]
-        if degrees.dtype == np.int32:
-            return np.maximum(degrees, 1).astype(np.float64)
-        return np.where(degrees > 0.0, degrees, 1.0)
 
     def _right_hand_side(self) -> Array:
         """(1−α)v, one number where it is the same for all, and the outflow of dangling nodes where not folded."""
@@ -95,52 +84,63 @@ class Single:
         lost = self.problem.alpha * self.sent[0][self.problem.graph.dangling].sum()
         return self.base + lost / self.problem.graph.n
 
-    def sweep(self) -> float:
-        """Sweep over all ranges, then show every range what the others became; return the change."""
+    def step(self) -> tuple[Array, float]:
+        """Sweep once; return the rank, and a bound on its distance to the solution."""
+        x = np.empty(self.problem.graph.n)
+        change, unseen, lost = self._sweep(x)
+        size = float(x.sum())
+        residual = self._residual(change, unseen, lost, size)
+        if self.folded and self.problem.dangling != "drop":
+            x /= size
+        self._mix(change + unseen, size)
+        return x, residual
+
+    def _sweep(self, z: Array) -> list[float]:
+        """Sweep over all ranges, write z, and show every range what the others became; return sums over the nodes."""
         from convexrank.graphs import sweep_kernels as kernels
 
         graph, alpha, base = self.problem.graph, self.problem.alpha, self._right_hand_side()
         ranges = {int(first): i for i, first in enumerate(self.bounds[:-1])}
         edges: tuple[Array, ...] = graph.offsets, graph.sources
-        kernel: Callable[..., float] = kernels.sweep
+        kernel: Callable[..., tuple[float, ...]] = kernels.sweep
         if graph.weights is not None:
             edges, kernel = (*edges, graph.weights), kernels.sweep_weighted
 
-        def one(first: int, last: int) -> float:
+        def one(first: int, last: int) -> tuple[float, ...]:
             sent = self.sent[ranges[first]]
-            return kernel(*edges, self.degrees, alpha, base, sent, self.moved, first, last)
+            return kernel(*edges, graph.degrees, alpha, base, sent, self.moved, z, first, last)
 
-        change = float(sum(each_range(one, self.bounds, pool=self._pool)))
+        sums = np.sum(each_range(one, self.bounds, pool=self._pool), axis=0)
         _exchange(self.sent, self.bounds)
-        return change
+        return sums.tolist()
 
-    def answer(self, change: float) -> tuple[Array, float]:
-        """Return the rank, and a bound on its distance to the solution from the change of the sweep."""
-        alpha, x = self.problem.alpha, self.sent[0].copy()
-        for part in _parts(len(x)):
-            x[part] *= self._divisors(part)
-        self._size = float(x.sum())
+    def _residual(self, change: float, unseen: float, lost: float, size: float) -> float:
+        """Bound the distance to the solution from what a sweep changed, of nodes with links and of dangling ones."""
+        alpha, scale = self.problem.alpha, 1.0
         if self.problem.dangling == "drop":
-            return x, alpha * change / (1.0 - alpha)
-        scale = self._size if self.folded else 1.0
-        if self.folded:
-            x /= scale
-        # a scaled residual loses its sum to the teleport, which at most doubles it; an outflow that is one sweep old
-        # changes by at most as much as z
-        return x, 2.0 * alpha * change / scale / (1.0 - alpha)
+            rest = 0.0
+        elif self.folded:
+            # a scaled residual loses its sum to the teleport; where rounding hides that sum, its size is known
+            rest, scale = min(abs((1.0 - alpha) * (1.0 - size) - alpha * lost), alpha * change), size
+        else:
+            rest = alpha * unseen  # the outflow is one sweep old
+        return (alpha * change + rest) / scale / (1.0 - alpha)
 
-    def mix(self, change: float) -> None:
+    def _mix(self, length: float, size: float) -> None:
         """Combine this sweep with the ones before it."""
+        from convexrank.graphs import sweep_kernels as kernels
+
         if self.mixing is None:
             return
-
-        def subtract(correction: Array, part: slice) -> None:
-            self.sent[0][part] -= correction / self._divisors(part)
-
-        if self.mixing.mix(change, self._size, subtract):
-            for sent in self.sent[1:]:
-                np.copyto(sent, self.sent[0])
+        self.mixing.mix(length, size)
+        if self.mixing.is_over:
+            self.mixing, self.moved = None, np.empty(0, dtype=np.float32)
+            return
         self.moved = self.mixing.slot
+        shift = kernels.shift if self.problem.graph.weights is None else kernels.shift_weighted
+        shift(self.problem.graph.degrees, self.moved, self.sent[0])
+        for sent in self.sent[1:]:
+            np.copyto(sent, self.sent[0])
 
 
 class Batch:
@@ -166,7 +166,11 @@ class Batch:
         sent = np.ascontiguousarray(self.z * self.share[:, None])
         self.sent = [sent, *(sent.copy() for _ in range(len(self.bounds) - 2))]
 
-    def sweep(self) -> Array:
+    def step(self) -> tuple[Array, float]:
+        """Sweep once; return the ranks, and a bound on the largest distance to a solution."""
+        return self._answer(self._sweep())
+
+    def _sweep(self) -> Array:
         """Sweep over all ranges; return the change of each column."""
         from convexrank.graphs import sweep_kernels as kernels
 
@@ -189,14 +193,13 @@ class Batch:
         _exchange(self.sent, self.bounds)
         return change
 
-    def answer(self, change: Array) -> tuple[Array, float]:
+    def _answer(self, change: Array) -> tuple[Array, float]:
         """Return the ranks, and a bound on the largest distance to a solution from the changes of the sweep."""
         alpha = self.problem.alpha
         if self.problem.dangling == "drop":
             return self.z.copy(), float(alpha * change.max() / (1.0 - alpha))
         scale = np.where(self.folded, self.z.sum(axis=0), 1.0)
+        # a scaled residual loses its sum to the teleport, which at most doubles it; an outflow that is one sweep old
+        # changes by at most as much as z
         residual = 2.0 * alpha * change / scale / (1.0 - alpha)
         return self.z / scale, float(residual.max())
-
-    def mix(self, change: Array) -> None:
-        """Do nothing: a batch is not mixed."""
