@@ -1,0 +1,13 @@
+r"""Regularizers: value, proximal map, conjugate and cvxpy form.
+
+The conjugate :math:`\Omega^*(v) = \sup_w \langle v, w\rangle - \Omega(w)` is what duality gaps are made of:
+:math:`\Omega(w) + \Omega^*(v) - \langle v, w\rangle \ge 0`, zero exactly when v is a subgradient of Ω at w.
+"""
+
+from __future__ import annotations
+
+from convexrank.regularizers.balls import Box, L1Ball, L2Ball, Simplex
+from convexrank.regularizers.norms import L1, L2, Regularizer, soft_threshold
+from convexrank.regularizers.penalty import Penalty
+
+__all__ = ["L1", "L2", "Box", "L1Ball", "L2Ball", "Penalty", "Regularizer", "Simplex", "soft_threshold"]

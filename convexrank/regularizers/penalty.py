@@ -1,0 +1,122 @@
+"""The penalty of problems with linear scores: both norms, and a ball."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import check_nonnegative
+from convexrank.regularizers.balls import L1Ball, L2Ball
+from convexrank.regularizers.norms import L1, L2, Regularizer, soft_threshold
+
+__all__ = ["Penalty"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Penalty:
+    r"""What a linear ranking problem adds to its risk.
+
+    .. math:: \Omega(w) = \tfrac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1 + \iota_{\text{ball}}(w)
+
+    Parameters
+    ----------
+    l2, l1 : float
+        The strengths :math:`\lambda_2, \lambda_1`, zero or more.
+    ball : L1Ball or L2Ball, optional
+        A constraint.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from convexrank import regularizers
+    >>> regularizers.Penalty(l2=2.0, l1=1.0).value(np.array([1.0, -2.0]))
+    8.0
+    """
+
+    l2: float = 0.0
+    l1: float = 0.0
+    ball: L1Ball | L2Ball | None = None
+
+    def __post_init__(self) -> None:
+        check_nonnegative(self.l2, "l2")
+        check_nonnegative(self.l1, "l1")
+
+    @property
+    def smooth(self) -> bool:
+        """Whether only the differentiable l2 part is present."""
+        return self.l1 == 0 and self.ball is None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the conjugate is finite everywhere (l2 > 0, or a ball)."""
+        return self.l2 > 0 or self.ball is not None
+
+    def value(self, w: Array) -> float:
+        """Evaluate at w; infinity outside the ball."""
+        plain = 0.5 * self.l2 * float(w @ w) + self.l1 * float(np.abs(w).sum())
+        return plain + (self.ball.value(w) if self.ball is not None else 0.0)
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Proximal map of the part that is not smooth (l1 and the ball); l2 belongs to the smooth part.
+
+        Soft-thresholding followed by projection is exact for both balls: they are invariant to signs, and the
+        projection scales (ℓ₂) or thresholds further (ℓ₁).
+        """
+        shrunk = soft_threshold(v, step * self.l1) if self.l1 else v
+        return self.ball.prox(shrunk, step) if self.ball is not None else shrunk
+
+    def conjugate(self, v: Array, radius: float = math.inf) -> tuple[float, Array]:
+        r"""Return :math:`\sup_w \langle v,w\rangle - \Omega(w)` over :math:`\|w\|_2 \le r`, and where it is attained.
+
+        The radius is used only when Ω alone does not bound the supremum (no l2, no ball).
+        """
+        shrunk = soft_threshold(v, self.l1)
+        if self.l2 > 0:
+            return self._strongly_convex_conjugate(shrunk)
+        if isinstance(self.ball, L1Ball):
+            place = int(np.argmax(np.abs(shrunk)))
+            corner = np.zeros_like(v)
+            corner[place] = self.ball.radius * np.sign(shrunk[place])
+            return self.ball.conjugate(shrunk), corner
+        size = float(np.linalg.norm(shrunk))
+        if size == 0.0:
+            return 0.0, np.zeros_like(v)
+        reach = self.ball.radius if self.ball is not None else radius
+        return reach * size, shrunk * (reach / size if math.isfinite(reach) else 1.0)
+
+    def _strongly_convex_conjugate(self, shrunk: Array) -> tuple[float, Array]:
+        free = shrunk / self.l2
+        if self.ball is None or self.ball.value(free) == 0.0:
+            return float(shrunk @ shrunk) / (2.0 * self.l2), free
+        best = self.ball.prox(free, 1.0)
+        if isinstance(self.ball, L2Ball):
+            return self.ball.conjugate(shrunk) - 0.5 * self.l2 * self.ball.radius**2, best
+        # Lagrange multiplier of the l1 ball: any value gives an upper bound, this one is tight
+        active = int(np.argmax(np.abs(best)))
+        multiplier = float(np.abs(shrunk[active]) - self.l2 * np.abs(best[active]))
+        rest = soft_threshold(shrunk, multiplier)
+        return float(rest @ rest) / (2.0 * self.l2) + multiplier * self.ball.radius, best
+
+    def gap(self, w: Array, v: Array, radius: float = math.inf) -> float:
+        """Fenchel–Young gap Ω(w) + Ω*(v) − ⟨v, w⟩, computed without cancellation where l2 alone is present."""
+        if self.smooth and self.l2 > 0:
+            rest = self.l2 * w - v
+            return float(rest @ rest) / (2.0 * self.l2)
+        return max(self.value(w) + self.conjugate(v, radius)[0] - float(v @ w), 0.0)
+
+    def cvxpy(self, w: Any) -> tuple[Any, list[Any]]:
+        """Return the term for the objective and the constraints."""
+        parts: list[Regularizer] = []
+        if self.l2 > 0:
+            parts.append(L2(self.l2))
+        if self.l1 > 0:
+            parts.append(L1(self.l1))
+        if self.ball is not None:
+            parts.append(self.ball)
+        pairs = [part.cvxpy(w) for part in parts]
+        return sum(term for term, _ in pairs), [item for _, items in pairs for item in items]
