@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from convexrank.data import check_positive, check_same_index, check_vector, in_node_order, index_of
 from convexrank.graphs import Graph
@@ -20,7 +21,12 @@ def _graph(graph: Any) -> Graph:
         return graph
     if hasattr(graph, "is_directed") and hasattr(graph, "edges"):
         return Graph.from_networkx(graph)
-    return Graph.from_scipy(graph)
+    if sparse.issparse(graph):
+        return Graph.from_scipy(graph)
+    raise TypeError(
+        f"graph is a {type(graph).__name__}, expected a Graph, a networkx graph or a scipy sparse matrix; for edges "
+        "see Graph.from_edges, for a data frame Graph.from_pandas, and wrap a dense matrix in scipy.sparse.csr_array."
+    )
 
 
 def pagerank(

@@ -35,9 +35,13 @@ def edges_of_scipy(matrix: Any) -> tuple[Array, Array, Array, int]:
         )
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"matrix has shape {matrix.shape}, expected a square one (n, n).")
+    if matrix.shape[0] == 0:
+        raise ValueError("matrix has shape (0, 0): the graph is empty; pass one with at least one node.")
     edges = matrix.tocoo()
     source, target = edges.coords if hasattr(edges, "coords") else (edges.row, edges.col)
-    return source, target, edges.data.astype(np.float64, copy=False), matrix.shape[0]
+    # complex weights are refused where weights are checked
+    weight = edges.data if edges.data.dtype.kind == "c" else edges.data.astype(np.float64, copy=False)
+    return source, target, weight, matrix.shape[0]
 
 
 def edges_of_networkx(graph: Any, weight: str | None) -> tuple[Array, Array, Array, tuple[Any, ...]]:
@@ -58,13 +62,20 @@ def edges_of_networkx(graph: Any, weight: str | None) -> tuple[Array, Array, Arr
     if not hasattr(graph, "is_directed"):
         raise TypeError(f"graph is a {type(graph).__name__}, expected a networkx graph.")
     names = tuple(graph)
+    if not names:
+        raise ValueError("graph has no nodes; add at least one.")
     number = {name: i for i, name in enumerate(names)}
     triples = (
         list(graph.edges(data=weight, default=1.0)) if weight else [(*e[:2], 1.0) for e in graph.edges()]
     )
     source = np.array([number[u] for u, _, _ in triples], dtype=np.int32)
     target = np.array([number[v] for _, v, _ in triples], dtype=np.int32)
-    weights = np.array([w for _, _, w in triples], dtype=np.float64)
+    try:
+        weights = np.array([w for _, _, w in triples], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the attribute {weight!r} of an edge is no number ({error}); name the one that is, or pass weight=None."
+        ) from error
     if not graph.is_directed():
         other = source != target
         source, target = np.concatenate([source, target[other]]), np.concatenate([target, source[other]])
@@ -74,7 +85,7 @@ def edges_of_networkx(graph: Any, weight: str | None) -> tuple[Array, Array, Arr
 
 def edges_of_pandas(
     frame: Any, source: Any, target: Any, weight: Any
-) -> tuple[list[Array], Array | None, tuple[Any, ...]]:
+) -> tuple[tuple[Array, Array], Array | None, tuple[Any, ...]]:
     """Return the edges in the columns of a data frame.
 
     Parameters
@@ -103,7 +114,8 @@ def edges_of_pandas(
     if weight is not None:
         weights = check_vector(_column(frame, weight), len(ends[0]), repr(weight), each="edge")
     names, numbers = np.unique(np.concatenate(ends), return_inverse=True)
-    return np.split(numbers.ravel(), 2), weights, tuple(names.tolist())
+    source_number, target_number = numbers.reshape(2, -1)
+    return (source_number, target_number), weights, tuple(names.tolist())
 
 
 def _column(frame: Any, name: Any) -> Any:

@@ -70,7 +70,9 @@ class Graph:
         try:
             distinct = len(set(self.names))
         except TypeError as error:
-            raise TypeError(f"names has an entry that cannot be looked up ({error}); pass texts or numbers.") from error
+            raise TypeError(
+                f"names has an entry that cannot be looked up ({error}); pass texts or numbers."
+            ) from error
         if distinct < self.n:
             twice = next(name for name, count in Counter(self.names).items() if count > 1)
             raise ValueError(f"names has {twice!r} twice, expected a name of its own for each node.")
@@ -199,8 +201,8 @@ class Graph:
         >>> graph.names, graph.m
         (('ann', 'bob', 'cat'), 3)
         """
-        ends, weights, names = edges_of_pandas(frame, source, target, weight)
-        return cls.from_edges(*ends, weights, len(names), self_loops=self_loops, names=names)
+        (first, second), weights, names = edges_of_pandas(frame, source, target, weight)
+        return cls.from_edges(first, second, weights, len(names), self_loops=self_loops, names=names)
 
     @classmethod
     def read(
@@ -261,7 +263,10 @@ class Graph:
     @cached_property
     def degrees(self) -> Array:
         """Total weight of the edges out of each node; their number, int32, where they all count once."""
-        return out_degrees(self.sources, self.weights, self.n)
+        total = out_degrees(self.sources, self.weights, self.n)
+        if self.weights is not None:
+            _refuse_extremes(total)
+        return total
 
     @property
     def out_weight(self) -> Array:

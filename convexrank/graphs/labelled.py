@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from convexrank.data import check_vector, refuse_missing
+from convexrank.data import check_groups, check_integer, check_vector, refuse_missing
 from convexrank.graphs.build import check_endpoints
 from convexrank.graphs.graph import Graph
 
@@ -77,7 +77,10 @@ class LabelledGraph:
         kinds = np.asarray(label)
         if kinds.shape != source.shape:
             raise ValueError(f"label has shape {kinds.shape}, expected ({len(source)},), one type an edge.")
+        if not len(source):
+            raise ValueError("the graph has no edges, and so no types; list at least one edge.")
         refuse_missing(kinds, "label", "edge")
+        kinds = np.asarray(check_groups(kinds, len(source), "label"))
         weights = None if weight is None else check_vector(weight, len(source), "weight", each="edge")
         labels, numbers = np.unique(kinds, return_inverse=True)
         layers = []
@@ -104,7 +107,14 @@ class LabelledGraph:
         -------
         ndarray, shape (k, n)
             One row for each type that has an edge out of the node, in the order of ``labels``.
+
+        Raises
+        ------
+        ValueError, TypeError
+            When there is no such node.
         """
+        if check_integer(node, "node", 0) >= self.n:
+            raise ValueError(f"node is {node}, expected one in 0..{self.n - 1}.")
         rows = []
         for layer in self.layers:
             if layer.out_weight[node] > 0.0:

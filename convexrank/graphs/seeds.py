@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,8 @@ def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -
     """
     if isinstance(nodes, Mapping):
         return _from_mapping(n, names, nodes, name)
+    if isinstance(nodes, Set):
+        nodes = list(nodes)
     array = np.asarray(nodes)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(
@@ -66,9 +68,12 @@ def _scaled(weights: Array, name: str) -> Array:
     if weights.min() < 0:
         place = int(np.argmin(weights))
         raise ValueError(f"{name}[{place}] is {weights[place]:g}, expected weights of at least 0.")
-    total = float(weights.sum())
+    with np.errstate(over="ignore"):
+        total = float(weights.sum())
     if total == 0.0:
         raise ValueError(f"{name} is zero everywhere; give at least one node a positive weight.")
+    if total == np.inf:
+        return _scaled(weights / weights.max(), name)
     # a distribution stays as it is, to the last bit
     return weights.copy() if abs(total - 1.0) <= _ROUNDING else weights / total
 

@@ -12,6 +12,7 @@ import numpy as np
 from convexrank.data import check_real, check_vector
 from convexrank.graphs import Graph
 from convexrank.graphs.norms import NormMap, log_sums
+from convexrank.graphs.reach import reached_from
 from convexrank.graphs.transition import check_alpha
 from convexrank.problem import Certificate, Problem, Solution, Witness
 from convexrank.problems.random_graphs import random_graph
@@ -116,16 +117,11 @@ class TrustPropagation(Problem):
 
     @cached_property
     def _reached(self) -> Array:
-        """The nodes that seeds reach, part after part."""
-        parts = []
-        for graph, seeds in self._sides:
-            reached = seeds > 0.0
-            while True:
-                more = reached | (graph.pull(reached.astype(np.float64)) > 0.0)
-                if np.array_equal(more, reached):
-                    break
-                reached = more
-            parts.append(reached)
+        """The nodes that get anything from seeds, part after part."""
+        parts = [
+            reached_from(graph, seeds > 0.0) if self.gamma > 0.0 else seeds > 0.0
+            for graph, seeds in self._sides
+        ]
         return np.concatenate(parts)
 
     @property

@@ -1,0 +1,165 @@
+"""Input from outside that is wrong, odd or unusual: never a wrong graph, always a sentence about what to do."""
+
+from __future__ import annotations
+
+import itertools
+
+import networkx
+import numpy as np
+import pytest
+from scipy import sparse
+
+import convexrank as cr
+from convexrank.graphs import reach
+
+CYCLE = cr.Graph.from_edges([0, 1, 2], [1, 2, 0])
+
+
+def read(folder, text, **options):
+    file = folder / "edges.txt"
+    file.write_text(text, encoding="utf-8")
+    return cr.Graph.read(file, **options)
+
+
+def links(graph):
+    """The edges by name."""
+    source, target, _ = graph.edges()
+    names = graph.names or range(graph.n)
+    return sorted((names[a], names[b]) for a, b in zip(source.tolist(), target.tolist(), strict=True))
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def test_names_may_hold_the_signs_of_comments(tmp_path):
+    text = "# from to\n  % more\na.org/x%20y a.org/#top\na.org/#top b.org/x%20y\n"
+    wanted = [("a.org/#top", "b.org/x%20y"), ("a.org/x%20y", "a.org/#top")]
+    assert links(read(tmp_path, text)) == wanted
+    weighted = read(tmp_path, "a#b c%d 2.5\nc%d a#b 1\n")
+    assert links(weighted) == [("a#b", "c%d"), ("c%d", "a#b")]
+    assert sorted(weighted.weights.tolist()) == [1.0, 2.5]
+
+
+def test_comments_after_numbers_are_no_weights(tmp_path):
+    graph = read(tmp_path, "0 1 # first\n1 0 % second\n")
+    assert links(graph) == [(0, 1), (1, 0)]
+    assert graph.weights is None
+
+
+def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path):
+    assert links(read(tmp_path, "\ufeff0 1\n1 0\n")) == [(0, 1), (1, 0)]
+    assert read(tmp_path, "\ufeffann bob\nbob ann\n").names == ("ann", "bob")
+
+
+def test_spaces_round_names_are_no_part_of_them(tmp_path):
+    assert links(read(tmp_path, "ann , bob\nbob, ann\n", delimiter=",")) == [("ann", "bob"), ("bob", "ann")]
+
+
+def test_negative_numbers_are_no_names(tmp_path):
+    with pytest.raises(ValueError, match=r"target\[0\] is -1, expected node ids of at least 0"):
+        read(tmp_path, "0 -1\n")
+    assert read(tmp_path, "0 -1\n", named=True).names == ("-1", "0")
+
+
+def test_a_header_is_no_edge(tmp_path):
+    text = "source,target\n0,1\n1,0\n"
+    with pytest.raises(ValueError, match="'source' and 'target', and the next one numbers; pass skip_rows=1"):
+        read(tmp_path, text, delimiter=",")
+    assert links(read(tmp_path, text, delimiter=",", skip_rows=1)) == [(0, 1), (1, 0)]
+    assert read(tmp_path, text, delimiter=",", named=True).n == 4
+    with pytest.raises(ValueError, match="named=True where ends are names"):
+        read(tmp_path, "0 1\nann bob\n")
+
+
+# --- matrices and graphs of others ----------------------------------------------------------------------------------
+
+
+def test_what_others_hold_is_refused_in_words():
+    with pytest.raises(ValueError, match="weight is complex"):
+        cr.Graph.from_scipy(sparse.csr_array([[0, 1j], [1, 0]]))
+    with pytest.raises(ValueError, match="the graph is empty"):
+        cr.Graph.from_scipy(sparse.csr_array((0, 0)))
+    with pytest.raises(ValueError, match="graph has no nodes"):
+        cr.pagerank(networkx.DiGraph())
+    with pytest.raises(ValueError, match="attribute 'kind' of an edge is no number"):
+        cr.Graph.from_networkx(networkx.DiGraph([(0, 1, {"kind": "cites"})]), weight="kind")
+    for other in (None, [[0, 1], [1, 0]], np.eye(2), {0: [1]}):
+        with pytest.raises(TypeError, match=r"graph is a .*, expected a Graph, a networkx graph or a scipy"):
+            cr.pagerank(other)
+    with pytest.raises(TypeError, match="names has an entry that cannot be looked up"):
+        cr.Graph.from_edges([0], [1], names=[[1], [2]])
+
+
+@pytest.mark.parametrize("size", [1e308, 1e-310])
+def test_weights_of_extreme_size_are_refused_where_shares_are_taken(size):
+    graph = cr.Graph.from_edges([0, 0, 1, 2], [1, 2, 2, 0], [size, size, size, 1.0])
+    for rank in (cr.pagerank, cr.lpq_rank, lambda g: cr.trust_rank(g, [0])):
+        with pytest.raises(ValueError, match=r"out of node 0 add up to .*bring all weights to a size near 1"):
+            rank(graph)
+    small = cr.Graph.from_edges([0, 0, 1, 2], [1, 2, 2, 0], [1e-300, 1e-300, 1e-300, 1.0])
+    plain = cr.Graph.from_edges([0, 0, 1, 2], [1, 2, 2, 0])
+    assert np.abs(cr.pagerank(small) - cr.pagerank(plain)).sum() <= 2e-10  # the errors of both, as certified
+
+
+# --- seeds ----------------------------------------------------------------------------------------------------------
+
+
+def test_seeds_may_be_a_set_and_weights_huge():
+    assert CYCLE.seeds({0, 2}).tolist() == [0.5, 0.0, 0.5]
+    assert CYCLE.seeds([1e308, 1e308, 0.0]).tolist() == [0.5, 0.5, 0.0]
+    with pytest.raises(ValueError, match="at least one node"):
+        CYCLE.seeds(set())
+
+
+def test_trust_without_propagation_is_the_seeds():
+    for p, q in ((1.0, 1.0), (2.0, 4.0)):
+        solution = cr.problems.TrustPropagation(CYCLE, [0], [1], gamma=0.0, p=p, q=q).solve()
+        assert solution.status.name == "CONVERGED"
+        assert solution.x.tolist() == [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 64])
+def test_what_seeds_reach(rounds, monkeypatch):
+    monkeypatch.setattr(reach, "_ROUNDS", rounds)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n, m = int(rng.integers(1, 9)), int(rng.integers(0, 12))
+        ends = rng.integers(0, n, (2, m))
+        start = rng.random(n) < 0.3
+        wanted = set(np.flatnonzero(start).tolist())
+        for _, a, b in itertools.product(range(n), *map(range, (n, n))):
+            if a in wanted and ((ends[0] == a) & (ends[1] == b)).any():
+                wanted.add(b)
+        found = reach.reached_from(cr.Graph.from_edges(*ends, n=n), start)
+        assert set(np.flatnonzero(found).tolist()) == wanted
+
+
+def test_trust_runs_down_a_long_path():
+    """A round over all edges for each step of it would take minutes."""
+    n = 20_000
+    path = cr.Graph.from_edges(np.arange(n - 1), np.arange(1, n))
+    problem = cr.problems.TrustPropagation(path, [0], gamma=0.5, p=2.0, q=4.0)
+    solution = problem.solve()
+    # along a path r = gamma * sqrt(r of the one before); far down gamma squared
+    wanted = [0.5]
+    for _ in range(60):
+        wanted.append(0.5 * wanted[-1] ** 0.5)
+    assert np.abs(np.log(solution.x[:61] / wanted)).max() <= solution.gap
+    assert abs(np.log(solution.x[-1] / 0.25)) <= solution.gap
+
+
+# --- edges of several types -----------------------------------------------------------------------------------------
+
+
+def test_types_of_edges_are_checked():
+    make = cr.LabelledGraph.from_edges
+    with pytest.raises(TypeError, match="label mixes kinds"):
+        make([0, 1], [1, 0], np.array(["a", 1], dtype=object))
+    with pytest.raises(ValueError, match="label contains NaN"):
+        make([0, 1], [1, 0], [1.0, np.nan])
+    with pytest.raises(ValueError, match="no edges, and so no types"):
+        make([], [], [], n=3)
+    graph = make([0], [1], ["a"])
+    for node, words in ((2, r"expected one in 0\.\.1"), (-1, "at least 0")):
+        with pytest.raises(ValueError, match=words):
+            graph.candidates(node)
