@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -377,6 +378,23 @@ def test_grades_that_have_no_gain_are_refused():
         with pytest.raises(ValueError, match="not finite"):
             measure([0, 2000], [0.0, 1.0])
     assert metrics.ndcg([0, 2000], [0.0, 1.0], gain="linear") == 1.0
+
+
+@pytest.mark.parametrize("grade", [30, 50, 54, 100, 537, 979])
+def test_large_grades_count_as_rational_numbers_say(grade):
+    """A row of the largest grade all but certainly satisfies; rounding must not make that an infinite logarithm."""
+    lists = [grade, 0, 1], [grade, grade - 1, 0, grade]
+    expected = []
+    for grades in lists:
+        going, value = Fraction(1), Fraction(0)
+        for rank, one in enumerate(grades, start=1):
+            stop = Fraction(2**one - 1, 2**grade)
+            going, value = going * (1 - stop), value + going * stop / rank
+        expected.append(float(value))
+    y, qid = np.concatenate(lists), np.repeat([4, 7], [3, 4])
+    found = metrics.expected_reciprocal_rank(y, -np.arange(7.0), qid, per_query=True)
+    np.testing.assert_allclose(found, expected, rtol=SUMMATION)
+    assert metrics.ndcg(np.full(50, grade), np.arange(50)) == 1.0
 
 
 def test_options_for_queries_need_queries():

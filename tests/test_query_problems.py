@@ -400,6 +400,15 @@ def test_rank_cosine_of_one_query_is_the_correlation():
     assert abs(problem.objective(w) - problem.objective(50.0 * w)) <= SUMMATION
 
 
+def test_rank_cosine_takes_grades_whose_squared_gains_overflow():
+    problem = RankCosine([[1.0, 0.0], [0.0, 1.0], [0.3, 0.3]], [900, 899, 0], l2=0.1)
+    smaller = RankCosine(problem.X, [40, 39, 0], l2=0.1)
+    w = np.array([0.7, -0.2])
+    assert close(problem.certificate(w).value, problem.objective(w))
+    assert close(problem.objective(w), smaller.objective(w))
+    assert np.isfinite(problem.certificate(w).gap)
+
+
 def test_rank_cosine_is_not_convex_and_nothing_says_it_is():
     single = RankCosine([[1.0], [0.0]], [1.0, 0.0], l2=1e-4)
     left, middle, right = (single.objective([v]) for v in (-3.0, -1.0, 1.0))

@@ -106,7 +106,9 @@ def _chances(grades: Array, max_grade: float | None) -> Array:
         raise ValueError(
             f"the largest grade is {largest:g}, for which 2**y is not finite; map grades to 0, 1, 2, …."
         )
-    return np.expm1(grades * np.log(2.0)) / np.exp2(largest)
+    chances = -np.expm1(-grades * np.log(2.0)) * np.exp2(grades - largest)
+    # from grade 54 on rounding would make a row certain to satisfy, and the logarithm of what goes on infinite
+    return np.minimum(chances, 1.0 - 0.5 * np.finfo(np.float64).eps)
 
 
 def _reached(stop: Array, ranking: QueryRanking) -> Array:

@@ -13,7 +13,8 @@ __all__ = ["ndcg"]
 
 Array = np.ndarray
 
-_LARGEST_EXPONENT = 1023.0
+# The sum of so many rows of such a grade that fit in memory is still finite.
+_LARGEST_EXPONENT = 980.0
 _GAINS = {"exp2": "exp2", "linear": "linear"}
 _SHORT = {"pad": False, "zero": True}
 
@@ -41,7 +42,7 @@ def gains(grades: Array, gain: str) -> Array:
         return grades
     if grades.max() > _LARGEST_EXPONENT:
         raise ValueError(
-            f"y has the grade {grades.max():g}, for which 2**y is not finite; pass gain='linear'."
+            f"y has the grade {grades.max():g}, for which sums of 2**y are not finite; pass gain='linear'."
         )
     return np.expm1(grades * np.log(2.0))
 

@@ -18,7 +18,8 @@ __all__ = ["QueryScores", "gains", "random_queries"]
 Array = np.ndarray
 
 _GAINS = {"exp2": "exp2", "linear": "linear"}
-_LARGEST_EXPONENT = 1023.0
+# The sum of so many rows of such a grade that fit in memory is still finite.
+_LARGEST_EXPONENT = 980.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +139,7 @@ def gains(grades: Array, gain: str) -> Array:
         return grades
     if grades.max() > _LARGEST_EXPONENT:
         raise ValueError(
-            f"y has the grade {grades.max():g}, for which 2**y is not finite; pass gain='linear'."
+            f"y has the grade {grades.max():g}, for which sums of 2**y are not finite; pass gain='linear'."
         )
     return np.expm1(grades * np.log(2.0))
 

@@ -170,6 +170,7 @@ class RankCosine(QueryScores):
     def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
         """Return the loss of one query from its definition, and its gradient."""
         worth, n = gains(self.grades[self.stretch(query)], self.gain), len(scores)
+        worth = worth / worth.max()  # the cosine does not change, and squares stay finite
         centring = np.eye(n) - (1.0 / n if self.center else 0.0)
         aim, moved = centring @ worth, centring @ scores
         length = float(np.sqrt(moved @ moved + n * self.smoothing**2))
