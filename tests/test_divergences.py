@@ -307,6 +307,27 @@ def test_a_point_of_the_set_stays():
         assert close(divergences.project_halfspace(divergence, y, np.ones(4), 2.0), y)
 
 
+def test_simplex_where_an_entry_passes_the_last_slope():
+    """Slopes of exp are positive, but an entry of 0 on the simplex may want one that is not."""
+    y = np.array([-1.0, 0.5, 3.0])
+    for weights in (None, (0.5, 2.0, 1.0)):
+        divergence = divergences.FromGenerator(atoms.exp, weights=weights)
+        point = divergences.project_simplex(divergence, y, 0.3)
+        expected = conic(divergence, y, lambda x: [x >= 0, cp.sum(x) == 0.3])
+        assert np.abs(point - expected).max() < tolerance("conic point")
+        assert point[0] == 0.0
+
+
+def test_a_projection_that_floating_point_does_not_reach_is_refused():
+    divergence = divergences.FromGenerator(atoms.exp)
+    y, a = np.array([1.0, 2.0]), np.array([1.0, 0.1])
+    near = divergences.project_hyperplane(divergence, y, a, -10.0)
+    assert close(float(a @ near), -10.0, "projection")
+    for b in (-38.0, -60.0, -600.0):
+        with pytest.raises(ValueError, match="out of reach"):
+            divergences.project_hyperplane(divergence, y, a, b)
+
+
 def test_squared_projection_on_the_simplex_by_sorting():
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -367,6 +388,16 @@ BAD = {
     "simplex": (lambda: divergences.project_simplex("bit_entropy", [0.5, 0.5], 3.0), "adds up to 3"),
     "kl simplex": (lambda: divergences.project_simplex("kl", [0.5, 0.5], 3.0), "expected 1"),
     "bounds": (lambda: divergences.KL().strong_convexity(2.0, 1.0), "between lower and upper"),
+    "bounds of other lengths": (
+        lambda: divergences.KL().smoothness([0.1, 0.2], [0.3, 0.4, 0.5]),
+        r"lower has shape \(2,\) and upper \(3,\)",
+    ),
+    "NaN bound": (lambda: divergences.KL().smoothness(math.nan), "lower has NaN"),
+    "NaN box": (lambda: divergences.project_box("squared", [0.5], upper=math.nan), "upper has NaN"),
+    "shape of a box": (
+        lambda: divergences.project_box("squared", [0.5], [0.0, 0.0]),
+        "a number or 1 numbers",
+    ),
 }
 
 
@@ -375,6 +406,15 @@ def test_bad_input_is_refused(name):
     call, message = BAD[name]
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_bounds_that_are_no_numbers_are_refused():
+    for call in (
+        lambda: divergences.project_box("squared", [0.5], "low"),
+        lambda: divergences.KL().smoothness("low"),
+    ):
+        with pytest.raises(TypeError, match="lower is 'low', expected a number"):
+            call()
 
 
 def test_a_single_item_has_all_the_mass():

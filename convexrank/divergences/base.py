@@ -18,7 +18,7 @@ from scipy.special import entr
 
 from convexrank import atoms
 from convexrank.data import check_positive_weights, check_vector
-from convexrank.divergences.domains import Interval
+from convexrank.divergences.domains import Interval, read_bound
 
 __all__ = ["Divergence"]
 
@@ -232,7 +232,12 @@ class Divergence:
     # --- plumbing -------------------------------------------------------------------------------------------------
 
     def _constants(self, lower: Any, upper: Any) -> tuple[Array, Array]:
-        low, high = (np.atleast_1d(np.asarray(bound, dtype=np.float64)) for bound in (lower, upper))
+        low, high = np.atleast_1d(read_bound(lower, "lower")), np.atleast_1d(read_bound(upper, "upper"))
+        weights = np.ones(1) if self.weights is None else np.asarray(self.weights)
+        if len({low.size, high.size, weights.size} - {1}) > 1 or max(low.ndim, high.ndim) > 1:
+            raise ValueError(
+                f"lower has shape {low.shape} and upper {high.shape}, expected numbers, or one number for each entry."
+            )
         low, high = np.maximum(low, self.domain.lower), np.minimum(high, self.domain.upper)
         low, high = np.broadcast_arrays(low, high)
         if not (low <= high).all():
@@ -242,7 +247,6 @@ class Divergence:
                 "meet the domain."
             )
         least, largest = self._curvature_range(low, high)
-        weights = 1.0 if self.weights is None else np.asarray(self.weights)
         return weights * least, weights * largest
 
     def _read(self, x: Any, name: str, domain: Interval, interior: bool = False) -> Any:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-__all__ = ["Interval"]
+__all__ = ["Interval", "read_bound"]
 
 Array = np.ndarray
 
@@ -73,3 +74,22 @@ class Interval:
     def __str__(self) -> str:
         left, right = "[" if self.closed[0] else "(", "]" if self.closed[1] else ")"
         return f"{left}{self.lower:g}, {self.upper:g}{right}"
+
+
+def read_bound(values: Any, name: str) -> Array:
+    """Return a bound, or one for each entry, as an array; infinities stand for none.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For NaN, and for anything but numbers.
+    """
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{name} is {values!r}, expected a number or an array of numbers; pass an infinity for no bound."
+        ) from error
+    if np.isnan(array).any():
+        raise ValueError(f"{name} has NaN entries, expected numbers; pass an infinity for no bound.")
+    return array

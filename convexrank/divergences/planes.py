@@ -16,6 +16,9 @@ __all__ = ["hyperplane_multiplier", "project_halfspace", "project_hyperplane"]
 
 Array = np.ndarray
 
+# How far from its hyperplane a projection may be by rounding, beside the size of what is added up.
+_OFF = 1e-6
+
 
 def hyperplane_multiplier(divergence: Divergence, theta: Array, a: Array, b: float) -> float | None:
     r"""Find λ with :math:`\langle a, \nabla\phi^*(\theta + \lambda a)\rangle = b`, or None when no λ does.
@@ -73,7 +76,8 @@ def project_hyperplane(divergence: Divergence | str, y: Any, a: Any, b: float) -
     Raises
     ------
     ValueError, TypeError
-        For y outside the domain, a zero vector a, and a hyperplane that does not meet the interior of the domain.
+        For y outside the domain, a zero vector a, a hyperplane that does not meet the interior of the domain, and a
+        projection that floating point does not reach.
 
     Notes
     -----
@@ -88,12 +92,21 @@ def project_hyperplane(divergence: Divergence | str, y: Any, a: Any, b: float) -
     divergence, y, theta = start(divergence, y)
     a, b = _plane(a, b, len(y))
     level = hyperplane_multiplier(divergence, theta, a, b)
-    if level is None:
+    if level is None and not _is_whole_space(divergence):
         raise ValueError(
             f"the hyperplane with right-hand side {b:g} does not meet the interior of the domain of "
             f"{divergence._label}, {divergence.domain}; change b, or take a divergence with another domain."
         )
-    return divergence.points(theta + level * a)
+    if level is not None:
+        projection = divergence.points(theta + level * a)
+        off = abs(float(a @ projection) - b)
+        if off <= _OFF * (1.0 + abs(b) + float(np.abs(a) @ np.abs(projection))):
+            return projection
+    raise ValueError(
+        f"the projection on the hyperplane with right-hand side {b:g} is out of reach: an entry of it belongs to a "
+        f"slope that floating point cannot tell from the end of those of {divergence._label}, "
+        f"{divergence.dual_domain}; bring b nearer to <a, y> = {float(a @ y):g}."
+    )
 
 
 def project_halfspace(divergence: Divergence | str, y: Any, a: Any, b: float) -> Array:
@@ -137,6 +150,12 @@ def start(divergence: Divergence | str, y: Any) -> tuple[Divergence, Array, Arra
     y = check_vector(y, name="y")
     divergence.check_inside(y, "y")
     return divergence, y, divergence.slopes(y)
+
+
+def _is_whole_space(divergence: Divergence) -> bool:
+    """Whether every hyperplane meets the domain: it is all of the space."""
+    domain = divergence.domain
+    return divergence.total is None and domain.lower == -math.inf and domain.upper == math.inf
 
 
 def _plane(a: Any, b: Any, n: int) -> tuple[Array, float]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from convexrank.data import check_positive
 from convexrank.divergences.base import Divergence
+from convexrank.divergences.domains import read_bound
 from convexrank.divergences.planes import start
 from convexrank.divergences.roots import increasing_root, shift_range
 
@@ -153,11 +154,9 @@ def project_monotone(divergence: Divergence | str, y: Any, increasing: bool = Tr
 def _box(divergence: Divergence, lower: Any, upper: Any, n: int) -> tuple[Array, Array]:
     bounds = []
     for values, name in ((lower, "lower"), (upper, "upper")):
-        array = np.asarray(values, dtype=np.float64)
-        if array.shape not in ((), (n,)) or np.isnan(array).any():
-            raise ValueError(
-                f"{name} has shape {array.shape} or NaN entries, expected a number or {n} numbers."
-            )
+        array = read_bound(values, name)
+        if array.shape not in ((), (n,)):
+            raise ValueError(f"{name} has shape {array.shape}, expected a number or {n} numbers.")
         bounds.append(np.broadcast_to(array, (n,)))
     low, high = np.maximum(bounds[0], divergence.domain.lower), np.minimum(bounds[1], divergence.domain.upper)
     # an end that does not belong to the domain is no point to be projected on
@@ -181,14 +180,19 @@ def _with_total(divergence: Divergence, theta: Array, low: Array, high: Array, t
     if total == low.sum() or total == high.sum():
         return low.copy() if total == low.sum() else high.copy()
 
-    def entries(level: float) -> Array:
-        weights = 1.0 if divergence.weights is None else np.asarray(divergence.weights)
-        return np.clip(divergence._point((theta + level) / weights), low, high)
+    weights = np.ones_like(theta) if divergence.weights is None else np.asarray(divergence.weights)
+    slopes = divergence.dual_domain
 
-    level = increasing_root(
-        lambda level: float(entries(level).sum()) - total,
-        *shift_range(divergence, theta, np.ones_like(theta)),
-    )
+    def entries(level: float) -> Array:
+        moved = (theta + level) / weights
+        points = divergence._point(np.where(slopes.contains(moved), moved, theta / weights))
+        points = np.where(moved <= slopes.lower, -np.inf, np.where(moved >= slopes.upper, np.inf, points))
+        return np.clip(points, low, high)
+
+    # past the last slope an entry is at its bound; where it has none, that is as far as the level can go
+    shortest = shift_range(divergence, theta, np.isneginf(low).astype(np.float64))[0]
+    longest = shift_range(divergence, theta, np.isposinf(high).astype(np.float64))[1]
+    level = increasing_root(lambda level: float(entries(level).sum()) - total, shortest, longest)
     if level is None:
         raise ValueError(
             f"no point inside the domain of {divergence._label} adds up to {total:g}; change the total."

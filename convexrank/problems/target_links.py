@@ -98,7 +98,7 @@ class TargetLink:
             place = int(np.argmin(inside))
             raise ValueError(
                 f"targets leave the domain {self.divergence.domain} of {type(self.divergence).__name__}: those of the "
-                f"{groups.sizes[place]} rows of query {groups.ids[place]!r} have to add up to 1. Pass simplex=False, "
+                f"{groups.sizes[place]} rows of query {groups.ids[place]} have to add up to 1. Pass simplex=False, "
                 "or take a divergence whose domain is [0, 1] or more."
             )
 
