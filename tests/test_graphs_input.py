@@ -11,6 +11,7 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank.graphs import reach
+from tests.tolerances import tolerance
 
 CYCLE = cr.Graph.from_edges([0, 1, 2], [1, 2, 0])
 
@@ -163,3 +164,48 @@ def test_types_of_edges_are_checked():
     for node, words in ((2, r"expected one in 0\.\.1"), (-1, "at least 0")):
         with pytest.raises(ValueError, match=words):
             graph.candidates(node)
+
+
+# --- low-level parts: compiled loops do not look how long an array is -----------------------------------------------
+
+
+def test_vectors_of_another_length_are_refused():
+    operator = CYCLE.transition()
+    for length in (2, 4):
+        values = np.ones(length)
+        for product in (CYCLE.pull, CYCLE.push, operator.__matmul__, operator.transposed_product):
+            with pytest.raises(ValueError, match=rf"has shape \({length},\), expected \(3,\)"):
+                product(values)
+    columns = np.random.default_rng(0).random((3, 2))
+    for side, matrix in ((operator, operator.dense()), (operator.T, operator.dense().T)):
+        assert np.abs(side @ columns - matrix @ columns).max() <= tolerance("atoms")
+
+
+@pytest.mark.parametrize(
+    ("offsets", "sources", "weights", "words"),
+    [
+        ([0, 1], [1], None, r"sources are not all in 0\.\.0"),
+        ([0, 1], [-1], None, r"sources are not all in 0\.\.0"),
+        ([0, 2], [0], None, "offsets do not rise from 0 to 1"),
+        ([0, 2, 1], [0], None, "offsets do not rise"),
+        ([1, 1], [0], None, "offsets do not rise"),
+        ([0], [], None, "offsets do not rise"),
+        ([0, 1], [0], [1.0, 2.0], r"weights has shape \(2,\), expected \(1,\)"),
+    ],
+)
+def test_arrays_that_are_no_graph_are_refused(offsets, sources, weights, words):
+    with pytest.raises(ValueError, match=words):
+        cr.Graph(offsets, sources, weights)
+
+
+def test_graphs_may_be_made_of_lists():
+    assert cr.Graph([0, 1, 2], [1, 0]).to_scipy().toarray().tolist() == [[0.0, 1.0], [1.0, 0.0]]
+
+
+def test_a_second_farm_has_names_of_its_own():
+    web = cr.Graph.from_edges([0, 1], [1, 0], names=("ann", "farm 2"))
+    once = cr.graphs.inject_farm(web, helpers=1).graph
+    assert once.names == ("ann", "farm 2", "farm 1", "farm 3")
+    assert len(set(cr.graphs.inject_farm(once, helpers=3).graph.names or ())) == 8
+    with pytest.raises(TypeError, match="graph is a list"):
+        cr.graphs.inject_farm([(0, 1)])  # type: ignore[arg-type]

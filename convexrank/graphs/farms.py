@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -146,6 +147,8 @@ def inject_farm(
     >>> [(int(s), int(t)) for s, t in zip(source, target) if s >= web.n]
     [(8, 7), (7, 8)]
     """
+    if not isinstance(graph, Graph):
+        raise TypeError(f"graph is a {type(graph).__name__}, expected a convexrank.Graph.")
     links = check_choice(kind, FARMS, "kind")
     check_integer(helpers, "helpers", 0)
     check_integer(hijacked, "hijacked", 0)
@@ -164,10 +167,16 @@ def inject_farm(
         np.concatenate([old, *ends]) for old, ends in zip((source, aim), zip(*made, strict=True), strict=True)
     )
     weights = None if graph.weights is None else np.append(weight, np.ones(len(sources) - graph.m))
-    names = None if graph.names is None else (*graph.names, *(f"farm {i + 1}" for i in range(len(new))))
+    names = None if graph.names is None else (*graph.names, *_new_names(graph.names, len(new)))
     spam = np.zeros(n + len(new), dtype=bool)
     spam[pages] = True
     return Farm(Graph.from_edges(sources, aims, weights, len(spam), names=names), spam, int(pages[0]))
+
+
+def _new_names(taken: tuple[Any, ...], number: int) -> list[str]:
+    """Names for the pages of a farm, beside those of farms before it."""
+    used = set(taken)
+    return list(islice((name for i in count(1) if (name := f"farm {i}") not in used), number))
 
 
 @dataclass(frozen=True)

@@ -57,12 +57,13 @@ class Graph:
     names: tuple[Any, ...] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("offsets", "sources", "weights"):
+        for name, kind in (("offsets", np.int64), ("sources", np.int32), ("weights", np.float64)):
             values = getattr(self, name)
             if values is not None:
-                values = values.view()
+                values = np.asarray(values, dtype=kind).view()
                 values.flags.writeable = False
                 object.__setattr__(self, name, values)
+        _refuse_broken(self.offsets, self.sources, self.weights)
         if self.names is None:
             return
         if len(self.names) != self.n:
@@ -287,7 +288,7 @@ class Graph:
         """Return, for each node, the sum of weight times x over the edges into it. O(m), on several threads."""
         from convexrank.graphs import kernels
 
-        x = np.ascontiguousarray(x, dtype=np.float64)
+        x = self._one_a_node(x, "x")
         out = np.empty(self.n)
         weights = () if self.weights is None else (self.weights,)
         kernel = kernels.gather if self.weights is None else kernels.gather_weighted
@@ -298,13 +299,22 @@ class Graph:
         """Return, for each node, the sum of weight times s over the edges out of it: the transpose of :meth:`pull`."""
         from convexrank.graphs import kernels
 
-        s = np.ascontiguousarray(s, dtype=np.float64)
+        s = self._one_a_node(s, "s")
         out = np.zeros(self.n)
         if self.weights is None:
             kernels.scatter(self.offsets, self.sources, s, out)
         else:
             kernels.scatter_weighted(self.offsets, self.sources, self.weights, s, out)
         return out
+
+    def _one_a_node(self, values: Any, name: str) -> Array:
+        """The values as the kernels take them, which do not look how many there are."""
+        array = np.ascontiguousarray(values, dtype=np.float64)
+        if array.shape != (self.n,):
+            raise ValueError(
+                f"{name} has shape {array.shape}, expected ({self.n},), one value for each node."
+            )
+        return array
 
     def edges(self) -> tuple[Array, Array, Array]:
         """Return sources, targets and weights, one entry an edge, by target. Takes 12 bytes an edge or more."""
@@ -383,3 +393,24 @@ def _refuse_extremes(total: Array) -> None:
             f"the weights of the edges out of node {node} add up to {total[node]:g}, which shares cannot be taken of; "
             "bring all weights to a size near 1."
         )
+
+
+def _refuse_broken(offsets: Array, sources: Array, weights: Array | None) -> None:
+    """Refuse arrays that are no lists of edges: compiled loops would read beyond their ends."""
+    m = len(sources)
+    if (
+        offsets.ndim != 1
+        or len(offsets) < 2
+        or offsets[0] != 0
+        or offsets[-1] != m
+        or (np.diff(offsets) < 0).any()
+    ):
+        raise ValueError(
+            f"offsets do not rise from 0 to {m}, the number of sources; make graphs with Graph.from_edges."
+        )
+    if m and not 0 <= int(sources.min()) <= int(sources.max()) < len(offsets) - 1:
+        raise ValueError(
+            f"sources are not all in 0..{len(offsets) - 2}; make graphs with Graph.from_edges, which says where."
+        )
+    if weights is not None and weights.shape != sources.shape:
+        raise ValueError(f"weights has shape {weights.shape}, expected ({m},), one for each edge.")

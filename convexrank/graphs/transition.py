@@ -123,15 +123,24 @@ class Transition:
         w = np.asarray(w, dtype=np.float64)
         if w.ndim == 2:
             return np.stack([self @ column for column in w.T], axis=1)
+        self._refuse_other_sizes(w)
         moved = self.graph.pull(w * self.share)
         moved *= self.alpha
         moved += self.alpha * float(w[self.graph.dangling].sum()) * self.escape
         moved += (1.0 - self.alpha) * float(w.sum()) * self.teleport
         return moved
 
+    def _refuse_other_sizes(self, values: Array) -> None:
+        n = self.graph.n
+        if values.shape != (n,):
+            raise ValueError(f"the vector has shape {values.shape}, expected ({n},), or columns ({n}, k).")
+
     def transposed_product(self, s: Any) -> Array:
         """Return ``P.T @ s``."""
         s = np.asarray(s, dtype=np.float64)
+        if s.ndim == 2:
+            return np.stack([self.transposed_product(column) for column in s.T], axis=1)
+        self._refuse_other_sizes(s)
         moved = self.graph.push(s) * self.share * self.alpha
         moved[self.graph.dangling] += self.alpha * float((self.escape * s).sum())
         return moved + (1.0 - self.alpha) * float(self.teleport @ s)
