@@ -13,6 +13,7 @@ import numpy as np
 from convexrank.data import check_vector, in_node_order
 from convexrank.graphs.build import assemble, check_endpoints, cuts, each_range, out_degrees
 from convexrank.graphs.foreign import edges_of_networkx, edges_of_pandas, edges_of_scipy
+from convexrank.graphs.guards import one_a_node, refuse_broken, refuse_extremes
 
 if TYPE_CHECKING:
     from convexrank.graphs.transition import Transition
@@ -63,7 +64,7 @@ class Graph:
                 values = np.asarray(values, dtype=kind).view()
                 values.flags.writeable = False
                 object.__setattr__(self, name, values)
-        _refuse_broken(self.offsets, self.sources, self.weights)
+        refuse_broken(self.offsets, self.sources, self.weights)
         if self.names is None:
             return
         if len(self.names) != self.n:
@@ -266,7 +267,7 @@ class Graph:
         """Total weight of the edges out of each node; their number, int32, where they all count once."""
         total = out_degrees(self.sources, self.weights, self.n)
         if self.weights is not None:
-            _refuse_extremes(total)
+            refuse_extremes(total)
         return total
 
     @property
@@ -288,7 +289,7 @@ class Graph:
         """Return, for each node, the sum of weight times x over the edges into it. O(m), on several threads."""
         from convexrank.graphs import kernels
 
-        x = self._one_a_node(x, "x")
+        x = one_a_node(x, self.n, "x")
         out = np.empty(self.n)
         weights = () if self.weights is None else (self.weights,)
         kernel = kernels.gather if self.weights is None else kernels.gather_weighted
@@ -299,22 +300,13 @@ class Graph:
         """Return, for each node, the sum of weight times s over the edges out of it: the transpose of :meth:`pull`."""
         from convexrank.graphs import kernels
 
-        s = self._one_a_node(s, "s")
+        s = one_a_node(s, self.n, "s")
         out = np.zeros(self.n)
         if self.weights is None:
             kernels.scatter(self.offsets, self.sources, s, out)
         else:
             kernels.scatter_weighted(self.offsets, self.sources, self.weights, s, out)
         return out
-
-    def _one_a_node(self, values: Any, name: str) -> Array:
-        """The values as the kernels take them, which do not look how many there are."""
-        array = np.ascontiguousarray(values, dtype=np.float64)
-        if array.shape != (self.n,):
-            raise ValueError(
-                f"{name} has shape {array.shape}, expected ({self.n},), one value for each node."
-            )
-        return array
 
     def edges(self) -> tuple[Array, Array, Array]:
         """Return sources, targets and weights, one entry an edge, by target. Takes 12 bytes an edge or more."""
@@ -382,35 +374,3 @@ class Graph:
         ordered = in_node_order(values, self.n, self.names, "values", whole=True)
         vector = check_vector(ordered, self.n, "values", each="node")
         return dict(zip(self.names or range(self.n), vector.tolist(), strict=True))
-
-
-def _refuse_extremes(total: Array) -> None:
-    """Refuse weights that cannot be divided by their sum."""
-    fits = (total == 0.0) | ((total >= np.finfo(np.float64).tiny) & (total < np.inf))
-    if not fits.all():
-        node = int(np.argmin(fits))
-        raise ValueError(
-            f"the weights of the edges out of node {node} add up to {total[node]:g}, which shares cannot be taken of; "
-            "bring all weights to a size near 1."
-        )
-
-
-def _refuse_broken(offsets: Array, sources: Array, weights: Array | None) -> None:
-    """Refuse arrays that are no lists of edges: compiled loops would read beyond their ends."""
-    m = len(sources)
-    if (
-        offsets.ndim != 1
-        or len(offsets) < 2
-        or offsets[0] != 0
-        or offsets[-1] != m
-        or (np.diff(offsets) < 0).any()
-    ):
-        raise ValueError(
-            f"offsets do not rise from 0 to {m}, the number of sources; make graphs with Graph.from_edges."
-        )
-    if m and not 0 <= int(sources.min()) <= int(sources.max()) < len(offsets) - 1:
-        raise ValueError(
-            f"sources are not all in 0..{len(offsets) - 2}; make graphs with Graph.from_edges, which says where."
-        )
-    if weights is not None and weights.shape != sources.shape:
-        raise ValueError(f"weights has shape {weights.shape}, expected ({m},), one for each edge.")

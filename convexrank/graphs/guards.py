@@ -1,0 +1,51 @@
+"""What the arrays of a graph must be, and those that compiled loops are given beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["one_a_node", "refuse_broken", "refuse_extremes"]
+
+Array = np.ndarray
+
+
+def one_a_node(values: Any, n: int, name: str) -> Array:
+    """Return values as the compiled loops take them, which do not look how many there are."""
+    array = np.ascontiguousarray(values, dtype=np.float64)
+    if array.shape != (n,):
+        raise ValueError(f"{name} has shape {array.shape}, expected ({n},), one value for each node.")
+    return array
+
+
+def refuse_extremes(total: Array) -> None:
+    """Refuse weights that cannot be divided by their sum."""
+    fits = (total == 0.0) | ((total >= np.finfo(np.float64).tiny) & (total < np.inf))
+    if not fits.all():
+        node = int(np.argmin(fits))
+        raise ValueError(
+            f"the weights of the edges out of node {node} add up to {total[node]:g}, which shares cannot be taken of; "
+            "bring all weights to a size near 1."
+        )
+
+
+def refuse_broken(offsets: Array, sources: Array, weights: Array | None) -> None:
+    """Refuse arrays that are no lists of edges: compiled loops would read beyond their ends."""
+    m = len(sources)
+    if (
+        offsets.ndim != 1
+        or len(offsets) < 2
+        or offsets[0] != 0
+        or offsets[-1] != m
+        or (np.diff(offsets) < 0).any()
+    ):
+        raise ValueError(
+            f"offsets do not rise from 0 to {m}, the number of sources; make graphs with Graph.from_edges."
+        )
+    if m and not 0 <= int(sources.min()) <= int(sources.max()) < len(offsets) - 1:
+        raise ValueError(
+            f"sources are not all in 0..{len(offsets) - 2}; make graphs with Graph.from_edges, which says where."
+        )
+    if weights is not None and weights.shape != sources.shape:
+        raise ValueError(f"weights has shape {weights.shape}, expected ({m},), one for each edge.")
