@@ -130,6 +130,43 @@ def test_padding_changes_nothing(name):
 
 
 @EVERY
+def test_negative_numbers_of_queries_are_padding(name):
+    loss, options, _, _ = LOSSES[name]
+    scores, grades, query = [0.3, -0.2, 0.9, 5.0], [1.0, 0.0, 2.0, 3.0], np.array([0, 0, 0, 1])
+    with jax.enable_x64(True):
+        expected = float(loss(scores[:3], grades[:3], query[:3], 1, **options))
+        for number in (-1, -2, -7, 1):
+            query[3] = number
+            assert np.isclose(float(loss(scores, grades, query, 1, **options)), expected, rtol=SUMMATION)
+
+
+def test_large_grades_do_not_overflow_in_single_precision():
+    scores, query = np.array([0.3, -0.2, 0.9]), np.zeros(3, dtype=int)
+    for call in (
+        lambda s, y: jax_losses.rank_cosine(s, y, query, 1),
+        lambda s, y: jax_losses.ndcg_regression(s, y, query, 1),
+        lambda s, y: jax_losses.ndcg_regression(s, y, query, 1, divergence="generalized_i"),
+        lambda s, y: jax_losses.list_net(s, y, query, 1, target="exp2"),
+    ):
+        # gains of all but the best row are rounding in both
+        (large, slope), (small, _) = (
+            jax.value_and_grad(call)(scores.astype(np.float32), np.array([0.0, best, 1.0]))
+            for best in (500.0, 50.0)
+        )
+        assert np.isclose(large, small, rtol=1e-6)
+        assert np.isfinite(slope).all()
+
+
+def test_whole_scores_do_not_make_grades_whole():
+    query = np.zeros(3, dtype=int)
+    values = [
+        jax_losses.ndcg_regression(scores, [0.5, 0.0, 1.5], query, 1)
+        for scores in ([1, 0, 2], [1.0, 0.0, 2.0])
+    ]
+    assert values[0] == values[1]
+
+
+@EVERY
 def test_idle_queries_have_no_value_and_no_gradient(name):
     for scores, grades, qid in (
         ([3.0], [1.0], [1]),
@@ -235,6 +272,11 @@ def test_second_derivatives_and_batches(name):
         (lambda s, q: jax_losses.margin_retargeting(s, s, q, 1, margin=-1.0), "margin is -1"),
         (lambda s, q: jax_losses.rank_svm(s, s, q, 1.5), "queries is 1.5"),
         (lambda s, q: jax_losses.numbered(None), "qid is not given"),
+        (lambda s, q: jax_losses.rank_svm(s, s[:1], q, 1), r"scores have shape \(2,\) and grades \(1,\)"),
+        (lambda s, q: jax_losses.list_net(s[:, None], s, q, 1), r"scores\[:, 0\]"),
+        (lambda s, q: jax_losses.margin_retargeting(s, s, q[:1], 1), r"query \(1,\)"),
+        (lambda s, q: jax_losses.retargeting(s, s, s, 1), "query holds float32 values, expected integers"),
+        (lambda s, q: jax_losses.retargeting(s, s, np.array(["a", "b"]), 1), "number ids with"),
     ],
 )
 def test_bad_options_are_refused(call, words):

@@ -5,7 +5,7 @@ somebody else's model. Gradients are exact, and finite for every query: one with
 contributes nothing. The values are those of the problems of the same names without penalties.
 
 Groups are given as `query`, the number of each row's query, and `queries`, how many there are, which must be a Python
-integer: `numbered` makes both from ids. Rows whose number is `queries` or more are padding and ignored, so that
+integer: `numbered` makes both from ids. Rows with another number than 0, 1, …, `queries` − 1 are padding, so that
 batches of different sizes can share one compiled function.
 """
 

@@ -26,7 +26,7 @@ def list_net(
     scores, grades : array, shape (n,)
         Scores of a model, and grades; larger should rank higher.
     query : array of int, shape (n,)
-        Number of each row's query; numbers from `queries` on are padding.
+        Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
     queries : int
         How many queries there are.
     target : {"softmax", "exp2", "linear"}
@@ -42,7 +42,7 @@ def list_net(
     Raises
     ------
     ValueError, TypeError
-        When the target is unknown or `queries` is not an integer of at least 1.
+        When the target is unknown, `queries` is not an integer of at least 1, or shapes differ.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def ndcg_regression(
     scores, grades : array, shape (n,)
         Scores of a model, and grades of at least 0; larger should rank higher.
     query : array of int, shape (n,)
-        Number of each row's query; numbers from `queries` on are padding.
+        Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
     queries : int
         How many queries there are.
     divergence : {"squared", "generalized_i"}
@@ -98,7 +98,7 @@ def ndcg_regression(
     Raises
     ------
     ValueError, TypeError
-        When an option is unknown or `queries` is not an integer of at least 1.
+        When an option is unknown, `queries` is not an integer of at least 1, or shapes differ.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def rank_cosine(
     scores, grades : array, shape (n,)
         Scores of a model, and grades of at least 0; larger should rank higher.
     query : array of int, shape (n,)
-        Number of each row's query; numbers from `queries` on are padding.
+        Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
     queries : int
         How many queries there are.
     gain : {"exp2", "linear"}
@@ -160,7 +160,7 @@ def rank_cosine(
     Raises
     ------
     ValueError, TypeError
-        When an option is out of range or `queries` is not an integer of at least 1.
+        When an option is out of range, `queries` is not an integer of at least 1, or shapes differ.
 
     Examples
     --------

@@ -27,7 +27,7 @@ def rank_svm(
     scores, grades : array, shape (n,)
         Scores of a model, and grades; larger should rank higher.
     query : array of int, shape (n,)
-        Number of each row's query; numbers from `queries` on are padding.
+        Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
     queries : int
         How many queries there are.
     squared : bool
@@ -43,7 +43,7 @@ def rank_svm(
     Raises
     ------
     ValueError, TypeError
-        When `queries` is not an integer of at least 1.
+        When `queries` is not an integer of at least 1, or shapes differ.
 
     Examples
     --------

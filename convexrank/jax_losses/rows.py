@@ -39,6 +39,22 @@ def numbered(qid: Any) -> tuple[np.ndarray, int]:
     return groups.spread(groups.query), len(groups)
 
 
+def _of_rows(values: Any, name: str, scores: Any) -> Any:
+    """Return values of rows as a JAX array; they and the scores must be vectors of one length."""
+    import jax.numpy as jnp
+
+    try:
+        array = jnp.asarray(values)
+    except TypeError as error:
+        raise TypeError(f"{name} holds no numbers; number ids with jax_losses.numbered.") from error
+    if scores.ndim != 1 or array.shape != scores.shape:
+        raise ValueError(
+            f"scores have shape {scores.shape} and {name} {array.shape}, expected (n,) of both; "
+            "take a column of scores with scores[:, 0]."
+        )
+    return array
+
+
 class QueryRows:
     """Rows of queries while JAX traces: reductions by query, and which rows count.
 
@@ -47,9 +63,14 @@ class QueryRows:
     scores, grades : array, shape (n,)
         Scores of a model, and grades.
     query : array of int, shape (n,)
-        Number of each row's query; numbers from `queries` on are padding.
+        Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
     queries : int
         How many queries there are.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When `queries` is not an integer of at least 1, shapes differ, or `query` holds no integers.
     """
 
     def __init__(self, scores: Any, grades: Any, query: Any, queries: int) -> None:
@@ -57,9 +78,16 @@ class QueryRows:
         import jax.numpy as jnp
 
         self.queries = check_integer(queries, "queries", 1)
-        self.query = jnp.minimum(jnp.asarray(query), self.queries)
         scores = jnp.asarray(scores)
-        self.grades = jax.lax.stop_gradient(jnp.asarray(grades, dtype=scores.dtype))
+        scores = scores.astype(jnp.result_type(scores, float))  # whole numbers have no gradients
+        numbers = _of_rows(query, "query", scores)
+        if not jnp.issubdtype(numbers.dtype, jnp.integer):
+            raise TypeError(
+                f"query holds {numbers.dtype} values, expected integers; jax_losses.numbered makes them."
+            )
+        self.query = jnp.where(numbers < 0, self.queries, jnp.minimum(numbers, self.queries))
+        grades = _of_rows(grades, "grades", scores)
+        self.grades = jax.lax.stop_gradient(grades.astype(scores.dtype))
         self.ones = jnp.ones_like(scores)
         self.sizes = jnp.maximum(self.sums(self.ones), 1.0)
         self.asks = self.maxima(self.grades) > -self.maxima(-self.grades)
@@ -98,10 +126,13 @@ class QueryRows:
         return values - self.of(logs), logs
 
     def gains(self, gain: str) -> Any:
-        """What grades are worth."""
+        """What grades are worth; 2^y − 1 over the 2^y of the best row of the query, which cannot overflow."""
         import jax.numpy as jnp
 
-        return self.grades if gain == "linear" else jnp.expm1(self.grades * jnp.log(2.0))
+        if gain == "linear":
+            return self.grades
+        tops = self.of(self.maxima(self.grades))
+        return -jnp.expm1(-self.grades * jnp.log(2.0)) * jnp.exp2(self.grades - tops)
 
     def best_dcg(self, worth: Any) -> Any:
         """The DCG of each query in its best order."""

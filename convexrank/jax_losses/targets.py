@@ -39,7 +39,7 @@ def retargeting(
     scores, grades : array, shape (n,)
         Scores of a model, and grades; larger should rank higher.
     query : array of int, shape (n,)
-        Number of each row's query; numbers from `queries` on are padding.
+        Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
     queries : int
         How many queries there are.
     divergence : {"squared", "kl", "generalized_i"}
@@ -61,7 +61,8 @@ def retargeting(
     Raises
     ------
     ValueError, TypeError
-        When an option is unknown, offsets make the loss void, or `queries` is not an integer of at least 1.
+        When an option is unknown, offsets make the loss void, `queries` is not an integer of at least 1, or shapes
+        differ.
 
     Examples
     --------
@@ -137,7 +138,7 @@ def margin_retargeting(
     scores, grades : array, shape (n,)
         Scores of a model, and grades; larger should rank higher.
     query : array of int, shape (n,)
-        Number of each row's query; numbers from `queries` on are padding.
+        Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
     queries : int
         How many queries there are.
     margin : float or callable
@@ -154,7 +155,7 @@ def margin_retargeting(
     Raises
     ------
     ValueError, TypeError
-        When the margin is out of range or `queries` is not an integer of at least 1.
+        When the margin is out of range, `queries` is not an integer of at least 1, or shapes differ.
 
     Examples
     --------
