@@ -112,6 +112,22 @@ def test_seeds_may_be_a_set_and_weights_huge():
         CYCLE.seeds(set())
 
 
+def test_integers_are_names_where_nodes_are_called_by_integers():
+    """As in networkx, whose nodes keep the order in which they came."""
+    club = networkx.DiGraph([(7, 2), (2, 0), (0, 1), (1, 7), (1, 2)])
+    graph = cr.Graph.from_networkx(club)
+    assert graph.names == (7, 2, 0, 1)
+    for seeds in ([2, 1], np.array([2, 1]), {2, 1}, {2: 1.0, 1: 1.0}, (node for node in (2, 1))):
+        assert graph.named(graph.seeds(seeds)) == {7: 0.0, 2: 0.5, 0: 0.0, 1: 0.5}
+    with pytest.raises(ValueError, match="seeds has 3, which is not a node of the graph"):
+        graph.seeds([3])
+    ranks = graph.named(cr.pagerank(club, personalization=[2]))
+    theirs = networkx.pagerank(club, personalization={2: 1}, tol=1e-12)
+    assert max(abs(ranks[node] - theirs[node]) for node in club) < 1e-9
+    texts = cr.Graph.from_edges([0, 1], [1, 0], names=("ann", "bob"))
+    assert texts.seeds([1]).tolist() == [0.0, 1.0]
+
+
 def test_trust_without_propagation_is_the_seeds():
     for p, q in ((1.0, 1.0), (2.0, 4.0)):
         solution = cr.problems.TrustPropagation(CYCLE, [0], [1], gamma=0.0, p=p, q=q).solve()

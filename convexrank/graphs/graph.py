@@ -339,8 +339,9 @@ class Graph:
         Parameters
         ----------
         nodes : array-like
-            Integers in 0..n−1, names of nodes, booleans of length n, n weights as floats, or a dictionary of weights.
-            A pandas Series of weights or booleans with an index of its own goes by that index.
+            Names of nodes; or integers in 0..n−1, unless nodes are called by integers; booleans of length n, n weights
+            as floats, or a dictionary of weights. A pandas Series of weights or booleans with an index of its own goes
+            by that index.
         name : str
             How the argument is called in messages.
 

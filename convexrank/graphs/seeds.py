@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,9 @@ def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -
     names : tuple or None
         Their names.
     nodes : array-like
-        Ids, names, n booleans, n weights as floats, or a dictionary of weights by name, by id without names. A Series
-        of weights or booleans with an index of its own goes by that index.
+        Ids, or names where the graph has integers as names; other names, n booleans, n weights as floats, or a
+        dictionary of weights by name, by id without names. A Series of weights or booleans with an index of its own
+        goes by that index.
     name : str
         How the argument is called in messages.
 
@@ -38,7 +39,7 @@ def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -
     """
     if isinstance(nodes, Mapping):
         return _from_mapping(n, names, nodes, name)
-    if isinstance(nodes, Set):
+    if isinstance(nodes, Set | Iterator):
         nodes = list(nodes)
     array = np.asarray(nodes)
     if array.ndim != 1 or array.size == 0:
@@ -47,7 +48,8 @@ def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -
         )
     if array.dtype.kind in "iu":
         _refuse_counts(names, nodes, name)
-        return _from_ids(n, array, name)
+        by_name = names is not None and any(isinstance(known, int | np.integer) for known in names)
+        return _from_ids(n, _numbers_of(names, array.tolist(), name) if by_name and names else array, name)
     if array.dtype.kind in "SUO" and names is not None and not _are_numbers(array):
         return _from_ids(n, _numbers_of(names, nodes, name), name)
     ordered = in_node_order(nodes, n, names, name, whole=False)
