@@ -244,6 +244,51 @@ def test_wrong_lines_are_refused_with_file_and_line(tmp_path, name):
         cr.data.read_letor(path, n_features=3)
 
 
+def test_null_is_a_number_or_refused(tmp_path):
+    path = write(tmp_path / "large_null.txt", "2 qid:1 1:NULL 2:0.5 #NULL:NULL\n0 qid:1 1:3 2:NULL\n")
+    with pytest.raises(ValueError, match=r"large_null\.txt, line 1: feature 1 is NULL; pass null=0"):
+        cr.data.read_letor(path)
+    for null in (0.0, -1.5, 1e-30, 2):
+        data = cr.data.read_letor(path, null=null)
+        assert data.X.tolist() == [[null, 0.5], [3.0, null]]
+    assert data.comments[0] == "NULL:NULL"
+    with pytest.raises(ValueError, match=r"line 1: feature 1 is '0\.0X'"):
+        cr.data.read_letor(write(tmp_path / "bad", "2 qid:1 1:NULLX\n"), null=0.0)
+    for null in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="null is"):
+            cr.data.read_letor(path, null=null)
+    for k in range(1, 6):
+        write(tmp_path / f"S{k}.txt", f"2 qid:{k} 1:NULL\n")
+    assert cr.data.letor_folds(tmp_path, null=7.0)[0].test.X.tolist() == [[7.0]]
+
+
+def test_files_of_other_systems(tmp_path):
+    """A byte order mark is no grade, and a comment ends with its line, whatever ends lines."""
+    rows = GOOD.replace("\r", "").encode()
+    expected = cr.data.read_letor(write(tmp_path / "good", rows))
+    for k, content in enumerate(
+        (b"\xef\xbb\xbf" + rows, rows.replace(b"\n", b"\r"), rows.replace(b"\n", b"\r\n"))
+    ):
+        found = cr.data.read_letor(write(tmp_path / f"other{k}", content))
+        assert np.array_equal(found.X, expected.X)
+        assert found.comments.tolist() == expected.comments.tolist()
+
+
+def test_one_wrong_feature_number_does_not_fill_the_memory(tmp_path):
+    path = write(tmp_path / "wide", "1 qid:1 1:0.5\n0 qid:1 2000000000:0.5\n")
+    with pytest.raises(ValueError, match=r"go up to 2000000000, but a line names 1 features .* 30 GiB"):
+        cr.data.read_letor(path)
+    with pytest.raises(ValueError, match="line 2: feature 2000000000 is beyond n_features=46"):
+        cr.data.read_letor(path, n_features=46)
+    assert cr.data.read_letor(path, sparse=True).X.shape == (2, 2_000_000_000)
+
+
+def test_what_is_no_path_is_refused():
+    for paths in (None, 3, [3], ["a", None]):
+        with pytest.raises(TypeError, match="expected the path of a file"):
+            cr.data.read_letor(paths)
+
+
 def test_files_without_rows_are_refused(tmp_path):
     for content in ("", "\n\n", "# only a comment\n"):
         with pytest.raises(ValueError, match="holds no rows"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -13,14 +14,16 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse as scipy_sparse
 
-from convexrank.data.checks import check_integer
+from convexrank.data.checks import check_integer, check_real
 from convexrank.data.groups import QueryGroups
-from convexrank.data.svmlight import parse, read_lines
+from convexrank.data.svmlight import Rows, parse, read_lines
 
 __all__ = ["LetorData", "LetorFold", "letor_folds", "read_letor"]
 
 Array = np.ndarray
 
+# Arrays of more numbers than the first are refused where fewer than one in the second is named.
+_LARGEST, _EMPTIEST = 1 << 27, 100
 _DOCUMENT = re.compile(r"docid\s*=\s*(\S+)")
 
 
@@ -100,7 +103,12 @@ class LetorFold:
 
 
 def read_letor(
-    paths: Any, *, n_features: int | None = None, zero_based: bool = False, sparse: bool = False
+    paths: Any,
+    *,
+    n_features: int | None = None,
+    zero_based: bool = False,
+    sparse: bool = False,
+    null: float | None = None,
 ) -> LetorData:
     """Read LETOR files: lines ``grade qid:7 1:0.3 4:1 #docid = ...``.
 
@@ -119,6 +127,9 @@ def read_letor(
         Feature numbers start at 0 and not at 1.
     sparse : bool
         Return X as a CSR array, for collections with many features of which few are named.
+    null : float, optional
+        What the value ``NULL`` counts as, which some of LETOR's files have for features that a document lacks; by
+        default it is refused.
 
     Returns
     -------
@@ -129,7 +140,7 @@ def read_letor(
     ------
     ValueError
         When a line is not of that form, has no qid, names a feature twice or one out of range, or holds NaN or
-        infinity: the message names file and line. When there is no row at all.
+        infinity: the message names file and line. When there is no row at all, or X would be huge and all but empty.
     OSError
         When a file cannot be read.
 
@@ -146,15 +157,22 @@ def read_letor(
     >>> data.X.tolist(), data.y.tolist(), data.qid.tolist(), data.doc_ids.tolist()
     ([[0.5, 0.0, 1.0], [0.0, 0.25, 0.0]], [2.0, 0.0], [10, 10], ['GX-1', 'GX-2'])
     """
-    files = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    files = [paths] if isinstance(paths, str | os.PathLike) else list(paths) if np.iterable(paths) else None
+    if files is None or not all(isinstance(path, str | os.PathLike) for path in files):
+        raise TypeError(f"paths is {paths!r}, expected the path of a file, or a sequence of paths.")
     if not files:
         raise ValueError("paths is empty; pass at least one file.")
     if n_features is not None:
         check_integer(n_features, "n_features", 1)
-    parsed = [parse(read_lines(path), path, 0 if zero_based else 1, n_features) for path in files]
+    if null is not None and not math.isfinite(check_real(null, "null")):
+        raise ValueError(f"null is {null}, expected a finite number.")
+    base, fill = 0 if zero_based else 1, None if null is None else float(null)
+    parsed = [parse(read_lines(path), path, base, n_features, fill) for path in files]
     width = n_features or max((int(part.columns.max(initial=-1)) + 1 for part in parsed), default=0)
     if width == 0:
         raise ValueError(f"{files[0]} names no feature in any line; expected entries such as 1:0.5.")
+    if not sparse:
+        _refuse_empty_giants(parsed, files[0], width)
     X = scipy_sparse.vstack([part.matrix(width) for part in parsed], format="csr") if sparse else None
     if X is None:
         X = np.concatenate([part.dense(width) for part in parsed])
@@ -165,7 +183,18 @@ def read_letor(
     return LetorData(X, grades, queries, comments)
 
 
-def letor_folds(folder: Any) -> tuple[LetorFold, ...]:
+def _refuse_empty_giants(parsed: Sequence[Rows], path: Any, width: int) -> None:
+    """Refuse an array that one wrong feature number would make larger than the memory."""
+    rows, named = sum(len(part.grades) for part in parsed), sum(len(part.values) for part in parsed)
+    if rows * width > max(_LARGEST, _EMPTIEST * named):
+        raise ValueError(
+            f"{path}: feature numbers go up to {width}, but a line names {named / rows:.3g} features on average; as an "
+            f"array X would take {rows * width / 2**27:.0f} GiB. Pass sparse=True; or, to find a line with a wrong "
+            "number, n_features."
+        )
+
+
+def letor_folds(folder: Any, *, null: float | None = None) -> tuple[LetorFold, ...]:
     """Read the folds of a LETOR collection, each file once.
 
     Three layouts are known:
@@ -183,6 +212,8 @@ def letor_folds(folder: Any) -> tuple[LetorFold, ...]:
     ----------
     folder : str or path
         The folder of the collection.
+    null : float, optional
+        What the value ``NULL`` counts as, see `read_letor`.
 
     Returns
     -------
@@ -206,19 +237,19 @@ def letor_folds(folder: Any) -> tuple[LetorFold, ...]:
     root = Path(folder)
     parts = _found(root / f"S{k}" for k in range(1, 6))
     if len(parts) == 5:
-        return _rounds(parts, train=(0, 1, 2), validation=3, test=4)
+        return _rounds(parts, null, train=(0, 1, 2), validation=3, test=4)
     folders = sorted(path for path in root.glob("Fold*") if path.name[4:].isdigit())
     folders.sort(key=lambda path: int(path.name[4:]))
     kinds = {"train": "trainingset", "vali": "validationset", "test": "testset"}
     files = [[_file(path / short) or _file(path / long) for short, long in kinds.items()] for path in folders]
     if files and all(all(row) for row in files):
         flat = [path for row in files for path in row]
-        data = _same_width(flat)
+        data = _same_width(flat, null)
         numbers = [int(path.name[4:]) for path in folders]
         return tuple(LetorFold(k, *data[3 * i : 3 * i + 3]) for i, k in enumerate(numbers))
     tests = [row[2] for row in files if row[2]]
     if len(tests) == 5 and not any(row[0] or row[1] for row in files):
-        return _rounds(tests, train=(1, 2, 3), validation=4, test=0)
+        return _rounds(tests, null, train=(1, 2, 3), validation=4, test=0)
     raise ValueError(
         f"{root} holds no known layout of folds; expected Fold1, Fold2, … with train.txt, vali.txt and test.txt, or "
         "S1.txt to S5.txt, or Fold1/testset.txt to Fold5/testset.txt."
@@ -235,9 +266,9 @@ def _found(stems: Iterable[Path]) -> list[Path]:
     return [path for stem in stems if (path := _file(stem))]
 
 
-def _same_width(paths: Sequence[Any]) -> list[LetorData]:
+def _same_width(paths: Sequence[Any], null: float | None) -> list[LetorData]:
     """Read files apart, with the number of features that they have together."""
-    parts = [read_letor(path) for path in paths]
+    parts = [read_letor(path, null=null) for path in paths]
     width = max(part.X.shape[1] for part in parts)
     widened = []
     for part in parts:
@@ -248,10 +279,10 @@ def _same_width(paths: Sequence[Any]) -> list[LetorData]:
 
 
 def _rounds(
-    paths: Sequence[Path], train: tuple[int, ...], validation: int, test: int
+    paths: Sequence[Path], null: float | None, train: tuple[int, ...], validation: int, test: int
 ) -> tuple[LetorFold, ...]:
     """Rotate five parts."""
-    parts = _same_width(paths)
+    parts = _same_width(paths, null)
     turn = lambda k, step: parts[(k + step) % len(parts)]  # noqa: E731
     return tuple(
         LetorFold(k + 1, _joined([turn(k, step) for step in train]), turn(k, validation), turn(k, test))

@@ -18,7 +18,9 @@ __all__ = ["Rows", "parse", "read_lines"]
 Array = np.ndarray
 
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+_NULL = b":NULL"
 _GZIP = b"\x1f\x8b"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Rows:
 
 
 def read_lines(path: Any) -> list[bytes]:
-    """Return the lines of a file, plain or compressed by gzip, without their ends.
+    """Return the lines of a file, plain or compressed by gzip, without their ends and without a byte order mark.
 
     Raises
     ------
@@ -71,14 +73,22 @@ def read_lines(path: Any) -> list[bytes]:
             content = gzip.decompress(content)
         except (OSError, EOFError) as error:
             raise ValueError(f"{path} starts like a gzip file but cannot be unpacked ({error}).") from error
+    content = content.removeprefix(_BYTE_ORDER_MARK)
+    if b"\r" in content:  # ends of lines of other systems; a comment would swallow the rows behind a lone one
+        content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return content.split(b"\n")
 
 
-def parse(lines: list[bytes], path: Any, base: int, n_features: int | None) -> Rows:
+def parse(
+    lines: list[bytes], path: Any, base: int, n_features: int | None, null: float | None = None
+) -> Rows:
     """Parse a file all at once; line by line when anything about it is unusual."""
+    stand_in = None if null is None else f":{null!r}".encode()
     numbers, heads, comments = [], [], []
     for number, line in enumerate(lines, start=1):
         body, _, comment = line.partition(b"#")
+        if stand_in is not None:
+            body = body.replace(_NULL, stand_in)
         parts = body.split(None, 2)
         if parts:
             numbers.append(number)
@@ -219,4 +229,6 @@ def _entry(word: bytes, where: str, base: int, limit: int | None) -> tuple[int, 
         raise ValueError(
             f"{where}: feature {int(number)} is beyond n_features={limit}; pass a larger n_features, or none."
         )
+    if value == _NULL[1:]:
+        raise ValueError(f"{where}: feature {int(number)} is NULL; pass null=0.0 to read that as 0.")
     return column, _number(value, where, f"feature {int(number)}")
