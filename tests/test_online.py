@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import convexrank as cr
@@ -146,3 +147,14 @@ def test_regret_asks_for_the_rounds_played():
     for rounds, rows in ((7, slice(None)), (6, qid < 4)):
         with pytest.raises(ValueError, match="6 were played"):
             learner.regret(X[rows], y[rows], qid[rows], rounds=rounds)
+
+
+def test_before_the_first_round():
+    X, y, _ = stream(1)
+    learner = cr.OnlineMEMR().fit(X, np.ones(len(y)))
+    assert (learner.rounds_, learner.regret_bound_) == (0, 0.0)
+    with pytest.raises(ValueError, match="no round was played"):
+        learner.regret(X, y)
+    for call in (lambda: cr.OnlineMEMR().regret_bound_, lambda: cr.OnlineMEMR().regret(X, y)):
+        with pytest.raises(NotFittedError):
+            call()

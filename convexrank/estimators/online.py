@@ -231,7 +231,7 @@ class OnlineMEMR(BaseEstimator):
     @property
     def regret_bound_(self) -> float:
         """The bound on the regret after the rounds played."""
-        return self.steepest_**2 / (2.0 * self.sigma) * (1.0 + math.log(max(self.rounds_, 1)))
+        return (1.0 + math.log(max(self.rounds_, 1))) * self.steepest_**2 / (2.0 * self.sigma)
 
     def regret(self, X: Any, y: Any, qid: Any = None, rounds: int | None = None) -> float:
         """Return what was paid more than the best fixed weights would have: a fit to all rounds together.
@@ -251,7 +251,7 @@ class OnlineMEMR(BaseEstimator):
         Raises
         ------
         ValueError
-            When the data have fewer rounds, or fewer were played.
+            When the data have fewer rounds, or fewer were played, or none.
         """
         check_is_fitted(self, "losses_")
         count = self.rounds_ if rounds is None else check_integer(rounds, "rounds", 1)
@@ -260,6 +260,8 @@ class OnlineMEMR(BaseEstimator):
         asked = [
             rows for rows in map(groups.subset, ([q] for q in range(len(groups)))) if len(set(y[rows])) > 1
         ]
+        if count == 0:
+            raise ValueError("no round was played: no query so far had two rows of different grades.")
         if count > min(len(asked), self.rounds_):
             raise ValueError(
                 f"{count} rounds are asked for, {self.rounds_} were played and the data have {len(asked)}; pass the "
