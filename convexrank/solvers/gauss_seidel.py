@@ -77,8 +77,13 @@ class GaussSeidel:
     def step(self, problem: Any, state: State) -> State:
         """One sweep."""
         system, changes = state.memory
-        x, residual = system.step()
-        changes.append(residual)
+        mixed = system.mixing is not None
+        x, residual, change = system.step()
+        changes.append(change)
+        if mixed and _stands_still(changes):
+            system.stop_mixing()
+        if mixed and system.mixing is None:
+            changes.clear()  # plain sweeps are judged by themselves
         stalled = residual == 0.0 or _stands_still(changes)
         return State(x, math.nan, residual, state.memory, stalled=stalled)
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 __all__ = ["Mixing"]
 
 Array = np.ndarray
 
-# Sums over this many ranges, with random signs, stand for a vector in the least-squares problem.
+# Sums over at most this many ranges, with random signs, stand for a vector in the least-squares problem.
 _SKETCH = 4096
-# Ranges summed, and unknowns combined, at a time: what is made on the way stays small.
-_RANGES, _PIECE = 256, 1 << 15
+# Entries of the last step below this share of the mean weigh no more in that problem.
+_SMALL = 0.1
+# Unknowns combined at a time: what is made on the way stays small.
+_PIECE = 1 << 15
 # A step that is this much longer than the shortest starts the history anew; after so many times without a new
 # shortest of all there is no more mixing.
 _LONGER, _PATIENCE = 4.0, 3
@@ -26,10 +26,12 @@ class Mixing:
     r"""Combine the last iterates of a map F so that the combined step is as short as possible.
 
     With :math:`r_k = F(z_k) - z_k` the next point is :math:`F(z_k) - c_k`, :math:`c_k = \sum_j s_j [F(z_{j+1}) -
-    F(z_j)]`, where s minimises :math:`\|r_k - \sum_j s_j (r_{j+1} - r_j)\|_2`. For a linear F that is a Krylov method
-    with a short memory. A difference of images is :math:`r_{k+1} - c_k`: a ``slot`` holds :math:`-c_k`, and the caller
-    adds the next step to it. Differences are kept in float32, which is enough for steps, and the minimisation is done
-    on sketches of them: 4 bytes an unknown for each step remembered.
+    F(z_j)]`, where s minimises :math:`\sum_i w_i\,(r_k - \sum_j s_j (r_{j+1} - r_j))_i^2`. For a linear F and equal
+    weights that is a Krylov method with a short memory. The weights are :math:`1/|r_k|_i`, up to a bound, so that the
+    sum stands for the step's L1 norm; with equal ones a few large entries hide all others. A difference of images is
+    :math:`r_{k+1} - c_k`: a ``slot`` holds :math:`-c_k`, and the caller adds the next step to it. Differences are kept
+    in float32, which is enough for steps, and the minimisation is done on sketches of them: 4 bytes an unknown for each
+    step remembered.
 
     Parameters
     ----------
@@ -50,16 +52,12 @@ class Mixing:
     """
 
     def __init__(self, n: int, memory: int) -> None:
-        ranges = min(n, _SKETCH)
+        width = -(-n // _SKETCH)
+        ranges = -(-n // width)
         self.memory, self._steps = memory, np.zeros((memory, n), dtype=np.float32)
         self.slot = self._steps[0]
-        self._starts = np.arange(ranges) * n // ranges
-        self._groups = [self._starts[k : k + _RANGES] for k in range(0, ranges, _RANGES)]
-        ends = [*self._starts[::_RANGES].tolist(), n]
-        self._pieces = [slice(*piece) for piece in pairwise(ends)]
-        # all pieces share their signs
-        longest = max(piece.stop - piece.start for piece in self._pieces)
-        self._signs = np.random.default_rng(0).integers(0, 2, longest, dtype=np.int8) * 2 - 1
+        # all ranges share their signs
+        self._signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0], dtype=np.float32), width)
         self._images, self._residuals = np.zeros((2, memory, ranges))
         self._correction = np.zeros(ranges)
         self._last: Array | None = None
@@ -116,12 +114,11 @@ class Mixing:
         return True
 
     def _sketch(self) -> Array:
-        """Sums of the slot over ranges, with random signs."""
-        sums = []
-        for piece, starts in zip(self._pieces, self._groups, strict=True):
-            signed = self.slot[piece] * self._signs[: piece.stop - piece.start]
-            sums.append(np.add.reduceat(signed, starts - piece.start, dtype=np.float64))
-        return np.concatenate(sums)
+        """Sums of the slot over ranges, with random signs; the last range may be shorter."""
+        rest = len(self.slot) % len(self._signs)
+        whole = self.slot[: len(self.slot) - rest].reshape(-1, len(self._signs)) @ self._signs
+        last = [self.slot[-rest:] @ self._signs[:rest]] if rest else []
+        return np.append(whole, last).astype(np.float64)
 
     def _correct(self, shares: Array) -> None:
         """Leave the sum of the steps, each times its share, with the other sign in place of the oldest."""
@@ -140,6 +137,10 @@ class Mixing:
 
 
 def _least_squares(columns: Array, target: Array) -> Array:
+    """Return the shares of the columns, here rows, that bring their sum closest to the target."""
+    size = np.abs(target)
+    roots = 1.0 / np.sqrt(np.maximum(size, _SMALL * size.mean() or 1.0))
+    columns = columns * roots
     scale = np.linalg.norm(columns, axis=1)
     scale[scale == 0.0] = 1.0
-    return np.linalg.lstsq((columns / scale[:, None]).T, target, rcond=1e-7)[0] / scale
+    return np.linalg.lstsq((columns / scale[:, None]).T, target * roots, rcond=1e-7)[0] / scale

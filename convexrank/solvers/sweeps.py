@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -75,6 +76,7 @@ class Single:
         np.divide(sent, graph.degrees, out=sent, where=graph.degrees > 0)
         self.sent = [sent, *(sent.copy() for _ in range(len(self.bounds) - 2))]
         self.mixing = Mixing(graph.n, memory) if memory else None
+        # the last changes of z; empty where nobody wants to know them
         self.moved = np.empty(0, dtype=np.float32) if self.mixing is None else self.mixing.slot
 
     def _right_hand_side(self) -> Array:
@@ -84,16 +86,16 @@ class Single:
         lost = self.problem.alpha * self.sent[0][self.problem.graph.dangling].sum()
         return self.base + lost / self.problem.graph.n
 
-    def step(self) -> tuple[Array, float]:
-        """Sweep once; return the rank, and a bound on its distance to the solution."""
+    def step(self) -> tuple[Array, float, float]:
+        """Sweep once; return the rank, a bound on its distance to the solution, and the size of the change of z."""
         x = np.empty(self.problem.graph.n)
         change, unseen, lost = self._sweep(x)
         size = float(x.sum())
         residual = self._residual(change, unseen, lost, size)
-        if self.folded and self.problem.dangling != "drop":
+        if self.folded and self.problem.dangling != "drop" and size > 0.0:
             x /= size
         self._mix(change + unseen, size)
-        return x, residual
+        return x, residual, change + unseen
 
     def _sweep(self, z: Array) -> list[float]:
         """Sweep over all ranges, write z, and show every range what the others became; return sums over the nodes."""
@@ -119,6 +121,8 @@ class Single:
         alpha, scale = self.problem.alpha, 1.0
         if self.problem.dangling == "drop":
             rest = 0.0
+        elif self.folded and size <= 0.0:  # mixing went astray
+            return math.inf
         elif self.folded:
             # a scaled residual loses its sum to the teleport; where rounding hides that sum, its size is known
             rest, scale = min(abs((1.0 - alpha) * (1.0 - size) - alpha * lost), alpha * change), size
@@ -134,13 +138,17 @@ class Single:
             return
         self.mixing.mix(length, size)
         if self.mixing.is_over:
-            self.mixing, self.moved = None, np.empty(0, dtype=np.float32)
+            self.stop_mixing()
             return
         self.moved = self.mixing.slot
         shift = kernels.shift if self.problem.graph.weights is None else kernels.shift_weighted
         shift(self.problem.graph.degrees, self.moved, self.sent[0])
         for sent in self.sent[1:]:
             np.copyto(sent, self.sent[0])
+
+    def stop_mixing(self) -> None:
+        """Sweep without it from now on."""
+        self.mixing, self.moved = None, np.empty(0, dtype=np.float32)
 
 
 class Batch:
@@ -156,6 +164,8 @@ class Batch:
         Number of ranges.
     """
 
+    mixing = None  # there is none
+
     def __init__(self, problem: Any, x0: Array, threads: int | None) -> None:
         self.problem = problem
         self.folded = np.array([_is_folded(operator) for operator in problem.operators])
@@ -166,9 +176,10 @@ class Batch:
         sent = np.ascontiguousarray(self.z * self.share[:, None])
         self.sent = [sent, *(sent.copy() for _ in range(len(self.bounds) - 2))]
 
-    def step(self) -> tuple[Array, float]:
-        """Sweep once; return the ranks, and a bound on the largest distance to a solution."""
-        return self._answer(self._sweep())
+    def step(self) -> tuple[Array, float, float]:
+        """Sweep once; return the ranks, a bound on the largest distance to a solution, and the largest change."""
+        change = self._sweep()
+        return *self._answer(change), float(change.max())
 
     def _sweep(self) -> Array:
         """Sweep over all ranges; return the change of each column."""
