@@ -69,6 +69,18 @@ LOSSES = {
         }.items()
     },
     "margins": (jax_losses.margin_retargeting, {}, cr.problems.MarginRetargeting, {"margin": 1.0}),
+    "rewards": (
+        jax_losses.margin_retargeting,
+        {"margin": 0.2, "reward": 0.3},
+        cr.problems.MarginRetargeting,
+        {"margin": 0.2, "reward": 0.3, "l2": 1.0},
+    ),
+    "rewards by rank": (
+        jax_losses.margin_retargeting,
+        {"margin": 0.0, "reward": lambda rank: 0.5 / rank, "normalize": False},
+        cr.problems.MarginRetargeting,
+        {"reward": lambda rank: 0.5 / rank, "normalize": False, "l2": 1.0},
+    ),
     "margins by rank": (
         jax_losses.margin_retargeting,
         {"margin": lambda rank: 1.0 / (1.0 + rank), "normalize": False},
@@ -138,6 +150,17 @@ def test_negative_numbers_of_queries_are_padding(name):
         for number in (-1, -2, -7, 1):
             query[3] = number
             assert np.isclose(float(loss(scores, grades, query, 1, **options)), expected, rtol=SUMMATION)
+
+
+@EVERY
+def test_ids_and_groups_stand_for_numbers(name):
+    loss, options, _, _ = LOSSES[name]
+    scores, grades, ids = np.array([0.3, -0.2, 0.9, 0.5]), [1.0, 0.0, 2.0, 3.0], ["b", "a", "b", "a"]
+    expected = loss(scores, grades, np.array([0, 1, 0, 1]), 2, **options)
+    for groups in (ids, np.array([7, -3, 7, -3]), QueryGroups.from_qid(ids), jnp.array([7, -3, 7, -3])):
+        assert loss(scores, grades, groups, **options) == expected
+    slope = jax.jit(jax.grad(lambda s: loss(s, grades, QueryGroups.from_qid(ids), **options)))(scores)
+    assert np.isfinite(slope).all()
 
 
 def test_large_grades_do_not_overflow_in_single_precision():
@@ -272,6 +295,12 @@ def test_second_derivatives_and_batches(name):
         (lambda s, q: jax_losses.margin_retargeting(s, s, q, 1, margin=-1.0), "margin is -1"),
         (lambda s, q: jax_losses.rank_svm(s, s, q, 1.5), "queries is 1.5"),
         (lambda s, q: jax_losses.numbered(None), "qid is not given"),
+        (lambda s, q: jax_losses.margin_retargeting(s, s, q, 1, reward=-1.0), "reward is -1"),
+        (lambda s, q: jax_losses.rank_svm(s, s, None), "qid is not given"),
+        (
+            lambda s, q: jax.jit(lambda n: jax_losses.rank_svm(s, s, n))(q),
+            "queries is not given, but JAX traces",
+        ),
         (lambda s, q: jax_losses.rank_svm(s, s[:1], q, 1), r"scores have shape \(2,\) and grades \(1,\)"),
         (lambda s, q: jax_losses.list_net(s[:, None], s, q, 1), r"scores\[:, 0\]"),
         (lambda s, q: jax_losses.margin_retargeting(s, s, q[:1], 1), r"query \(1,\)"),

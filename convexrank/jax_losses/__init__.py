@@ -4,9 +4,10 @@ Each function returns a scalar, can be differentiated with respect to the scores
 somebody else's model. Gradients are exact, and finite for every query: one with a single row, or with a single grade,
 contributes nothing. The values are those of the problems of the same names without penalties.
 
-Groups are given as `query`, the number of each row's query, and `queries`, how many there are, which must be a Python
-integer: `numbered` makes both from ids. Rows with another number than 0, 1, …, `queries` − 1 are padding, so that
-batches of different sizes can share one compiled function.
+Groups are given as ids or :class:`~convexrank.data.QueryGroups`; or, so that JAX may trace them, as `query`, the number
+of each row's query, and `queries`, how many there are, a Python integer: `numbered` makes both from ids. Rows with
+another number than 0, 1, …, `queries` − 1 are padding and ignored, so that batches of different sizes can share one
+compiled function.
 """
 
 from __future__ import annotations

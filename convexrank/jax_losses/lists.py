@@ -15,7 +15,13 @@ _DIVERGENCES = {name: name for name in ("squared", "generalized_i")}
 
 
 def list_net(
-    scores: Any, grades: Any, query: Any, queries: int, *, target: str = "softmax", normalize: bool = False
+    scores: Any,
+    grades: Any,
+    query: Any,
+    queries: int | None = None,
+    *,
+    target: str = "softmax",
+    normalize: bool = False,
 ) -> Any:
     r"""Divergence between top-one probabilities of grades and of scores: the risk of `convexrank.problems.ListNet`.
 
@@ -25,10 +31,10 @@ def list_net(
     ----------
     scores, grades : array, shape (n,)
         Scores of a model, and grades; larger should rank higher.
-    query : array of int, shape (n,)
+    query : array, shape (n,), or QueryGroups
         Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
-    queries : int
-        How many queries there are.
+    queries : int, optional
+        How many queries there are. Without it `query` holds ids of any kind, or is groups, and must not be traced.
     target : {"softmax", "exp2", "linear"}
         How grades become a distribution.
     normalize : bool
@@ -65,7 +71,7 @@ def ndcg_regression(
     scores: Any,
     grades: Any,
     query: Any,
-    queries: int,
+    queries: int | None = None,
     *,
     divergence: str = "squared",
     gain: str = "exp2",
@@ -79,10 +85,10 @@ def ndcg_regression(
     ----------
     scores, grades : array, shape (n,)
         Scores of a model, and grades of at least 0; larger should rank higher.
-    query : array of int, shape (n,)
+    query : array, shape (n,), or QueryGroups
         Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
-    queries : int
-        How many queries there are.
+    queries : int, optional
+        How many queries there are. Without it `query` holds ids of any kind, or is groups, and must not be traced.
     divergence : {"squared", "generalized_i"}
         Which Bregman divergence.
     gain : {"exp2", "linear"}
@@ -127,7 +133,7 @@ def rank_cosine(
     scores: Any,
     grades: Any,
     query: Any,
-    queries: int,
+    queries: int | None = None,
     *,
     gain: str = "exp2",
     center: bool = False,
@@ -141,10 +147,10 @@ def rank_cosine(
     ----------
     scores, grades : array, shape (n,)
         Scores of a model, and grades of at least 0; larger should rank higher.
-    query : array of int, shape (n,)
+    query : array, shape (n,), or QueryGroups
         Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
-    queries : int
-        How many queries there are.
+    queries : int, optional
+        How many queries there are. Without it `query` holds ids of any kind, or is groups, and must not be traced.
     gain : {"exp2", "linear"}
         g = 2^y − 1, or y itself.
     center : bool

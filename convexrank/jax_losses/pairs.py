@@ -13,7 +13,13 @@ _PAIRS = 1 << 20
 
 
 def rank_svm(
-    scores: Any, grades: Any, query: Any, queries: int, *, squared: bool = False, normalize: bool = True
+    scores: Any,
+    grades: Any,
+    query: Any,
+    queries: int | None = None,
+    *,
+    squared: bool = False,
+    normalize: bool = True,
 ) -> Any:
     r"""Hinge loss over the pairs of each query: the risk of `convexrank.problems.RankSVM`.
 
@@ -26,10 +32,10 @@ def rank_svm(
     ----------
     scores, grades : array, shape (n,)
         Scores of a model, and grades; larger should rank higher.
-    query : array of int, shape (n,)
+    query : array, shape (n,), or QueryGroups
         Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
-    queries : int
-        How many queries there are.
+    queries : int, optional
+        How many queries there are. Without it `query` holds ids of any kind, or is groups, and must not be traced.
     squared : bool
         The square of the hinge.
     normalize : bool

@@ -64,8 +64,8 @@ class QueryRows:
         Scores of a model, and grades.
     query : array of int, shape (n,)
         Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
-    queries : int
-        How many queries there are.
+    queries : int, optional
+        How many queries there are; without it `query` holds ids of any kind, or is QueryGroups, and is not traced.
 
     Raises
     ------
@@ -73,10 +73,18 @@ class QueryRows:
         When `queries` is not an integer of at least 1, shapes differ, or `query` holds no integers.
     """
 
-    def __init__(self, scores: Any, grades: Any, query: Any, queries: int) -> None:
+    def __init__(self, scores: Any, grades: Any, query: Any, queries: int | None) -> None:
         import jax
         import jax.numpy as jnp
+        from jax.core import Tracer
 
+        if queries is None:
+            if isinstance(query, Tracer):
+                raise TypeError(
+                    "queries is not given, but JAX traces query, so that they cannot be counted; pass the numbers of "
+                    "jax_losses.numbered(ids), and how many there are as a Python integer."
+                )
+            query, queries = numbered(query)
         self.queries = check_integer(queries, "queries", 1)
         scores = jnp.asarray(scores)
         scores = scores.astype(jnp.result_type(scores, float))  # whole numbers have no gradients
@@ -206,9 +214,11 @@ class QueryRows:
         active = jax.lax.while_loop(lambda state: state[1], step, jax.lax.stop_gradient(start))[0]
         return jnp.where(active, level(active), 0.0)
 
-    def lifts(self, steps: Any) -> Any:
-        """For each row what the steps up to its grade add up to: a step is a number, or a function of the rank."""
-        import jax
+    def rises(self, steps: Any) -> tuple[Any, Any]:
+        """Along any order by query and grade, the step up to each row from the one before, and where queries begin.
+
+        A step is a number, or a function of the rank; it is 0 within a grade, and where a query begins.
+        """
         import jax.numpy as jnp
 
         order = jnp.lexsort((self.grades, self.query))
@@ -222,9 +232,17 @@ class QueryRows:
         else:
             sizes = jnp.asarray(steps, self.scores.dtype)
 
+        return jnp.where(rises, sizes, 0.0), first
+
+    def lifts(self, steps: Any) -> Any:
+        """For each row what the steps up to its grade add up to."""
+        import jax
+        import jax.numpy as jnp
+
         def add(left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[Any, Any]:
             return jnp.where(right[1], right[0], left[0] + right[0]), left[1] | right[1]
 
         # sums that begin anew in each query, so that none loses digits to the others
-        lifts = jax.lax.associative_scan(add, (jnp.where(rises, sizes, 0.0), first))[0]
+        lifts = jax.lax.associative_scan(add, self.rises(steps))[0]
+        order = jnp.lexsort((self.grades, self.query))
         return jax.lax.stop_gradient(jnp.zeros_like(lifts).at[order].set(lifts, unique_indices=True))

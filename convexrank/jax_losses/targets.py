@@ -18,7 +18,7 @@ def retargeting(
     scores: Any,
     grades: Any,
     query: Any,
-    queries: int,
+    queries: int | None = None,
     *,
     divergence: str = "kl",
     order: str = "hidden",
@@ -38,10 +38,10 @@ def retargeting(
     ----------
     scores, grades : array, shape (n,)
         Scores of a model, and grades; larger should rank higher.
-    query : array of int, shape (n,)
+    query : array, shape (n,), or QueryGroups
         Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
-    queries : int
-        How many queries there are.
+    queries : int, optional
+        How many queries there are. Without it `query` holds ids of any kind, or is groups, and must not be traced.
     divergence : {"squared", "kl", "generalized_i"}
         Which Bregman divergence.
     order : {"hidden", "block"}
@@ -118,32 +118,36 @@ def margin_retargeting(
     scores: Any,
     grades: Any,
     query: Any,
-    queries: int,
+    queries: int | None = None,
     *,
     margin: float | Callable[[Any], Any] = 1.0,
+    reward: float | Callable[[Any], Any] | None = None,
     normalize: bool = True,
 ) -> Any:
     r"""Half the squared distance to targets that keep grades apart.
 
-    The risk of `convexrank.problems.MarginRetargeting` with a margin and nothing else:
+    The risk of `convexrank.problems.MarginRetargeting` with margins t and rewards ρ, and nothing else:
 
-    .. math:: \sum_i c_i \min_{r_i} \tfrac12\|r_i - s_i\|^2 \quad\text{subject to}\quad
-              r_{ij} - r_{ik} \ge t \text{ for } j \text{ one grade of the query above } k
+    .. math:: \sum_i \min_{r_i} \tfrac{c_i}2\|r_i - s_i\|^2 - \sum_g \rho_{ig} \gamma_{ig}
+              \quad\text{subject to}\quad \gamma_{ig} \ge t_{ig},
 
-    Convex in the scores, with a gradient whose Lipschitz constant is 1; scores that are all equal cost something. An
-    offset of a query changes nothing. O(n log n).
+    where :math:`\gamma_{ig}` is the gap between the targets of grade g and of the next lower grade of the query. Convex
+    in the scores, with a gradient whose Lipschitz constant is 1; scores that are all equal cost something. An offset of
+    a query changes nothing. O(n log n).
 
     Parameters
     ----------
     scores, grades : array, shape (n,)
         Scores of a model, and grades; larger should rank higher.
-    query : array of int, shape (n,)
+    query : array, shape (n,), or QueryGroups
         Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
-    queries : int
-        How many queries there are.
+    queries : int, optional
+        How many queries there are. Without it `query` holds ids of any kind, or is groups, and must not be traced.
     margin : float or callable
         The margin t, at least 0; or a function of the rank, made of JAX or numpy operations on an array k of
         integers: the margin of a step with k rows of the query above it.
+    reward : float, callable or None
+        The reward ρ for each unit of a gap, at least 0, in the same forms; None is 0. The loss may then be negative.
     normalize : bool
         Divide by the number of rows of each query.
 
@@ -155,7 +159,7 @@ def margin_retargeting(
     Raises
     ------
     ValueError, TypeError
-        When the margin is out of range, `queries` is not an integer of at least 1, or shapes differ.
+        When the margin or the reward is out of range, `queries` is not an integer of at least 1, or shapes differ.
 
     Examples
     --------
@@ -165,11 +169,24 @@ def margin_retargeting(
     >>> slope = jax.grad(margin_retargeting)(jax.numpy.zeros(4), [2.0, 0.0, 1.0, 1.0], query, queries)
     >>> [round(float(entry), 3) for entry in slope]
     [-0.333, 0.333, 0.0, 0.0]
+    >>> round(float(margin_retargeting([0.0, 0.0, 0.0, 7.0], [2.0, 0.0, 1.0, 1.0], ["a", "a", "a", "b"])), 6)
+    0.333333
     """
     steps = margin if callable(margin) else check_nonnegative(margin, "margin")
+    earns = reward if reward is None or callable(reward) else check_nonnegative(reward, "reward")
     import jax.numpy as jnp
 
     rows = QueryRows(scores, grades, query, queries)
     lifts = rows.lifts(steps)
-    targets = lifts + rows.pooled(False, rows.scores - lifts)
-    return rows.total(0.5 * rows.sums(jnp.where(rows.counts, rows.scores - targets, 0.0) ** 2), normalize)
+    near, chain, earned = rows.scores - lifts, rows.chain(), None
+    if earns is not None:
+        earned = rows.rises(earns)[0]
+        # a reward pulls the two rows next to its gap apart
+        pulls = earned - jnp.append(earned[1:], 0.0)
+        near = near.at[chain].add(pulls * (rows.of(rows.sizes, 1.0)[chain] if normalize else 1.0))
+    targets = lifts + rows.pooled(False, near)
+    value = rows.total(0.5 * rows.sums(jnp.where(rows.counts, rows.scores - targets, 0.0) ** 2), normalize)
+    if earned is None:
+        return value
+    gaps = jnp.diff(targets[chain], prepend=0.0)
+    return value - rows.total(rows.sums(jnp.zeros_like(gaps).at[chain].set(earned * gaps)), False)
