@@ -283,6 +283,28 @@ def test_one_wrong_feature_number_does_not_fill_the_memory(tmp_path):
     assert cr.data.read_letor(path, sparse=True).X.shape == (2, 2_000_000_000)
 
 
+def test_files_are_parsed_in_parts(tmp_path, monkeypatch):
+    """Parts join as the whole, lines keep their numbers, and what is unusual slows its own part only."""
+    rows = "".join(f"{k % 3} qid:{k // 4} {1 + k % 5}:{k}.5 7:1 # {k}\n" for k in range(20))
+    path = write(tmp_path / "rows", f"# header\n\n\n{rows}")
+    whole = cr.data.read_letor(path)
+    monkeypatch.setattr(svmlight, "_AT_ONCE", 3)
+    apart = cr.data.read_letor(path)
+    for name in ("X", "y", "qid", "comments"):
+        assert np.array_equal(getattr(whole, name), getattr(apart, name))
+    assert np.array_equal(cr.data.read_letor(path, sparse=True).X.toarray(), whole.X)
+    slow = []
+    once = svmlight._parse_slowly
+    monkeypatch.setattr(svmlight, "_parse_slowly", lambda *parts: slow.append(parts[2]) or once(*parts))
+    assert cr.data.read_letor(write(tmp_path / "mixed", f"{rows}1 qid:9 4:1 2:3\n")).X[-1, 1] == 3.0
+    assert slow == [[19, 20, 21]]
+    with pytest.raises(ValueError, match="bad, line 21: feature 1 is 'x'"):
+        cr.data.read_letor(write(tmp_path / "bad", f"{rows}1 qid:9 1:x\n"))
+    monkeypatch.setattr(svmlight, "_AT_ONCE", 1)
+    with pytest.raises(ValueError, match="holds no rows"):
+        cr.data.read_letor(write(tmp_path / "none", "# one\n\n# two\n"))
+
+
 def test_what_is_no_path_is_refused():
     for paths in (None, 3, [3], ["a", None]):
         with pytest.raises(TypeError, match="expected the path of a file"):

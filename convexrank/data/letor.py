@@ -114,7 +114,8 @@ def read_letor(
 
     Blank lines and lines that hold a comment only are passed over; the features of a line may come in any order. A
     feature that a line does not name is 0: LETOR's files give the value 0 and a missing value no different marks. Rows
-    of several files are put one after the other. Cost: one pass, about 0.3 s for 15 000 rows of 46 features.
+    of several files are put one after the other. Cost: one pass, about 0.4 s for 15 000 rows of 46 features, and memory about four
+    times the file.
 
     Parameters
     ----------
@@ -167,15 +168,14 @@ def read_letor(
     if null is not None and not math.isfinite(check_real(null, "null")):
         raise ValueError(f"null is {null}, expected a finite number.")
     base, fill = 0 if zero_based else 1, None if null is None else float(null)
-    parsed = [parse(read_lines(path), path, base, n_features, fill) for path in files]
+    parsed = [part for path in files for part in parse(read_lines(path), path, base, n_features, fill)]
     width = n_features or max((int(part.columns.max(initial=-1)) + 1 for part in parsed), default=0)
     if width == 0:
         raise ValueError(f"{files[0]} names no feature in any line; expected entries such as 1:0.5.")
-    if not sparse:
-        _refuse_empty_giants(parsed, files[0], width)
-    X = scipy_sparse.vstack([part.matrix(width) for part in parsed], format="csr") if sparse else None
-    if X is None:
-        X = np.concatenate([part.dense(width) for part in parsed])
+    if sparse:
+        X = scipy_sparse.vstack([part.matrix(width) for part in parsed], format="csr")
+    else:
+        X = _filled(parsed, files[0], width)
     grades, queries = (
         np.concatenate([getattr(part, name) for part in parsed]) for name in ("grades", "queries")
     )
@@ -183,8 +183,8 @@ def read_letor(
     return LetorData(X, grades, queries, comments)
 
 
-def _refuse_empty_giants(parsed: Sequence[Rows], path: Any, width: int) -> None:
-    """Refuse an array that one wrong feature number would make larger than the memory."""
+def _filled(parsed: Sequence[Rows], path: Any, width: int) -> Array:
+    """The features as an array, unless one wrong feature number makes it larger than the memory."""
     rows, named = sum(len(part.grades) for part in parsed), sum(len(part.values) for part in parsed)
     if rows * width > max(_LARGEST, _EMPTIEST * named):
         raise ValueError(
@@ -192,6 +192,11 @@ def _refuse_empty_giants(parsed: Sequence[Rows], path: Any, width: int) -> None:
             f"array X would take {rows * width / 2**27:.0f} GiB. Pass sparse=True; or, to find a line with a wrong "
             "number, n_features."
         )
+    X, start = np.zeros((rows, width)), 0
+    for part in parsed:
+        part.fill(X[start : start + len(part.grades)])
+        start += len(part.grades)
+    return X
 
 
 def letor_folds(folder: Any, *, null: float | None = None) -> tuple[LetorFold, ...]:

@@ -19,13 +19,15 @@ Array = np.ndarray
 
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 _NULL = b":NULL"
+# Lines that are parsed at once: the arrays in between take ten times their text.
+_AT_ONCE = 3_000
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of one file, the features as in a CSR matrix.
+    """Rows of a file, the features as in a CSR matrix.
 
     Parameters
     ----------
@@ -46,11 +48,9 @@ class Rows:
     columns: Array
     values: Array
 
-    def dense(self, width: int) -> Array:
-        """Return the features as an array of so many columns."""
-        X = np.zeros((len(self.grades), width))
+    def fill(self, X: Array) -> None:
+        """Write the features into an array of zeros with these rows."""
         X[np.repeat(np.arange(len(self.grades)), self.counts), self.columns] = self.values
-        return X
 
     def matrix(self, width: int) -> Any:
         """Return the features as a CSR array of so many columns."""
@@ -81,11 +81,25 @@ def read_lines(path: Any) -> list[bytes]:
 
 def parse(
     lines: list[bytes], path: Any, base: int, n_features: int | None, null: float | None = None
-) -> Rows:
-    """Parse a file all at once; line by line when anything about it is unusual."""
+) -> list[Rows]:
+    """Parse a file some thousands of lines at once; line by line where anything about them is unusual."""
     stand_in = None if null is None else f":{null!r}".encode()
+    parts = (
+        _parse_part(lines[start : start + _AT_ONCE], start + 1, path, base, n_features, stand_in)
+        for start in range(0, len(lines), _AT_ONCE)
+    )
+    found = [part for part in parts if part is not None]
+    if not found:
+        raise ValueError(f"{path} holds no rows; expected lines such as '1 qid:7 1:0.5 2:1'.")
+    return found
+
+
+def _parse_part(
+    lines: list[bytes], first: int, path: Any, base: int, n_features: int | None, stand_in: bytes | None
+) -> Rows | None:
+    """Parse lines of which the first has that number; None when none of them is a row."""
     numbers, heads, comments = [], [], []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines, start=first):
         body, _, comment = line.partition(b"#")
         if stand_in is not None:
             body = body.replace(_NULL, stand_in)
@@ -95,7 +109,7 @@ def parse(
             heads.append(parts)
             comments.append(comment.decode("utf-8", errors="replace").strip())
     if not heads:
-        raise ValueError(f"{path} holds no rows; expected lines such as '1 qid:7 1:0.5 2:1'.")
+        return None
     fast = _parse_fast(heads, comments, base, n_features)
     return fast or _parse_slowly(heads, comments, numbers, path, base, n_features)
 
