@@ -225,3 +225,14 @@ def test_a_second_farm_has_names_of_its_own():
     assert len(set(cr.graphs.inject_farm(once, helpers=3).graph.names or ())) == 8
     with pytest.raises(TypeError, match="graph is a list"):
         cr.graphs.inject_farm([(0, 1)])  # type: ignore[arg-type]
+
+
+def test_ids_that_are_no_ids_are_refused_with_a_way_out():
+    with pytest.raises(ValueError, match="source could not be read as an array"):
+        cr.Graph.from_edges([[0], [1, 2]], [0, 1])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="drop the edges without one"):
+        cr.Graph.from_edges([0.0, float("nan")], [0, 1])
+    with pytest.raises(TypeError, match="convert to integers"):
+        cr.Graph.from_edges([0.0, 1.0], [0, 1])
+    with pytest.raises(TypeError, match="from_pandas number named nodes"):
+        cr.Graph.from_edges(["a", "b"], [0, 1])

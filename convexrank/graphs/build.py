@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.data import check_integer, check_vector
+from convexrank.data.checks import _read
 
 __all__ = ["assemble", "check_endpoints", "cuts", "each_range", "out_degrees"]
 
@@ -138,16 +139,21 @@ def check_endpoints(source: Any, target: Any, n: int | None) -> tuple[Array, Arr
 
 
 def _integers(values: Any, name: str) -> Array:
-    array = np.asarray(values)
+    array = _read(values, name)
     if array.ndim != 1:
         raise ValueError(f"{name} has shape {array.shape}, expected one dimension (m,), one node id an edge.")
     if array.size == 0:
         return array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        raise TypeError(
-            f"{name} holds {array.dtype} values, expected integer node ids; Graph.read and Graph.from_networkx number "
-            "named nodes for you."
-        )
+        mend = "Graph.read, Graph.from_networkx and Graph.from_pandas number named nodes for you"
+        if array.dtype.kind == "f":
+            missing = np.isnan(array)
+            mend = (
+                "drop the edges without one, then convert to integers"
+                if missing.any()
+                else "convert to integers"
+            )
+        raise TypeError(f"{name} holds {array.dtype} values, expected integer node ids; {mend}.")
     return array
 
 
