@@ -113,9 +113,8 @@ def read_letor(
     """Read LETOR files: lines ``grade qid:7 1:0.3 4:1 #docid = ...``.
 
     Blank lines and lines that hold a comment only are passed over; the features of a line may come in any order. A
-    feature that a line does not name is 0: LETOR's files give the value 0 and a missing value no different marks. Rows
-    of several files are put one after the other. Cost: one pass, about 0.4 s for 15 000 rows of 46 features, and memory about four
-    times the file.
+    feature that a line does not name is 0. Rows of several files are put one after the other. Cost: one pass, about
+    0.4 s for 15 000 rows of 46 features, and memory of about four times the file.
 
     Parameters
     ----------
