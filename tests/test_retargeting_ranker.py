@@ -323,7 +323,10 @@ def test_bad_data_are_refused():
         ranker.fit(X, y, qid[:3])
     with pytest.raises(ValueError, match=r"sample_weight\[0\] is 0\.5, expected whole numbers"):
         ranker.fit(X, y, qid, sample_weight=np.full(len(y), 0.5))
-    with pytest.raises(ValueError, match="sample_weight is zero everywhere"):
+    for huge in (1e12, 1e300):
+        with pytest.raises(ValueError, match="asks for .* rows in all"):
+            ranker.fit(X, y, qid, sample_weight=np.full(len(y), huge))
+    with pytest.raises(ValueError, match="zero everywhere; give the rows that count a weight greater than 0"):
         ranker.fit(X, y, qid, sample_weight=np.zeros(len(y)))
     with pytest.raises(ValueError, match="none of the 1 queries"):
         ranker.fit(X, y, qid, sample_weight=(np.arange(len(y)) == 0).astype(float))

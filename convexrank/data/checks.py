@@ -228,9 +228,7 @@ def check_weights(weights: Any, length: int, name: str = "sample_weight") -> np.
         place = int(np.argmax(vector < 0))
         raise ValueError(f"{name}[{place}] is {vector[place]}, expected weights of at least 0.")
     if not vector.any():
-        raise ValueError(
-            f"{name} is zero everywhere; give at least one positive and one negative row weight."
-        )
+        raise ValueError(f"{name} is zero everywhere; give the rows that count a weight greater than 0.")
     return vector
 
 
