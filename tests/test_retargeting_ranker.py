@@ -324,7 +324,7 @@ def test_bad_data_are_refused():
     with pytest.raises(ValueError, match=r"sample_weight\[0\] is 0\.5, expected whole numbers"):
         ranker.fit(X, y, qid, sample_weight=np.full(len(y), 0.5))
     for huge in (1e12, 1e300):
-        with pytest.raises(ValueError, match="asks for .* rows in all"):
+        with pytest.raises(ValueError, match=r"asks for .* rows in all"):
             ranker.fit(X, y, qid, sample_weight=np.full(len(y), huge))
     with pytest.raises(ValueError, match="zero everywhere; give the rows that count a weight greater than 0"):
         ranker.fit(X, y, qid, sample_weight=np.zeros(len(y)))
