@@ -45,11 +45,10 @@ def sweep(
         new = base[0 if alike else i] + alpha * inflow
         divisor = float(max(degrees[i], 1))
         step = new - divisor * sent[i]
-        if degrees[i] > 0:
-            change += abs(step)
-        else:
-            unseen += abs(step)
-            lost += new
+        linked = degrees[i] > 0
+        change += abs(step) if linked else 0.0
+        unseen += 0.0 if linked else abs(step)
+        lost += 0.0 if linked else new
         if told:
             moved[i] += step
         z[i], sent[i] = new, new / divisor
@@ -69,11 +68,10 @@ def sweep_weighted(
         new = base[0 if alike else i] + alpha * inflow
         divisor = degrees[i] if degrees[i] > 0.0 else 1.0
         step = new - divisor * sent[i]
-        if degrees[i] > 0.0:
-            change += abs(step)
-        else:
-            unseen += abs(step)
-            lost += new
+        linked = degrees[i] > 0.0
+        change += abs(step) if linked else 0.0
+        unseen += 0.0 if linked else abs(step)
+        lost += 0.0 if linked else new
         if told:
             moved[i] += step
         z[i], sent[i] = new, new / divisor

@@ -9,7 +9,7 @@ __all__ = ["Mixing"]
 Array = np.ndarray
 
 # Sums over at most this many ranges, with random signs, stand for a vector in the least-squares problem.
-_SKETCH = 4096
+_SKETCH = 1024
 # Entries of the last step below this share of the mean weigh no more in that problem.
 _SMALL = 0.1
 # Unknowns combined at a time: what is made on the way stays small.
