@@ -106,7 +106,8 @@ class _Bundle:
         slopes, heights = np.array(self.slopes), np.array(self.offsets) + np.array(self.slopes) @ centre
         errors = heights.max() - heights
         used = np.flatnonzero(errors <= max(_RELEVANT * gap, float(np.median(errors))))
-        scale = max(1e-300, float(errors[used].max()), float(np.abs(slopes[used]).max()))
+        # where all is flat, at a point that meets every hinge exactly, there is nothing to scale by
+        scale = max(float(errors[used].max()), float(np.abs(slopes[used]).max())) or 1.0
         step, top = cp.Variable(slopes.shape[1]), cp.Variable()
         minorants = (slopes[used] / scale) @ step - errors[used] / scale <= top
         term, constraints = self.problem.penalty.cvxpy(centre + step)

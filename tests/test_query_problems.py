@@ -364,6 +364,15 @@ def test_the_loop_tells_a_wrong_kernel():
     assert not np.array_equal(active_sums(scores, ranks, QueryGroups.from_sizes([1, 2]), values), right)
 
 
+def test_a_point_that_meets_every_hinge_exactly_is_proved_optimal():
+    """There all of the first subgradient is zero; the evidence lies around the point."""
+    problem = RankSVM([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]], [1, 0, 1, 0], [1, 1, 2, 2], l2=0.1)
+    assert not problem.reference_risk(np.ones(2))[1].any()
+    assert problem.certificate(np.ones(2)).gap <= tolerance("certificate found anew")
+    assert problem.certificate(np.array([1.1, 1.0])).gap >= 0.05 * (1.1**2 - 1.0) - SUMMATION
+    assert problem.solve("exact").converged
+
+
 # --- RankCosine ---------------------------------------------------------------------------------------------------
 
 
