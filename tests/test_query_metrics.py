@@ -397,6 +397,22 @@ def test_large_grades_count_as_rational_numbers_say(grade):
     assert metrics.ndcg(np.full(50, grade), np.arange(50)) == 1.0
 
 
+@pytest.mark.parametrize("largest", [3, 12])
+def test_long_ties_of_err_are_cut_off_where_nothing_is_left(largest):
+    """The mean over random orders of a long tie, by the recursion over all places."""
+    rng = np.random.default_rng(0)
+    grades = rng.integers(0, 4, 700).astype(float)
+    going = np.zeros(len(grades) + 1)
+    going[0] = 1.0
+    for count, grade in enumerate(grades, start=1):
+        for j in range(count, 0, -1):
+            factor = 1.0 - (2.0**grade - 1.0) / 2.0**largest
+            going[j] = (1.0 - j / count) * going[j] + j / count * factor * going[j - 1]
+    expected = sum((going[j - 1] - going[j]) / j for j in range(1, len(going)))
+    found = metrics.expected_reciprocal_rank(grades, np.zeros(len(grades)), max_grade=largest)
+    assert abs(found - expected) <= SUMMATION * expected
+
+
 def test_options_for_queries_need_queries():
     with pytest.raises(ValueError, match="pass qid"):
         metrics.precision_at([0, 1], [0.0, 1.0], 1, per_query=True)

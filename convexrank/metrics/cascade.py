@@ -14,6 +14,8 @@ __all__ = ["expected_reciprocal_rank"]
 Array = np.ndarray
 
 _LARGEST_EXPONENT = 1023.0
+# How many places of a tie are looked at first, and the chance to come to a place that no longer counts.
+_PLACES, _ROUNDING = 64, 1e-18
 
 
 def expected_reciprocal_rank(
@@ -34,7 +36,8 @@ def expected_reciprocal_rank(
 
     for one query: a user reads down the list, stops at rank r with probability :math:`p_{(r)}`, and the reciprocal of
     the rank where that happens is averaged. From 0 to 1, larger is better; 1 is out of reach. Cost O(n log n) for all
-    queries together; with ties averaged, t² more for each tie of t rows of different grades.
+    queries together; with ties averaged, O(tm) more for each tie of t rows of different grades, where m ≤ t is how far
+    a reader gets in it with a chance above rounding.
 
     Parameters
     ----------
@@ -133,11 +136,25 @@ def _averaged_over_orders(ranking: QueryRanking, stop: Array) -> tuple[Array, Ar
 
 
 def _mean_products(factors: Array) -> Array:
-    """For j = 0 … t, the mean product of j different ones of t factors in [0, 1]: elementary symmetric means."""
-    means = np.zeros(len(factors) + 1)
+    """For j = 0 … t, the mean product of j different ones of t factors in [0, 1]: elementary symmetric means.
+
+    They fall with j. From where they are below rounding they are taken for 0.
+    """
+    means, places = np.zeros(len(factors) + 1), _PLACES
+    while True:
+        found = _first_means(factors, min(places, len(factors)))
+        if len(found) == len(means) or found[-1] < _ROUNDING:
+            means[: len(found)] = found
+            return means
+        places *= 4
+
+
+def _first_means(factors: Array, places: int) -> Array:
+    means, chosen = np.zeros(places + 1), np.arange(1, places + 1)
     means[0] = 1.0
     for count, factor in enumerate(factors, start=1):
+        last = min(count, places)
         # the newest factor is among the j chosen with chance j/count
-        share = np.arange(1, count + 1) / count
-        means[1 : count + 1] = (1.0 - share) * means[1 : count + 1] + share * factor * means[:count]
+        share = chosen[:last] / count
+        means[1 : last + 1] = (1.0 - share) * means[1 : last + 1] + share * factor * means[:last]
     return means
