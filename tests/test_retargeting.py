@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import warnings
 from typing import Any
 
@@ -413,3 +414,14 @@ def test_a_column_of_zeros_stays_without_weight():
     problem = Retargeting(np.hstack((X, np.zeros((len(X), 1)))), y, qid, "kl", offsets=False, l2=0.0)
     assert problem.start()[3] == 0.0
     assert problem.gradient(np.ones(4))[3] == 0.0
+
+
+def test_a_solved_problem_can_be_pickled():
+    X, y, qid = linear_queries(queries=4)
+    for divergence in ("squared", "kl"):
+        problem = Retargeting(X, y, qid, divergence, offsets=False, l2=0.01)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            solution = problem.solve("alternating")
+            again = pickle.loads(pickle.dumps(problem)).solve("alternating")
+        assert np.array_equal(again.x, solution.x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -135,4 +135,8 @@ def _pseudo_inverse(matrix: Array) -> Callable[[Array], Array]:
     values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
     kept = values > _NULL * max(float(values[-1]), np.finfo(float).tiny)
     vectors, values = vectors[:, kept], values[kept]
-    return lambda gradient: vectors @ ((vectors.T @ gradient) / values)
+    return partial(_apply, vectors, values)
+
+
+def _apply(vectors: Array, values: Array, gradient: Array) -> Array:
+    return vectors @ ((vectors.T @ gradient) / values)
