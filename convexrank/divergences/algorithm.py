@@ -197,8 +197,8 @@ class _State:
         root = increasing_root(excess, low, high)
         if root is None:
             raise ValueError(
-                f"row {i} has no point inside the domain of {self.divergence._label} on its hyperplane; the "
-                "constraints allow points on the edge of the domain only."
+                f"row {i} has no point inside the domain of {self.divergence._label} on its hyperplane that "
+                "floating point reaches; the constraints allow points on, or very near, the edge of the domain only."
             )
         return -root
 
