@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank import jax_losses
+from convexrank import divergences, jax_losses
 from convexrank.data import QueryGroups
 from convexrank.problems.queries import random_queries
 from tests.tolerances import tolerance
@@ -161,6 +161,17 @@ def test_ids_and_groups_stand_for_numbers(name):
         assert loss(scores, grades, groups, **options) == expected
     slope = jax.jit(jax.grad(lambda s: loss(s, grades, QueryGroups.from_qid(ids), **options)))(scores)
     assert np.isfinite(slope).all()
+
+
+def test_divergences_may_be_objects():
+    scores, grades, query = np.array([0.3, -0.2, 0.9]), np.array([1.0, 0.0, 2.0]), np.zeros(3, dtype=int)
+    for name, given in (
+        ("squared", divergences.SquaredEuclidean()),
+        ("generalized_i", divergences.GeneralizedI()),
+    ):
+        for loss in (jax_losses.retargeting, jax_losses.ndcg_regression):
+            values = [loss(scores, grades, query, 1, divergence=each) for each in (name, given)]
+            assert values[0] == values[1]
 
 
 def test_large_grades_do_not_overflow_in_single_precision():

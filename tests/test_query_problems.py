@@ -15,6 +15,7 @@ from scipy.optimize import minimize_scalar
 import convexrank as cr
 from convexrank import metrics
 from convexrank.data import QueryGroups
+from convexrank.divergences import KL, GeneralizedI, SquaredEuclidean
 from convexrank.problems.linear import LinearScores
 from convexrank.problems.list_net import ListNet
 from convexrank.problems.ndcg_regression import NDCGRegression
@@ -362,6 +363,17 @@ def test_the_loop_tells_a_wrong_kernel():
         active_sums(scores + [0, -1.5, 0], ranks, QueryGroups.from_sizes([3]), values), right
     )
     assert not np.array_equal(active_sums(scores, ranks, QueryGroups.from_sizes([1, 2]), values), right)
+
+
+def test_divergences_may_be_objects():
+    X, y = [[1.0], [2.0], [0.5]], [2, 1, 0]
+    for name, divergence in (("squared", SquaredEuclidean()), ("generalized_i", GeneralizedI())):
+        problem = NDCGRegression(X, y, None, divergence)
+        assert problem.divergence == name
+        assert problem.objective([0.3]) == NDCGRegression(X, y, None, name).objective([0.3])
+    for divergence in (GeneralizedI(shift=1.0), SquaredEuclidean(weights=[1.0, 2.0, 1.0]), KL(), SquaredEuclidean):
+        with pytest.raises(ValueError, match=r"expected one of: generalized_i, squared"):
+            NDCGRegression(X, y, None, divergence)
 
 
 def test_a_point_that_meets_every_hinge_exactly_is_proved_optimal():

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 from convexrank.data import check_choice, check_hashable
 from convexrank.divergences.base import Divergence
 from convexrank.divergences.separable import BitEntropy, GeneralizedI, ItakuraSaito, SquaredEuclidean
 from convexrank.divergences.simplex import KL
 
-__all__ = ["NAMES", "resolve"]
+__all__ = ["NAMES", "name_of", "resolve"]
 
 NAMES: dict[str, Callable[[], Divergence]] = {
     "bit_entropy": BitEntropy,
@@ -55,3 +56,35 @@ def resolve(divergence: Divergence | str) -> Divergence:
         )
     check_hashable(divergence, "divergence")
     return divergence
+
+
+def name_of(divergence: Any, allowed: Iterable[str]) -> str:
+    """Return the name of a divergence where only some will do, and they are told apart by name.
+
+    Parameters
+    ----------
+    divergence : Divergence or str
+        A name, or an object that is what the name stands for.
+    allowed : iterable of str
+        The names that will do.
+
+    Returns
+    -------
+    str
+        One of them.
+
+    Raises
+    ------
+    ValueError
+        For anything else; the message lists the names.
+
+    Examples
+    --------
+    >>> from convexrank import divergences
+    >>> name_of(divergences.GeneralizedI(), ["squared", "generalized_i"])
+    'generalized_i'
+    """
+    names = {name: name for name in allowed}
+    if isinstance(divergence, Divergence):
+        divergence = next((name for name in names if divergence == NAMES[name]()), divergence)
+    return check_choice(divergence, names, "divergence")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from convexrank.data import check_choice, check_positive
+from convexrank.divergences.names import name_of
 from convexrank.jax_losses.rows import QueryRows
 
 __all__ = ["list_net", "ndcg_regression", "rank_cosine"]
 
 _TARGETS = {name: name for name in ("softmax", "exp2", "linear")}
 _GAINS = {name: name for name in ("exp2", "linear")}
-_DIVERGENCES = {name: name for name in ("squared", "generalized_i")}
+_DIVERGENCES = ("squared", "generalized_i")
 
 
 def list_net(
@@ -73,7 +74,7 @@ def ndcg_regression(
     query: Any,
     queries: int | None = None,
     *,
-    divergence: str = "squared",
+    divergence: Any = "squared",
     gain: str = "exp2",
     normalize: bool = True,
 ) -> Any:
@@ -89,8 +90,8 @@ def ndcg_regression(
         Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
     queries : int, optional
         How many queries there are. Without it `query` holds ids of any kind, or is groups, and must not be traced.
-    divergence : {"squared", "generalized_i"}
-        Which Bregman divergence.
+    divergence : {"squared", "generalized_i"} or Divergence
+        Which Bregman divergence: a name, or the object it stands for.
     gain : {"exp2", "linear"}
         g(y) = 2^y − 1, or y itself.
     normalize : bool
@@ -113,7 +114,7 @@ def ndcg_regression(
     >>> round(float(ndcg_regression([0.8, 0.0, 0.3, 7.0], [2.0, 0.0, 1.0, 1.0], query, queries)), 5)
     0.00022
     """
-    check_choice(divergence, _DIVERGENCES, "divergence")
+    divergence = name_of(divergence, _DIVERGENCES)
     check_choice(gain, _GAINS, "gain")
     import jax.numpy as jnp
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from convexrank.data import check_choice, check_nonnegative
+from convexrank.divergences.names import name_of
 from convexrank.jax_losses.rows import QueryRows
 
 __all__ = ["margin_retargeting", "retargeting"]
 
-_DIVERGENCES = {name: name for name in ("squared", "kl", "generalized_i")}
+_DIVERGENCES = ("squared", "kl", "generalized_i")
 _ORDERS = {name: name for name in ("hidden", "block")}
 
 
@@ -20,7 +21,7 @@ def retargeting(
     query: Any,
     queries: int | None = None,
     *,
-    divergence: str = "kl",
+    divergence: Any = "kl",
     order: str = "hidden",
     simplex: bool = True,
     offsets: bool | None = None,
@@ -42,8 +43,8 @@ def retargeting(
         Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
     queries : int, optional
         How many queries there are. Without it `query` holds ids of any kind, or is groups, and must not be traced.
-    divergence : {"squared", "kl", "generalized_i"}
-        Which Bregman divergence.
+    divergence : {"squared", "kl", "generalized_i"} or Divergence
+        Which Bregman divergence: a name, or the object it stands for.
     order : {"hidden", "block"}
         What rows of equal grade have in common: their place among the others, or their target.
     simplex : bool
@@ -73,7 +74,7 @@ def retargeting(
     >>> [round(float(entry), 3) for entry in slope]
     [-0.049, 0.058, -0.009, 0.0]
     """
-    check_choice(divergence, _DIVERGENCES, "divergence")
+    divergence = name_of(divergence, _DIVERGENCES)
     check_choice(order, _ORDERS, "order")
     squared = divergence == "squared"
     on_simplex = bool(simplex) or divergence == "kl"

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.compiled import pad
-from convexrank.data import check_choice
+from convexrank.divergences.names import name_of
 from convexrank.problems.linear import RiskData
 from convexrank.problems.queries import gains, random_queries
 from convexrank.problems.softmax_queries import SoftmaxQueries
@@ -19,7 +19,7 @@ __all__ = ["NDCGRegression"]
 
 Array = np.ndarray
 
-_DIVERGENCES = {"squared": "squared", "generalized_i": "generalized_i"}
+_DIVERGENCES = ("squared", "generalized_i")
 
 
 def _squared(data: Any, scores: Any) -> Any:
@@ -69,8 +69,8 @@ class NDCGRegression(SoftmaxQueries):
         Grades of at least 0; larger should rank higher.
     qid : array of int or str, shape (n,), QueryGroups, or None
         The query of each row, in any order; None is one query.
-    divergence : {"squared", "generalized_i"}
-        Which Bregman divergence.
+    divergence : {"squared", "generalized_i"} or Divergence
+        Which Bregman divergence: a name, or the object it stands for; kept as the name.
     gain : {"exp2", "linear"}
         g(y) = 2^y − 1, or y itself.
     offsets : bool
@@ -102,13 +102,13 @@ class NDCGRegression(SoftmaxQueries):
     ([0.8262, 0.0, 0.2754], 'CONVERGED')
     """
 
-    divergence: Literal["squared", "generalized_i"] = "squared"
+    divergence: Any = "squared"
     gain: Literal["exp2", "linear"] = field(default="exp2", kw_only=True)
     offsets: bool = field(default=True, kw_only=True)
     normalize: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_choice(self.divergence, _DIVERGENCES, "divergence")
+        object.__setattr__(self, "divergence", name_of(self.divergence, _DIVERGENCES))
         super().__post_init__()
         _ = self.targets  # bad grades are refused here, not at the first solve
 
