@@ -371,7 +371,12 @@ def test_divergences_may_be_objects():
         problem = NDCGRegression(X, y, None, divergence)
         assert problem.divergence == name
         assert problem.objective([0.3]) == NDCGRegression(X, y, None, name).objective([0.3])
-    for divergence in (GeneralizedI(shift=1.0), SquaredEuclidean(weights=[1.0, 2.0, 1.0]), KL(), SquaredEuclidean):
+    for divergence in (
+        GeneralizedI(shift=1.0),
+        SquaredEuclidean(weights=[1.0, 2.0, 1.0]),
+        KL(),
+        SquaredEuclidean,
+    ):
         with pytest.raises(ValueError, match=r"expected one of: generalized_i, squared"):
             NDCGRegression(X, y, None, divergence)
 
