@@ -408,6 +408,16 @@ def test_folds_as_files(tmp_path, names):
     ]
 
 
+def test_a_fold_that_lacks_a_file_is_named(tmp_path):
+    for k in (1, 2):
+        (tmp_path / f"Fold{k}").mkdir()
+        for name in ("train", "vali", "test"):
+            write(tmp_path / f"Fold{k}" / f"{name}.txt", "1 qid:1 1:0.5\n")
+    (tmp_path / "Fold2" / "vali.txt").unlink()
+    with pytest.raises(ValueError, match=r"lacks Fold2/vali\.txt; every fold needs"):
+        cr.data.letor_folds(tmp_path)
+
+
 def test_an_unknown_layout_is_refused(tmp_path):
     (tmp_path / "Fold1").mkdir()
     write(tmp_path / "Fold1" / "train.txt", "1 qid:1 1:1\n")

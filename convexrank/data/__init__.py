@@ -20,6 +20,7 @@ from convexrank.data.checks import (
     check_weights,
 )
 from convexrank.data.distributions import check_distributions, check_nodes
+from convexrank.data.folds import LetorFold, letor_folds
 from convexrank.data.frames import (
     check_same_index,
     codes_of,
@@ -30,7 +31,7 @@ from convexrank.data.frames import (
 )
 from convexrank.data.groups import QueryGroups, as_groups
 from convexrank.data.kernels import check_kernel
-from convexrank.data.letor import LetorData, LetorFold, letor_folds, read_letor
+from convexrank.data.letor import LetorData, read_letor
 from convexrank.data.query_files import read_query_sizes, write_query_sizes
 
 __all__ = [
