@@ -171,7 +171,7 @@ class QueryGroups:
         return self._taken(values, self.back)
 
     def _taken(self, values: Any, places: Array) -> Any:
-        array = values if hasattr(values, "ndim") else np.asarray(values)
+        array: Any = values if hasattr(values, "ndim") else np.asarray(values)
         if self.in_place:
             return array
         # brackets of a Series or a DataFrame ask for labels, not for places
