@@ -211,6 +211,12 @@ class QueryGroups:
 def _readable_ids(qid: Any, length: int | None, name: str) -> Array:
     """Return the ids as an array of one plain kind."""
     ids = qid if isinstance(qid, np.ndarray) else np.asarray(qid)
+    if (
+        ids.dtype.kind in "SU"
+        and isinstance(qid, list | tuple)
+        and not all(isinstance(one, str | bytes) for one in qid)
+    ):
+        ids = np.asarray(qid, dtype=object)  # numpy has made words of numbers and of missing entries
     refuse_missing(ids, name)
     if ids.dtype.kind == "O" and ids.ndim == 1:
         # data frames hand integers over as objects
