@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import pickle
 import warnings
 
 import numpy as np
@@ -42,6 +43,13 @@ def test_random_instances_are_reproducible(name):
     one, again, other = (REGISTRY[name].random(seed) for seed in (3, 3, 4))
     assert same(one, again)
     assert not same(one, other)
+
+
+@EVERY
+def test_problems_can_be_pickled(name):
+    """As other processes get them, in a search over parameters for instance."""
+    problem = REGISTRY[name].random(5)
+    assert same(pickle.loads(pickle.dumps(problem)), problem)
 
 
 @EVERY

@@ -74,18 +74,32 @@ def _middle(s: Array) -> float:
     return 0.5 * (float(s.max()) + float(s.min()))
 
 
+def _median(s: Array) -> float:
+    return float(np.median(s))
+
+
+def _mean(s: Array) -> float:
+    return float(s.mean())
+
+
+def _onto_taxicab(s: Array, radius: float) -> Array:
+    return L1Ball(radius).prox(s, 1.0)
+
+
+def _onto_euclidean(s: Array, radius: float) -> Array:
+    return L2Ball(radius).prox(s, 1.0)
+
+
 def _clipped(s: Array, radius: float) -> Array:
     return np.clip(s, -radius, radius)
 
 
 _NORMS = {
     "1": Norm(
-        "1", _taxicab, _largest, _corner, lambda s: float(np.median(s)),
-        lambda s, radius: L1Ball(radius).prox(s, 1.0), 1, "inf",
+        "1", _taxicab, _largest, _corner, _median, _onto_taxicab, 1, "inf",
     ),
     "2": Norm(
-        "2", _euclidean, _euclidean, _unit, lambda s: float(s.mean()),
-        lambda s, radius: L2Ball(radius).prox(s, 1.0), 2, 2,
+        "2", _euclidean, _euclidean, _unit, _mean, _onto_euclidean, 2, 2,
     ),
     "inf": Norm("inf", _largest, _taxicab, np.sign, _middle, _clipped, "inf", 1),
 }  # fmt: skip
