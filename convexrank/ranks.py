@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.data import check_positive, check_same_index, check_vector, in_node_order, index_of
+from convexrank.data import check_positive, check_same_index, check_vector
 from convexrank.graphs import Graph
 from convexrank.problems import LpqRank, PageRank
 
@@ -65,8 +65,6 @@ def pagerank(
     [0.3878, 0.2148, 0.3974]
     """
     made = _graph(graph)
-    if index_of(personalization) is not None and personalization.ndim == 2:
-        personalization = in_node_order(personalization, made.n, made.names, "personalization", whole=False)
     return PageRank(made, alpha, personalization, dangling).solve(tol=tol).x
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import networkx
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
 import convexrank as cr
 from convexrank.graphs import reach
+from convexrank.problems import PageRank
 from tests.tolerances import tolerance
 
 CYCLE = cr.Graph.from_edges([0, 1, 2], [1, 2, 0])
@@ -236,3 +239,31 @@ def test_ids_that_are_no_ids_are_refused_with_a_way_out():
         cr.Graph.from_edges([0.0, 1.0], [0, 1])
     with pytest.raises(TypeError, match="from_pandas number named nodes"):
         cr.Graph.from_edges(["a", "b"], [0, 1])
+
+
+def test_personalizations_in_columns_of_any_make():
+    """Lists, sparse matrices and data frames, whose rows go by their index."""
+    graph = cr.Graph.from_edges([0, 1, 2, 0], [1, 2, 0, 2], names=("ann", "bob", "cat"))
+    weights = np.array([[1.0, 0.0], [2.0, 3.0], [1.0, 0.0]])
+    wanted = [cr.pagerank(graph, personalization=column) for column in weights.T]
+    frame = pd.DataFrame(weights[::-1], index=["cat", "bob", "ann"])
+    for given in (weights.tolist(), list(weights), sparse.csr_array(weights), frame, pd.DataFrame(weights)):
+        for found in (cr.pagerank(graph, personalization=given), PageRank(graph, 0.85, given).solve().x):
+            assert np.abs(found.T - wanted).sum(axis=1).max() <= 2e-8
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([[0.0, 1.0], [2.0]], "could not be read as an array"),
+        ([["a"]] * 3, "expected numbers"),
+        ([[1.0j]] * 3, "is complex"),
+        (sparse.csr_array((3, 2)), "zero everywhere"),
+        (np.ones((3, 0)), r"has shape \(3, 0\), expected \(3, k\)"),
+        (sparse.csr_array(np.ones((2, 2))), r"has shape \(2, 2\), expected \(3, k\)"),
+        ([[math.nan]] * 3, "NaN"),
+    ],
+)
+def test_columns_that_are_no_distributions_are_refused(given, words):
+    with pytest.raises(ValueError, match=words):
+        cr.pagerank(CYCLE, personalization=given)

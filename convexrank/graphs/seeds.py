@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from convexrank.data import check_vector, in_node_order, index_of
+from convexrank.data import check_matrix, check_vector, in_node_order, index_of
 
-__all__ = ["distribution"]
+__all__ = ["distribution", "distributions"]
 
 Array = np.ndarray
 
@@ -54,6 +55,34 @@ def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -
         return _from_ids(n, _numbers_of(names, nodes, name), name)
     ordered = in_node_order(nodes, n, names, name, whole=False)
     return _scaled(check_vector(ordered, n, name, each="node"), name)
+
+
+def distributions(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -> Array:
+    """Return one distribution, or for a matrix of weights one in each column, shape (n, k).
+
+    Parameters
+    ----------
+    n, names, nodes, name
+        As in :func:`distribution`; a matrix, sparse or not, has one row a node. A DataFrame with an index of its own
+        goes by that index.
+    """
+    if getattr(nodes, "ndim", None) != 2 and not _has_rows(nodes, names):
+        return distribution(n, names, nodes, name)
+    rows = nodes if index_of(nodes) is None else in_node_order(nodes, n, names, name, whole=False)
+    shape = getattr(rows, "shape", (n, 1))  # lists are read before they can be measured
+    weights = check_matrix(rows, name) if min(shape) > 0 else rows
+    if weights.shape[0] != n or min(shape) == 0:
+        raise ValueError(
+            f"{name} has shape {weights.shape}, expected ({n}, k) with k >= 1: a column for each rank."
+        )
+    dense: Any = sparse.csr_array(weights).toarray() if sparse.issparse(weights) else weights
+    return np.ascontiguousarray(np.stack([distribution(n, None, column, name) for column in dense.T], axis=1))
+
+
+def _has_rows(nodes: Any, names: tuple[Any, ...] | None) -> bool:
+    """Whether a list is made of rows, so that it stands for a matrix. Tuples may be names of nodes."""
+    kinds = (list, np.ndarray) if names is not None else (list, np.ndarray, tuple)
+    return isinstance(nodes, list | tuple) and len(nodes) > 0 and all(isinstance(row, kinds) for row in nodes)
 
 
 def _refuse_counts(names: tuple[Any, ...] | None, nodes: Any, name: str) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from convexrank.data import check_vector
 from convexrank.graphs import Graph, Transition
+from convexrank.graphs.seeds import distributions
 from convexrank.problem import Certificate, Problem, Solution, Witness
 from convexrank.problems.random_graphs import random_graph
 
@@ -92,17 +93,7 @@ class PageRank(Problem):
 
     def _distributions(self) -> Array:
         """The personalization as one distribution, shape (n,), or one in each column, shape (n, k)."""
-        v, n = self.personalization, self.graph.n
-        if np.ndim(v) != 2:
-            chosen = self.graph.seeds(v, "personalization")
-        else:
-            batch = np.asarray(v, dtype=np.float64)
-            if batch.shape[0] != n or batch.shape[1] == 0:
-                raise ValueError(
-                    f"personalization has shape {batch.shape}, expected ({n}, k) with k >= 1: a column for each rank."
-                )
-            columns = [self.graph.seeds(column, "personalization") for column in batch.T]
-            chosen = np.ascontiguousarray(np.stack(columns, axis=1))
+        chosen = distributions(self.graph.n, self.graph.names, self.personalization, "personalization")
         chosen.flags.writeable = False
         return chosen
 
