@@ -62,9 +62,20 @@ def distributions(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) 
 
     Parameters
     ----------
-    n, names, nodes, name
-        As in :func:`distribution`; a matrix, sparse or not, has one row a node. A DataFrame with an index of its own
-        goes by that index.
+    n : int
+        Number of nodes.
+    names : tuple or None
+        Their names.
+    nodes : array-like or sparse
+        As in :func:`distribution`, or a matrix with one row a node. A DataFrame with an index of its own goes by that
+        index.
+    name : str
+        How the argument is called in messages.
+
+    Returns
+    -------
+    ndarray, shape (n,) or (n, k)
+        Non-negative, each column summing to 1.
     """
     if getattr(nodes, "ndim", None) != 2 and not _has_rows(nodes, names):
         return distribution(n, names, nodes, name)
