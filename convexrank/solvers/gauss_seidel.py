@@ -80,17 +80,17 @@ class GaussSeidel:
         mixed = system.mixing is not None
         x, residual, change = system.step()
         changes.append(change)
-        if mixed and _stands_still(changes):
+        if mixed and _stands_still(changes, 50):
             system.stop_mixing()
         if mixed and system.mixing is None:
             changes.clear()  # plain sweeps are judged by themselves
-        stalled = residual == 0.0 or _stands_still(changes)
+        stalled = residual == 0.0 or (system.mixing is None and _stands_still(changes, 20))
         if residual > state.residual:
             x, residual = state.x, state.residual
         return State(x, math.nan, residual, state.memory, stalled=stalled)
 
 
-def _stands_still(changes: list[float], patience: int = 20) -> bool:
+def _stands_still(changes: list[float], patience: int) -> bool:
     """Whether the last steps brought nothing over those before: rounding has been reached."""
     before = changes[-2 * patience : -patience]
     return len(changes) > 2 * patience and min(changes[-patience:]) >= min(before)

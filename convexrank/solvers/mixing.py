@@ -16,7 +16,7 @@ _SMALL = 0.1
 _PIECE = 1 << 15
 # A step that is this much longer than the shortest starts the history anew; after so many times without a new
 # shortest of all there is no more mixing.
-_LONGER, _PATIENCE = 4.0, 3
+_LONGER, _PATIENCE = 4.0, 6
 # So many steps without a shorter one: old, long steps in float32 hide the new ones, and the history starts anew.
 _STAGNANT = 4
 _ROUNDING = 1e-14
@@ -56,13 +56,12 @@ class Mixing:
         ranges = -(-n // width)
         self.memory, self._steps = memory, np.zeros((memory, n), dtype=np.float32)
         self.slot = self._steps[0]
-        # all ranges share their signs
-        self._signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0], dtype=np.float32), width)
+        self._rng, self._signs = np.random.default_rng(0), np.ones(width, dtype=np.float32)
         self._images, self._residuals = np.zeros((2, memory, ranges))
         self._correction = np.zeros(ranges)
         self._last: Array | None = None
-        self._kept, self._failures, self._since = 0, 0, 0
-        self._shortest = self._best = np.inf
+        self._failures, self._shortest, self._best = 0, np.inf, np.inf
+        self._forget()
 
     @property
     def is_over(self) -> bool:
@@ -131,6 +130,8 @@ class Mixing:
             self.slot[part] = single @ steps[:, part]
 
     def _forget(self) -> None:
+        # all ranges share their signs; what the old ones hid, because it was never made smaller, the new ones see
+        self._signs = self._rng.choice(np.array([-1.0, 1.0], dtype=np.float32), len(self._signs))
         self._last, self._kept, self._since, self.slot = None, 0, 0, self._steps[0]
         self.slot[:] = 0.0
         self._correction[:] = 0.0
