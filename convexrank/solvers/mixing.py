@@ -10,7 +10,7 @@ Array = np.ndarray
 
 # Sums over at most this many ranges, with random signs, stand for a vector in the least-squares problem.
 _SKETCH = 1024
-# Entries of the last step below this share of the mean weigh no more in that problem.
+# Entries of the last step below this share of their mean weigh as much as one of that size.
 _SMALL = 0.1
 # Unknowns combined at a time: what is made on the way stays small.
 _PIECE = 1 << 15
