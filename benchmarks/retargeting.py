@@ -93,8 +93,8 @@ def _cost(name: str, found: dict[str, Any]) -> Table:
         "the problem and solves it from zero: medians of wall and processor time, and the slowest, which has "
         "compilation in it. Gap: the largest certified bound on value − optimum over all fits, relative to "
         "max(1, value), or the length of the gradient (residual); asked for is 1e-8, but 1e-6 for KL and the "
-        "I-divergence of MEMR and for RankCosine, and 1e-3 for the hinge. Chosen: l2 by fold, and for MR in brackets after "
-        f"how many passes of {max(STOPS)} it was stopped. MR with the I-divergence, offsets and targets in the "
+        "I-divergence of MEMR and for RankCosine, and 1e-3 for the hinge. Chosen: l2 by fold, and for MR in brackets "
+        f"after how many passes of {max(STOPS)} it was stopped. MR with the I-divergence, offsets and targets in the "
         "simplex is MR with KL."
     )
     columns = ("method", "a fit", "processor", "slowest", "largest gap", "statuses", "chosen l2")
