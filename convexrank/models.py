@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-__all__ = ["CvxpyModel"]
+__all__ = ["CvxpyModel", "nonlinear_problem"]
 
 # cvxpy's words for an answer that can be used.
 _SOLVED = ("optimal", "optimal_inaccurate")
@@ -25,6 +26,33 @@ _NONLINEAR = {
 _CLOSE = {"tol_gap_abs": 1e-12, "tol_gap_rel": 1e-12, "tol_feas": 1e-12}
 
 
+@lru_cache(maxsize=1)
+def _nonlinear_class() -> Any:
+    import cvxpy as cp
+
+    class NonlinearProblem(cp.Problem):
+        """A problem that ``solve()`` hands to Uno by cvxpy's nonlinear interface, unless it is told otherwise."""
+
+        def solve(self, solver: str | None = None, **options: Any) -> Any:
+            """Solve from the values that the variables have; options as for ``cvxpy.Problem.solve``."""
+            return super().solve(solver=solver or "UNO", **{**_NONLINEAR, **options})
+
+    return NonlinearProblem
+
+
+def nonlinear_problem(objective: Any, constraints: list[Any]) -> Any:
+    """Return a cvxpy problem that a call of ``solve()`` without arguments hands to a nonlinear solver.
+
+    Parameters
+    ----------
+    objective : cvxpy.Minimize
+        Smooth functions; convex, though not by cvxpy's rules.
+    constraints : list of cvxpy.Constraint
+        Convex ones.
+    """
+    return _nonlinear_class()(objective, constraints)
+
+
 @dataclass(frozen=True)
 class CvxpyModel:
     """An exact model: the cvxpy problem and its named variables.
@@ -37,8 +65,8 @@ class CvxpyModel:
         The variable that holds the solution is named first.
     nonlinear : bool
         The problem is convex by a theorem that cvxpy's rules do not know, so that a conic solver cannot take it. It is
-        stated by smooth functions and goes to a nonlinear solver, Uno, by cvxpy's ``solve(nlp=True)``, which starts at
-        the values that the variables have. Such a solver finds a local minimum: here that is the minimum.
+        stated by smooth functions, and ``problem.solve()`` goes to a nonlinear solver, Uno, which starts at the values
+        that the variables have. Such a solver finds a local minimum: here that is the minimum.
 
     Examples
     --------
@@ -113,7 +141,8 @@ class CvxpyModel:
         linked = [part for part in self.problem.constraints if len(part.variables()) > 1]
         alone = [part for part in self.problem.constraints if len(part.variables()) == 1]
         kept = [part for part in alone if part.variables()[0].id != solution.id]
-        fixed = cp.Problem(self.problem.objective, [*linked, *kept, solution == solution.value])
+        make = nonlinear_problem if self.nonlinear else cp.Problem
+        fixed = make(self.problem.objective, [*linked, *kept, solution == solution.value])
         try:
             # more digits are asked for than are always reached
             word = self._run(fixed, None, {}) if self.nonlinear else self._run(fixed, cp.CLARABEL, _CLOSE)
@@ -138,9 +167,8 @@ class CvxpyModel:
 
         solution = next(iter(self.variables.values()))
         point = np.asarray(x, dtype=np.float64).reshape(solution.shape)
-        nearest = cp.Problem(
-            cp.Minimize(cp.norm(cp.vec(solution - point, order="C"))), self.problem.constraints
-        )
+        make = nonlinear_problem if self.nonlinear else cp.Problem
+        nearest = make(cp.Minimize(cp.norm(cp.vec(solution - point, order="C"))), self.problem.constraints)
         word = self._run(nearest, None if self.nonlinear else cp.CLARABEL, {})
         return float(np.asarray(nearest.value)) if word in _SOLVED else float("inf")
 
@@ -149,12 +177,9 @@ class CvxpyModel:
             warnings.simplefilter(
                 "ignore"
             )  # "inaccurate" is judged by the caller: by tolerance, or by certificate
-            if not self.nonlinear:
-                problem.solve(solver=solver, **options)
-                return problem.status
             solution = next(iter(self.variables.values()))
             for variable, start in self._starts.items():
                 if problem is self.problem or variable is not solution:  # else it holds the point asked about
                     variable.value = start
-            problem.solve(solver=solver or "UNO", **{**_NONLINEAR, **options})
+            problem.solve(solver=solver, **options)
             return problem.status

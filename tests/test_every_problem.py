@@ -46,10 +46,27 @@ def test_random_instances_are_reproducible(name):
 
 
 @EVERY
+def test_words_are_no_flags(name):
+    """Python takes "no" for true."""
+    problem = REGISTRY[name].random(0)
+    given = {field.name: getattr(problem, field.name) for field in dataclasses.fields(problem) if field.init}
+    for flag in (field.name for field in dataclasses.fields(problem) if field.type == "bool"):
+        assert type(given[flag]) is bool
+        with pytest.raises(TypeError, match=f"{flag} is 'no', expected True or False"):
+            REGISTRY[name](**{**given, flag: "no"})
+
+
+@EVERY
 def test_problems_can_be_pickled(name):
-    """As other processes get them, in a search over parameters for instance."""
+    """As other processes get them, in a search over parameters for instance; used or not."""
     problem = REGISTRY[name].random(5)
     assert same(pickle.loads(pickle.dumps(problem)), problem)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cr.ConvergenceWarning)
+        problem.solve(max_iter=3)
+    again = pickle.loads(pickle.dumps(problem))
+    assert same(again, problem)
+    assert np.array_equal(again.start(), problem.start())
 
 
 @EVERY

@@ -110,6 +110,9 @@ def test_the_verifier_compares_with_the_exact_model(name):
     assert (report.compared, report.ok) == (1, True), str(report)
     model = problem.to_cvxpy()
     assert (model.convex, model.problem.is_dcp(), model.problem.is_dnlp()) == (True, False, True)
+    best = model.problem.solve()  # as of any model, without arguments
+    assert close(best, problem.solve(tol=tolerance("conic value")).value, "conic value")
+    assert close(problem.objective(model.variables["w"].value), best, "conic value")
     wrong = cr.verify(problem, solver=lambda problem: problem.solve().x + 0.1)
     assert not wrong.ok
     with pytest.warns(cr.ConvergenceWarning, match="CLARABEL: failed"):

@@ -73,6 +73,10 @@ class Absorbed:
     def _projector(self) -> Projector:
         return self.sets.projector(self.alpha, self.teleport)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the projector, which holds functions and is made again when it is asked for."""
+        return {name: value for name, value in vars(self).items() if name != "_projector"}
+
     def nearest(self, theta: Array) -> Array:
         r"""Project :math:`e^\theta` on the set of every node, shape (n, n): row i minimises Σp log p − ⟨p, θ⟩.
 

@@ -6,6 +6,7 @@ returned is either the caller's own array (when it already has the right type) o
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import numbers
 from typing import Any
@@ -21,6 +22,7 @@ __all__ = [
     "Matrix",
     "check_binary_labels",
     "check_choice",
+    "check_flags",
     "check_groups",
     "check_hashable",
     "check_integer",
@@ -306,6 +308,14 @@ def check_hashable(value: Any, name: str) -> None:
             f"{name} is {value!r}, which is not hashable ({error}); declare its class with "
             "@dataclass(frozen=True) and numbers or tuples as fields."
         ) from error
+
+
+def check_flags(instance: Any) -> None:
+    """Refuse anything but True and False in fields annotated as bool: "no" would count as true."""
+    for flag in dataclasses.fields(instance):
+        given = getattr(instance, flag.name)
+        if flag.type in (bool, "bool") and not isinstance(given, bool | np.bool_):
+            raise TypeError(f"{flag.name} is {given!r}, expected True or False.")
 
 
 def check_choice(value: str, choices: dict[str, Any], name: str) -> Any:

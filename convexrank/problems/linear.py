@@ -12,8 +12,9 @@ from scipy import sparse
 
 from convexrank import compiled
 from convexrank.certificates import certify, reach
-from convexrank.data import check_choice, check_matrix
-from convexrank.problem import Certificate, CvxpyModel, Problem, Status, Witness
+from convexrank.data import check_choice, check_flags, check_matrix
+from convexrank.models import CvxpyModel, nonlinear_problem
+from convexrank.problem import Certificate, Problem, Status, Witness
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 from convexrank.separability import find_separation
 
@@ -70,6 +71,7 @@ class LinearScores(Problem):
         kind = check_choice(self.dtype, _DTYPES, "dtype")
         object.__setattr__(self, "X", check_matrix(self.X, dtype=kind))
         Penalty(self.l2, self.l1)
+        check_flags(self)
 
     # --- what a formulation states --------------------------------------------------------------------------------
 
@@ -319,7 +321,8 @@ class LinearScores(Problem):
         term, limits = self.penalty.cvxpy(w)
         tied = [scores == self.X @ w] if explicit_scores else []
         variables = {"w": w, "scores": scores} if explicit_scores else {"w": w}
-        model = cp.Problem(cp.Minimize(risk + term), [*tied, *constraints, *limits])
+        make = nonlinear_problem if self.model_is_nonlinear else cp.Problem
+        model = make(cp.Minimize(risk + term), [*tied, *constraints, *limits])
         return CvxpyModel(model, variables, self.model_is_nonlinear)
 
     def reference_risk(self, w: Array) -> tuple[float, Array]:

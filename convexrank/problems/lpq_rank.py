@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.callers import level_of_caller
-from convexrank.data import check_choice, check_positive, check_real, check_vector
+from convexrank.data import check_choice, check_flags, check_positive, check_real, check_vector
 from convexrank.graphs import Graph
 from convexrank.graphs.norms import NormMap
 from convexrank.graphs.order import certified_prefix
@@ -121,6 +121,7 @@ class LpqRank(Problem):
             raise TypeError(
                 f"graph is a {type(self.graph).__name__}, expected a convexrank.Graph; make one with Graph.from_edges."
             )
+        check_flags(self)
         p, q = (_exponent(getattr(self, name), name) for name in ("p", "q"))
         object.__setattr__(self, "p", p)
         object.__setattr__(self, "q", q)

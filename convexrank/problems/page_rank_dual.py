@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from convexrank.data import check_flags
 from convexrank.problem import Certificate, CvxpyModel, Problem, Witness
 from convexrank.problems.page_rank_game import PageRankGame
 
@@ -64,6 +65,7 @@ class PageRankDual(Problem):
     def __post_init__(self) -> None:
         if not isinstance(self.game, PageRankGame):
             raise TypeError(f"game is a {type(self.game).__name__}, expected a PageRankGame.")
+        check_flags(self)
         if not self.bounded and math.isinf(self.game.threshold):
             raise ValueError(
                 "some nodes have rank 0 and the slope of phi is infinite there, so no finite s is optimal; pass "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from convexrank.callers import level_of_caller
-from convexrank.data import check_choice, check_positive
+from convexrank.data import check_choice, check_flags, check_positive
 from convexrank.divergences import PolytopeEntropy, resolve
 from convexrank.graphs import Graph
 from convexrank.problem import Certificate, CvxpyModel, Witness
@@ -113,6 +113,7 @@ class PageRankGame(PageRankPayoff):
                 f"graph is a {type(self.graph).__name__}, expected a convexrank.Graph; make one with Graph.from_edges, "
                 "from_scipy or from_networkx."
             )
+        check_flags(self)
         check_choice(self.dangling, {"teleport": 0, "uniform": 1}, "dangling")
         if not hasattr(self.divergence, "restrict"):
             object.__setattr__(self, "divergence", resolve(self.divergence))
