@@ -30,7 +30,7 @@ _MODULES = (
     "solvers",
 )
 _OBJECTS = {
-    "ConvergenceWarning": "convexrank.problem",
+    "ConvergenceWarning": "convexrank.results",
     "Graph": "convexrank.graphs",
     "LabelledGraph": "convexrank.graphs",
     "OnlineMEMR": "convexrank.estimators",
@@ -39,8 +39,8 @@ _OBJECTS = {
     "Report": "convexrank.verifier",
     "RetargetingRanker": "convexrank.estimators",
     "SingleIndexRegressor": "convexrank.estimators",
-    "Solution": "convexrank.problem",
-    "Status": "convexrank.problem",
+    "Solution": "convexrank.results",
+    "Status": "convexrank.results",
     "perturbation_bound": "convexrank.sensitivity",
     "antitrust_rank": "convexrank.ranks",
     "combined_rank": "convexrank.ranks",

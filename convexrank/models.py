@@ -49,6 +49,22 @@ def nonlinear_problem(objective: Any, constraints: list[Any]) -> Any:
         Smooth functions; convex, though not by cvxpy's rules.
     constraints : list of cvxpy.Constraint
         Convex ones.
+
+    Returns
+    -------
+    cvxpy.Problem
+        The problem; values of its variables are where the solver starts.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> from convexrank.models import nonlinear_problem
+    >>> x, y = cp.Variable(), cp.Variable()
+    >>> x.value, y.value = 0.0, 0.0
+    >>> cost = cp.square(x - 1) + cp.square(y) - x * y  # convex, by its matrix; not by any rule
+    >>> problem = nonlinear_problem(cp.Minimize(cost), [])
+    >>> problem.is_dcp(), round(problem.solve(), 9) == round(-1 / 3, 9)
+    (False, True)
     """
     return _nonlinear_class()(objective, constraints)
 

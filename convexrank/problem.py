@@ -30,20 +30,23 @@ from convexrank.capabilities import (
     Terms,
 )
 from convexrank.data import check_vector
-from convexrank.models import CvxpyModel
-from convexrank.results import Certificate, ConvergenceWarning, Solution, Status, Witness
+
+# what others import from here as well; documented where they are
+from convexrank.models import CvxpyModel as CvxpyModel
+from convexrank.results import Certificate as Certificate
+from convexrank.results import ConvergenceWarning as ConvergenceWarning
+from convexrank.results import Solution as Solution
+from convexrank.results import Status as Status
+from convexrank.results import Witness as Witness
 
 __all__ = [
     "Affine",
     "Blocks",
-    "Certificate",
     "Certified",
     "Constraints",
-    "ConvergenceWarning",
     "Convex",
     "Coordinates",
     "Curvature",
-    "CvxpyModel",
     "Exact",
     "Feasibility",
     "Field",
@@ -57,10 +60,7 @@ __all__ = [
     "Saddle",
     "SingleIndex",
     "Smooth",
-    "Solution",
-    "Status",
     "Terms",
-    "Witness",
 ]
 
 Array = np.ndarray

@@ -43,6 +43,8 @@ USERS_CALL = (
     "convexrank.plotting",
     "convexrank.prices",
     "convexrank.problem",
+    "convexrank.results",
+    "convexrank.models",
     "convexrank.problems",
     "convexrank.projections",
     "convexrank.ranks",
