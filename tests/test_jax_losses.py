@@ -12,6 +12,7 @@ import pytest
 import convexrank as cr
 from convexrank import divergences, jax_losses
 from convexrank.data import QueryGroups
+from convexrank.problems.margin_options import heavier_at_the_top
 from convexrank.problems.queries import random_queries
 from tests.tolerances import tolerance
 
@@ -83,12 +84,52 @@ LOSSES = {
     ),
     "margins by rank": (
         jax_losses.margin_retargeting,
-        {"margin": lambda rank: 1.0 / (1.0 + rank), "normalize": False},
+        {"margin": heavier_at_the_top, "normalize": False},
         cr.problems.MarginRetargeting,
-        {"margin": lambda rank: 1.0 / (1.0 + rank), "normalize": False},
+        {"margin": heavier_at_the_top, "normalize": False},
     ),
+    **{
+        f"on the host, {name}": (
+            jax_losses.margin_retargeting,
+            options,
+            cr.problems.MarginRetargeting,
+            {"margin": 1.0, "l2": 1.0, **options},
+        )
+        for name, options in {
+            "KL": {"divergence": "kl", "margin": 0.01},
+            "I": {"divergence": "generalized_i", "margin": 0.5, "bound": 8.0, "reward": 0.1},
+            "shifted I": {"divergence": "shifted_generalized_i", "bound": (1.1, 8.0), "target_reg": 0.5},
+            "bits": {
+                "divergence": divergences.BitEntropy(),
+                "margin": lambda rank: 0.2 * heavier_at_the_top(rank),
+                "offsets": False,
+            },
+            "bounds": {"bound": (-1.5, 2.0), "reward": heavier_at_the_top, "normalize": False},
+            "constants": {"target_reg": 0.5, "score_reg": 0.2, "margin": 0.3},
+            "upper bound": {"bound": 0.5, "offsets": False},
+        }.items()
+    },
 }
 EVERY = pytest.mark.parametrize("name", LOSSES)
+# one for each function, and one that is a callback
+SOME = pytest.mark.parametrize(
+    "name",
+    [
+        "list_net",
+        "ndcg_regression",
+        "rank_svm",
+        "rank_cosine",
+        "retargeting, KL",
+        "margins",
+        "on the host, KL",
+    ],
+)
+# four rows of two queries, the same in all calls outside of jit, so that few operations are compiled
+SCORES, GRADES, NUMBERS = (
+    np.array([0.3, -0.2, 0.9, 0.5]),
+    np.array([1.0, 0.0, 2.0, 3.0]),
+    np.array([0, 1, 0, 1]),
+)
 
 
 ROWS, QUERIES = 40, 8  # all of one size, so that each function is compiled once
@@ -100,11 +141,11 @@ def compiled(name):
     return jax.jit(jax.value_and_grad(lambda s, g, q: loss(s, g, q, QUERIES, **options)))
 
 
-def value_and_slope(name, scores, grades, qid, junk=np.inf):
+def value_and_slope(name, scores, grades, qid, junk=np.inf, number=QUERIES):
     """Value and gradient of the JAX function in float64; rows are filled up by padding that must not matter."""
     query, _ = jax_losses.numbered(qid)
     rows = len(query)
-    filled = ((scores, junk), (grades, 3.0), (query, QUERIES))
+    filled = ((scores, junk), (grades, 3.0), (query, number))
     with jax.enable_x64(True):
         value, slope = compiled(name)(*(np.r_[part, np.full(ROWS - rows, fill)] for part, fill in filled))
         assert not np.asarray(slope)[rows:].any()
@@ -130,47 +171,36 @@ def test_value_and_gradient_are_those_of_the_problem(name, seed):
 
 @EVERY
 def test_padding_changes_nothing(name):
-    loss, options, _, _ = LOSSES[name]
     X, y, qid = random_queries(np.random.default_rng(3))
-    query, queries = jax_losses.numbered(qid)
-    with jax.enable_x64(True):
-        plain = float(loss(X[:, 0], y, query, queries, **options))
-    for junk in (np.inf, -7.0):
-        assert np.isclose(
-            value_and_slope(name, X[:, 0], y, qid, junk)[0], plain, rtol=SUMMATION, atol=SUMMATION
-        )
+    expected, slope = value_and_slope(name, X[:, 0], y, qid)
+    for junk, number in ((-7.0, QUERIES), (np.nan, QUERIES + 5), (3.0, -1), (3.0, -2), (3.0, -QUERIES)):
+        found, found_slope = value_and_slope(name, X[:, 0], y, qid, junk, number)
+        assert found == expected
+        assert np.array_equal(found_slope, slope)
 
 
-@EVERY
-def test_negative_numbers_of_queries_are_padding(name):
-    loss, options, _, _ = LOSSES[name]
-    scores, grades, query = [0.3, -0.2, 0.9, 5.0], [1.0, 0.0, 2.0, 3.0], np.array([0, 0, 0, 1])
-    with jax.enable_x64(True):
-        expected = float(loss(scores[:3], grades[:3], query[:3], 1, **options))
-        for number in (-1, -2, -7, 1):
-            query[3] = number
-            assert np.isclose(float(loss(scores, grades, query, 1, **options)), expected, rtol=SUMMATION)
-
-
-@EVERY
+@SOME
 def test_ids_and_groups_stand_for_numbers(name):
     loss, options, _, _ = LOSSES[name]
-    scores, grades, ids = np.array([0.3, -0.2, 0.9, 0.5]), [1.0, 0.0, 2.0, 3.0], ["b", "a", "b", "a"]
-    expected = loss(scores, grades, np.array([0, 1, 0, 1]), 2, **options)
-    for groups in (ids, np.array([7, -3, 7, -3]), QueryGroups.from_qid(ids), jnp.array([7, -3, 7, -3])):
-        assert loss(scores, grades, groups, **options) == expected
-    slope = jax.jit(jax.grad(lambda s: loss(s, grades, QueryGroups.from_qid(ids), **options)))(scores)
-    assert np.isfinite(slope).all()
+    ids = np.array(["b", "a"])[NUMBERS].tolist()
+    with jax.enable_x64(True):
+        expected = loss(SCORES, GRADES, NUMBERS, 2, **options)
+        # and here nothing is padded
+        assert np.isclose(expected, value_and_slope(name, SCORES, GRADES, NUMBERS)[0], rtol=SUMMATION)
+        whole = np.array([7, -3])[NUMBERS]
+        for groups in (ids, whole, QueryGroups.from_qid(ids), jnp.asarray(whole)):
+            assert loss(SCORES, GRADES, groups, **options) == expected
+        slope = jax.jit(jax.grad(lambda s: loss(s, GRADES, QueryGroups.from_qid(ids), **options)))(SCORES)
+    assert np.allclose(slope, value_and_slope(name, SCORES, GRADES, NUMBERS)[1], atol=SUMMATION)
 
 
 def test_divergences_may_be_objects():
-    scores, grades, query = np.array([0.3, -0.2, 0.9]), np.array([1.0, 0.0, 2.0]), np.zeros(3, dtype=int)
     for name, given in (
         ("squared", divergences.SquaredEuclidean()),
         ("generalized_i", divergences.GeneralizedI()),
     ):
         for loss in (jax_losses.retargeting, jax_losses.ndcg_regression):
-            values = [loss(scores, grades, query, 1, divergence=each) for each in (name, given)]
+            values = [loss(SCORES, GRADES, NUMBERS, 2, divergence=each) for each in (name, given)]
             assert values[0] == values[1]
 
 
@@ -227,8 +257,11 @@ def test_all_scores_equal_have_a_gradient(name):
 @EVERY
 def test_the_callers_precision_is_kept(name):
     loss, options, _, _ = LOSSES[name]
-    value = loss(jnp.array([0.5, -0.5], dtype=jnp.float32), [1.0, 0.0], np.array([0, 0]), 1, **options)
-    assert value.dtype == jnp.float32
+    # types are known before anything is compiled
+    value, slope = jax.eval_shape(
+        jax.value_and_grad(lambda s: loss(s, GRADES, NUMBERS, 2, **options)), SCORES.astype(np.float32)
+    )
+    assert value.dtype == slope.dtype == jnp.float32
     assert not jax.config.jax_enable_x64
 
 
@@ -304,6 +337,34 @@ def test_second_derivatives_and_batches(name):
             "void",
         ),
         (lambda s, q: jax_losses.margin_retargeting(s, s, q, 1, margin=-1.0), "margin is -1"),
+        (lambda s, q: jax_losses.margin_retargeting(s, s, q, 1, divergence="no"), "divergence is 'no'"),
+        (
+            lambda s, q: jax_losses.margin_retargeting(s, s, q, 1, divergence="itakura_saito"),
+            "slopes lie in",
+        ),
+        (
+            lambda s, q: jax_losses.margin_retargeting(s, s, q, 1, divergence="generalized_i"),
+            "not strongly convex",
+        ),
+        (lambda s, q: jax_losses.margin_retargeting(s, s, q, 1, bound=(2.0, 1.0)), "bound"),
+        (lambda s, q: jax_losses.margin_retargeting(s, s, q, 1, target_reg=-1.0), "target_reg is -1"),
+        (lambda s, q: jax_losses.margin_retargeting(s, s, q, 1, score_reg=-1.0), "score_reg is -1"),
+        (
+            lambda s, q: jax_losses.margin_retargeting(
+                s, s, q, 1, divergence="kl", score_reg=0.0, margin=0.1
+            ),
+            "Lemma 8 asks",
+        ),
+        (
+            lambda s, q: jax.jit(lambda y: jax_losses.margin_retargeting(s, y, q, 1, divergence="kl"))(s),
+            "infeasible: margin is 1",
+        ),
+        (
+            lambda s, q: jax.jit(
+                lambda s: jax_losses.margin_retargeting(s, [0, 1], q, 1, bound=(0, 1), margin=lambda k: k - 2)
+            )(s),
+            r"margin\(1\) is -1",
+        ),
         (lambda s, q: jax_losses.rank_svm(s, s, q, 1.5), "queries is 1.5"),
         (lambda s, q: jax_losses.numbered(None), "qid is not given"),
         (lambda s, q: jax_losses.margin_retargeting(s, s, q, 1, reward=-1.0), "reward is -1"),

@@ -13,9 +13,10 @@ compiled function.
 from __future__ import annotations
 
 from convexrank.jax_losses.lists import list_net, ndcg_regression, rank_cosine
+from convexrank.jax_losses.margins import margin_retargeting
 from convexrank.jax_losses.pairs import rank_svm
 from convexrank.jax_losses.rows import numbered
-from convexrank.jax_losses.targets import margin_retargeting, retargeting
+from convexrank.jax_losses.targets import retargeting
 
 __all__ = [
     "list_net",

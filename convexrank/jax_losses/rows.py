@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,27 @@ def _of_rows(values: Any, name: str, scores: Any) -> Any:
             "take a column of scores with scores[:, 0]."
         )
     return array
+
+
+def sizes_by_rank(steps: Callable[[Any], Any], rows: int) -> Any:
+    """Return the size of a step with k rows above it, for k = 1, …, rows; numpy unless the function traces.
+
+    Raises
+    ------
+    ValueError
+        When the function does not give one number for each rank.
+    """
+    import jax
+    import jax.numpy as jnp
+    from jax.core import Tracer
+
+    # ranks are known, so that functions of numpy and of JAX will do, inside jit as well; those that no step has may
+    # give anything
+    with jax.ensure_compile_time_eval(), np.errstate(all="ignore"):
+        found = steps(np.arange(1, rows + 1))
+    if isinstance(found, Tracer):
+        return jnp.broadcast_to(found, (rows,))
+    return np.broadcast_to(np.asarray(found, dtype=np.float64), (rows,))
 
 
 class QueryRows:
@@ -228,7 +250,8 @@ class QueryRows:
         if callable(steps):
             ends = jnp.cumsum(self.sums(jnp.ones_like(self.query)))
             ranks = jnp.append(ends, 0)[query] - jnp.arange(len(query))
-            sizes = jnp.asarray(steps(jnp.maximum(ranks, 1)), self.scores.dtype)
+            table = jnp.asarray(sizes_by_rank(steps, len(query)), self.scores.dtype)
+            sizes = table[jnp.maximum(ranks, 1) - 1]
         else:
             sizes = jnp.asarray(steps, self.scores.dtype)
 

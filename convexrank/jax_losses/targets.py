@@ -1,15 +1,14 @@
-"""Losses that choose their targets: monotone retargeting, with and without margins."""
+"""The loss that chooses its targets in the order of the grades: monotone retargeting."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from convexrank.data import check_choice, check_nonnegative
+from convexrank.data import check_choice
 from convexrank.divergences.names import name_of
 from convexrank.jax_losses.rows import QueryRows
 
-__all__ = ["margin_retargeting", "retargeting"]
+__all__ = ["retargeting"]
 
 _DIVERGENCES = ("squared", "kl", "generalized_i")
 _ORDERS = {name: name for name in ("hidden", "block")}
@@ -33,7 +32,7 @@ def retargeting(
               D_\phi\bigl(r_i \,\big\|\, (\nabla\phi)^{-1}(s_i + \beta_i)\bigr)
 
     Zero where all scores of each query are equal: that is its worthless minimum, to which training tends. Prefer
-    :func:`margin_retargeting`, or stop early. O(n log n).
+    :func:`~convexrank.jax_losses.margin_retargeting`, or stop early. O(n log n).
 
     Parameters
     ----------
@@ -113,81 +112,3 @@ def _squares(rows: QueryRows, pooled: Any, on_simplex: bool, free: bool) -> Any:
         if free:
             predictions = rows.scores + rows.of((1.0 - rows.sums(rows.scores)) / rows.sizes)
     return 0.5 * rows.sums(jnp.where(rows.counts, predictions - targets, 0.0) ** 2)
-
-
-def margin_retargeting(
-    scores: Any,
-    grades: Any,
-    query: Any,
-    queries: int | None = None,
-    *,
-    margin: float | Callable[[Any], Any] = 1.0,
-    reward: float | Callable[[Any], Any] | None = None,
-    normalize: bool = True,
-) -> Any:
-    r"""Half the squared distance to targets that keep grades apart.
-
-    The risk of `convexrank.problems.MarginRetargeting` with margins t and rewards ρ, and nothing else:
-
-    .. math:: \sum_i \min_{r_i} \tfrac{c_i}2\|r_i - s_i\|^2 - \sum_g \rho_{ig} \gamma_{ig}
-              \quad\text{subject to}\quad \gamma_{ig} \ge t_{ig},
-
-    where :math:`\gamma_{ig}` is the gap between the targets of grade g and of the next lower grade of the query. Convex
-    in the scores, with a gradient whose Lipschitz constant is 1; scores that are all equal cost something. An offset of
-    a query changes nothing. O(n log n).
-
-    Parameters
-    ----------
-    scores, grades : array, shape (n,)
-        Scores of a model, and grades; larger should rank higher.
-    query : array, shape (n,), or QueryGroups
-        Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
-    queries : int, optional
-        How many queries there are. Without it `query` holds ids of any kind, or is groups, and must not be traced.
-    margin : float or callable
-        The margin t, at least 0; or a function of the rank, made of JAX or numpy operations on an array k of
-        integers: the margin of a step with k rows of the query above it.
-    reward : float, callable or None
-        The reward ρ for each unit of a gap, at least 0, in the same forms; None is 0. The loss may then be negative.
-    normalize : bool
-        Divide by the number of rows of each query.
-
-    Returns
-    -------
-    JAX scalar
-        The sum over queries.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When the margin or the reward is out of range, `queries` is not an integer of at least 1, or shapes differ.
-
-    Examples
-    --------
-    >>> import jax
-    >>> from convexrank.jax_losses import numbered
-    >>> query, queries = numbered([5, 5, 5, 9])
-    >>> slope = jax.grad(margin_retargeting)(jax.numpy.zeros(4), [2.0, 0.0, 1.0, 1.0], query, queries)
-    >>> [round(float(entry), 3) for entry in slope]
-    [-0.333, 0.333, 0.0, 0.0]
-    >>> round(float(margin_retargeting([0.0, 0.0, 0.0, 7.0], [2.0, 0.0, 1.0, 1.0], ["a", "a", "a", "b"])), 6)
-    0.333333
-    """
-    steps = margin if callable(margin) else check_nonnegative(margin, "margin")
-    earns = reward if reward is None or callable(reward) else check_nonnegative(reward, "reward")
-    import jax.numpy as jnp
-
-    rows = QueryRows(scores, grades, query, queries)
-    lifts = rows.lifts(steps)
-    near, chain, earned = rows.scores - lifts, rows.chain(), None
-    if earns is not None:
-        earned = rows.rises(earns)[0]
-        # a reward pulls the two rows next to its gap apart
-        pulls = earned - jnp.append(earned[1:], 0.0)
-        near = near.at[chain].add(pulls * (rows.of(rows.sizes, 1.0)[chain] if normalize else 1.0))
-    targets = lifts + rows.pooled(False, near)
-    value = rows.total(0.5 * rows.sums(jnp.where(rows.counts, rows.scores - targets, 0.0) ** 2), normalize)
-    if earned is None:
-        return value
-    gaps = jnp.diff(targets[chain], prepend=0.0)
-    return value - rows.total(rows.sums(jnp.zeros_like(gaps).at[chain].set(earned * gaps)), False)
