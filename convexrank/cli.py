@@ -60,11 +60,10 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _verify(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
-    from convexrank.data import check_choice
     from convexrank.problems import REGISTRY
     from convexrank.verifier import verify
 
-    classes = [check_choice(name, REGISTRY, "NAME") for name in arguments.names] or list(REGISTRY.values())
+    classes = [_registered(name) for name in arguments.names] or list(REGISTRY.values())
     total = len(classes) * arguments.instances
     with tqdm(total=total, desc="verifying", file=sys.stderr, disable=arguments.json) as bar:
         report = verify(
@@ -72,6 +71,19 @@ def _verify(arguments: argparse.Namespace) -> int:
         )
     print(json.dumps(report.to_dict(), indent=2) if arguments.json else report)
     return 0 if report.ok else 1
+
+
+def _registered(name: str) -> Any:
+    """Return the problem that is verified under a name; the error says why there is none."""
+    from convexrank import problems
+    from convexrank.data import check_choice
+
+    if name in problems.__all__ and name not in {*problems.REGISTRY, "REGISTRY"}:
+        raise ValueError(
+            f"NAME is {name!r}, which can be solved, but not verified: it is not convex, and has neither an exact "
+            f"model nor a reference to be held against. Expected one of: {', '.join(sorted(problems.REGISTRY))}."
+        )
+    return check_choice(name, problems.REGISTRY, "NAME")
 
 
 def _claims(arguments: argparse.Namespace) -> int:

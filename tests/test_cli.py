@@ -43,6 +43,18 @@ def test_unusable_arguments_exit_with_two(capsys):
         cli.main(["dance"])
 
 
+def test_verify_says_why_a_problem_is_not_verified(capsys):
+    outside = set(cr.problems.__all__) - set(cr.problems.REGISTRY) - {"REGISTRY"}
+    assert outside == {"RankCosine"}, "the message says of all of them that they are not convex"
+    assert {"Exact", "Referenced"}.isdisjoint(cr.problems.RankCosine.random(0).capabilities)
+    assert cli.main(["verify", "IRPush", "RankCosine"]) == 2
+    message = capsys.readouterr().err
+    assert "'RankCosine', which can be solved, but not verified: it is not convex" in message
+    assert "BottomPush" in message
+    assert cli.main(["verify", "REGISTRY"]) == 2
+    assert "not verified" not in capsys.readouterr().err
+
+
 def test_python_dash_m_works():
     done = subprocess.run(
         [sys.executable, "-m", "convexrank", "--version"], capture_output=True, text=True, check=True
