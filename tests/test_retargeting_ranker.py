@@ -32,6 +32,7 @@ ALPHA = 0.1
         RetargetingRanker(),
         RetargetingRanker(normalize=False, alpha=1.0),
         RetargetingRanker("generalized_i", 0.01, bound=(0.1, 4.0)),
+        RetargetingRanker(l1=0.01, bound=(-1.0, 2.0), offsets=False),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
@@ -94,9 +95,30 @@ def test_options_reach_the_problem():
     X, y, qid = draw()
     options = {"margin": (0.5, 1.0), "reward": 0.1, "bound": (-2.0, 2.0), "target_reg": 0.3, "score_reg": 0.2}
     problem = RetargetingRanker(alpha=ALPHA, **options)._problem(X, y, qid)
-    assert problem.l2 == ALPHA
+    assert (problem.l2, problem.l1, problem.offsets) == (ALPHA, 0.0, True)
     assert {name: getattr(problem, name) for name in options} == options
     assert RetargetingRanker(margin=None, reward=0.2)._problem(X, y, qid).margin is None
+
+
+def test_l1_sets_weights_to_zero_and_offsets_may_be_left_out():
+    X, y, qid = draw(columns=5)
+    bounds = (-0.4, 0.9)
+    dense = RetargetingRanker(margin=0.4, bound=bounds, alpha=ALPHA).fit(X, y, qid)
+    sparser = clone(dense).set_params(l1=0.1).fit(X, y, qid)
+    still = clone(dense).set_params(offsets=False).fit(X, y, qid)
+    for model, options in ((sparser, {"l1": 0.1}), (still, {"offsets": False})):
+        problem = MarginRetargeting(X, y, qid, margin=0.4, bound=bounds, l2=ALPHA, **options)
+        assert model.gap_ <= 1e-8
+        assert math.isclose(
+            model.solution_.value, problem.objective(model.coef_), rel_tol=tolerance("summation")
+        )
+        assert np.linalg.norm(model.coef_ - dense.coef_) > 10 * reach(model, dense)
+    assert 0 < np.sum(sparser.coef_ == 0.0) < 5
+    assert dense.coef_.all()
+    # a constant column cancels where there are offsets, and counts where there are none
+    wider = np.column_stack([X, np.ones(len(y))])
+    assert abs(clone(dense).fit(wider, y, qid).coef_[-1]) <= reach(dense)
+    assert abs(clone(still).fit(wider, y, qid).coef_[-1]) > 10 * reach(still)
 
 
 @pytest.mark.parametrize(
@@ -301,6 +323,7 @@ def test_not_converged_is_said():
         ({"bound": (0.0, 1.0)}, ValueError, "infeasible: the margins of query"),
         ({"reward": 0.1, "alpha": 0.0}, ValueError, "reward without l2 has no minimiser"),
         ({"alpha": -1}, ValueError, "alpha is -1"),
+        ({"l1": -1}, ValueError, "l1 is -1"),
         ({"alpha": None}, TypeError, "alpha is None"),
         ({"ndcg_convention": "ndcg"}, ValueError, "ndcg_convention is 'ndcg', expected one of: convexrank"),
         ({"solver": "magic"}, ValueError, "unknown solver 'magic'; solvers that fit"),

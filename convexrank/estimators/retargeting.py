@@ -37,7 +37,8 @@ class RetargetingRanker(BaseEstimator):
     For divergences other than the squared one this is not jointly convex: the constants of (3.17) are added, by default
     the least that make it so, and targets must stay in the domain, which small margins and ``bound`` see to. That is
     :class:`~convexrank.problems.MarginRetargeting`; the fit is its minimum, with a certified gap. There is no
-    intercept: a constant cancels in each query. A query with one row, or one grade, contributes nothing.
+    intercept: a constant cancels in each query, but for ``offsets=False``. A query with one row, or one grade,
+    contributes nothing.
 
     A ranker is no classifier and no regressor: ``predict`` returns scores, of which only the order within a query means
     anything. Pass ``qid`` to :meth:`fit` and :meth:`score`. In a search over folds, rows of one query must stay
@@ -57,6 +58,11 @@ class RetargetingRanker(BaseEstimator):
         more queries the same ``alpha`` counts less.
     reward, bound, target_reg, score_reg : float, tuple, callable or None
         As in :class:`~convexrank.problems.MarginRetargeting`; None takes its default.
+    l1 : float
+        Strength of the penalty ``l1·‖w‖₁`` beside ``alpha``: weights that are exactly 0.
+    offsets : bool
+        Whether each query has an offset :math:`\beta_i` of its own; else it is 0. Makes a difference only with two
+        bounds, or with ``target_reg`` or ``score_reg``, which other divergences than the squared one need.
     normalize : bool
         Divide what each query contributes by its number of rows.
     ndcg_convention : {"convexrank", "scikit-learn", "letor3", "letor4"} or Convention
@@ -118,6 +124,8 @@ class RetargetingRanker(BaseEstimator):
         bound: Any = None,
         target_reg: Any = None,
         score_reg: Any = None,
+        l1: float = 0.0,
+        offsets: bool = True,
         normalize: bool = True,
         ndcg_convention: Any = "convexrank",
         ndcg_k: int | None = None,
@@ -132,6 +140,8 @@ class RetargetingRanker(BaseEstimator):
         self.bound = bound
         self.target_reg = target_reg
         self.score_reg = score_reg
+        self.l1 = l1
+        self.offsets = offsets
         self.normalize = normalize
         self.ndcg_convention = ndcg_convention
         self.ndcg_k = ndcg_k
@@ -208,6 +218,8 @@ class RetargetingRanker(BaseEstimator):
             self.divergence,
             margin=self.margin,
             l2=check_nonnegative(self.alpha, "alpha"),
+            l1=self.l1,
+            offsets=self.offsets,
             normalize=self.normalize,
             **given,
         )
