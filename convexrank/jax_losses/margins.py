@@ -121,9 +121,8 @@ def margin_retargeting(
     given = None if score_reg is None else check_nonnegative(score_reg, "score_reg")
     import jax
 
-    with (
-        jax.ensure_compile_time_eval()
-    ):  # a divergence from a function of the caller's own is differentiated by JAX
+    # constants of a divergence from a function of the caller's own are found by JAX
+    with jax.ensure_compile_time_eval():
         constant = joint_constant(found, low, high, pulls, given)
     squared = isinstance(found, SquaredEuclidean)
     # the problem asks the same of each query; off the quadratic targets may not fill all of the domain
