@@ -23,7 +23,11 @@ _NONLINEAR = {
     "primal_tolerance": 1e-12,
     "dual_tolerance": 1e-12,
 }
-_CLOSE = {"tol_gap_abs": 1e-12, "tol_gap_rel": 1e-12, "tol_feas": 1e-12}
+# For a value as many digits as can be had: where the first tolerance is out of reach, the next.
+_CLOSE = tuple(
+    {"tol_gap_abs": tol, "tol_gap_rel": tol, "tol_feas": tol} for tol in (1e-12, 1e-11, 1e-10, 1e-8)
+)
+_CLOSE_NONLINEAR = ({}, {"preset": "filtersqp"}, {"primal_tolerance": 1e-10, "dual_tolerance": 1e-10})
 
 
 @lru_cache(maxsize=1)
@@ -135,8 +139,8 @@ class CvxpyModel:
         """Return the objective with the solution set to w, minimised over auxiliary variables if there are any.
 
         Constraints on w alone are not looked at. With auxiliary variables the value is as good as Clarabel's: about
-        1e-11 of the size of the terms, 1e-7 at degenerate points; NaN when Clarabel fails. A nonlinear model is left to
-        Uno, to about 1e-12.
+        1e-11 of the size of the terms, 1e-8 at degenerate points; NaN when it fails. A nonlinear model is left to Uno,
+        to about 1e-12.
 
         Parameters
         ----------
@@ -159,12 +163,17 @@ class CvxpyModel:
         kept = [part for part in alone if part.variables()[0].id != solution.id]
         make = nonlinear_problem if self.nonlinear else cp.Problem
         fixed = make(self.problem.objective, [*linked, *kept, solution == solution.value])
-        try:
-            # more digits are asked for than are always reached
-            word = self._run(fixed, None, {}) if self.nonlinear else self._run(fixed, cp.CLARABEL, _CLOSE)
-        except cp.SolverError:
-            return float("nan")
-        return float(np.asarray(fixed.value)) if word in _SOLVED else float("nan")
+        value = float("nan")
+        for options in _CLOSE_NONLINEAR if self.nonlinear else _CLOSE:
+            try:
+                word = self._run(fixed, None if self.nonlinear else cp.CLARABEL, options)
+            except cp.SolverError:
+                continue
+            if word in _SOLVED:
+                value = float(np.asarray(fixed.value))
+            if word == "optimal":
+                break
+        return value
 
     def distance_to(self, x: Any) -> float:
         """Return the Euclidean distance from a point to the points that satisfy the constraints.

@@ -380,3 +380,12 @@ def test_without_margins_the_minimum_is_worthless_off_the_quadratic_too():
     assert problem.worthless
     with pytest.warns(cr.ConvergenceWarning, match="worthless"):
         assert np.linalg.norm(problem.solve().x) <= tolerance("fixed points")
+
+
+@pytest.mark.parametrize("seed", [1307, 1309, 1374])
+def test_values_of_models_whose_last_digit_is_out_of_reach(seed):
+    """Instances on which a solver asked for 1e-12 gives up, or says less than it can."""
+    problem = MarginRetargeting.random(seed)
+    model = problem.to_cvxpy()
+    for w in (problem.solve().x, np.zeros(problem.dimension)):
+        assert close(model.value_at(w), problem.objective(w), "conic value")
