@@ -170,18 +170,20 @@ class CvxpyModel:
         kept = [part for part in alone if part.variables()[0].id != solution.id]
         make = nonlinear_problem if self.nonlinear else cp.Problem
         fixed = make(self.problem.objective, [*linked, *kept, solution == solution.value])
-        values = []
+        answers: list[tuple[float, float]] = []
         for options in _CLOSE_NONLINEAR if self.nonlinear else _CLOSE:
             try:
                 word = self._run(fixed, None if self.nonlinear else cp.CLARABEL, options)
             except cp.SolverError:
                 continue
-            # an answer with fewer digits than asked for may be good or not: the least is best, where constraints hold
-            if word == "optimal" or (word in _SOLVED and _violation(fixed) <= _HOLDS):
-                values.append(float(np.asarray(fixed.value)))
+            if word in _SOLVED:
+                # below rounding one violation is as good as another
+                violation = 0.0 if word == "optimal" else max(_violation(fixed), _HOLDS) - _HOLDS
+                answers.append((violation, float(np.asarray(fixed.value))))
             if word == "optimal":
                 break
-        return min(values, default=float("nan"))
+        # an answer with fewer digits than asked for may be good or not: the least is best, where constraints hold
+        return min(answers, default=(0.0, float("nan")))[1]
 
     def distance_to(self, x: Any) -> float:
         """Return the Euclidean distance from a point to the points that satisfy the constraints.
