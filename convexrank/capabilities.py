@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 if TYPE_CHECKING:
-    from convexrank.problem import Certificate, CvxpyModel, Witness
+    from convexrank.models import CvxpyModel
+    from convexrank.results import Certificate, Witness
 
 __all__ = [
     "Affine",

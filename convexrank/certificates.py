@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from convexrank.problem import Certificate, Witness
+from convexrank.results import Certificate, Witness
 
 __all__ = ["LinearRisk", "certify", "reach"]
 

@@ -7,15 +7,13 @@ from typing import Any, Literal
 import numpy as np
 
 from convexrank.data import check_choice
+from convexrank.data.gains import gains
 from convexrank.metrics.queries import Empty, QueryRanking, Ties, averaged, check_cut, prepare
 
 __all__ = ["ndcg"]
 
 Array = np.ndarray
 
-# The sum of so many rows of such a grade that fit in memory is still finite.
-_LARGEST_EXPONENT = 980.0
-_GAINS = {"exp2": "exp2", "linear": "linear"}
 _SHORT = {"pad": False, "zero": True}
 
 
@@ -29,22 +27,6 @@ def _letor(rank: Array) -> Array:
 
 
 _DISCOUNTS = {"log2": _log2, "letor": _letor}
-
-
-def gains(grades: Array, gain: str) -> Array:
-    """Return what each grade is worth; grades must not be negative."""
-    check_choice(gain, _GAINS, "gain")
-    if grades.min() < 0:
-        raise ValueError(
-            f"y has the negative grade {grades.min():g}, expected grades of at least 0; shift them, or pass y > 0."
-        )
-    if gain == "linear":
-        return grades
-    if grades.max() > _LARGEST_EXPONENT:
-        raise ValueError(
-            f"y has the grade {grades.max():g}, for which sums of 2**y are not finite; pass gain='linear'."
-        )
-    return np.expm1(grades * np.log(2.0))
 
 
 def ndcg(

@@ -9,7 +9,8 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from convexrank.data import check_choice
-from convexrank.problems.queries import gains, random_queries
+from convexrank.data.gains import gains
+from convexrank.problems.queries import random_queries
 from convexrank.problems.softmax_queries import SoftmaxQueries
 
 __all__ = ["ListNet"]

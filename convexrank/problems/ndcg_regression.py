@@ -10,9 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.compiled import pad
+from convexrank.data.gains import gains
 from convexrank.divergences.names import name_of
 from convexrank.problems.linear import RiskData
-from convexrank.problems.queries import gains, random_queries
+from convexrank.problems.queries import random_queries
 from convexrank.problems.softmax_queries import SoftmaxQueries
 
 __all__ = ["NDCGRegression"]

@@ -9,17 +9,13 @@ from typing import Any
 import numpy as np
 
 from convexrank.compiled import shape_class
-from convexrank.data import QueryGroups, as_groups, check_choice, check_vector
+from convexrank.data import QueryGroups, as_groups, check_vector
 from convexrank.problems.bipartite import random_features
 from convexrank.problems.linear import LinearScores
 
-__all__ = ["QueryScores", "gains", "random_queries"]
+__all__ = ["QueryScores", "random_queries"]
 
 Array = np.ndarray
-
-_GAINS = {"exp2": "exp2", "linear": "linear"}
-# The sum of so many rows of such a grade that fit in memory is still finite.
-_LARGEST_EXPONENT = 980.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,28 +116,6 @@ class QueryScores(LinearScores):
     def rows_of_queries(self) -> Any:
         """The features of the rows that count, query by query."""
         return self.X[self._rows]
-
-
-def gains(grades: Array, gain: str) -> Array:
-    """Return what grades are worth as targets: 2^y − 1, or y itself; at least 0.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name, negative grades, or grades for which 2^y is not finite.
-    """
-    check_choice(gain, _GAINS, "gain")
-    if grades.min() < 0:
-        raise ValueError(
-            f"y has the negative grade {grades.min():g}, expected grades of at least 0: targets are gains; shift them."
-        )
-    if gain == "linear":
-        return grades
-    if grades.max() > _LARGEST_EXPONENT:
-        raise ValueError(
-            f"y has the grade {grades.max():g}, for which sums of 2**y are not finite; pass gain='linear'."
-        )
-    return np.expm1(grades * np.log(2.0))
 
 
 def random_queries(rng: np.random.Generator) -> tuple[Array, Array, Array]:

@@ -10,9 +10,10 @@ import numpy as np
 
 from convexrank.compiled import pad
 from convexrank.data import check_positive
+from convexrank.data.gains import gains
 from convexrank.problem import Certificate, Witness
 from convexrank.problems.linear import RiskData
-from convexrank.problems.queries import QueryScores, gains, random_queries
+from convexrank.problems.queries import QueryScores, random_queries
 
 __all__ = ["RankCosine"]
 
