@@ -186,7 +186,7 @@ class CvxpyModel:
         return min(answers, default=(0.0, float("nan")))[1]
 
     def distance_to(self, x: Any) -> float:
-        """Return the Euclidean distance from a point to the points that satisfy the constraints.
+        """Return the Euclidean distance from a point to the points that satisfy the constraints, which are conic.
 
         Parameters
         ----------
@@ -202,16 +202,15 @@ class CvxpyModel:
 
         solution = next(iter(self.variables.values()))
         point = np.asarray(x, dtype=np.float64).reshape(solution.shape)
-        make = nonlinear_problem if self.nonlinear else cp.Problem
-        nearest = make(cp.Minimize(cp.norm(cp.vec(solution - point, order="C"))), self.problem.constraints)
-        word = self._run(nearest, None if self.nonlinear else cp.CLARABEL, {})
+        length = cp.norm(cp.vec(solution - point, order="C"))
+        nearest = cp.Problem(cp.Minimize(length), self.problem.constraints)
+        word = self._run(nearest, cp.CLARABEL, {})
         return float(np.asarray(nearest.value)) if word in _SOLVED else float("inf")
 
     def _run(self, problem: Any, solver: str | None, options: Mapping[str, Any]) -> str:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # "inaccurate" is judged by the caller: by tolerance, or by certificate
+            # "inaccurate" is judged by the caller: by tolerance, or by certificate
+            warnings.simplefilter("ignore")
             solution = next(iter(self.variables.values()))
             for variable, start in self._starts.items():
                 if problem is self.problem or variable is not solution:  # else it holds the point asked about

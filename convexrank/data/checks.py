@@ -186,9 +186,8 @@ def check_binary_labels(y: Any, length: int | None = None, name: str = "y") -> n
         When y is not one-dimensional, has NaN, another length, or does not have exactly two classes.
     """
     codes = codes_of(y)
-    if (
-        codes is not None and (codes >= 0).all()
-    ):  # the order of its categories is the caller's, not the alphabet's
+    # the order of categories is the caller's, not the alphabet's
+    if codes is not None and (codes >= 0).all():
         y = codes
     labels = _read(y, name)
     if labels.ndim == 2 and labels.shape[1] == 1:

@@ -13,10 +13,8 @@ Array = np.ndarray
 
 def is_missing(entry: Any) -> bool:
     """Return whether an entry of an array of objects stands for no value: None, NaN, NaT or pandas.NA."""
-    if entry is None or type(entry).__name__ in (
-        "NAType",
-        "NaTType",
-    ):  # pandas.NA is not even unequal to itself
+    # pandas.NA is not even unequal to itself
+    if entry is None or type(entry).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(entry, float | np.floating) and bool(entry != entry)
 

@@ -173,9 +173,8 @@ class PageRank(Problem):
 
     def _bound(self, operator: Transition, w: Array) -> float:
         graph, alpha = self.graph, self.alpha
-        with np.errstate(
-            divide="ignore", invalid="ignore"
-        ):  # of dangling nodes, which are the source of no edge
+        # dangling nodes, whose degree is 0, are the source of no edge
+        with np.errstate(divide="ignore", invalid="ignore"):
             sent = w / graph.degrees
         pieces = _pieces(graph.offsets)
         rest = alpha * sum(float(w[part][graph.degrees[part] == 0].sum()) for part in pieces)
