@@ -30,24 +30,24 @@ _MODULES = (
     "solvers",
 )
 _OBJECTS = {
-    "ConvergenceWarning": "convexrank.results",
+    "ConvergenceWarning": "convexrank.core.results",
     "Graph": "convexrank.graphs",
     "LabelledGraph": "convexrank.graphs",
     "OnlineMEMR": "convexrank.estimators",
-    "Problem": "convexrank.problem",
+    "Problem": "convexrank.core.problem",
     "PushRanker": "convexrank.estimators",
-    "Report": "convexrank.verifier",
+    "Report": "convexrank.verification.report",
     "RetargetingRanker": "convexrank.estimators",
     "SingleIndexRegressor": "convexrank.estimators",
-    "Solution": "convexrank.results",
-    "Status": "convexrank.results",
-    "perturbation_bound": "convexrank.sensitivity",
-    "antitrust_rank": "convexrank.ranks",
-    "combined_rank": "convexrank.ranks",
-    "lpq_rank": "convexrank.ranks",
-    "pagerank": "convexrank.ranks",
-    "trust_rank": "convexrank.ranks",
-    "verify": "convexrank.verifier",
+    "Solution": "convexrank.core.results",
+    "Status": "convexrank.core.results",
+    "perturbation_bound": "convexrank.problems.single_index.perturbation",
+    "antitrust_rank": "convexrank.estimators.graph_ranks",
+    "combined_rank": "convexrank.estimators.graph_ranks",
+    "lpq_rank": "convexrank.estimators.graph_ranks",
+    "pagerank": "convexrank.estimators.graph_ranks",
+    "trust_rank": "convexrank.estimators.graph_ranks",
+    "verify": "convexrank.verification.report",
 }
 
 __all__ = ["__version__", *_MODULES, *_OBJECTS]
@@ -72,12 +72,18 @@ if TYPE_CHECKING:
         regularizers,
         solvers,
     )
+    from convexrank.core.problem import ConvergenceWarning, Problem, Solution, Status
     from convexrank.estimators import OnlineMEMR, PushRanker, RetargetingRanker, SingleIndexRegressor
+    from convexrank.estimators.graph_ranks import (
+        antitrust_rank,
+        combined_rank,
+        lpq_rank,
+        pagerank,
+        trust_rank,
+    )
     from convexrank.graphs import Graph, LabelledGraph
-    from convexrank.problem import ConvergenceWarning, Problem, Solution, Status
-    from convexrank.ranks import antitrust_rank, combined_rank, lpq_rank, pagerank, trust_rank
-    from convexrank.sensitivity import perturbation_bound
-    from convexrank.verifier import Report, verify
+    from convexrank.problems.single_index.perturbation import perturbation_bound
+    from convexrank.verification.report import Report, verify
 
 
 def __getattr__(name: str) -> Any:

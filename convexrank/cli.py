@@ -61,7 +61,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from convexrank.problems import REGISTRY
-    from convexrank.verifier import verify
+    from convexrank.verification.report import verify
 
     classes = [_registered(name) for name in arguments.names] or list(REGISTRY.values())
     total = len(classes) * arguments.instances

@@ -23,7 +23,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from convexrank import atoms
-from convexrank.convexity import apply, check_on_grid, find_kink
+from convexrank.core.elementwise_checks import apply, check_on_grid, find_kink
 from convexrank.data import check_choice, check_hashable, check_positive
 
 __all__ = ["Custom", "Exponential", "Hinge", "Logistic", "Loss", "SquaredHinge", "resolve"]

@@ -10,10 +10,10 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.problem import ConvergenceWarning
+from convexrank.core.problem import ConvergenceWarning
 from convexrank.problems import PNormPush
 from convexrank.solvers import Boosting, available
-from convexrank.solvers.boosting import Rounds
+from convexrank.solvers.descent.boosting import Rounds
 from tests.boosting_references import agree, example, figure_2, run
 from tests.tolerances import tolerance
 

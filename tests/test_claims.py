@@ -27,7 +27,7 @@ from convexrank.claims import (
     judge,
 )
 from convexrank.claims.learned_divergence import gradient
-from convexrank.problems.marginals import expected_targets
+from convexrank.links.marginal_cost import expected_targets
 
 SOURCES = sorted(Path(cr.claims.__file__).parent.rglob("*.py"))
 

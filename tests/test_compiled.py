@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import convexrank as cr
-from convexrank import atoms, compiled, losses, prices
-from convexrank.compiled import (
+from convexrank import atoms, losses, prices
+from convexrank.backend import jax_oracles
+from convexrank.backend.jax_oracles import (
     by_value,
     curvature,
     derivatives,
@@ -23,7 +24,7 @@ from convexrank.compiled import (
     shape_class,
     value_and_gradient,
 )
-from convexrank.pairwise import BlockedPairs
+from convexrank.pair_sums.positive_negative import BlockedPairs
 from tests.tolerances import tolerance
 
 # --- sizes --------------------------------------------------------------------------------------------------------
@@ -222,7 +223,7 @@ def test_the_setting_is_put_back_after_an_error():
 
 def test_other_threads_keep_their_setting():
     seen = []
-    with compiled.with_x64():
+    with jax_oracles.with_x64():
         thread = threading.Thread(target=lambda: seen.append(jnp.ones(1).dtype))
         thread.start()
         thread.join()
@@ -274,7 +275,7 @@ def test_second_order_in_the_weights(seed):
     columns = rng.normal(size=(2, 4)), rng.normal(size=(2, 3))
     stacked = np.hstack(columns)
     gradient, hessian = closed_form(data, w @ columns[0], w @ columns[1])
-    with compiled.with_x64():
+    with jax_oracles.with_x64():
         expected = float(quadratic(data, *(jnp.asarray(w @ part) for part in columns)))
     value, slope, bend = second_order(quadratic, data, columns, w)
     assert abs(value - expected) <= tolerance("summation") * max(1.0, abs(expected))
@@ -293,8 +294,8 @@ def test_log_sum_exp_is_numpys():
         np.array([-1e4, -2e4]),
         np.zeros(1),
     ):
-        with compiled.with_x64():
-            value, slope = jax.value_and_grad(compiled.log_sum_exp)(jnp.asarray(x))
+        with jax_oracles.with_x64():
+            value, slope = jax.value_and_grad(jax_oracles.log_sum_exp)(jnp.asarray(x))
         expected = np.logaddexp.reduce(x)
         assert abs(float(value) - expected) <= tolerance("atoms") * max(1.0, abs(expected))
         assert np.allclose(slope, np.exp(x - expected), rtol=tolerance("summation"), atol=tolerance("atoms"))

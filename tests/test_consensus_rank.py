@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import convexrank as cr
 from convexrank.consensus import CandidateSets, Polytopes, blend, brew
-from convexrank.consensus.absorbed import absorb
-from convexrank.problems.consensus_rank import ConsensusRank
-from convexrank.problems.consensus_reference import optimistic_bound
-from convexrank.solvers.multi_start import MultiStart
+from convexrank.consensus.with_teleport import absorb
+from convexrank.problems.consensus._reference import optimistic_bound
+from convexrank.problems.consensus.consensus_rank import ConsensusRank
+from convexrank.solvers.descent.multi_start import MultiStart
 from tests.test_consensus_sets import KINDS, draw, ranks_of
 from tests.tolerances import tolerance
 

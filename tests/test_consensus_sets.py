@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 import convexrank as cr
 from convexrank.consensus import CandidateSets, PartialOrders, Polytopes, score_intervals
-from convexrank.consensus.absorbed import absorb
+from convexrank.consensus.with_teleport import absorb
 from tests.tolerances import tolerance
 
 SEEDS = st.integers(0, 10_000)
@@ -168,7 +168,7 @@ def test_corners_are_feasible_and_reach_every_linear_extreme(kind):
 
 
 def test_corners_of_a_chain_by_hand_are_those_of_its_constraints():
-    from convexrank.consensus.corners import corners
+    from convexrank.consensus.projections.corners import corners
 
     sets = PartialOrders([[[2, 0, 3]], [[1]], [[0]], [[0]]])
     by_hand = sets.vertices(0)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import convexrank as cr
 from convexrank.consensus import CandidateSets, PartialOrders, Polytopes
-from convexrank.consensus.absorbed import absorb
-from convexrank.consensus.hull import nearest_in_hull
-from convexrank.consensus.together import Boxes, Pairs
+from convexrank.consensus.projections.all_nodes import Boxes, Pairs
+from convexrank.consensus.projections.hull import nearest_in_hull
+from convexrank.consensus.with_teleport import absorb
 from tests.tolerances import tolerance
 
 KINDS = ("candidates", "pairs", "boxes", "inequalities", "links", "chains", "overlapping")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from convexrank.problems import BottomPush, PNormPush, TopBottomPush
-from convexrank.problems.coordinates import LogSumExpCoordinates, LogSumExpTerm
-from convexrank.solvers.boosting import exact_step
+from convexrank.problems.bipartite._boosting_oracle import LogSumExpCoordinates, LogSumExpTerm
+from convexrank.solvers.descent.boosting import exact_step
 from tests.boosting_references import example
 from tests.tolerances import tolerance
 

@@ -42,15 +42,15 @@ USERS_CALL = (
     "convexrank.metrics",
     "convexrank.plotting",
     "convexrank.prices",
-    "convexrank.problem",
-    "convexrank.results",
-    "convexrank.models",
+    "convexrank.core.problem",
+    "convexrank.core.results",
+    "convexrank.core.cvxpy_model",
     "convexrank.problems",
     "convexrank.projections",
-    "convexrank.ranks",
+    "convexrank.estimators.graph_ranks",
     "convexrank.regularizers",
     "convexrank.solvers",
-    "convexrank.verifier",
+    "convexrank.verification.report",
 )
 
 
@@ -114,6 +114,6 @@ def test_what_users_call_has_parameters_results_and_an_example(name):
 
 def test_a_bad_docstring_is_caught(monkeypatch):
     monkeypatch.setattr(convexrank.problems.PNormPush, "__doc__", "lower case, and no parameters")
-    name = "convexrank.problems.p_norm_push.PNormPush"
+    name = "convexrank.problems.bipartite.p_norm_push.PNormPush"
     codes = {complaint.split()[1] for complaint in complaints(name, ALWAYS | ASKED_OF_USERS)}
     assert {"SS02", "SS03", "PR01", "EX01"} <= codes

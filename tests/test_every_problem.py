@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
-from convexrank import capabilities
+from convexrank.core import capabilities
 from convexrank.problems import REGISTRY
 from tests.tolerances import tolerance
 

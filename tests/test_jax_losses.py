@@ -12,8 +12,8 @@ import pytest
 import convexrank as cr
 from convexrank import divergences, jax_losses
 from convexrank.data import QueryGroups
-from convexrank.problems.margin_options import heavier_at_the_top
-from convexrank.problems.queries import random_queries
+from convexrank.problems.margin_retargeting._options import heavier_at_the_top
+from convexrank.problems.queries._base import random_queries
 from tests.tolerances import tolerance
 
 SUMMATION = tolerance("summation")

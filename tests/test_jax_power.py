@@ -9,7 +9,7 @@ from jax.export import export
 
 import convexrank as cr
 from convexrank.problems import PageRank
-from convexrank.solvers.jax_power import JaxPower, _Device, _jitted_advance, layout
+from convexrank.solvers.fixed_point.jax_power import JaxPower, _Device, _jitted_advance, layout
 from tests.graph_files import real_graph
 from tests.tolerances import tolerance
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import convexrank as cr
+from convexrank.core.problem import Status
 from convexrank.data import check_kernel
-from convexrank.problem import Status
 from convexrank.problems import LearnedDivergence
-from convexrank.problems.kernel_learned_divergence import KernelLearnedDivergence
+from convexrank.problems.single_index.kernel_learned_divergence import KernelLearnedDivergence
 from tests.formulas import learned_divergence
 from tests.tolerances import tolerance
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import convexrank as cr
-from convexrank.problems.marginals import marginal, mutual_regressions, projected_targets
+from convexrank.links.marginal_cost import marginal, mutual_regressions, projected_targets
 from tests.tolerances import tolerance
 
 LearnedDivergence = cr.problems.LearnedDivergence

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.graphs import build
-from convexrank.graphs.order import certified_prefix
+from convexrank.graphs.certified_order import certified_prefix
+from convexrank.graphs.io import build
 from convexrank.problems import LpqRank
-from convexrank.problems.random_graphs import random_graph
+from convexrank.problems.graph_ranks._random_graph import random_graph
 from tests.graph_files import real_graph
 from tests.tolerances import tolerance
 

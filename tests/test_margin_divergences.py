@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.problems import margin_models
-from convexrank.problems.margin_reference import evidence
-from convexrank.problems.margin_retargeting import MarginRetargeting
-from convexrank.problems.queries import QueryScores, random_queries
+from convexrank.problems.margin_retargeting import _cvxpy
+from convexrank.problems.margin_retargeting._reference import evidence
+from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
+from convexrank.problems.queries._base import QueryScores, random_queries
 from tests.tolerances import tolerance
 
 KINDS = {
@@ -123,8 +123,8 @@ def test_the_verifier_compares_with_the_exact_model(name):
 @pytest.mark.parametrize("part", ["_conjugates", "_start"])
 def test_a_wrong_joint_model_is_caught_and_a_wrong_start_does_no_harm(name, part, monkeypatch):
     problem, _ = draw(name, 2)
-    right = getattr(margin_models, part)
-    monkeypatch.setattr(margin_models, part, lambda *arguments: 1.01 * right(*arguments))
+    right = getattr(_cvxpy, part)
+    monkeypatch.setattr(_cvxpy, part, lambda *arguments: 1.01 * right(*arguments))
     assert cr.verify(problem).ok == (part == "_start")
 
 

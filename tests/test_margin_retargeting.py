@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.problems.linear import LinearScores
-from convexrank.problems.margin_retargeting import MarginRetargeting
-from convexrank.problems.queries import random_queries
+from convexrank.problems._linear_scores import LinearScores
+from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
+from convexrank.problems.queries._base import random_queries
 from tests.tolerances import tolerance
 
 SUMMATION = tolerance("summation")

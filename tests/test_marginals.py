@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convexrank.problems.marginals import MarginalRisk, expected_targets, marginal, projected_targets
+from convexrank.links.marginal_cost import MarginalRisk, expected_targets, marginal, projected_targets
 from tests.projection_references import violation
 from tests.tolerances import tolerance
 

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import convexrank as cr
 from convexrank import OnlineMEMR
-from convexrank.problems.margin_retargeting import MarginRetargeting
+from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
 from tests.tolerances import tolerance
 
 SUMMATION = tolerance("summation")

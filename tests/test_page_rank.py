@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.graphs import build
-from convexrank.problems.page_rank import PageRank
+from convexrank.graphs.io import build
+from convexrank.problems.graph_ranks.page_rank import PageRank
 from tests.graph_files import LISTS, real_graph
 from tests.tolerances import tolerance
 
@@ -103,7 +103,7 @@ def test_threads_and_pieces_change_nothing(monkeypatch):
         with monkeypatch.context() as patched:
             patched.setattr(build, "_WORTH_THREADS", 0)
             patched.setattr(build, "threads_available", lambda: 3)
-            patched.setattr("convexrank.problems.page_rank._PIECE", 1000)
+            patched.setattr("convexrank.problems.graph_ranks.page_rank._PIECE", 1000)
             together = problem.solve(tol=1e-13)
             again = problem.solve(tol=1e-13)
             gap = problem.certificate(alone.x).gap

@@ -15,9 +15,9 @@ from scipy.optimize import minimize_scalar
 
 import convexrank as cr
 from convexrank import divergences
-from convexrank.divergences.restricted import restricted
+from convexrank.divergences.generators.on_simplex import restricted
 from convexrank.problems import PageRankDual, PageRankGame
-from convexrank.problems.norm_balls import norm_of
+from convexrank.problems.page_rank_game._norm_ball import norm_of
 from convexrank.solvers import NoRegretPlay
 from tests.tolerances import tolerance
 

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convexrank import atoms, graded, losses, pairwise, prices
-from convexrank.compiled import curvature
-from convexrank.graded import (
+from convexrank import atoms, losses, prices
+from convexrank.backend.jax_oracles import curvature
+from convexrank.pair_sums import all_pairs, positive_negative
+from convexrank.pair_sums.all_pairs import (
     BlockedGraded,
     exponential_curvature,
     exponential_graded,
@@ -24,7 +25,7 @@ from convexrank.graded import (
     reference_exponential,
     reference_graded,
 )
-from convexrank.pairwise import BlockedPairs, block_length, polynomial_push, reference_push
+from convexrank.pair_sums.positive_negative import BlockedPairs, block_length, polynomial_push, reference_push
 from tests.formulas import plain_price
 from tests.tolerances import tolerance
 
@@ -103,7 +104,7 @@ def blocked(kernel, data, *parts):
     """Value and gradients of a blocked kernel; both ways to the gradient must agree."""
     with jax.enable_x64(True):
         (value, slopes), (again, direct) = (
-            run(data, *parts) for run in traced(kernel, len(parts), pairwise._PAIRS_PER_BLOCK)
+            run(data, *parts) for run in traced(kernel, len(parts), positive_negative._PAIRS_PER_BLOCK)
         )
     same((float(again), *map(np.asarray, direct)), (float(value), *map(np.asarray, slopes)))
     return (float(again), *map(np.asarray, direct))
@@ -188,7 +189,7 @@ def test_reference_push_is_the_double_loop(scores, name, monkeypatch):
         a, b, u, v = draw(scores, seed)
         expected = brute_push(name, price, a, b, u, v)
         same(reference_push(PLAIN[name][0], PRICES[price][0].g, a, b, u, v), expected)
-        monkeypatch.setattr(pairwise, "_PAIRS_PER_BLOCK", 2 * len(a))
+        monkeypatch.setattr(positive_negative, "_PAIRS_PER_BLOCK", 2 * len(a))
         same(reference_push(PLAIN[name][0], PRICES[price][0].g, a, b, u, v), expected)
         monkeypatch.undo()
 
@@ -207,7 +208,7 @@ def test_blocked_pairs_are_the_double_loop(scores, name):
 @pytest.mark.parametrize("pairs", [1, 14, 20, 64])
 def test_block_boundaries(pairs, monkeypatch):
     """7 positives and 9 negatives in blocks of 1, 2, 2 and 9 negatives."""
-    monkeypatch.setattr(pairwise, "_PAIRS_PER_BLOCK", pairs)
+    monkeypatch.setattr(positive_negative, "_PAIRS_PER_BLOCK", pairs)
     a, b, u, v = draw("plain", 0)
     expected = brute_push("logistic", "power", a, b, u, v)
     same(blocked_push(PLAIN["logistic"][0], PRICES["power"][0].g, a, b, u, v), expected)
@@ -238,7 +239,7 @@ def test_rows_without_weight_never_count(padding, name, price, offset):
 @pytest.mark.parametrize("offset", [-800.0, 800.0])
 def test_the_last_block_is_filled_up_harmlessly(offset, monkeypatch):
     a, b, u, v = draw("on the kink", 0)
-    monkeypatch.setattr(pairwise, "_PAIRS_PER_BLOCK", 2 * len(a))
+    monkeypatch.setattr(positive_negative, "_PAIRS_PER_BLOCK", 2 * len(a))
     assert len(b) % 2
     found = blocked_push(losses.Exponential(), prices.Power(2.5).g, a + offset, b + offset, u, v)
     same(found, brute_push("exponential", "power", a, b, u, v))
@@ -337,19 +338,19 @@ def test_a_planted_error_is_caught():
 
 def test_block_length():
     assert block_length(10, 5) == 5
-    assert block_length(pairwise._PAIRS_PER_BLOCK, 5) == 1
-    assert block_length(10 * pairwise._PAIRS_PER_BLOCK, 5) == 1  # a row is never cut
+    assert block_length(positive_negative._PAIRS_PER_BLOCK, 5) == 1
+    assert block_length(10 * positive_negative._PAIRS_PER_BLOCK, 5) == 1  # a row is never cut
     assert block_length(0, 5) == 5
     for length, rows in itertools.product([1, 7, 1000, 300_000], [1, 13, 10**6]):
         block = block_length(length, rows)
         assert 1 <= block <= rows
-        assert block == 1 or block * length <= pairwise._PAIRS_PER_BLOCK
+        assert block == 1 or block * length <= positive_negative._PAIRS_PER_BLOCK
 
 
 @pytest.mark.parametrize("kernel", ["reference_push", "polynomial_push", "reference_graded"])
 def test_memory_does_not_grow_with_the_pairs(kernel, monkeypatch):
     rows = 3000
-    monkeypatch.setattr(pairwise, "_PAIRS_PER_BLOCK", 1 << 15)
+    monkeypatch.setattr(positive_negative, "_PAIRS_PER_BLOCK", 1 << 15)
     rng = np.random.default_rng(0)
     a, b, ones = rng.normal(size=rows), rng.normal(size=rows), np.ones(rows)
     run = {
@@ -388,7 +389,12 @@ def test_the_blocked_kernels_hold_no_array_of_all_pairs(which):
         own = [math.prod(v.aval.shape) for equation in jaxpr.eqns for v in equation.outvars]
         return max([*inner, *own, 0])
 
-    assert pairwise._PAIRS_PER_BLOCK <= largest(program.jaxpr) <= 2 * pairwise._PAIRS_PER_BLOCK < size**2
+    assert (
+        positive_negative._PAIRS_PER_BLOCK
+        <= largest(program.jaxpr)
+        <= 2 * positive_negative._PAIRS_PER_BLOCK
+        < size**2
+    )
 
 
 # --- graded labels ------------------------------------------------------------------------------------------------
@@ -419,7 +425,7 @@ def test_reference_graded_is_the_double_loop(scores, name, monkeypatch):
     f, y, w = draw_graded(scores, 0)
     expected = brute_graded(name, f, y, w)
     same(reference_graded(PLAIN[name][0], f, y, w), expected)
-    monkeypatch.setattr(pairwise, "_PAIRS_PER_BLOCK", 30)
+    monkeypatch.setattr(positive_negative, "_PAIRS_PER_BLOCK", 30)
     same(reference_graded(PLAIN[name][0], f, y, w), expected)
 
 
@@ -427,7 +433,7 @@ def test_reference_graded_is_the_double_loop(scores, name, monkeypatch):
     ("name", "pairs"), [("logistic", 1), ("logistic", 60), ("huber", 25), ("exponential", 1 << 18)]
 )
 def test_blocked_graded_is_the_double_loop(name, pairs, monkeypatch):
-    monkeypatch.setattr(pairwise, "_PAIRS_PER_BLOCK", pairs)
+    monkeypatch.setattr(positive_negative, "_PAIRS_PER_BLOCK", pairs)
     f, y, w = draw_graded("ties", 0)
     same(blocked_graded(PLAIN[name][0], f, y, w), brute_graded(name, f, y, w))
 
@@ -538,4 +544,4 @@ def test_graded_kernel_never_goes_below_zero(name):
 
 
 def test_the_sweep_is_compiled_once():
-    assert graded._sweep() is graded._sweep()
+    assert all_pairs._sweep() is all_pairs._sweep()

@@ -11,7 +11,7 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank.problems import REGISTRY
-from convexrank.problems.linear import LinearScores
+from convexrank.problems._linear_scores import LinearScores
 from tests.formulas import FORMULAS, objective
 from tests.tolerances import tolerance
 

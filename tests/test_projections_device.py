@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.export import export
 
-from convexrank.projections import bounded_increments, isotonic, permutahedron, tracing
+from convexrank.projections import autodiff, bounded_increments, isotonic, permutahedron
 from tests.projection_references import random_increments
 from tests.tolerances import tolerance
 
@@ -26,27 +26,27 @@ def _wide():
 
 @jax.jit
 def fit(z, order, weights, groups, low, high):
-    return tracing.isotonic(z, order, weights, groups, True, (low, high), "device")
+    return autodiff.isotonic(z, order, weights, groups, True, (low, high), "device")
 
 
 @jax.jit
 def fit_plain(z):
-    return tracing.isotonic(z, None, None, None, True, (None, None), "device")
+    return autodiff.isotonic(z, None, None, None, True, (None, None), "device")
 
 
 @jax.jit
 def rank(z, y, groups):
-    return tracing.permutahedron(z, y, groups, "device")
+    return autodiff.permutahedron(z, y, groups, "device")
 
 
 @jax.jit
 def project(z, lower, upper, weights, groups, low, high):
-    return tracing.bounded_increments(z, lower, upper, weights, groups, (low, high), "device")
+    return autodiff.bounded_increments(z, lower, upper, weights, groups, (low, high), "device")
 
 
 @jax.jit
 def project_plain(z, lower, upper):
-    return tracing.bounded_increments(z, lower, upper, None, None, (None, None), "device")
+    return autodiff.bounded_increments(z, lower, upper, None, None, (None, None), "device")
 
 
 def draw(seed):
@@ -113,9 +113,9 @@ def test_increments_of_any_length(n):
 
 
 OF_A_PLATFORM = {
-    "isotonic": lambda z: tracing.isotonic(z, None, None, None, True, (None, None), "platform"),
-    "permutahedron": lambda z: tracing.permutahedron(z, z, None, "platform"),
-    "increments": lambda z: tracing.bounded_increments(
+    "isotonic": lambda z: autodiff.isotonic(z, None, None, None, True, (None, None), "platform"),
+    "permutahedron": lambda z: autodiff.permutahedron(z, z, None, "platform"),
+    "increments": lambda z: autodiff.bounded_increments(
         z, -z[1:], z[1:], None, None, (None, None), "platform"
     ),
     "gradient": jax.grad(lambda z: OF_A_PLATFORM["isotonic"](z)[3]),
@@ -148,12 +148,12 @@ def test_the_derivatives_are_those_of_the_compiled_path():
         return jax.jvp(function, tuple(map(jnp.asarray, operands)), directions)
 
     fits = [
-        jax.jit(lambda *a, path=path: slopes(lambda z, w: tracing.isotonic(
+        jax.jit(lambda *a, path=path: slopes(lambda z, w: autodiff.isotonic(
             z, a[2], w, a[3], True, (None, None), path), a[:2], a[4:]))
         for path in ("host", "device")
     ]  # fmt: skip
     projections = [
-        jax.jit(lambda *a, path=path: slopes(lambda z, d, u, w, b, c: tracing.bounded_increments(
+        jax.jit(lambda *a, path=path: slopes(lambda z, d, u, w, b, c: autodiff.bounded_increments(
             z, d, u, w, a[6], (b, c), path), a[:6], a[7:]))
         for path in ("host", "device")
     ]  # fmt: skip
@@ -216,10 +216,10 @@ def lowered(function, platform, n=N):
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
-        (lambda z: tracing.isotonic(z, None, None, None, True, (None, None), "platform"), isotonic),
-        (lambda z: tracing.permutahedron(z, 2 * z, None, "platform"), lambda z: permutahedron(z, 2 * z)),
+        (lambda z: autodiff.isotonic(z, None, None, None, True, (None, None), "platform"), isotonic),
+        (lambda z: autodiff.permutahedron(z, 2 * z, None, "platform"), lambda z: permutahedron(z, 2 * z)),
         (
-            lambda z: tracing.bounded_increments(z, -1.0, 0.5, None, None, (None, None), "platform"),
+            lambda z: autodiff.bounded_increments(z, -1.0, 0.5, None, None, (None, None), "platform"),
             lambda z: bounded_increments(z, -1.0, 0.5),
         ),
     ],
@@ -234,9 +234,9 @@ def test_the_platform_chooses_the_implementation(function, expected):
 def test_one_long_sequence_goes_to_the_host():
     def program(n):
         def function(z):
-            return tracing.bounded_increments(z, -1.0, 1.0, None, None, (None, None), "platform")
+            return autodiff.bounded_increments(z, -1.0, 1.0, None, None, (None, None), "platform")
 
         return str(jax.make_jaxpr(function)(jax.ShapeDtypeStruct((n,), jnp.float64)))
 
-    assert "while[" in program(tracing.LONGEST_ON_DEVICE)
-    assert "while[" not in program(tracing.LONGEST_ON_DEVICE + 1)
+    assert "while[" in program(autodiff.LONGEST_ON_DEVICE)
+    assert "while[" not in program(autodiff.LONGEST_ON_DEVICE + 1)

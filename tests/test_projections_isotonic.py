@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 from sklearn.isotonic import IsotonicRegression
 
+from convexrank.backend.numba_cache import compiled
 from convexrank.projections import bounded_increments, isotonic, permutahedron
-from convexrank.projections.kernel_cache import compiled
 from tests.projection_references import (
     by_group,
     isotonic_reference,

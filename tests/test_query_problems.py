@@ -16,13 +16,13 @@ import convexrank as cr
 from convexrank import metrics
 from convexrank.data import QueryGroups
 from convexrank.divergences import KL, GeneralizedI, SquaredEuclidean
-from convexrank.problems.linear import LinearScores
-from convexrank.problems.list_net import ListNet
-from convexrank.problems.ndcg_regression import NDCGRegression
-from convexrank.problems.queries import random_queries
-from convexrank.problems.rank_cosine import RankCosine
-from convexrank.problems.rank_svm import RankSVM
-from convexrank.query_pairs import active_sums, dense_ranks, pair_list
+from convexrank.pair_sums.within_queries import active_sums, dense_ranks, pair_list
+from convexrank.problems._linear_scores import LinearScores
+from convexrank.problems.queries._base import random_queries
+from convexrank.problems.queries.list_net import ListNet
+from convexrank.problems.queries.ndcg_regression import NDCGRegression
+from convexrank.problems.queries.rank_cosine import RankCosine
+from convexrank.problems.queries.rank_svm import RankSVM
 from tests.query_references import queries
 from tests.tolerances import tolerance
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.problem import Status
-from convexrank.problems.image_of_ball import ImageOfBall
-from convexrank.problems.realizable_link import RealizableLink
-from convexrank.problems.realizable_scores import RealizableScores
-from convexrank.solvers.admm import ADMM
-from convexrank.solvers.parallel_projections import ParallelProjections
-from convexrank.solvers.sequential_projections import SequentialProjections
+from convexrank.core.problem import Status
+from convexrank.problems.realizable._ball_image import ImageOfBall
+from convexrank.problems.realizable._scores import RealizableScores
+from convexrank.problems.realizable.realizable_link import RealizableLink
+from convexrank.solvers.two_sets.admm import ADMM
+from convexrank.solvers.two_sets.alternating_projections import SequentialProjections
+from convexrank.solvers.two_sets.averaged_projections import ParallelProjections
 from tests.tolerances import tolerance
 
 SOLVERS = pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 import convexrank as cr
 from convexrank import atoms, divergences
 from convexrank.problems import Retargeting
-from convexrank.problems.queries import random_queries
+from convexrank.problems.queries._base import random_queries
 from tests.tolerances import tolerance
 
 KINDS = {

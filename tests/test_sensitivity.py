@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import convexrank as cr
-from convexrank import sensitivity
+from convexrank.links.marginal_cost import expected_targets
 from convexrank.problems import KernelLearnedDivergence, LearnedDivergence
-from convexrank.problems.marginals import expected_targets
+from convexrank.problems.single_index import perturbation
 from tests.tolerances import tolerance
 
 SEEDS = range(24)
@@ -70,7 +70,9 @@ def test_the_printed_bound_is_exceeded():
 
 def test_a_bound_without_its_factor_is_caught(monkeypatch):
     """Planted bug: one tenth of the norm of the features."""
-    monkeypatch.setattr(sensitivity, "centred_square_norm", lambda X: (0.01 * np.linalg.norm(X, 2) ** 2, 0.0))
+    monkeypatch.setattr(
+        perturbation, "centred_square_norm", lambda X: (0.01 * np.linalg.norm(X, 2) ** 2, 0.0)
+    )
     assert exceeded(lambda bound: bound.corrected)
 
 

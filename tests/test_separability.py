@@ -12,8 +12,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.problem import Status
-from convexrank.separability import find_separation
+from convexrank.core.problem import Status
+from convexrank.core.separability import find_separation
 from tests.tolerances import tolerance
 
 

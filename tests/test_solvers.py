@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.problem import ConvergenceWarning, Status
+from convexrank.core.problem import ConvergenceWarning, Status
 from tests.tolerances import tolerance
 
 rng = np.random.default_rng(0)
@@ -288,12 +288,12 @@ def test_the_users_jax_settings_are_left_alone():
 
 
 def test_solving_again_does_not_compile_again():
-    from convexrank import compiled
+    from convexrank.backend import jax_oracles
 
     for seed in range(3):
         part = np.random.default_rng(seed).permutation(60)[: 50 + seed]
         cr.problems.PNormPush(X[part], Y[part], 2.0 + seed, l2=1e-2).solve()
-    jitted = compiled._jitted_value_and_gradient(PUSH.risk.function, 2)
+    jitted = jax_oracles._jitted_value_and_gradient(PUSH.risk.function, 2)
     sizes = {cr.problems.PNormPush(X[:n], Y[:n], 2).part_sizes for n in range(40, 61)}
     assert len(sizes) <= 4
     assert jitted._cache_size() <= 40

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.problems.margin_retargeting import MarginRetargeting
+from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
 from convexrank.solvers import StochasticGradient
 from tests.tolerances import tolerance
 

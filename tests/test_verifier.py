@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.problem import Certificate
+from convexrank.core.problem import Certificate
 from convexrank.problems import REGISTRY
-from convexrank.problems.linear import LinearScores
-from convexrank.verifier import Report
+from convexrank.problems._linear_scores import LinearScores
+from convexrank.verification.report import Report
 
 SCORERS = [name for name, cls in REGISTRY.items() if issubclass(cls, LinearScores)]
 EVERY = pytest.mark.parametrize("name", SCORERS)

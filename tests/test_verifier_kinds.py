@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.problem import Certificate, CvxpyModel, Problem, Solution, Status
+from convexrank.core.problem import Certificate, CvxpyModel, Problem, Solution, Status
 from convexrank.problems import REGISTRY
 from tests.tolerances import tolerance
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from convexrank.claims import consensus, learned_divergence, retargeting, trust
 from convexrank.claims.claim import (
     Claim,
     Comparison,
@@ -14,6 +13,7 @@ from convexrank.claims.claim import (
     equal,
     judge,
 )
+from convexrank.claims.registry import REGISTRY
 from convexrank.claims.report import ClaimsReport, check
 
 __all__ = [
@@ -30,8 +30,3 @@ __all__ = [
     "equal",
     "judge",
 ]
-
-# Folders with a tuple CLAIMS, one a chapter. A new chapter is one folder and one name here.
-_CHAPTERS = (retargeting, learned_divergence, consensus, trust)
-
-REGISTRY: dict[str, Claim] = {entry.identifier: entry for chapter in _CHAPTERS for entry in chapter.CLAIMS}

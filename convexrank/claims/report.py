@@ -10,6 +10,8 @@ from textwrap import wrap
 from typing import Any
 
 from convexrank.claims.claim import Claim, Comparison, Finding
+from convexrank.claims.registry import REGISTRY
+from convexrank.data import check_choice
 
 __all__ = ["ClaimsReport", "check"]
 
@@ -128,9 +130,6 @@ def check(
 
 
 def _chosen(names: Sequence[str], chapter: int | None) -> list[Claim]:
-    from convexrank.claims import REGISTRY
-    from convexrank.data import check_choice
-
     for name in names:
         check_choice(name, REGISTRY, "NAME")
     chapters = sorted({judged.chapter for judged in REGISTRY.values()})

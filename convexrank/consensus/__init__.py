@@ -8,12 +8,12 @@ Every node has a set of distributions over the nodes in place of one: candidates
 
 from __future__ import annotations
 
-from convexrank.consensus.base import RecommendationSets
-from convexrank.consensus.candidates import CandidateSets
+from convexrank.consensus.heuristics import PublishedRank, blend, brew
 from convexrank.consensus.intervals import ScoreIntervals, score_intervals
-from convexrank.consensus.orders import PartialOrders
-from convexrank.consensus.polytopes import Polytopes
-from convexrank.consensus.published import PublishedRank, blend, brew
+from convexrank.consensus.sets.base import RecommendationSets
+from convexrank.consensus.sets.candidates import CandidateSets
+from convexrank.consensus.sets.partial_orders import PartialOrders
+from convexrank.consensus.sets.polytopes import Polytopes
 
 __all__ = [
     "CandidateSets",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.consensus.absorbed import Absorbed, absorb
+from convexrank.consensus.with_teleport import Absorbed, absorb
 from convexrank.data import check_nodes
 
 __all__ = ["ScoreIntervals", "score_intervals"]

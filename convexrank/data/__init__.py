@@ -21,6 +21,8 @@ from convexrank.data.checks import (
     check_weights,
 )
 from convexrank.data.distributions import check_distributions, check_nodes
+from convexrank.data.files.letor import LetorData, read_letor
+from convexrank.data.files.query_files import read_query_sizes, write_query_sizes
 from convexrank.data.folds import LetorFold, letor_folds
 from convexrank.data.frames import (
     check_same_index,
@@ -31,9 +33,7 @@ from convexrank.data.frames import (
     refuse_missing,
 )
 from convexrank.data.groups import QueryGroups, as_groups
-from convexrank.data.kernels import check_kernel
-from convexrank.data.letor import LetorData, read_letor
-from convexrank.data.query_files import read_query_sizes, write_query_sizes
+from convexrank.data.kernel_matrices import check_kernel
 
 __all__ = [
     "LetorData",

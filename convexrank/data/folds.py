@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data.letor import LetorData, read_letor
+from convexrank.data.files.letor import LetorData, read_letor
 
 __all__ = ["LetorFold", "letor_folds"]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
+from convexrank.backend.cached import cached_property
 from convexrank.data.checks import check_groups
 from convexrank.data.frames import refuse_missing
 

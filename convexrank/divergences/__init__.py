@@ -9,16 +9,25 @@ entries. An entry outside the domain is an error that names it; JAX arrays are n
 
 from __future__ import annotations
 
-from convexrank.divergences.algorithm import BregmanResult, bregman
 from convexrank.divergences.base import Divergence
 from convexrank.divergences.domains import Interval
-from convexrank.divergences.generated import FromGenerator
+from convexrank.divergences.generators.from_expression import FromGenerator
+from convexrank.divergences.generators.kl import KL
+from convexrank.divergences.generators.polytope_entropy import PolytopeEntropy
+from convexrank.divergences.generators.separable import (
+    BitEntropy,
+    GeneralizedI,
+    ItakuraSaito,
+    SquaredEuclidean,
+)
 from convexrank.divergences.names import resolve
-from convexrank.divergences.planes import hyperplane_multiplier, project_halfspace, project_hyperplane
-from convexrank.divergences.polytope import PolytopeEntropy
-from convexrank.divergences.separable import BitEntropy, GeneralizedI, ItakuraSaito, SquaredEuclidean
-from convexrank.divergences.sets import project_box, project_monotone, project_simplex
-from convexrank.divergences.simplex import KL
+from convexrank.divergences.projections.bregman import BregmanResult, bregman
+from convexrank.divergences.projections.hyperplanes import (
+    hyperplane_multiplier,
+    project_halfspace,
+    project_hyperplane,
+)
+from convexrank.divergences.projections.sets import project_box, project_monotone, project_simplex
 
 __all__ = [
     "KL",

@@ -8,8 +8,13 @@ from typing import Any
 
 from convexrank.data import check_choice, check_hashable
 from convexrank.divergences.base import Divergence
-from convexrank.divergences.separable import BitEntropy, GeneralizedI, ItakuraSaito, SquaredEuclidean
-from convexrank.divergences.simplex import KL
+from convexrank.divergences.generators.kl import KL
+from convexrank.divergences.generators.separable import (
+    BitEntropy,
+    GeneralizedI,
+    ItakuraSaito,
+    SquaredEuclidean,
+)
 
 __all__ = ["NAMES", "name_of", "resolve"]
 

@@ -11,8 +11,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from convexrank.data import QueryGroups, as_groups, check_integer, check_positive
-from convexrank.estimators.scores import linear_scores
-from convexrank.problems.margin_retargeting import MarginRetargeting
+from convexrank.estimators._scores import linear_scores
+from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
 
 __all__ = ["OnlineMEMR"]
 

@@ -11,11 +11,11 @@ from sklearn.utils import ClassifierTags, Tags
 from sklearn.utils.validation import validate_data
 
 from convexrank import losses, prices
+from convexrank.core.problem import Problem
 from convexrank.data import check_binary_labels, check_positive, check_weights
-from convexrank.estimators.scores import linear_scores
+from convexrank.estimators._scores import linear_scores
 from convexrank.metrics import auc
 from convexrank.metrics.tally import tally
-from convexrank.problem import Problem
 from convexrank.problems import PNormPush, Push, RmaxPush, TopPush
 
 __all__ = ["PushRanker"]

@@ -10,10 +10,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from convexrank.data import QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
-from convexrank.estimators.counts import check_counts
-from convexrank.estimators.scores import linear_scores
+from convexrank.estimators._counts import check_counts
+from convexrank.estimators._scores import linear_scores
 from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention
-from convexrank.problems.margin_retargeting import MarginRetargeting
+from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
 
 __all__ = ["RetargetingRanker"]
 

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
+from convexrank.core.problem import ConvergenceWarning, Solution, Status
 from convexrank.data import (
     check_choice,
     check_integer,
@@ -19,13 +20,12 @@ from convexrank.data import (
     check_nonnegative,
     check_positive,
 )
-from convexrank.estimators.counts import check_counts
-from convexrank.estimators.scores import linear_scores
+from convexrank.estimators._counts import check_counts
+from convexrank.estimators._scores import linear_scores
 from convexrank.links import fit_link
-from convexrank.problem import ConvergenceWarning, Solution, Status
 from convexrank.problems import LearnedDivergence
 from convexrank.solvers import Accelerated
-from convexrank.solvers.unit_step import UnitStep
+from convexrank.solvers.single_index.unit_step import UnitStep
 
 __all__ = ["SingleIndexRegressor"]
 

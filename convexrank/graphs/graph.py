@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
+from convexrank.backend.cached import cached_property
 from convexrank.data import check_vector, in_node_order
-from convexrank.graphs.build import assemble, check_endpoints, cuts, each_range, out_degrees
-from convexrank.graphs.foreign import edges_of_networkx, edges_of_pandas, edges_of_scipy
 from convexrank.graphs.guards import one_a_node, refuse_broken, refuse_extremes
-
-if TYPE_CHECKING:
-    from convexrank.graphs.transition import Transition
+from convexrank.graphs.io.build import assemble, check_endpoints, cuts, each_range, out_degrees
+from convexrank.graphs.io.foreign import edges_of_networkx, edges_of_pandas, edges_of_scipy
+from convexrank.graphs.transition import Transition
 
 __all__ = ["Graph"]
 
@@ -242,7 +240,7 @@ class Graph:
         ValueError
             When a line cannot be read; the message has its number.
         """
-        from convexrank.graphs.reading import read_edges, read_matrix
+        from convexrank.graphs.io.edge_lists import read_edges, read_matrix
 
         name = Path(path).name.removesuffix(".gz")
         if name.endswith(".mtx"):
@@ -287,25 +285,25 @@ class Graph:
 
     def pull(self, x: Array) -> Array:
         """Return, for each node, the sum of weight times x over the edges into it. O(m), on several threads."""
-        from convexrank.graphs import kernels
+        from convexrank.graphs.compiled import edge_sums
 
         x = one_a_node(x, self.n, "x")
         out = np.empty(self.n)
         weights = () if self.weights is None else (self.weights,)
-        kernel = kernels.gather if self.weights is None else kernels.gather_weighted
+        kernel = edge_sums.gather if self.weights is None else edge_sums.gather_weighted
         each_range(kernel, cuts(self.offsets), self.offsets, self.sources, *weights, x, out)
         return out
 
     def push(self, s: Array) -> Array:
         """Return, for each node, the sum of weight times s over the edges out of it: the transpose of :meth:`pull`."""
-        from convexrank.graphs import kernels
+        from convexrank.graphs.compiled import edge_sums
 
         s = one_a_node(s, self.n, "s")
         out = np.zeros(self.n)
         if self.weights is None:
-            kernels.scatter(self.offsets, self.sources, s, out)
+            edge_sums.scatter(self.offsets, self.sources, s, out)
         else:
-            kernels.scatter_weighted(self.offsets, self.sources, self.weights, s, out)
+            edge_sums.scatter_weighted(self.offsets, self.sources, self.weights, s, out)
         return out
 
     def edges(self) -> tuple[Array, Array, Array]:
@@ -329,8 +327,6 @@ class Graph:
         self, alpha: float = 0.85, personalization: Any = None, dangling: str = "teleport"
     ) -> Transition:
         """Return PageRank's matrix P as an operator: ``P @ w`` and ``P.T @ s`` cost O(m); see :class:`Transition`."""
-        from convexrank.graphs.transition import Transition
-
         return Transition(self, alpha, personalization, dangling)
 
     def seeds(self, nodes: Any, name: str = "seeds") -> Array:
@@ -355,7 +351,7 @@ class Graph:
         ValueError, TypeError
             When it is empty, out of range, unknown, negative or zero everywhere.
         """
-        from convexrank.graphs.seeds import distribution
+        from convexrank.graphs.distributions import distribution
 
         return distribution(self.n, self.names, nodes, name)
 

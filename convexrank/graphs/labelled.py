@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.data import check_groups, check_integer, check_vector, refuse_missing
-from convexrank.graphs.build import check_endpoints
 from convexrank.graphs.graph import Graph
+from convexrank.graphs.io.build import check_endpoints
 
 __all__ = ["LabelledGraph"]
 

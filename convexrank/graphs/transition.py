@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from convexrank.backend.cached import cached_property
 from convexrank.data import check_choice, check_real
-from convexrank.graphs.graph import Graph
+from convexrank.graphs.adjacency import Adjacency
 
 __all__ = ["DANGLING", "Transition", "check_alpha"]
 
@@ -78,7 +78,7 @@ class Transition:
     [1.0, 1.0, 1.0]
     """
 
-    graph: Graph
+    graph: Adjacency
     alpha: float = 0.85
     personalization: Any = None
     dangling: str = "teleport"

@@ -13,8 +13,13 @@ import numpy as np
 from convexrank.data import QueryGroups, check_nonnegative
 from convexrank.divergences import SquaredEuclidean
 from convexrank.jax_losses.rows import QueryRows, numbered, sizes_by_rank
-from convexrank.problems.margin_options import bounds_within, check_bound, check_divergence, joint_constant
-from convexrank.problems.margin_retargeting import MarginRetargeting
+from convexrank.problems.margin_retargeting._options import (
+    bounds_within,
+    check_bound,
+    check_divergence,
+    joint_constant,
+)
+from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
 
 __all__ = ["margin_retargeting"]
 
@@ -221,7 +226,7 @@ def _by_callback(host: _Host, rows: QueryRows, grades: Any, query: Any, steps: t
     """The loss by a callback; with a problem that is made here, once, if nothing but the scores is traced."""
     import jax
 
-    from convexrank.projections.callback import call_on_host
+    from convexrank.backend.host_callback import call_on_host
 
     scores = rows.scores
     sizes = [sizes_by_rank(step, len(scores)) if callable(step) else step for step in steps]

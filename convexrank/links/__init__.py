@@ -4,7 +4,7 @@ The link g = (φ*)' of a :class:`~convexrank.problems.LearnedDivergence` is know
 knots. Between them every monotone curve with slopes in [1/l, 1/s] that passes through all knots is as good. So a
 prediction is an interval, and one curve of the many has to be chosen: here the straight pieces from knot to knot.
 
-For the marginal oracle, let u and v be the minimisers in the formula for m (:mod:`~convexrank.problems.marginals`) and
+For the marginal oracle, let u and v be the minimisers in the formula for m (:mod:`~convexrank.links.marginal_cost`) and
 k = l − s. A φ of the class is optimal exactly when its link passes through the n points
 
 .. math:: (\tau_i, \sigma_i), \qquad \sigma_i = u_i + v_i/k, \quad \tau_i = v_i + s\,\sigma_i,

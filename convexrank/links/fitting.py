@@ -82,7 +82,7 @@ def _cut_off(
     The sum of its values over the scores cut off below must be low for each of them, and likewise above: two roots, one
     nested in the other.
     """
-    from convexrank.problems.marginals import marginal
+    from convexrank.links.marginal_cost import marginal
 
     order = np.lexsort((y, scores))
     theta, targets, ranked = scores[order], y[order], np.sort(y)
@@ -200,7 +200,7 @@ def marginal_knots(
     ndarray, ndarray
         Their scores and values, along the curve.
     """
-    from convexrank.problems.marginals import mutual_regressions
+    from convexrank.links.marginal_cost import mutual_regressions
     from convexrank.projections import isotonic
 
     middle, centre = float(scores.mean()), float(y.mean())  # as the marginal does; keeps digits

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from convexrank.backend.cached import cached_property
 from convexrank.data import check_interval, check_positive, check_vector
 from convexrank.links.curves import along, between, threshold
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.callers import level_of_caller
+from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import check_positive
 from convexrank.metrics.tally import tally
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from convexrank.core.problem import Problem
 from convexrank.data import check_binary_labels, check_choice, check_positive, check_vector, check_weights
 from convexrank.plotting.style import axes, label_text
-from convexrank.problem import Problem
 from convexrank.problems import IRPush, PNormPush
 
 if TYPE_CHECKING:

@@ -12,10 +12,6 @@ import numpy as np
 
 Array = np.ndarray
 
-# Rounding of a sum of bounds may empty an interval that holds one point; beyond this share of it, it is empty.
-EMPTY = 1e-12
-# How close to a bound an entry of a block counts as the one that holds the block there, against the largest entry.
-TOUCHES = 1e-10
 # Chains are sorted as the rows of a matrix while padding costs no more than this factor.
 PADDING = 4
 # Rows and blocks are numbered in 32 bits.
@@ -92,7 +88,7 @@ def _plain(values: Array) -> Array:
 
 def pool_chains(z: Array, w: Array, offsets: Array) -> tuple[Array, Array]:
     """Isotonic regression of contiguous chains: the fit, and a number for the block of each entry."""
-    from convexrank.projections.kernel_pool import pool
+    from convexrank.projections.compiled.pool import pool
 
     fitted, block = np.empty(len(z)), np.empty(len(z), np.int32)
     pool(_plain(z), _plain(w), offsets, fitted, block)
@@ -151,8 +147,8 @@ def solve_increments(
     lower, 1 by its upper bound, 0 not), what holds each block (at one of its entries −1 the lower bound, 1 the upper; 0
     elsewhere) and the first entry after which the bounds leave nothing (−1: none; such a chain becomes NaN).
     """
-    from convexrank.projections import kernel_tree as kernel
-    from convexrank.projections.kernel_increments import solver
+    from convexrank.projections.compiled import piece_tree as kernel
+    from convexrank.projections.compiled.increments import solver
 
     n, longest = len(z), int(np.diff(offsets).max())
     s, side, pin = np.empty(n), np.zeros(n, np.int8), np.zeros(n, np.int8)

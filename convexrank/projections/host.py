@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from convexrank.projections.callback import call_on_host
+from convexrank.backend.host_callback import call_on_host
 from convexrank.projections.chains import (
     Layout,
     solve_increments,

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.dispatch import uses_jax
 from convexrank.data import check_groups, check_interval, check_positive_weights, check_vector
+from convexrank.projections._arguments import check_order, check_steps, refuse_infeasible, spread
 from convexrank.projections.chains import Layout, solve_increments
-from convexrank.projections.dispatch import uses_jax
 
 __all__ = ["bounded_increments"]
 
@@ -88,7 +89,7 @@ def bounded_increments(
     """
     low, high = _pair(bounds)
     if uses_jax(z, lower, upper, weights, groups, low, high):
-        from convexrank.projections.tracing import bounded_increments as traced
+        from convexrank.projections.autodiff import bounded_increments as traced
 
         return traced(z, lower, upper, weights, groups, (low, high))
     z = check_vector(z, name="z")
@@ -112,58 +113,3 @@ def _pair(bounds: Any) -> tuple[Any, Any]:
         return bounds[0], bounds[1]
     check_interval(bounds)
     return tuple(bounds)  # type: ignore[return-value]  # a pair, as checked
-
-
-def check_steps(steps: Any, n: int, name: str) -> Array:
-    """Return bounds of the increments as an array of one value (for all) or n − 1 values."""
-    array = np.asarray(steps)
-    if array.dtype.kind not in "iuf":
-        raise TypeError(
-            f"{name} is {steps!r}, expected a number or {n - 1} numbers; None is no bound here, ±inf is."
-        )
-    array = array.astype(np.float64)
-    if array.ndim > 1 or (array.ndim == 1 and len(array) != n - 1):
-        raise ValueError(
-            f"{name} has shape {array.shape}, expected a number or shape ({n - 1},): one bound a step, for {n} rows."
-        )
-    array = np.atleast_1d(array)
-    if np.isnan(array).any():
-        place = f"[{int(np.argmax(np.isnan(array)))}]" if len(array) > 1 else ""
-        raise ValueError(f"{name}{place} is NaN; pass -inf or inf where a step has no bound.")
-    return array
-
-
-def spread(steps: Array, n: int) -> Array:
-    """One bound a row: for the step that starts there; the last row starts none."""
-    return np.append(steps, 0.0) if len(steps) == n - 1 else np.full(n, steps[0] if len(steps) else 0.0)
-
-
-def check_order(lower: Array, upper: Array, layout: Layout, n: int) -> None:
-    """Refuse a step that no increment satisfies, naming the first."""
-    with np.errstate(invalid="ignore"):
-        empty = ~(lower <= upper) | (lower == np.inf) | (upper == -np.inf)
-    if not empty.any() or n == 1:
-        return
-    starts = np.ones(n, bool)
-    lasts = layout.offsets[1:] - 1
-    starts[lasts if layout.rows is None else layout.rows[lasts]] = False
-    places = np.flatnonzero(np.broadcast_to(empty, n - 1) & starts[:-1])
-    if len(places):
-        i = int(places[0])
-        low, high = (float(steps[i if len(steps) > 1 else 0]) for steps in (lower, upper))
-        raise ValueError(
-            f"infeasible: lower[{i}] = {low:g} and upper[{i}] = {high:g} leave no increment after row {i}; pass "
-            "lower <= upper, below inf and above -inf."
-        )
-
-
-def refuse_infeasible(
-    bad: int, lower: Array, upper: Array, layout: Layout, interval: tuple[float, float]
-) -> None:
-    """Say at which step bounds of entries and of increments contradict each other."""
-    i, following = (bad, bad + 1) if layout.rows is None else (int(layout.rows[k]) for k in (bad, bad + 1))
-    low, high = (float(steps[i if len(steps) > 1 else 0]) for steps in (lower, upper))
-    raise ValueError(
-        f"infeasible: no values within bounds = ({interval[0]:g}, {interval[1]:g}) satisfy the increments up to the "
-        f"step from row {i} to row {following}, where lower is {low:g} and upper is {high:g}; widen bounds or steps."
-    )

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.dispatch import uses_jax
 from convexrank.data import check_groups, check_interval, check_positive_weights, check_vector
 from convexrank.projections.chains import Layout, solve_isotonic, solve_permutahedron
-from convexrank.projections.dispatch import uses_jax
 
 __all__ = ["isotonic", "permutahedron"]
 
@@ -84,7 +84,7 @@ def isotonic(
     _check_flag(increasing)
     low, high = bounds if isinstance(bounds, tuple | list) and len(bounds) == 2 else check_interval(bounds)
     if uses_jax(z, order, weights, groups, low, high):
-        from convexrank.projections.tracing import isotonic as traced
+        from convexrank.projections.autodiff import isotonic as traced
 
         return traced(z, order, weights, groups, bool(increasing), (low, high))
     z = check_vector(z, name="z")
@@ -149,7 +149,7 @@ def permutahedron(z: Any, y: Any, groups: Any = None) -> Any:
     array([3.  , 1.55, 1.45])
     """
     if uses_jax(z, y, groups):
-        from convexrank.projections.tracing import permutahedron as traced
+        from convexrank.projections.autodiff import permutahedron as traced
 
         return traced(z, y, groups)
     z = check_vector(z, name="z")

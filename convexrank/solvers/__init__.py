@@ -13,34 +13,34 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.callers import level_of_caller
+from convexrank.backend.warning_level import level_of_caller
+from convexrank.core.loop import Options, State, iterate
+from convexrank.core.problem import ConvergenceWarning, Problem, Solution, Status
 from convexrank.data import check_integer, check_positive
-from convexrank.problem import ConvergenceWarning, Problem, Solution, Status
-from convexrank.solvers.accelerated import Accelerated
-from convexrank.solvers.admm import ADMM
-from convexrank.solvers.alternating import Alternating
-from convexrank.solvers.boosting import Boosting
-from convexrank.solvers.bundle import Bundle
-from convexrank.solvers.dual_gradient import DualGradient
+from convexrank.solvers.descent.accelerated import Accelerated
+from convexrank.solvers.descent.alternating import Alternating
+from convexrank.solvers.descent.boosting import Boosting
+from convexrank.solvers.descent.bundle import Bundle
+from convexrank.solvers.descent.gradient import Gradient
+from convexrank.solvers.descent.jaxopt_lbfgs import JaxoptLBFGS
+from convexrank.solvers.descent.lbfgs import LBFGS
+from convexrank.solvers.descent.multi_start import MultiStart
+from convexrank.solvers.descent.newton import Newton
+from convexrank.solvers.descent.stochastic_gradient import StochasticGradient
 from convexrank.solvers.exact import ExactSolver
-from convexrank.solvers.gauss_seidel import GaussSeidel
-from convexrank.solvers.glmtron import GLMtron
-from convexrank.solvers.gradient import Gradient
-from convexrank.solvers.interior_point import InteriorPoint
-from convexrank.solvers.isotron import Isotron
-from convexrank.solvers.jax_power import JaxPower
-from convexrank.solvers.jaxopt_lbfgs import JaxoptLBFGS
-from convexrank.solvers.lbfgs import LBFGS
-from convexrank.solvers.loop import Options, State, iterate
-from convexrank.solvers.multi_start import MultiStart
-from convexrank.solvers.newton import Newton
-from convexrank.solvers.no_regret_play import NoRegretPlay
-from convexrank.solvers.parallel_projections import ParallelProjections
-from convexrank.solvers.power import Power
-from convexrank.solvers.sequential_projections import SequentialProjections
-from convexrank.solvers.slisotron import Slisotron
-from convexrank.solvers.stochastic_gradient import StochasticGradient
-from convexrank.solvers.unit_step import UnitStep
+from convexrank.solvers.fixed_point.gauss_seidel import GaussSeidel
+from convexrank.solvers.fixed_point.jax_power import JaxPower
+from convexrank.solvers.fixed_point.power import Power
+from convexrank.solvers.saddle.dual_gradient import DualGradient
+from convexrank.solvers.saddle.interior_point import InteriorPoint
+from convexrank.solvers.saddle.no_regret_play import NoRegretPlay
+from convexrank.solvers.single_index.glmtron import GLMtron
+from convexrank.solvers.single_index.isotron import Isotron
+from convexrank.solvers.single_index.slisotron import Slisotron
+from convexrank.solvers.single_index.unit_step import UnitStep
+from convexrank.solvers.two_sets.admm import ADMM
+from convexrank.solvers.two_sets.alternating_projections import SequentialProjections
+from convexrank.solvers.two_sets.averaged_projections import ParallelProjections
 
 REGISTRY: dict[str, Callable[[], Any]] = {
     "exact": ExactSolver,
@@ -187,7 +187,7 @@ def solve(
     callback: Callable[[Any], Any] | None,
     progress: bool,
 ) -> Solution:
-    """Carry out ``problem.solve``; see :meth:`convexrank.problem.Problem.solve`."""
+    """Carry out ``problem.solve``; see :meth:`convexrank.core.problem.Problem.solve`."""
     options = Options(
         tol=check_positive(tol, "tol"),
         max_iter=None if max_iter is None else check_integer(max_iter, "max_iter", 0),

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.problem import Problem, Solution, Status
-from convexrank.solvers.loop import Monitor, Options, State, scale_of
+from convexrank.core.loop import Monitor, Options, State, scale_of
+from convexrank.core.problem import Problem, Solution, Status
 
 __all__ = ["ExactSolver"]
 

@@ -1,0 +1,1 @@
+"""The ground: JAX, numba and the standard library, and nothing of ranking."""

@@ -1,0 +1,245 @@
+"""BreW and BLeND, as published: heuristics for consensus over sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.consensus.with_teleport import Absorbed, absorb
+from convexrank.data import check_choice, check_integer, check_positive, check_real
+
+__all__ = ["PublishedRank", "blend", "brew"]
+
+Array = np.ndarray
+
+# Alternations of the inner loop of double-loop BLeND, which need not converge.
+_INNER = 50
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedRank:
+    """What BreW or BLeND returns. Nothing is claimed of it but the residual.
+
+    Parameters
+    ----------
+    ranks : ndarray, shape (n,)
+        The scores w, which sum to 1.
+    recommendations : ndarray, shape (n, n)
+        Row i is the recommendation chosen for node i, the teleport absorbed.
+    residual : float
+        ‖Tw − w‖₁: 0 when the scores are stationary for the recommendations.
+    change : float
+        How much the last iteration moved w in the L1 norm.
+    iterations : int
+        Iterations made.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> result = cr.consensus.brew([[[0, 1, 0], [0, 0, 1]], [[1, 0, 0]], [[0.5, 0.5, 0]]])
+    >>> bool(result.change <= 1e-10), bool(result.residual > 0.01)
+    (True, True)
+    """
+
+    ranks: Array
+    recommendations: Array
+    residual: float
+    change: float
+    iterations: int
+
+
+def _result(w: Array, P: Array, change: float, iterations: int) -> PublishedRank:
+    return PublishedRank(w, P, float(np.abs(P.T @ w - w).sum()), change, iterations)
+
+
+def brew(
+    sets: Any,
+    alpha: float = 0.85,
+    personalization: Any = None,
+    *,
+    beta: float = 0.5,
+    weights: str = "published",
+    tol: float = 1e-10,
+    max_iter: int = 10_000,
+) -> PublishedRank:
+    r"""Bregman weighted consensus (BreW), Figure 5.6, with the KL divergence.
+
+    Three updates in turn, from uniform w:
+
+    .. math:: \rho = \beta \sum_i w_i t_i + (1-\beta)\,w, \qquad
+              t_i = \operatorname*{argmin}_{p\in\alpha T_i+(1-\alpha)v} \mathrm{KL}(p\|\rho), \qquad
+              w_i \propto \rho_i\, e^{-\mathrm{KL}(t_i\|\rho)} .
+
+    They are to minimise (5.38), whose minimum over w has the factor β/(1−β) in the exponent; the figure has none.
+    ``weights="penalty"`` puts it in. Proposition 9, that a minimum is stationary for some β, is false: the residual
+    ‖Tw − w‖₁ is returned, and no optimality is claimed.
+
+    Parameters
+    ----------
+    sets : RecommendationSets, LabelledGraph or list
+        The sets T_i.
+    alpha : float
+        Probability of following a recommendation.
+    personalization : array-like, shape (n,), optional
+        The distribution v > 0.
+    beta : float
+        The penalty parameter β, in (0, 1).
+    weights : {"published", "penalty"}
+        The update of w.
+    tol : float
+        Stop when w moves by less in the L1 norm.
+    max_iter : int
+        Largest number of iterations.
+
+    Returns
+    -------
+    PublishedRank
+        Scores, recommendations and residual.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When sets or numbers are out of range.
+
+    References
+    ----------
+    Dissertation on learning to rank, section 5.4.1: (5.37), (5.38), Figure 5.6.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> cr.consensus.brew([[[0, 1, 0], [0, 0, 1]], [[1, 0, 0]], [[0.5, 0.5, 0]]]).ranks.round(3).tolist()
+    [0.413, 0.278, 0.309]
+    """
+    absorbed = absorb(sets, alpha, personalization)
+    beta = check_real(beta, "beta")
+    if not 0.0 < beta < 1.0:
+        raise ValueError(f"beta is {beta}, expected a number between 0 and 1.")
+    factor = check_choice(weights, {"published": 1.0, "penalty": beta / (1.0 - beta)}, "weights")
+    w, tol, change = np.full(absorbed.n, 1.0 / absorbed.n), check_positive(tol, "tol"), np.inf
+    P, count = absorbed.nearest(np.log(w)), 0
+    for _ in range(check_integer(max_iter, "max_iter", 1)):
+        rho = beta * (P.T @ w) + (1.0 - beta) * w
+        P = absorbed.nearest(np.log(rho))
+        exponents = np.log(rho) - factor * _costs(P, np.log(rho))
+        new = _softmax(exponents)
+        change, w, count = float(np.abs(new - w).sum()), new, count + 1
+        if change <= tol:
+            break
+    return _result(w, P, change, count)
+
+
+def blend(
+    sets: Any,
+    alpha: float = 0.85,
+    personalization: Any = None,
+    *,
+    loop: str = "single",
+    epsilon: float = 0.2,
+    rounds: int = 500,
+) -> PublishedRank:
+    r"""Bregman-Legendre saddle point consensus (BLeND), Figures 5.7 and 5.8, with the KL divergence.
+
+    Rounds of a game: s = ∇φ(ρ) with ‖s‖₂ ≤ 1/ε answers w by −(w − Tw) scaled to length 1/ε; T answers; and w follows
+    the leader: it is :math:`\nabla\phi^*` of the mean of :math:`\phi(t_i) + s_i - \langle t_i, s\rangle` over the
+    rounds. In the double loop s and T alternate until they settle, T by projection of ρ, at most 50 times: the
+    objective is not jointly convex in them, and they may cycle. In the single loop T follows the leader as well,
+    against the mean of the past s weighted by w. Scores and recommendations are the means over the rounds.
+
+    The bounds of section 5.4.2 rest on joint convexity in (s, T), which fails, and max-min differs from min-max: the
+    residual ‖Tw − w‖₁ is returned, and no optimality is claimed. The text calls the methods pessimistic; T plays for
+    the least distance, and what the single loop slowly comes near is a minimum of the optimistic view.
+
+    Parameters
+    ----------
+    sets : RecommendationSets, LabelledGraph or list
+        The sets T_i.
+    alpha : float
+        Probability of following a recommendation.
+    personalization : array-like, shape (n,), optional
+        The distribution v > 0.
+    loop : {"single", "double"}
+        Which of the two.
+    epsilon : float
+        The ε > 0: s has length at most 1/ε.
+    rounds : int
+        Number τ of rounds.
+
+    Returns
+    -------
+    PublishedRank
+        Scores, recommendations and residual.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When sets or numbers are out of range.
+
+    References
+    ----------
+    Dissertation on learning to rank, section 5.4.2: Figures 5.7 and 5.8.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> sets = [[[0, 1, 0], [0, 0, 1]], [[1, 0, 0]], [[0.5, 0.5, 0]]]
+    >>> bool(cr.consensus.blend(sets, rounds=200).residual < 0.1)
+    True
+    """
+    absorbed = absorb(sets, alpha, personalization)
+    play: Callable[..., Any] = check_choice(loop, {"single": _single, "double": _double}, "loop")
+    radius = 1.0 / check_positive(epsilon, "epsilon")
+    n, count = absorbed.n, check_integer(rounds, "rounds", 1)
+    w, P = np.full(n, 1.0 / n), absorbed.nearest(np.zeros(n))
+    gains, scores, total, leaders = (
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros((n, n)),
+        (np.zeros((n, n)), np.zeros(n)),
+    )
+    change = np.inf
+    for t in range(1, count + 1):
+        s, P, leaders = play(absorbed, w, P, radius, leaders)
+        gains += np.sum(P * np.log(P), axis=1) + s - P @ s
+        scores += w
+        total += P
+        new = _softmax(gains / t)
+        change, w = float(np.abs(new - w).sum()), new
+    return _result(scores / count, total / count, change, count)
+
+
+def _answer(w: Array, P: Array, radius: float) -> Array:
+    """The s of length 1/ε that makes ⟨s, w − Tw⟩ least; 0 where any is."""
+    move = w - P.T @ w
+    length = float(np.linalg.norm(move))
+    return -radius * move / length if length > 0.0 else np.zeros(len(w))
+
+
+def _double(absorbed: Absorbed, w: Array, P: Array, radius: float, leaders: Any) -> tuple[Array, Array, Any]:
+    s = _answer(w, P, radius)
+    for _ in range(_INNER):
+        new = absorbed.nearest(s)
+        settled = float(np.abs(new - P).max()) <= 1e-10
+        P, s = new, _answer(w, new, radius)
+        if settled:
+            break
+    return s, P, leaders
+
+
+def _single(absorbed: Absorbed, w: Array, P: Array, radius: float, leaders: Any) -> tuple[Array, Array, Any]:
+    s = _answer(w, P, radius)
+    pulls, weights = leaders[0] + np.outer(w, s), leaders[1] + w
+    return s, absorbed.nearest(pulls / weights[:, None]), (pulls, weights)
+
+
+def _costs(P: Array, logarithms: Array) -> Array:
+    """KL(t_i‖ρ) of every node."""
+    return np.sum(P * (np.log(P) - logarithms), axis=1)
+
+
+def _softmax(v: Array) -> Array:
+    masses = np.exp(v - v.max())
+    return masses / masses.sum()

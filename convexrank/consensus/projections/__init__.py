@@ -1,0 +1,1 @@
+"""Kullback-Leibler projections on sets of recommendations."""

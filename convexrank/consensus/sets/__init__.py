@@ -1,0 +1,1 @@
+"""Sets of recommendations, one kind a file."""

@@ -1,0 +1,83 @@
+"""What all kinds of sets of recommendations share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from convexrank.consensus.projections.all_nodes import Projector
+
+__all__ = ["RecommendationSets"]
+
+Array = np.ndarray
+
+
+class RecommendationSets:
+    r"""For every node a closed convex set :math:`T_i` of distributions over the nodes.
+
+    Base class of :class:`~convexrank.consensus.CandidateSets`, :class:`~convexrank.consensus.Polytopes` and
+    :class:`~convexrank.consensus.PartialOrders`. With the teleport absorbed a set is
+    :math:`\alpha T_i + (1-\alpha)v`, as in (5.38).
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> sets = cr.consensus.CandidateSets([[[0, 1, 0], [0, 0, 1]], [[1, 0, 0]], [[0.5, 0.5, 0]]])
+    >>> isinstance(sets, cr.consensus.RecommendationSets), sets.n
+    (True, 3)
+    """
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        raise NotImplementedError
+
+    def vertices(self, node: int) -> Array:
+        """Return distributions whose mixtures are the set of a node, shape (k, n)."""
+        raise NotImplementedError
+
+    def system(self, node: int) -> tuple[Array, Array, Array, Array] | None:
+        """Return A, b, lower, upper of {t : At ≤ b, lower ≤ t ≤ upper, Σt = 1}, or None where the set is a hull."""
+        raise NotImplementedError
+
+    def nearest(self, node: int, theta: Array, alpha: float, teleport: Array) -> Array:
+        r"""Project in the KL divergence: :math:`\operatorname{argmin} \sum_j p_j\log p_j - \langle p,\theta\rangle`.
+
+        Parameters
+        ----------
+        node : int
+            The node.
+        theta : ndarray, shape (n,)
+            Logarithms of the distribution that is projected, up to a constant.
+        alpha : float
+            Probability of following a recommendation.
+        teleport : ndarray, shape (n,)
+            The distribution v > 0.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            The p in αT_i + (1−α)v.
+        """
+        raise NotImplementedError
+
+    def projector(self, alpha: float, teleport: Array) -> Projector:
+        r"""Return the projection of all nodes at once, for many uses: what kinds of sets can share is set up here.
+
+        Parameters
+        ----------
+        alpha : float
+            Probability of following a recommendation.
+        teleport : ndarray, shape (n,)
+            The distribution v > 0.
+
+        Returns
+        -------
+        callable
+            From θ, shape (n,) or one row a node, to the projections, one a row.
+        """
+        return lambda theta: np.array(
+            [
+                self.nearest(node, theta if theta.ndim == 1 else theta[node], alpha, teleport)
+                for node in range(self.n)
+            ]
+        )

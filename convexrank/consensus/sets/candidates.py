@@ -1,0 +1,133 @@
+"""Sets of recommendations given by their candidates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from convexrank.consensus.projections.all_nodes import Pairs, Projector, at
+from convexrank.consensus.projections.hull import nearest_in_hull
+from convexrank.consensus.sets.base import RecommendationSets
+from convexrank.data import check_choice, check_distributions
+from convexrank.graphs import LabelledGraph
+
+__all__ = ["CandidateSets"]
+
+Array = np.ndarray
+
+_DANGLING = {"error": "refused", "uniform": "recommends every node alike"}
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateSets(RecommendationSets):
+    r"""Each node recommends a mixture of its candidates, :math:`T_i = \operatorname{conv}\{c_{i1},\dots,c_{ik_i}\}`.
+
+    Parameters
+    ----------
+    candidates : sequence of array-like, each of shape (k_i, n) or (n,)
+        One entry a node; its rows are distributions over the n nodes, the teleport not included.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When a node has no candidate, a row does not sum to one, or has a negative entry; the node is named.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> sets = cr.consensus.CandidateSets([[[0, 1, 0], [0, 0, 1]], [[1, 0, 0]], [0.5, 0.5, 0]])
+    >>> [len(sets.vertices(node)) for node in range(sets.n)]
+    [2, 1, 1]
+    >>> cr.consensus.CandidateSets([[[0.5, 0.4]], [[1.0, 0.0]]])
+    Traceback (most recent call last):
+    ValueError: row 0 of the candidates of node 0 adds up to 0.9, expected 1: a distribution. Divide it by its sum; ...
+    """
+
+    candidates: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        given = list(self.candidates)
+        if not given:
+            raise ValueError(
+                "candidates is empty, expected one array of shape (k, n) for each of the n nodes."
+            )
+        checked = []
+        for node, rows in enumerate(given):
+            if np.size(rows) == 0:
+                raise ValueError(
+                    f"node {node} has no candidate; give it one, such as the uniform distribution for a node without "
+                    "links."
+                )
+            values = check_distributions(rows, len(given), f"the candidates of node {node}")
+            values.flags.writeable = False
+            checked.append(values)
+        object.__setattr__(self, "candidates", tuple(checked))
+
+    @classmethod
+    def from_labelled(cls, graph: LabelledGraph, *, dangling: str = "error") -> Self:
+        """Take one candidate from each type of edge that leaves a node.
+
+        Parameters
+        ----------
+        graph : LabelledGraph
+            The graph.
+        dangling : {"error", "uniform"}
+            What a node without edges does: it is refused, or recommends all nodes alike.
+
+        Returns
+        -------
+        CandidateSets
+            The sets.
+
+        Raises
+        ------
+        ValueError, TypeError
+            When a node has no edge and ``dangling`` is "error", or ``graph`` is no LabelledGraph.
+        """
+        check_choice(dangling, _DANGLING, "dangling")
+        if not isinstance(graph, LabelledGraph):
+            raise TypeError(f"graph is a {type(graph).__name__}, expected a convexrank.LabelledGraph.")
+        rows = [graph.candidates(node) for node in range(graph.n)]
+        bare = [node for node, own in enumerate(rows) if len(own) == 0]
+        if bare and dangling == "error":
+            raise ValueError(
+                f"node {bare[0]} has no edge out of it ({len(bare)} such nodes), so nothing to recommend; pass "
+                'dangling="uniform" to let it recommend all nodes alike.'
+            )
+        uniform = np.full((1, graph.n), 1.0 / graph.n)
+        return cls(tuple(own if len(own) else uniform for own in rows))
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        return len(self.candidates)
+
+    def vertices(self, node: int) -> Array:
+        """Return the candidates of a node, shape (k, n)."""
+        return self.candidates[node]
+
+    def system(self, node: int) -> None:
+        """Return None: the sets are hulls."""
+
+    def nearest(self, node: int, theta: Array, alpha: float, teleport: Array) -> Array:
+        """Project on the hull: by bisection for two candidates, by Newton's method for more."""
+        return nearest_in_hull(alpha * self.candidates[node] + (1.0 - alpha) * teleport, theta)
+
+    def projector(self, alpha: float, teleport: Array) -> Projector:
+        """Return the projection of all nodes: single candidates are as they are, pairs go together, more one by one."""
+        absorbed = [alpha * own + (1.0 - alpha) * teleport for own in self.candidates]
+        points = np.array([own[0] for own in absorbed])
+        two = np.array([node for node, own in enumerate(absorbed) if len(own) == 2], dtype=np.int64)
+        more = [node for node, own in enumerate(absorbed) if len(own) > 2]
+        pairs = Pairs.of(points[two], np.array([absorbed[node][1] for node in two]).reshape(len(two), self.n))
+
+        def project(theta: Array) -> Array:
+            found = points.copy()
+            found[two] = pairs.nearest(at(theta, two[pairs.rows], pairs.columns))
+            for node in more:
+                found[node] = nearest_in_hull(absorbed[node], theta if theta.ndim == 1 else theta[node])
+            return found
+
+        return project

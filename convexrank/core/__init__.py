@@ -1,0 +1,1 @@
+"""What every problem and solver shares: contract, certificates, results, the loop."""

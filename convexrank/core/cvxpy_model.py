@@ -1,0 +1,219 @@
+"""Exact models: a cvxpy problem, its named variables, and how it is solved."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+__all__ = ["CvxpyModel", "nonlinear_problem"]
+
+# cvxpy's words for an answer that can be used.
+_SOLVED = ("optimal", "optimal_inaccurate")
+# Interior points, to so many digits that a certificate can tell; Uno prints unless it is told not to.
+_NONLINEAR = {
+    "nlp": True,
+    "logger": "SILENT",
+    "preset": "ipopt",
+    "bound_relaxation_factor": 0.0,
+    "primal_tolerance": 1e-12,
+    "dual_tolerance": 1e-12,
+}
+# For a value as many digits as can be had: where the first tolerance is out of reach, the next.
+_CLOSE = tuple(
+    {"tol_gap_abs": tol, "tol_gap_rel": tol, "tol_feas": tol} for tol in (1e-12, 1e-11, 1e-10, 1e-8)
+)
+# Constraints hold when they are violated by no more than this.
+_HOLDS = 1e-10
+_CLOSE_NONLINEAR = ({}, {"preset": "filtersqp"}, {"primal_tolerance": 1e-10, "dual_tolerance": 1e-10})
+
+
+def _violation(problem: Any) -> float:
+    """The largest violation of a constraint."""
+    return max((float(np.max(part.violation())) for part in problem.constraints), default=0.0)
+
+
+@lru_cache(maxsize=1)
+def _nonlinear_class() -> Any:
+    import cvxpy as cp
+
+    class NonlinearProblem(cp.Problem):
+        """A problem that ``solve()`` hands to Uno by cvxpy's nonlinear interface, unless it is told otherwise."""
+
+        def solve(self, solver: str | None = None, **options: Any) -> Any:
+            """Solve from the values that the variables have; options as for ``cvxpy.Problem.solve``."""
+            return super().solve(solver=solver or "UNO", **{**_NONLINEAR, **options})
+
+    return NonlinearProblem
+
+
+def nonlinear_problem(objective: Any, constraints: list[Any]) -> Any:
+    """Return a cvxpy problem that a call of ``solve()`` without arguments hands to a nonlinear solver.
+
+    Parameters
+    ----------
+    objective : cvxpy.Minimize
+        Smooth functions; convex, though not by cvxpy's rules.
+    constraints : list of cvxpy.Constraint
+        Convex ones.
+
+    Returns
+    -------
+    cvxpy.Problem
+        The problem; values of its variables are where the solver starts.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> from convexrank.core.cvxpy_model import nonlinear_problem
+    >>> x, y = cp.Variable(), cp.Variable()
+    >>> x.value, y.value = 0.0, 0.0
+    >>> cost = cp.square(x - 1) + cp.square(y) - x * y  # convex, by its matrix; not by any rule
+    >>> problem = nonlinear_problem(cp.Minimize(cost), [])
+    >>> problem.is_dcp(), round(float(problem.solve()), 6)
+    (False, -0.333333)
+    """
+    return _nonlinear_class()(objective, constraints)
+
+
+@dataclass(frozen=True)
+class CvxpyModel:
+    """An exact model: the cvxpy problem and its named variables.
+
+    Parameters
+    ----------
+    problem : cvxpy.Problem
+        Its value is the objective.
+    variables : dict of str to cvxpy.Variable
+        The variable that holds the solution is named first.
+    nonlinear : bool
+        The problem is convex by a theorem that cvxpy's rules do not know, so that a conic solver cannot take it. It is
+        stated by smooth functions, and ``problem.solve()`` goes to a nonlinear solver, Uno, which starts at the values
+        that the variables have. Such a solver finds a local minimum: here that is the minimum.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> model = cr.problems.IRPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], l2=0.1).to_cvxpy()
+    >>> model.problem.is_dcp(), model.variables["w"].shape
+    (True, (1,))
+    >>> round(model.value_at([0.0]), 12) == round(float(np.log(3.0)), 12)  # two negatives tie with each positive
+    True
+    """
+
+    problem: Any
+    variables: dict[str, Any]
+    nonlinear: bool = False
+    _starts: dict[Any, Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        starts = {variable: variable.value for variable in self.problem.variables()} if self.nonlinear else {}
+        object.__setattr__(self, "_starts", starts)
+
+    @property
+    def auxiliary(self) -> bool:
+        """Whether the problem has variables besides the solution, so that a value at a point is a small solve."""
+        return len(self.problem.variables()) > 1
+
+    @property
+    def convex(self) -> bool:
+        """Whether the problem is known to be convex: by cvxpy's rules, or by a theorem."""
+        return self.nonlinear or self.problem.is_dcp()
+
+    def solve(self, solver: str | None = None, options: Mapping[str, Any] | None = None) -> str:
+        """Solve, and return cvxpy's word for how it ended; values are in the variables.
+
+        Parameters
+        ----------
+        solver : str, optional
+            A solver known to cvxpy, one for nonlinear problems where the model is nonlinear. None leaves the choice to
+            cvxpy, or is Uno.
+        options : mapping, optional
+            Passed through to ``cvxpy.Problem.solve``.
+
+        Raises
+        ------
+        cvxpy.SolverError
+            When the solver is not installed, or fails.
+        """
+        return self._run(self.problem, solver, options or {})
+
+    def value_at(self, w: Any) -> float:
+        """Return the objective with the solution set to w, minimised over auxiliary variables if there are any.
+
+        Constraints on w alone are not looked at. With auxiliary variables the value is as good as Clarabel's: about
+        1e-11 of the size of the terms, 1e-8 at degenerate points; NaN when it fails. A nonlinear model is left to Uno,
+        to about 1e-12.
+
+        Parameters
+        ----------
+        w : array, shape (d,)
+            The point.
+
+        Returns
+        -------
+        float
+            The value.
+        """
+        solution = next(iter(self.variables.values()))
+        solution.value = np.asarray(w, dtype=np.float64).reshape(solution.shape)
+        if not self.auxiliary:
+            return float(self.problem.objective.value)
+        import cvxpy as cp
+
+        linked = [part for part in self.problem.constraints if len(part.variables()) > 1]
+        alone = [part for part in self.problem.constraints if len(part.variables()) == 1]
+        kept = [part for part in alone if part.variables()[0].id != solution.id]
+        make = nonlinear_problem if self.nonlinear else cp.Problem
+        fixed = make(self.problem.objective, [*linked, *kept, solution == solution.value])
+        answers: list[tuple[float, float]] = []
+        for options in _CLOSE_NONLINEAR if self.nonlinear else _CLOSE:
+            try:
+                word = self._run(fixed, None if self.nonlinear else cp.CLARABEL, options)
+            except cp.SolverError:
+                continue
+            if word in _SOLVED:
+                # below rounding one violation is as good as another
+                violation = 0.0 if word == "optimal" else max(_violation(fixed), _HOLDS) - _HOLDS
+                answers.append((violation, float(np.asarray(fixed.value))))
+            if word == "optimal":
+                break
+        # an answer with fewer digits than asked for may be good or not: the least is best, where constraints hold
+        return min(answers, default=(0.0, float("nan")))[1]
+
+    def distance_to(self, x: Any) -> float:
+        """Return the Euclidean distance from a point to the points that satisfy the constraints, which are conic.
+
+        Parameters
+        ----------
+        x : array
+            The point; auxiliary variables are free.
+
+        Returns
+        -------
+        float
+            The distance, good to about 1e-8; infinity when the constraints cannot be satisfied.
+        """
+        import cvxpy as cp
+
+        solution = next(iter(self.variables.values()))
+        point = np.asarray(x, dtype=np.float64).reshape(solution.shape)
+        length = cp.norm(cp.vec(solution - point, order="C"))
+        nearest = cp.Problem(cp.Minimize(length), self.problem.constraints)
+        word = self._run(nearest, cp.CLARABEL, {})
+        return float(np.asarray(nearest.value)) if word in _SOLVED else float("inf")
+
+    def _run(self, problem: Any, solver: str | None, options: Mapping[str, Any]) -> str:
+        with warnings.catch_warnings():
+            # "inaccurate" is judged by the caller: by tolerance, or by certificate
+            warnings.simplefilter("ignore")
+            solution = next(iter(self.variables.values()))
+            for variable, start in self._starts.items():
+                if problem is self.problem or variable is not solution:  # else it holds the point asked about
+                    variable.value = start
+            problem.solve(solver=solver, **options)
+            return problem.status

@@ -1,0 +1,257 @@
+"""The one loop that runs every iterative solver: tolerance, limits, callback, progress, trace, interruption."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from convexrank.core.problem import Certificate, Problem, Solution, Status, Witness
+
+__all__ = ["Monitor", "Options", "Solver", "State", "iterate", "scale_of"]
+
+Array = np.ndarray
+
+# Ends that may have their reason in the data: the problem is asked before they are reported.
+_UNEXPLAINED = frozenset({Status.FAILED, Status.UNBOUNDED})
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the caller of ``solve`` asked for, validated."""
+
+    tol: float
+    max_iter: int | None
+    time_limit: float
+    callback: Callable[[Any], Any] | None
+    progress: bool
+
+
+@dataclass(frozen=True)
+class State:
+    """Where an iterative solver stands.
+
+    Parameters
+    ----------
+    x : ndarray
+        The point to be returned if the loop stops here.
+    value : float
+        The objective at x; NaN where the problem has none.
+    residual : float
+        The solver's cheap estimate of value − optimum, or of the distance to the solution where there is no
+        objective; when it meets the tolerance the certificate is asked.
+    memory : Any
+        Whatever else the solver carries along.
+    stalled : bool
+        No further progress is possible at this precision.
+    witness : Witness, optional
+        Evidence for the certificate.
+    iteration : int
+        Counted by the loop.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
+    >>> seen = []
+    >>> solution = problem.solve("lbfgs", callback=lambda state: seen.append((state.iteration, state.value)))
+    >>> seen[0]
+    (0, 0.0)
+    """
+
+    x: Array
+    value: float
+    residual: float
+    memory: Any = field(default=None, repr=False)
+    stalled: bool = False
+    witness: Witness | None = field(default=None, repr=False)
+    iteration: int = 0
+
+
+class Solver(Protocol):
+    """A method: hyper-parameters, the capabilities it needs, a first state and a step."""
+
+    @property
+    def name(self) -> str:
+        """The name under which the registry knows it."""
+        ...
+
+    @property
+    def requires(self) -> frozenset[str]:
+        """Names of the capabilities that a problem must offer."""
+        ...
+
+    @property
+    def default_max_iter(self) -> int:
+        """Iteration limit when the caller gives none."""
+        ...
+
+    def init(self, problem: Any, x0: Array) -> State:
+        """Return the state at the starting point."""
+        ...
+
+    def step(self, problem: Any, state: State) -> State:
+        """Return the state after one iteration."""
+        ...
+
+
+class Monitor:
+    """Keeps the trace and the best point, and decides when to stop."""
+
+    def __init__(self, problem: Problem, solver: Any, options: Options) -> None:
+        self.problem, self.solver, self.options = problem, solver, options
+        self.limit = options.max_iter if options.max_iter is not None else solver.default_max_iter
+        self.start = time.perf_counter()
+        self.trace: dict[str, list[float]] = {"objective": [], "gap": [], "seconds": []}
+        self.best: State | None = None
+        self.certificate: Certificate | None = None
+        self._ask_below = math.inf
+        self._bar = _progress_bar(type(problem).__name__, self.limit) if options.progress else None
+
+    @property
+    def seconds(self) -> float:
+        """Wall time since the start."""
+        return time.perf_counter() - self.start
+
+    def record(self, state: State) -> Status | None:
+        """Take note of a state; return a status when it is time to stop."""
+        self.trace["objective"].append(state.value)
+        self.trace["gap"].append(state.residual)
+        self.trace["seconds"].append(self.seconds)
+        if self._bar is not None:
+            self._bar.set_postfix_str(f"gap {state.residual:.1e}", refresh=False)
+            self._bar.update(state.iteration - self._bar.n)
+        if not self._is_finite(state):
+            return Status.FAILED
+        if self.best is None or self._is_better(state, self.best):
+            self.best, self.certificate = state, None
+        terminal = self.problem.terminal_status(state.x)
+        if terminal is not None:
+            self.best = state
+            return terminal
+        # the callback sees every state, the last one included
+        stop = self.options.callback is not None and self.options.callback(state) is True
+        if self._is_certified(state):
+            return Status.CONVERGED
+        return Status.INTERRUPTED if stop else self._limits(state)
+
+    def _is_finite(self, state: State) -> bool:
+        if self.problem.has_objective:
+            return math.isfinite(state.value)
+        return bool(np.isfinite(state.x).all()) and not math.isnan(state.residual)
+
+    def _is_better(self, state: State, than: State) -> bool:
+        if self.problem.has_objective:
+            return state.value <= than.value
+        return state.residual <= than.residual
+
+    def _limits(self, state: State) -> Status | None:
+        if state.stalled:
+            return Status.FAILED
+        if state.iteration >= self.limit:
+            return Status.MAX_ITER
+        if self.seconds >= self.options.time_limit:
+            return Status.TIME_LIMIT
+        return None
+
+    def _is_certified(self, state: State) -> bool:
+        """Ask the certificate once the solver's own estimate is low enough; half as often each time it refuses."""
+        enough = self.options.tol * scale_of(state.value)
+        if not (state.stalled or state.residual <= min(enough, self._ask_below)):
+            return False
+        self._ask_below = 0.5 * state.residual
+        certificate = certificate_of(self.problem, state.x, state.witness, state.residual)
+        if certificate.gap > enough:
+            return False
+        self.best, self.certificate = state, certificate
+        return True
+
+    def finish(self, status: Status, detail: str = "") -> Solution:
+        """Build the solution from the best point."""
+        if self._bar is not None:
+            self._bar.close()
+        best = self.best
+        suspicious = best is not None and self.problem.is_suspicious(best.x)
+        doubtful = status in _UNEXPLAINED or (suspicious and status in (Status.CONVERGED, Status.MAX_ITER))
+        if doubtful and (found := self.problem.nonexistence()) is not None:
+            status, direction, detail = found
+            if not suspicious:
+                best, self.certificate = State(direction, self.problem.value_at(direction), math.inf), None
+        if best is None:
+            return _nothing(self.problem, self.solver, status, detail, self)
+        certificate = self.certificate
+        if certificate is None:
+            certificate = certificate_of(self.problem, best.x, best.witness, best.residual)
+        if self.trace["gap"]:
+            self.trace["gap"][-1] = certificate.gap
+        message = status.message if not detail else f"{status.message}; {detail}"
+        return Solution(
+            x=best.x,
+            value=best.value,
+            gap=certificate.gap,
+            residual=best.residual,
+            status=status,
+            iterations=max(len(self.trace["objective"]) - 1, 0),
+            seconds=self.seconds,
+            trace={key: np.array(values) for key, values in self.trace.items()},
+            certificate=certificate,
+            solver=self.solver.name,
+            problem=type(self.problem).__name__,
+            message=f"{message} ({certificate})",
+            witness=best.witness,
+        )
+
+
+def _nothing(problem: Problem, solver: Any, status: Status, detail: str, monitor: Monitor) -> Solution:
+    """Build the solution when there is no point to return."""
+    return Solution(
+        x=np.full(problem.dimension, np.nan),
+        value=math.nan,
+        gap=math.inf,
+        residual=math.inf,
+        status=status,
+        iterations=len(monitor.trace["objective"]),
+        seconds=monitor.seconds,
+        trace={key: np.array(values) for key, values in monitor.trace.items()},
+        certificate=Certificate(math.inf, math.nan, -math.inf),
+        solver=solver.name,
+        problem=type(problem).__name__,
+        message=f"{status.message}; {detail}" if detail else status.message,
+    )
+
+
+def scale_of(value: float) -> float:
+    """Return what a tolerance is multiplied by: max(1, \\|value\\|), and 1 where there is no objective."""
+    return 1.0 if math.isnan(value) else max(1.0, abs(value))
+
+
+def certificate_of(problem: Any, x: Array, witness: Witness | None, residual: float) -> Certificate:
+    """Ask the problem for its certificate; one that has none is judged by the residual, and labelled so."""
+    if "Certified" in problem.capabilities:
+        return problem.certificate(x, witness)
+    return Certificate(residual, math.nan, -math.inf, kind="residual")
+
+
+def _progress_bar(description: str, total: int) -> Any:
+    from tqdm.auto import tqdm
+
+    return tqdm(desc=description, total=total, leave=False)
+
+
+def iterate(problem: Problem, solver: Solver, x0: Array, options: Options) -> Solution:
+    """Run a solver until the certificate meets the tolerance, a limit is reached, or Ctrl-C."""
+    from dataclasses import replace
+
+    monitor = Monitor(problem, solver, options)
+    try:
+        state = solver.init(problem, x0)
+        del x0  # large problems count their arrays
+        while (status := monitor.record(state)) is None:
+            state = replace(solver.step(problem, state), iteration=state.iteration + 1)
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    return monitor.finish(status)

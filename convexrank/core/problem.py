@@ -1,0 +1,218 @@
+"""Problems, what they can do, and what solving one returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from convexrank.core.capabilities import (
+    Affine,
+    Blocks,
+    Certified,
+    Constraints,
+    Convex,
+    Coordinates,
+    Curvature,
+    Exact,
+    Feasibility,
+    Field,
+    FixedPoint,
+    Flows,
+    Lipschitz,
+    Proximal,
+    Referenced,
+    Restarts,
+    Saddle,
+    SingleIndex,
+    Smooth,
+    Terms,
+)
+
+# what others import from here as well; documented where they are
+from convexrank.core.cvxpy_model import CvxpyModel as CvxpyModel
+from convexrank.core.results import Certificate as Certificate
+from convexrank.core.results import ConvergenceWarning as ConvergenceWarning
+from convexrank.core.results import Solution as Solution
+from convexrank.core.results import Status as Status
+from convexrank.core.results import Witness as Witness
+from convexrank.data import check_vector
+
+__all__ = [
+    "Affine",
+    "Blocks",
+    "Certified",
+    "Constraints",
+    "Convex",
+    "Coordinates",
+    "Curvature",
+    "Exact",
+    "Feasibility",
+    "Field",
+    "FixedPoint",
+    "Flows",
+    "Lipschitz",
+    "Problem",
+    "Proximal",
+    "Referenced",
+    "Restarts",
+    "Saddle",
+    "SingleIndex",
+    "Smooth",
+    "Terms",
+]
+
+Array = np.ndarray
+
+
+class Problem:
+    """A formulation with its data, immutable. Subclasses are frozen dataclasses that state their capabilities.
+
+    A capability is offered when the class has its methods *and* names it in ``capabilities``, which may depend on the
+    instance: a push with the hinge loss is convex but not smooth.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
+    >>> sorted(problem.capabilities)
+    ['Certified', 'Convex', 'Coordinates', 'Curvature', 'Exact', 'Proximal', 'Smooth']
+    """
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Names of the protocols of :mod:`convexrank.core.problem` that this instance fulfils."""
+        raise NotImplementedError
+
+    @property
+    def dimension(self) -> int:
+        """Number of unknowns."""
+        raise NotImplementedError
+
+    @property
+    def has_objective(self) -> bool:
+        """Whether there is an objective; fixed points, fields and feasibility problems have none, and value NaN."""
+        return not {"FixedPoint", "Feasibility", "Field"} & self.capabilities
+
+    @property
+    def model_forms(self) -> frozenset[str]:
+        """Keyword arguments of ``to_cvxpy`` that give the same model in another form, tried when one form fails."""
+        return frozenset()
+
+    @property
+    def model_is_nonlinear(self) -> bool:
+        """Whether the exact model is convex by a theorem only, and goes to a nonlinear solver."""
+        return False
+
+    @property
+    def strong_convexity(self) -> float:
+        """A modulus of strong convexity of the objective in the Euclidean norm; 0 when none is known."""
+        return 0.0
+
+    def start(self) -> Array:
+        """Return the point at which solvers start unless told otherwise."""
+        return np.zeros(self.dimension)
+
+    def check_point(self, x: Any, name: str = "x") -> Array:
+        """Return x as an array of the right shape; a Solution stands for its point."""
+        return check_vector(x.x if isinstance(x, Solution) else x, self.dimension, name, each="unknown")
+
+    def repair(self, x: Array) -> Array:
+        """Return a feasible point near x; conic solvers violate constraints by their tolerance."""
+        return x
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Return the proximal map of constraints and of terms that are not smooth: v where there are none."""
+        return v
+
+    def value_at(self, x: Array) -> float:
+        """Return the objective at x, NaN where there is none."""
+        return self.objective(x) if self.has_objective else float("nan")
+
+    @property
+    def default_solver(self) -> str:
+        """Name of the solver used when none is asked for."""
+        raise NotImplementedError
+
+    def objective(self, w: Any) -> float:
+        """Evaluate the objective."""
+        raise NotImplementedError
+
+    def terminal_status(self, w: Array) -> Status | None:
+        """Recognise at w that no minimiser exists (separable data, unbounded objective); None otherwise."""
+        return None
+
+    def remark(self, x: Array) -> str:
+        """Say what a caller has to know about an answer that was found as asked, such as that it is worthless."""
+        return ""
+
+    def is_suspicious(self, w: Array) -> bool:
+        """Whether a converged point is reason to ask :meth:`nonexistence` all the same."""
+        return False
+
+    def nonexistence(self) -> tuple[Status, Array, str] | None:
+        """Explain, after a solve that did not converge, why no minimiser exists: status, direction, detail."""
+        return None
+
+    def solve(
+        self,
+        solver: Any = None,
+        *,
+        tol: float = 1e-8,
+        max_iter: int | None = None,
+        time_limit: float | None = None,
+        x0: Any = None,
+        callback: Callable[[Any], Any] | None = None,
+        progress: bool = False,
+    ) -> Solution:
+        """Solve, fast by default, exactly with ``solver="exact"``.
+
+        Parameters
+        ----------
+        solver : None, str or solver object
+            None takes the default for the problem; a name is one of ``solvers.available(problem)``, or
+            ``"exact:SCS"`` to pick the conic solver.
+        tol : float
+            Converged means: certified gap ≤ tol · max(1, \\|value\\|). Where the certificate bounds a distance to the
+            solution or a violation, tol is absolute: the true error is at most tol.
+        max_iter : int, optional
+            Iteration limit; each solver has its own default.
+        time_limit : float, optional
+            Seconds.
+        x0 : array or Solution, optional
+            Starting point (warm start).
+        callback : callable, optional
+            Called with the state after each iteration (``state.x``, ``state.value``, ``state.iteration``); returning
+            True stops with status INTERRUPTED.
+        progress : bool
+            Show a progress bar.
+
+        Returns
+        -------
+        Solution
+            The point, its certificate, and how it was found.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For an unknown solver, one that does not fit the problem, or options out of range.
+
+        Warns
+        -----
+        ConvergenceWarning
+            When the status is not CONVERGED, or the problem has a remark on the answer (see ``solution.message``).
+        """
+        # The one door that looks upward: solvers import problems, never the other way round.
+        from convexrank.solvers import solve
+
+        return solve(
+            self,
+            solver,
+            tol=tol,
+            max_iter=max_iter,
+            time_limit=time_limit,
+            x0=x0,
+            callback=callback,
+            progress=progress,
+        )

@@ -1,0 +1,1 @@
+"""Divergences by their generators, one kind a file."""

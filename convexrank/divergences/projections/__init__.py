@@ -1,0 +1,1 @@
+"""Bregman projections on hyperplanes, cones and simplices."""

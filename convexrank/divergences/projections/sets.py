@@ -1,0 +1,200 @@
+r"""Bregman projections :math:`\operatorname{argmin}_{x\in S} D_\phi(x\|y)` on boxes, simplices and monotone cones.
+
+All take the slopes :math:`\theta = \nabla\phi(y)` and move them: by one λ for all entries for a sum, and by pooling
+for an order.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import check_positive
+from convexrank.divergences.base import Divergence
+from convexrank.divergences.domains import read_bound
+from convexrank.divergences.projections.hyperplanes import start
+from convexrank.divergences.projections.root import increasing_root, shift_range
+
+__all__ = ["project_box", "project_monotone", "project_simplex"]
+
+Array = np.ndarray
+
+
+def project_box(divergence: Divergence | str, y: Any, lower: Any = -math.inf, upper: Any = math.inf) -> Array:
+    r"""Project y on :math:`\{x : l \le x \le u\}`, within the simplex for KL.
+
+    Separable divergences clip, whatever they are. On the simplex the entries are :math:`\operatorname{clip}` of a
+    multiple of y (weights 1) whose sum is 1.
+
+    Parameters
+    ----------
+    divergence : Divergence or str
+        An object or a name.
+    y : array, shape (n,)
+        The point, inside the domain.
+    lower, upper : float or array, shape (n,)
+        Bounds; infinities for none.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        The projection.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For y outside the domain, lower > upper, and a box that does not meet the domain.
+
+    Examples
+    --------
+    >>> from convexrank import divergences
+    >>> divergences.project_box("kl", [0.7, 0.2, 0.1], upper=0.5).round(6).tolist()
+    [0.5, 0.333333, 0.166667]
+    """
+    divergence, y, theta = start(divergence, y)
+    low, high = _box(divergence, lower, upper, len(y))
+    if divergence.total is None:
+        return np.clip(y, low, high)
+    return _with_total(divergence, theta, low, high, divergence.total)
+
+
+def project_simplex(divergence: Divergence | str, y: Any, total: float = 1.0) -> Array:
+    r"""Project y on :math:`\{x \ge 0 : \sum_i x_i = t\}`.
+
+    Parameters
+    ----------
+    divergence : Divergence or str
+        An object or a name.
+    y : array, shape (n,)
+        The point, inside the domain.
+    total : float
+        The sum t > 0.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        The projection. For KL it is y itself.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For y outside the domain, and a sum that no point of the domain has.
+
+    Examples
+    --------
+    >>> from convexrank import divergences
+    >>> divergences.project_simplex("squared", [0.9, 0.5, -1.0]).round(12).tolist()
+    [0.7, 0.3, 0.0]
+    """
+    divergence, y, theta = start(divergence, y)
+    total = check_positive(total, "total")
+    if divergence.total is not None and total != divergence.total:
+        raise ValueError(
+            f"total is {total:g}, expected {divergence.total:g}, the sum of {divergence._label}; use GeneralizedI "
+            "for other sums."
+        )
+    low, high = _box(divergence, 0.0, math.inf, len(y))
+    return _with_total(divergence, theta, low, high, total)
+
+
+def project_monotone(divergence: Divergence | str, y: Any, increasing: bool = True) -> Array:
+    r"""Project y on the monotone cone :math:`\{x : x_1 \le x_2 \le \dots\}`, or the falling one.
+
+    :math:`\nabla\phi^*` of the isotonic regression of the slopes of y (Corollary 1). With weights, the regression is
+    weighted; with weights on the simplex, one equation is left for the multiplier of the sum.
+
+    Parameters
+    ----------
+    divergence : Divergence or str
+        An object or a name.
+    y : array, shape (n,)
+        The point, inside the domain.
+    increasing : bool
+        Whether x rises with the index, or falls.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        The projection.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For y outside the domain.
+
+    Notes
+    -----
+    O(n): one pass of pooling.
+
+    Examples
+    --------
+    >>> from convexrank import divergences
+    >>> divergences.project_monotone("generalized_i", [1.0, 4.0, 1.0]).round(12).tolist()
+    [1.0, 2.0, 2.0]
+    """
+    from convexrank.projections import isotonic
+
+    divergence, y, theta = start(divergence, y)
+    if divergence.weights is None:
+        return divergence.points(isotonic(theta, increasing=increasing))
+    weights = np.asarray(divergence.weights)
+
+    def pooled(level: float) -> Array:
+        slopes = isotonic((theta + level) / weights, weights=weights, increasing=increasing)
+        return divergence._point(slopes)
+
+    if divergence.total is None:
+        return pooled(0.0)
+    level = increasing_root(lambda level: float(pooled(level).sum()) - 1.0, -math.inf, math.inf)
+    return pooled(0.0 if level is None else level)
+
+
+def _box(divergence: Divergence, lower: Any, upper: Any, n: int) -> tuple[Array, Array]:
+    bounds = []
+    for values, name in ((lower, "lower"), (upper, "upper")):
+        array = read_bound(values, name)
+        if array.shape not in ((), (n,)):
+            raise ValueError(f"{name} has shape {array.shape}, expected a number or {n} numbers.")
+        bounds.append(np.broadcast_to(array, (n,)))
+    low, high = np.maximum(bounds[0], divergence.domain.lower), np.minimum(bounds[1], divergence.domain.upper)
+    # an end that does not belong to the domain is no point to be projected on
+    empty = (low > high) | ~(divergence.domain.contains(high) | (low < high))
+    if empty.any():
+        place = int(np.argmax(empty))
+        raise ValueError(
+            f"the box leaves nothing for entry {place}: [{bounds[0][place]:g}, {bounds[1][place]:g}] within the domain "
+            f"{divergence.domain} of {divergence._label}; widen it."
+        )
+    return low, high
+
+
+def _with_total(divergence: Divergence, theta: Array, low: Array, high: Array, total: float) -> Array:
+    """Entries clipped to [low, high] whose sum is the total: one multiplier for all."""
+    if not low.sum() <= total <= high.sum():
+        raise ValueError(
+            f"no point between the bounds adds up to {total:g}: the sums go from {low.sum():g} to {high.sum():g}; "
+            "widen the bounds."
+        )
+    if total == low.sum() or total == high.sum():
+        return low.copy() if total == low.sum() else high.copy()
+
+    weights = np.ones_like(theta) if divergence.weights is None else np.asarray(divergence.weights)
+    slopes = divergence.dual_domain
+
+    def entries(level: float) -> Array:
+        moved = (theta + level) / weights
+        points = divergence._point(np.where(slopes.contains(moved), moved, theta / weights))
+        points = np.where(moved <= slopes.lower, -np.inf, np.where(moved >= slopes.upper, np.inf, points))
+        return np.clip(points, low, high)
+
+    # past the last slope an entry is at its bound; where it has none, that is as far as the level can go
+    shortest = shift_range(divergence, theta, np.isneginf(low).astype(np.float64))[0]
+    longest = shift_range(divergence, theta, np.isposinf(high).astype(np.float64))[1]
+    level = increasing_root(lambda level: float(entries(level).sum()) - total, shortest, longest)
+    if level is None:
+        raise ValueError(
+            f"no point inside the domain of {divergence._label} adds up to {total:g}; change the total."
+        )
+    return entries(level)

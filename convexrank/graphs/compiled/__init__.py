@@ -1,0 +1,1 @@
+"""Kernels over the edges of a graph, compiled by numba."""

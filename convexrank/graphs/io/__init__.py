@@ -1,0 +1,1 @@
+"""Graphs from edge lists, files and other libraries."""

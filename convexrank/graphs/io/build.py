@@ -1,0 +1,287 @@
+"""From edges to the arrays of a graph: validation, counting sort, parallel edges, threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import check_integer, check_vector
+from convexrank.data.checks import _read
+
+__all__ = ["assemble", "check_endpoints", "cuts", "each_range", "out_degrees"]
+
+Array = np.ndarray
+
+# Edges converted at a time: the copies stay small whatever types came.
+_CHUNK = 1 << 20
+# Below this many edges starting threads costs more than it gains.
+_WORTH_THREADS = 200_000
+# Below this many edges compiling costs more than it gains.
+_WORTH_COMPILING = 50_000
+_MOST_NODES = 2**31 - 1
+
+
+def threads_available() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cuts(offsets: Array, parts: int | None = None) -> Array:
+    """Cut the rows into ranges of about equally many edges; one range for a small graph.
+
+    Parameters
+    ----------
+    offsets : ndarray of int64, shape (n + 1,)
+        First edge of each row.
+    parts : int, optional
+        How many ranges; by default one a core, and one where threads are not worth it.
+
+    Returns
+    -------
+    ndarray, shape (parts + 1,)
+        Ends of the ranges.
+    """
+    edges = int(offsets[-1])
+    if parts is None:
+        parts = 1 if edges < _WORTH_THREADS else threads_available()
+    wanted = np.linspace(0, edges, parts + 1)[1:-1]
+    inner = np.searchsorted(offsets, wanted, side="left")
+    return np.concatenate([[0], inner, [len(offsets) - 1]]).astype(np.int64)
+
+
+def each_range(
+    kernel: Callable[..., Any], bounds: Array, *arguments: Any, pool: Executor | None = None
+) -> list[Any]:
+    """Call ``kernel(*arguments, first, last)`` for every range, the first here, each other on a thread of its own.
+
+    Parameters
+    ----------
+    kernel : callable
+        A compiled function that releases the interpreter's lock.
+    bounds : ndarray
+        Ends of the ranges, from :func:`cuts`.
+    *arguments
+        Passed on.
+    pool : Executor, optional
+        Threads for all ranges but the first, where many calls follow each other; by default they are started here.
+
+    Returns
+    -------
+    list
+        What the calls returned, in order.
+    """
+    here, *others = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+    if not others:
+        return [kernel(*arguments, *here)]
+    if pool is None:
+        with ThreadPoolExecutor(len(others)) as started:
+            return each_range(kernel, bounds, *arguments, pool=started)
+    running = [pool.submit(kernel, *arguments, *ends) for ends in others]
+    return [kernel(*arguments, *here), *(done.result() for done in running)]
+
+
+def check_endpoints(source: Any, target: Any, n: int | None) -> tuple[Array, Array, int]:
+    """Return two integer arrays of one length, and the number of nodes.
+
+    Parameters
+    ----------
+    source, target : array-like of int, shape (m,)
+        Ends of the edges.
+    n : int, optional
+        Number of nodes; by default one more than the largest id.
+
+    Returns
+    -------
+    tuple
+        Both arrays, not copied where they are integers already, and n.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the ids are not integers in 0..n−1, the lengths differ, or there are no nodes.
+    """
+    ends = [_integers(values, name) for values, name in ((source, "source"), (target, "target"))]
+    if len(ends[0]) != len(ends[1]):
+        raise ValueError(
+            f"source has {len(ends[0])} entries and target {len(ends[1])}, expected one of each for every edge."
+        )
+    if n is not None:
+        n = check_integer(n, "n", 1)
+    highest = -1
+    for values, name in zip(ends, ("source", "target"), strict=True):
+        if not len(values):
+            continue
+        lowest, top = int(values.min()), int(values.max())
+        if lowest < 0:
+            raise ValueError(
+                f"{name}[{int(np.argmin(values))}] is {lowest}, expected node ids of at least 0."
+            )
+        if n is not None and top >= n:
+            raise ValueError(
+                f"{name}[{int(np.argmax(values))}] is {top}, expected node ids below n = {n}; raise n, or renumber "
+                "the nodes."
+            )
+        highest = max(highest, top)
+    n = highest + 1 if n is None else n
+    if n < 1:
+        raise ValueError(
+            "the graph is empty: no edges, and no number of nodes n; pass n for nodes without edges."
+        )
+    if n > _MOST_NODES:
+        raise ValueError(
+            f"there are {n} nodes, at most {_MOST_NODES} are supported; renumber the nodes from 0."
+        )
+    return ends[0], ends[1], n
+
+
+def _integers(values: Any, name: str) -> Array:
+    array = _read(values, name)
+    if array.ndim != 1:
+        raise ValueError(f"{name} has shape {array.shape}, expected one dimension (m,), one node id an edge.")
+    if array.size == 0:
+        return array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        mend = "Graph.read, Graph.from_networkx and Graph.from_pandas number named nodes for you"
+        if array.dtype.kind == "f":
+            missing = np.isnan(array)
+            mend = (
+                "drop the edges without one, then convert to integers"
+                if missing.any()
+                else "convert to integers"
+            )
+        raise TypeError(f"{name} holds {array.dtype} values, expected integer node ids; {mend}.")
+    return array
+
+
+def _check_edge_weights(weight: Any, m: int) -> Array:
+    values = check_vector(weight, m, "weight") if m else np.empty(0)
+    if m and values.min() < 0:
+        place = int(np.argmin(values))
+        raise ValueError(
+            f"weight[{place}] is {values[place]:g}, expected weights of at least 0; split signed edges into two graphs."
+        )
+    return values
+
+
+def assemble(
+    source: Array, target: Array, weight: Any, n: int, self_loops: bool
+) -> tuple[Array, Array, Array | None]:
+    """Sort edges by target, then source, and add parallel ones up.
+
+    Parameters
+    ----------
+    source, target : ndarray of int, shape (m,)
+        Ends of the edges, checked.
+    weight : array-like or None
+        Weights; edges of weight 0 are dropped.
+    n : int
+        Number of nodes.
+    self_loops : bool
+        Whether edges from a node to itself are kept.
+
+    Returns
+    -------
+    tuple
+        Offsets (n + 1,), sources, and weights, or None where every edge counts once.
+    """
+    from convexrank.graphs.compiled import edge_sums
+
+    m = len(source)
+    if weight is not None:
+        weight = _check_edge_weights(weight, m)
+        if (weight == 1.0).all():
+            weight = None
+    if weight is not None and (weight == 0.0).any():
+        kept = weight > 0.0
+        source, target, weight, m = source[kept], target[kept], weight[kept], int(kept.sum())
+    if m < _WORTH_COMPILING:
+        return _assemble_small(source, target, weight, n, self_loops)
+    offsets = np.zeros(n + 1, dtype=np.int64)
+    for part in _pieces(m):
+        edge_sums.count(_narrow(source[part]), _narrow(target[part]), offsets, self_loops)
+    np.cumsum(offsets, out=offsets)
+    cursor, sources = offsets[:-1].copy(), np.empty(offsets[-1], dtype=np.int32)
+    weights = None if weight is None else np.empty(offsets[-1])
+    for part in _pieces(m):
+        ends = _narrow(source[part]), _narrow(target[part])
+        if weights is None or weight is None:
+            edge_sums.place(*ends, cursor, sources, self_loops)
+        else:
+            values = np.ascontiguousarray(weight[part])
+            edge_sums.place_weighted(*ends, values, cursor, sources, weights, self_loops)
+    del cursor
+    offsets, sources, weights = _merge(offsets, sources, weights)
+    return offsets, sources, None if weights is None or (weights == 1.0).all() else weights
+
+
+def _assemble_small(
+    source: Array, target: Array, weight: Array | None, n: int, self_loops: bool
+) -> tuple[Array, Array, Array | None]:
+    """Do the same with scipy: no loop to compile, but several copies."""
+    from scipy import sparse
+
+    weight = np.ones(len(source)) if weight is None else weight
+    if not self_loops:
+        kept = source != target
+        source, target, weight = source[kept], target[kept], weight[kept]
+    matrix = sparse.coo_array((weight, (source, target)), shape=(n, n)).tocsc()
+    matrix.sum_duplicates()
+    offsets, sources = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+    return offsets, sources, None if (matrix.data == 1.0).all() else matrix.data
+
+
+def _merge(offsets: Array, sources: Array, weights: Array | None) -> tuple[Array, Array, Array | None]:
+    from convexrank.graphs.compiled import edge_sums
+
+    bounds = cuts(offsets)
+    counted = np.empty(0) if weights is None else weights
+    if not all(each_range(edge_sums.is_sorted, bounds, offsets, sources)):
+        each_range(edge_sums.sort_rows, bounds, offsets, sources, counted)
+    if not edge_sums.parallel(offsets, sources):
+        return offsets, sources, weights
+    ends = np.zeros_like(offsets)
+    merged = np.empty(len(sources)) if weights is None else weights
+    number = edge_sums.merge(offsets, sources, counted, merged, ends)
+    return ends, sources[:number].copy(), merged[:number].copy()
+
+
+def out_degrees(sources: Array, weights: Array | None, n: int) -> Array:
+    """Return the total weight of the edges out of each node.
+
+    Parameters
+    ----------
+    sources : ndarray of int32, shape (m,)
+        Where each edge comes from.
+    weights : ndarray, shape (m,), or None
+        Weight of each edge; None where all are 1.
+    n : int
+        Number of nodes.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Of int32 where every edge counts once.
+    """
+    from convexrank.graphs.compiled import edge_sums
+
+    total = np.zeros(n, dtype=np.int32 if weights is None else np.float64)
+    if weights is None and len(sources) >= _WORTH_COMPILING:
+        edge_sums.tally(sources, total)
+        return total
+    for part in _pieces(len(sources)):  # bincount copies what it is given into wider types
+        added = np.bincount(sources[part], None if weights is None else weights[part], n)
+        total += added.astype(total.dtype)
+    return total
+
+
+def _pieces(m: int) -> list[slice]:
+    """Cut m edges into slices of about a million."""
+    return [slice(first, first + _CHUNK) for first in range(0, m, _CHUNK)]
+
+
+def _narrow(values: Array) -> Array:
+    return np.ascontiguousarray(values, dtype=np.int32)

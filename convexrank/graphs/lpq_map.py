@@ -1,0 +1,275 @@
+r"""The map of the L_{p,q} rank, :math:`r_i \mapsto \|(a_{ij} r_j)_j\|_p^{\theta}`, weak links in one of three places.
+
+All powers are taken relative to the largest, once a node and not once an edge; sums that fall out of the range of
+floating point are done again in logarithms.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.graphs.graph import Graph
+from convexrank.graphs.io.build import cuts, each_range
+
+__all__ = ["NormMap"]
+
+Array = np.ndarray
+
+# A sum below this, of terms of at most 1, may have lost terms to underflow: it is done again in logarithms.
+TINY = 1e-200
+
+
+@dataclass(frozen=True, eq=False)
+class NormMap:
+    """The map, and what it needs of the graph.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    p : float
+        The norm, at least 1; may be infinite.
+    theta : float
+        The degree of homogeneity.
+    alpha : float
+        Weight of the links.
+    weak_links : str or None
+        "inside", "entry", "outside", or None for none at all, where dangling nodes send nothing.
+    degrees : ndarray, shape (n,)
+        What a node's weight is divided by; 0 for a dangling one.
+    """
+
+    graph: Graph
+    p: float
+    theta: float
+    alpha: float
+    weak_links: str | None
+    degrees: Array
+
+    @property
+    def _weak(self) -> float:
+        """The entry b of a weak link."""
+        return (1.0 - self.alpha) / self.graph.n
+
+    def _log_entries(self, weight: Array | float, degree: Array) -> Array:
+        """Logarithm of the entry of a link, less (in the p-th power) the weak link that lies beneath it."""
+        factor = 1.0 if self.weak_links in ("outside", None) else self.alpha
+        with np.errstate(divide="ignore", invalid="ignore"):
+            link = factor * weight / degree
+            if self.weak_links != "inside":
+                return np.log(link)
+            if math.isinf(self.p):
+                return np.log(link + self._weak)
+            # ((a + b)^p − b^p)^(1/p) = (a + b)·(1 − (b/(a + b))^p)^(1/p)
+            beneath = -self.p * np.log1p(link / self._weak)
+            return np.log(link + self._weak) + np.log(-np.expm1(beneath)) / self.p
+
+    @cached_property
+    def _node_entries(self) -> Array:
+        """Logarithm of a node's largest entry; −infinity for a dangling node."""
+        heaviest = np.ones(self.graph.n)
+        if self.graph.weights is not None:
+            heaviest = np.zeros(self.graph.n)
+            np.maximum.at(heaviest, self.graph.sources, self.graph.weights)
+        entries = self._log_entries(heaviest, self.degrees)
+        entries[self.graph.dangling] = -np.inf
+        return entries
+
+    @cached_property
+    def _edge_factors(self) -> Array:
+        """The p-th power (for p = ∞ the first) of each entry relative to the largest of its source."""
+        if self.graph.weights is None:
+            return np.empty(0)
+        logs = self._edge_logs(slice(None)) - self._node_entries[self.graph.sources]
+        return np.exp(logs if math.isinf(self.p) else self.p * logs)
+
+    def _edge_logs(self, edges: slice | Array) -> Array:
+        sources = self.graph.sources[edges]
+        if self.graph.weights is None:
+            return self._node_entries[sources]
+        return self._log_entries(self.graph.weights[edges], self.degrees[sources])
+
+    @cached_property
+    def _weak_entries(self) -> Array:
+        """Logarithm of the entry that a node has everywhere, under its links: "inside" only."""
+        entry = np.full(self.graph.n, self._weak)
+        entry[self.graph.dangling] = self.alpha / self.graph.n + self._weak
+        return np.log(entry)
+
+    def _common_logs(self, r: Array) -> Array:
+        """Logarithms of the entries that every node has, whatever its links."""
+        dangling, n = self.graph.dangling, self.graph.n
+        if self.weak_links is None:
+            return np.empty(0)
+        with np.errstate(divide="ignore"):
+            if self.weak_links == "inside":
+                return self._weak_entries + np.log(r)
+            if self.weak_links == "entry":
+                return np.log(np.append(self.alpha * r[dangling] / n, self._weak * r.sum()))
+            return np.log(r[dangling] / n)
+
+    def __call__(self, r: Array) -> Array:
+        """Return the image of r, not normalised. O(n + m)."""
+        return self._finite(r) if math.isfinite(self.p) else self._infinite(r)
+
+    def _constant(self, r: Array) -> float:
+        return self._weak * float(r.sum()) ** self.theta if self.weak_links == "outside" else 0.0
+
+    @property
+    def _factor(self) -> float:
+        return self.alpha if self.weak_links == "outside" else 1.0
+
+    def _finite(self, r: Array) -> Array:
+        inside, constant = self.weak_links == "inside", self._constant(r)
+        log_common = -math.inf if inside else log_sum(self.p * self._common_logs(r))
+        sent, weak = np.empty(self.graph.n), np.empty(self.graph.n) if inside else None
+        top, common = self._powers(r, sent, weak, log_common)
+        if top == -math.inf:
+            return np.full(self.graph.n, constant)
+        out, lost = self._roots(sent, top, common, constant, inside or log_common > -math.inf)
+        if len(lost):
+            total = np.logaddexp(log_sum(self.p * self._common_logs(r)), self._row_logs(r, lost))
+            out[lost] = self._factor * np.exp(self.theta / self.p * total) + constant
+        return out
+
+    def _powers(self, r: Array, sent: Array, weak: Array | None, log_common: float) -> tuple[float, float]:
+        """Set ``sent`` to the p-th power of every node's largest entry times r, relative to e^top.
+
+        Returns top, and what every node gets, on the same scale. Slices are done by threads; numpy's logarithm and
+        exponential take several numbers at a time, those of a compiled loop one.
+        """
+        bounds, entries, p = cuts(self.graph.offsets), self._node_entries, self.p
+
+        def logarithms(first: int, last: int) -> float:
+            part = sent[first:last]
+            with np.errstate(divide="ignore"):
+                np.log(r[first:last], out=part)
+            if weak is not None:
+                mine = np.add(part, self._weak_entries[first:last], out=weak[first:last])
+                mine *= p
+            part += entries[first:last]
+            part *= p
+            return float(part.max(initial=-np.inf))
+
+        def powers(first: int, last: int) -> float:
+            total = 0.0
+            for values in (sent,) if weak is None else (sent, weak):
+                part = values[first:last]
+                part -= top
+                np.exp(part, out=part)
+                total = float(part.sum())
+            return total
+
+        top = max(max(each_range(logarithms, bounds)), log_common)
+        if weak is not None:
+            top = max(top, float(weak.max()))
+        if top == -math.inf:
+            return top, 0.0
+        sums = each_range(powers, bounds)
+        return top, math.exp(log_common - top) if weak is None else sum(sums)
+
+    def _roots(
+        self, sent: Array, top: float, common: float, constant: float, shared: bool
+    ) -> tuple[Array, Array]:
+        """Add up the p-th powers and turn the sums into the map; return it, and the nodes whose sum was lost."""
+        from convexrank.graphs.compiled import edge_sums
+
+        graph, offsets, out = self.graph, self.graph.offsets, np.empty(self.graph.n)
+        weighted = graph.weights is not None
+        held = (self._edge_factors,) if weighted else ()
+        kernel = edge_sums.gather_weighted if weighted else edge_sums.gather
+
+        def roots(first: int, last: int) -> Array:
+            kernel(offsets, graph.sources, *held, sent, out, first, last)
+            part = out[first:last]
+            part += common
+            low = np.flatnonzero(part < TINY) + first
+            with np.errstate(divide="ignore"):
+                np.log(part, out=part)
+            part += top
+            part *= self.theta / self.p
+            np.exp(part, out=part)
+            if self.weak_links == "outside":
+                part *= self.alpha
+                part += constant
+            return low if shared else low[offsets[low + 1] > offsets[low]]
+
+        lost = np.concatenate(each_range(roots, cuts(offsets)))
+        return out, lost
+
+    def _row_logs(self, r: Array, rows: Array) -> Array:
+        """Logarithm of the sum of p-th powers over the edges into some rows, term by term."""
+        offsets = self.graph.offsets
+        lengths = offsets[rows + 1] - offsets[rows]
+        ends = np.cumsum(lengths)
+        edges = np.arange(ends[-1]) + np.repeat(offsets[rows] - ends + lengths, lengths)
+        sources = self.graph.sources[edges]
+        with np.errstate(divide="ignore"):
+            logs = self.p * (self._edge_logs(edges) + np.log(r[sources]))
+        return log_sums(logs, np.concatenate([[0], ends]))
+
+    def _infinite(self, r: Array) -> Array:
+        from convexrank.graphs.compiled import edge_sums
+
+        graph, out = self.graph, np.empty(self.graph.n)
+        sent = np.exp(self._node_entries) * r
+        each_range(
+            edge_sums.largest,
+            cuts(graph.offsets),
+            graph.offsets,
+            graph.sources,
+            self._edge_factors,
+            sent,
+            out,
+        )
+        common = math.exp(float(self._common_logs(r).max(initial=-math.inf)))
+        np.maximum(out, common, out=out)
+        return self._factor * out**self.theta + self._constant(r)
+
+
+def log_sum(logs: Array) -> float:
+    """Return the logarithm of the sum of exponentials of all entries.
+
+    Parameters
+    ----------
+    logs : ndarray
+        Logarithms; −infinity is a zero.
+
+    Returns
+    -------
+    float
+        The logarithm; −infinity for none.
+    """
+    top = logs.max(initial=-np.inf)
+    return float(top) if top == -np.inf else float(top + np.log(np.exp(logs - top).sum()))
+
+
+def log_sums(logs: Array, offsets: Array) -> Array:
+    """Return the logarithm of the sum of exponentials over each range of a vector.
+
+    Parameters
+    ----------
+    logs : ndarray
+        Logarithms; −infinity is a zero.
+    offsets : ndarray of int, shape (k + 1,)
+        Ends of the ranges.
+
+    Returns
+    -------
+    ndarray, shape (k,)
+        The logarithms; −infinity for an empty range.
+    """
+    lengths = np.diff(offsets)
+    out, filled = np.full(len(lengths), -np.inf), lengths > 0
+    if filled.any():
+        starts = offsets[:-1][filled]
+        tops = np.maximum.reduceat(logs, starts)
+        safe = np.where(np.isfinite(tops), tops, 0.0)
+        sums = np.add.reduceat(np.exp(logs - np.repeat(safe, lengths[filled])), starts)
+        with np.errstate(divide="ignore"):
+            out[filled] = safe + np.log(sums)
+    return out

@@ -1,0 +1,267 @@
+r"""The cost of a learned divergence as a function of the scores alone: sorting and isotonic regression.
+
+For scores θ and targets y, both of length n, the *marginal* is
+
+.. math:: m(\theta) = \min_{\varphi}\; \sum_i \varphi(y_i) + \varphi^*(\theta_i) - y_i\theta_i ,
+
+the least Fenchel-Young divergence over a class of convex functions φ of one variable. Write
+:math:`\langle a^\uparrow, b^\uparrow\rangle` for the inner product of two sorted vectors. Then
+
+* all convex φ: the pair (φ, φ*) is a dual pair of optimal transport, hence
+  :math:`m = \langle y^\uparrow,\theta^\uparrow\rangle - \langle y,\theta\rangle`;
+* s-strongly convex φ: φ* is a Moreau envelope, hence
+  :math:`m = \min_v \langle y^\uparrow, v^\uparrow\rangle + \tfrac1{2s}\|\theta-v\|^2 + \tfrac s2\|y\|^2
+  - \langle y,\theta\rangle`, whose v is an isotonic regression;
+* l-smooth φ: the same with the roles of y and θ exchanged and s = 1/l;
+* both, with k = l − s: :math:`m = \min_{u,v} \langle u^\uparrow,v^\uparrow\rangle + \tfrac1{2k}\|v\|^2
+  + \tfrac k2\|y-u\|^2 + \tfrac1{2s}\|\theta-v\|^2 + \tfrac s2\|y\|^2 - \langle y,\theta\rangle`, two isotonic
+  regressions that feed each other.
+
+The derivative is :math:`\nabla m(\theta) = s(\theta) - y`, with s(θ) the values of (φ*)' at the scores. Every m is
+unchanged when a constant is added to all scores or to all targets; both are centred first, which keeps digits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.links.interval_equations import solve_overlaps
+
+__all__ = ["MarginalRisk", "expected_targets", "marginal", "mutual_regressions", "projected_targets"]
+
+Array = np.ndarray
+
+# Relative change at which two regressions that feed each other have settled.
+_SETTLED = 1e-15
+_ROUNDS = 100_000
+# A solve on the blocks costs as much as several rounds.
+_SOLVE_EVERY = 5
+
+
+def _isotonic(values: Array, weights: Array | None = None) -> Array:
+    """The nearest non-decreasing vector; the kernel itself, because NaN must come through here and not raise."""
+    from convexrank.projections.chains import pool_chains  # slow to import
+
+    return pool_chains(values, np.ones(1) if weights is None else weights, np.array([0, len(values)]))[0]
+
+
+def marginal(
+    scores: Array, targets: Array, ranked: Array, strong: float | None = None, smooth: float | None = None
+) -> tuple[float, Array]:
+    r"""Return m(θ) and one subgradient, for scores sorted in non-decreasing order.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n,)
+        The scores θ, non-decreasing.
+    targets : ndarray, shape (n,)
+        The targets y in the same order of rows.
+    ranked : ndarray, shape (n,)
+        The targets in non-decreasing order.
+    strong, smooth : float, optional
+        Moduli s and l of the class, s < l; None for no such condition.
+
+    Returns
+    -------
+    float, ndarray of shape (n,)
+        The value, and s(θ) − y.
+    """
+    centre = ranked.mean()
+    theta, y, ranked = scores - scores.mean(), targets - centre, ranked - centre
+    if smooth is None:
+        expected = expected_targets(theta, ranked, strong)
+        # ⟨θ, p⟩ - s/2‖p‖² + s/2‖y‖² - ⟨θ, y⟩ without the cancellation
+        half = 0.0 if strong is None else 0.5 * strong
+        return float((theta - half * (expected + y)) @ (expected - y)), expected - y
+    if strong is None:
+        u, v, base = _isotonic(ranked - theta / smooth), theta, 0.0
+        expected = u + theta / smooth
+    else:
+        u, v = mutual_regressions(theta, ranked, strong, smooth)
+        base, expected = strong, (theta - v) / strong
+    k = smooth - base
+    value = 0.5 * k * float((ranked - u) @ (ranked - u)) + float(v @ u) + 0.5 / k * float(v @ v)
+    value += 0.5 * base * float(expected @ expected + y @ y) - float(theta @ y)
+    return value, expected - y
+
+
+def expected_targets(
+    scores: Array, targets: Array, strong: float | None = None, smooth: float | None = None
+) -> Array:
+    """Return s(θ), the slope of the best φ* at each score, for scores and targets both in non-decreasing order.
+
+    Parameters
+    ----------
+    scores, targets : ndarray, shape (n,)
+        Both sorted.
+    strong, smooth : float, optional
+        Moduli s and l of the class, s < l; None for no such condition.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Non-decreasing; O(n), except with both moduli: O(n) a round, and few rounds.
+    """
+    if strong is None and smooth is None:
+        return targets
+    if smooth is None:
+        return (scores - _isotonic(scores - strong * targets)) / strong
+    if strong is None:
+        return scores / smooth + _isotonic(targets - scores / smooth)
+    _, v = mutual_regressions(scores, targets, strong, smooth)
+    return (scores - v) / strong
+
+
+def mutual_regressions(scores: Array, targets: Array, strong: float, smooth: float) -> tuple[Array, Array]:
+    r"""Return the minimising u and v, both non-decreasing, of the class with both moduli.
+
+    Alternating the two regressions contracts by the factor s/l. Every few rounds the linear equations on the blocks
+    found so far are solved; the answer is taken when it is closer to a fixed point than a round would come, and
+    once the blocks are right it is exact.
+
+    Parameters
+    ----------
+    scores, targets : ndarray, shape (n,)
+        Both sorted.
+    strong, smooth : float
+        Moduli s < l.
+
+    Returns
+    -------
+    ndarray of shape (n,), ndarray of shape (n,)
+        The minimisers u and v.
+    """
+    k, share = smooth - strong, strong / smooth
+
+    def regress(v: Array) -> tuple[Array, Array]:
+        u = _isotonic(targets - v / k)
+        return u, (1.0 - share) * _isotonic(scores - strong * u)
+
+    v = (1.0 - share) * scores - strong * (1.0 - share) * targets
+    u, after = regress(v)
+    change = float(np.linalg.norm(after - v))
+    enough = _SETTLED * max(float(np.linalg.norm(scores)), strong * float(np.linalg.norm(targets)))
+    for number in range(1, _ROUNDS):
+        if change <= enough:
+            break
+        new = math.inf
+        if number % _SOLVE_EVERY == 0:
+            solved = _on_blocks(scores, targets, u, after, strong, smooth)
+            u_solved, after_solved = regress(solved)
+            new = float(np.linalg.norm(after_solved - solved))
+        if new <= share * change:
+            v, u, after = solved, u_solved, after_solved
+        else:
+            v = after
+            u, after = regress(v)
+            new = float(np.linalg.norm(after - v))
+        if not new < change:  # rounding decides
+            break
+        change = new
+    return u, after
+
+
+def _on_blocks(scores: Array, targets: Array, u: Array, v: Array, strong: float, smooth: float) -> Array:
+    r"""Return v, solved for exactly with u and v constant on their present blocks.
+
+    The equations are :math:`k|A|u_A + \sum_B |A\cap B|v_B = k\sum_A y` and
+    :math:`(\tfrac1k+\tfrac1s)|B|v_B + \sum_A |A\cap B|u_A = \tfrac1s\sum_B\theta`, for blocks A of u and B of v, all of
+    them intervals.
+    """
+    n, k = len(scores), smooth - strong
+    fresh_u, fresh_v = np.ones(n, bool), np.ones(n, bool)
+    np.not_equal(u[1:], u[:-1], out=fresh_u[1:])
+    np.not_equal(v[1:], v[:-1], out=fresh_v[1:])
+    starts_u, starts_v = np.flatnonzero(fresh_u), np.flatnonzero(fresh_v)
+    # in units of v in which both diagonals are alike
+    unit = k / math.sqrt(smooth / strong)
+    starts = np.flatnonzero(fresh_u | fresh_v)
+    blocks_u, blocks_v = np.cumsum(fresh_u)[starts] - 1, np.cumsum(fresh_v)[starts] - 1
+    sizes = np.r_[np.diff(np.r_[starts_u, n]), np.diff(np.r_[starts_v, n])]
+    right = np.r_[
+        np.add.reduceat(targets, starts_u), np.add.reduceat(scores, starts_v) * (unit / (strong * k))
+    ]
+    overlaps = np.diff(np.r_[starts, n]) * (unit / k)
+    answer = solve_overlaps(
+        np.r_[starts_u, starts_v],
+        sizes.astype(np.float64),
+        right,
+        blocks_u,
+        len(starts_u) + blocks_v,
+        overlaps,
+    )
+    return np.repeat(answer[len(starts_u) :] * unit, sizes[len(starts_u) :])
+
+
+def projected_targets(
+    scores: Array, targets: Array, strong: float | None = None, smooth: float | None = None
+) -> Array:
+    """Return the projection of the targets on the slopes a class allows, (4.14), for scores in non-decreasing order.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n,)
+        Non-decreasing.
+    targets : ndarray, shape (n,)
+        In the same order of rows.
+    strong, smooth : float, optional
+        Moduli s and l of the class, s < l; None for no such condition.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        The nearest s with slopes between 1/l (or 0) and 1/s (or infinity), equal where scores are equal. O(n)
+        without s, O(n log n) with it.
+    """
+    if strong is None:  # no upper bound: one isotonic regression, of the means over equal scores
+        floor = np.zeros_like(scores) if smooth is None else scores / smooth
+        starts = np.flatnonzero(np.diff(scores, prepend=-np.inf) > 0)
+        counts = np.diff(np.r_[starts, len(scores)])
+        means = np.add.reduceat(targets - floor, starts) / counts
+        return floor + np.repeat(_isotonic(means, counts.astype(np.float64)), counts)
+    from convexrank.projections import bounded_increments
+
+    gaps = np.diff(scores)
+    return bounded_increments(targets, 0.0 if smooth is None else gaps / smooth, gaps / strong)
+
+
+@dataclass(frozen=True)
+class MarginalRisk:
+    """The marginal over n as a function that JAX can differentiate, by a callback. Hashable by its moduli.
+
+    Parameters
+    ----------
+    strong, smooth : float or None
+        Moduli of the class.
+    """
+
+    strong: float | None
+    smooth: float | None
+
+    def __call__(self, targets: Any, scores: Any) -> Any:
+        """Return m(θ)/n."""
+        import jax
+
+        from convexrank.backend.host_callback import call_on_host
+
+        shapes = jax.ShapeDtypeStruct((), scores.dtype), jax.ShapeDtypeStruct(scores.shape, scores.dtype)
+
+        def on_host(y: Any, theta: Any) -> Any:
+            return call_on_host(self._on_host, shapes, y, theta, vmap_method="sequential")
+
+        risk = jax.custom_vjp(lambda y, theta: on_host(y, theta)[0])
+        risk.defvjp(on_host, lambda gradient, change: (None, change * gradient))
+        return risk(targets, scores)
+
+    def _on_host(self, y: Array, theta: Array) -> tuple[Array, Array]:
+        order, n = np.lexsort((y, theta)), len(y)
+        value, slope = marginal(
+            theta[order].astype(np.float64), y[order], np.sort(y), self.strong, self.smooth
+        )
+        gradient = np.empty(n, theta.dtype)
+        gradient[order] = slope / n
+        return np.asarray(value / n, theta.dtype), gradient

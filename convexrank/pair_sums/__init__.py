@@ -1,0 +1,1 @@
+"""Sums over pairs of rows in less than quadratic time."""

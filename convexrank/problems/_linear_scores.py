@@ -1,0 +1,367 @@
+"""What all problems with linear scores share: scores Xw, the penalty, and the capabilities that follow from a risk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend import jax_oracles
+from convexrank.backend.cached import cached_property
+from convexrank.core.certificates import certify, reach
+from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
+from convexrank.core.problem import Certificate, Problem, Status, Witness
+from convexrank.core.separability import find_separation
+from convexrank.data import check_choice, check_flags, check_matrix
+from convexrank.regularizers import L1Ball, L2Ball, Penalty
+
+__all__ = ["LinearScores", "RiskData"]
+
+Array = np.ndarray
+_DTYPES = {"float64": np.float64, "float32": np.float32}
+
+# Up to this many unknowns a Newton step (one small factorisation) beats many first-order ones.
+_NEWTON_DIMENSION = 200
+
+# A loss e^(-z) is below 1e-5 of its size at 0 beyond this difference of scores.
+_SPREAD = 12.0
+
+
+@dataclass(frozen=True)
+class RiskData:
+    """A risk as JAX sees it: a hashable function and the arrays that it takes besides the scores.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(data, *parts)``; compiled once for each function and shape class.
+    data : pytree of arrays
+        What the function takes besides the scores.
+    sizes : tuple of int
+        Padded length of each part.
+    """
+
+    function: Callable[..., Any]
+    data: Any
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.function, Hashable):
+            raise TypeError(f"{self.function!r} must be hashable to be compiled once.")
+
+
+@dataclass(frozen=True, eq=False)
+class LinearScores(Problem):
+    r"""Base of the problems :math:`\min_w R(Xw) + \tfrac{\lambda_2}{2}\|w\|^2 + \lambda_1\|w\|_1`.
+
+    A formulation gives its risk R three times, and the verifier holds the three against each other: as a JAX function
+    (:attr:`risk`), as a cvxpy expression (:meth:`risk_model`), and as plain numpy with a subgradient
+    (:meth:`reference_scores`), on which certificates rest.
+    """
+
+    X: Any
+    l2: float = field(default=0.0, kw_only=True)
+    l1: float = field(default=0.0, kw_only=True)
+    dtype: str = field(default="float64", kw_only=True)
+
+    def __post_init__(self) -> None:
+        kind = check_choice(self.dtype, _DTYPES, "dtype")
+        object.__setattr__(self, "X", check_matrix(self.X, dtype=kind))
+        Penalty(self.l2, self.l1)
+        check_flags(self)
+
+    # --- what a formulation states --------------------------------------------------------------------------------
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the risk is differentiable."""
+        return True
+
+    @property
+    def has_curvature(self) -> bool:
+        """Whether second derivatives of the risk are cheap enough for Newton's method."""
+        return self.differentiable
+
+    @property
+    def risk_infimum(self) -> float:
+        """A number that the risk is never below."""
+        return 0.0
+
+    @property
+    def risk(self) -> RiskData:
+        """The risk as a JAX function of the (padded) parts of the scores."""
+        raise NotImplementedError
+
+    def split(self, scores: Array) -> tuple[Array, ...]:
+        """Cut a score vector into the parts that the risk takes."""
+        return (scores,)
+
+    def join(self, parts: tuple[Array, ...]) -> Array:
+        """Put gradients with respect to the parts together again: the transpose of :meth:`split`."""
+        return parts[0]
+
+    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the risk as a cvxpy expression of the scores, and constraints that go with it."""
+        raise NotImplementedError
+
+    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and one subgradient in the scores, in plain numpy from the definition."""
+        raise NotImplementedError
+
+    @property
+    def attained(self) -> bool:
+        """Whether the risk reaches its infimum on separable data (hinge-like losses do)."""
+        return False
+
+    def is_separating(self, w: Array) -> bool:
+        """Whether the scores Xw rank every pair strictly as asked."""
+        return False
+
+    def ordering(self) -> tuple[Any, Any]:
+        """Return (A, B) such that (w, t) ranks no pair wrongly exactly when Aw + Bt ≥ 0, t auxiliary thresholds."""
+        raise NotImplementedError
+
+    # --- what follows ---------------------------------------------------------------------------------------------
+
+    @property
+    def ball(self) -> L1Ball | L2Ball | None:
+        """A constraint on w, if the problem has one."""
+        return None
+
+    @cached_property
+    def penalty(self) -> Penalty:
+        """The part of the objective that depends on w alone."""
+        return Penalty(self.l2, self.l1, self.ball)
+
+    @property
+    def always_feasible(self) -> bool:
+        """Whether some point satisfies all constraints whatever the data: here w = 0 does."""
+        return True
+
+    @property
+    def rows(self) -> int:
+        """Number of examples n."""
+        return int(self.X.shape[0])
+
+    @property
+    def dimension(self) -> int:
+        """Number of weights d."""
+        return int(self.X.shape[1])
+
+    @property
+    def unique(self) -> bool:
+        """Whether the minimiser is known to be unique (l2 > 0)."""
+        return self.l2 > 0
+
+    @property
+    def strong_convexity(self) -> float:
+        """The modulus that l2 gives."""
+        return self.l2
+
+    @property
+    def model_forms(self) -> frozenset[str]:
+        """The model may give the scores a variable of their own."""
+        return frozenset({"explicit_scores"})
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Names of the capabilities of this instance."""
+        names = {"Exact", "Convex", "Certified"}
+        if self.differentiable:
+            names.add("Proximal")
+            if self.penalty.smooth:
+                names.add("Smooth")
+                if self.has_curvature:
+                    names.add("Curvature")
+        return frozenset(names)
+
+    @property
+    def default_solver(self) -> str:
+        """The fast solver that fits: newton, lbfgs, accelerated or bundle."""
+        offered = self.capabilities
+        if "Curvature" in offered and self.dimension <= _NEWTON_DIMENSION and not sparse.issparse(self.X):
+            return "newton"
+        if "Smooth" in offered:
+            return "lbfgs"
+        return "accelerated" if "Proximal" in offered else "bundle"
+
+    def check_point(self, x: Any, name: str = "w") -> Array:
+        """Return w as a vector of the right length; a Solution stands for its point."""
+        return super().check_point(x, name)
+
+    def scores(self, w: Array) -> Array:
+        """Return the scores Xw."""
+        return self.X @ w
+
+    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient in the scores, from the compiled oracle."""
+        risk = self.risk
+        kind = self.X.dtype
+        parts = tuple(
+            jax_oracles.pad(part.astype(kind, copy=False), size)
+            for part, size in zip(self.split(scores), risk.sizes, strict=True)
+        )
+        value, gradients = jax_oracles.value_and_gradient(risk.function, risk.data, parts)
+        return value, self.join(gradients)
+
+    def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
+        """Return the risk and a subgradient with respect to w."""
+        with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
+            value, gradient = self.risk_and_score_gradient(self.scores(w))
+            return value, np.asarray(self.X.T @ gradient, dtype=np.float64)
+
+    def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
+        """Return risk + l2/2·‖w‖² and its gradient."""
+        value, gradient = self.risk_and_subgradient(w)
+        return value + 0.5 * self.l2 * float(w @ w), gradient + self.l2 * w
+
+    def value_and_gradient(self, w: Any) -> tuple[float, Array]:
+        """Return the objective and its gradient; l1 and balls have none, see ``prox``.
+
+        Raises
+        ------
+        ValueError
+            When the objective is not differentiable as a whole.
+        """
+        if "Smooth" not in self.capabilities:
+            raise ValueError(
+                f"{type(self).__name__} with these arguments is not differentiable; use smooth_value_and_gradient "
+                "and prox, or risk_and_subgradient."
+            )
+        return self.smooth_value_and_gradient(self.check_point(w))
+
+    def gradient(self, w: Any) -> Array:
+        """Return the gradient of the objective, shape (d,)."""
+        return self.value_and_gradient(w)[1]
+
+    @cached_property
+    def _columns(self) -> tuple[Any, ...]:
+        """The transpose of X cut and padded like the scores, on the device: what second-order oracles run on."""
+        dense = self.X.toarray() if sparse.issparse(self.X) else self.X
+        parts = []
+        for part, size in zip(self.split(dense), self.risk.sizes, strict=True):
+            padded = np.zeros((self.dimension, size), dtype=dense.dtype)
+            padded[:, : len(part)] = part.T
+            parts.append(padded)
+        return jax_oracles.on_device(tuple(parts))
+
+    def second_order(self, w: Any) -> tuple[float, Array, Array]:
+        """Return value, gradient and Hessian of risk + l2/2·‖w‖² from one pass. O(n d²)."""
+        w = self.check_point(w)
+        risk = self.risk
+        value, gradient, curvature = jax_oracles.second_order(risk.function, risk.data, self._columns, w)
+        value, gradient = value + 0.5 * self.l2 * float(w @ w), gradient + self.l2 * w
+        return value, gradient, curvature + self.l2 * np.eye(self.dimension)
+
+    def hessian(self, w: Any) -> Array:
+        """Return the Hessian of risk + l2/2·‖w‖², shape (d, d). O(n d²)."""
+        return self.second_order(w)[2]
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Proximal map of l1 and the ball."""
+        return self.penalty.prox(v, step)
+
+    def rest(self, w: Array) -> float:
+        """Return the part of the objective that is not smooth: l1 and the ball."""
+        return Penalty(0.0, self.l1, self.ball).value(w)
+
+    def repair(self, x: Array) -> Array:
+        """Return the nearest feasible point; conic solvers violate constraints by their tolerance."""
+        return self.penalty.prox(x, 0.0)
+
+    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
+        """Estimate value − optimum from the smooth part's gradient, at no cost: what solvers watch."""
+        _, radius = reach(self, w, value)
+        with np.errstate(over="ignore"):
+            return self.penalty.gap(w, self.l2 * w - gradient, radius)
+
+    def objective(self, w: Any) -> float:
+        """Evaluate the objective at w; infinity outside a ball constraint."""
+        w = self.check_point(w)
+        return self.risk_and_score_gradient(self.scores(w))[0] + self.penalty.value(w)
+
+    def jax_objective(self) -> Callable[[Any], Any]:
+        """Return the objective as a JAX function of w, with the data on JAX's default device; the ball left out.
+
+        Call it inside ``jax.enable_x64(True)`` to keep float64.
+        """
+        import jax.numpy as jnp
+
+        risk, l2, l1 = self.risk, self.l2, self.l1
+        columns, data = self._columns, risk.data
+
+        def objective(w: Any) -> Any:
+            value = risk.function(data, *(w @ part for part in columns))
+            return value + 0.5 * l2 * w @ w + (l1 * jnp.abs(w).sum() if l1 else 0.0)
+
+        return objective
+
+    def to_cvxpy(self, explicit_scores: bool = False) -> CvxpyModel:
+        """Return the exact model.
+
+        Parameters
+        ----------
+        explicit_scores : bool
+            Give the scores a variable of their own, tied to Xw by an equality. The same problem in another form: some
+            instances that an interior-point method fails on in the one form it solves in the other.
+
+        Returns
+        -------
+        CvxpyModel
+            ``.problem`` (a cvxpy.Problem whose value is the objective) and ``.variables["w"]``.
+        """
+        import cvxpy as cp
+
+        w = cp.Variable(self.dimension, name="w")
+        scores = cp.Variable(self.X.shape[0], name="scores") if explicit_scores else self.X @ w
+        risk, constraints = self.risk_model(scores)
+        term, limits = self.penalty.cvxpy(w)
+        tied = [scores == self.X @ w] if explicit_scores else []
+        variables = {"w": w, "scores": scores} if explicit_scores else {"w": w}
+        make = nonlinear_problem if self.model_is_nonlinear else cp.Problem
+        model = make(cp.Minimize(risk + term), [*tied, *constraints, *limits])
+        return CvxpyModel(model, variables, self.model_is_nonlinear)
+
+    def reference_risk(self, w: Array) -> tuple[float, Array]:
+        """Return the risk and a subgradient in w from the definition; the ground of certificates."""
+        with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
+            value, gradient = self.reference_scores(np.asarray(self.X @ w, dtype=np.float64))
+            return value, np.asarray(self.X.T @ gradient, dtype=np.float64)
+
+    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Bound value − optimum at x; see :mod:`convexrank.core.certificates`."""
+        return certify(self, self.check_point(x, "x"), witness)
+
+    @property
+    def _unpenalised(self) -> bool:
+        return not self.penalty.bounded and self.l1 == 0
+
+    def terminal_status(self, w: Array) -> Status | None:
+        """Recognise separable data: without a penalty, a separating w shows that no minimiser exists."""
+        return Status.SEPARABLE if self._unpenalised and not self.attained and self.is_separating(w) else None
+
+    def is_suspicious(self, w: Array) -> bool:
+        """Whether scores lie so far apart at a converged point that the minimiser may be at infinity."""
+        if not self._unpenalised or self.attained:
+            return False
+        scores = self.scores(w)
+        return float(scores.max() - scores.min()) > _SPREAD
+
+    def nonexistence(self) -> tuple[Status, Array, str] | None:
+        """Look for a separating direction by linear programming; see :mod:`convexrank.core.separability`."""
+        if not self._unpenalised or self.attained:
+            return None
+        found = find_separation(*self.ordering())
+        if found.kind == "strict":
+            return Status.SEPARABLE, found.direction, "shown by linear programming"
+        # with a maximum in the risk, a direction that leaves the maximum alone may cost nothing
+        if found.kind == "quasi" and self.differentiable:
+            return (
+                Status.SEPARABLE,
+                found.direction,
+                "quasi-separable (some pairs only tie), by linear programming",
+            )
+        return None

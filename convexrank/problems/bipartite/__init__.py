@@ -1,0 +1,1 @@
+"""Positives above negatives: the push family."""

@@ -1,0 +1,215 @@
+"""What the bipartite problems share: positives, negatives, their weights, and random instances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.jax_oracles import pad, shape_class
+from convexrank.core.problem import Status
+from convexrank.data import check_binary_labels, check_weights
+from convexrank.problems._linear_scores import LinearScores
+from convexrank.problems.bipartite._boosting_oracle import LogSumExpCoordinates, LogSumExpTerm
+
+__all__ = ["Bipartite", "LogForm", "log_mean_exp_gradient", "random_features", "random_labels"]
+
+Array = np.ndarray
+
+# Identical rows may get scores that differ in the last bits.
+_ROUNDING = 1e-14
+
+
+def log_mean_exp_gradient(exponents: Array, log_weights: Array) -> tuple[float, Array]:
+    """Return log Σ e^(x_j + log weight_j) and its gradient in x (a softmax), in plain numpy."""
+    shifted = exponents + log_weights
+    top = shifted.max()
+    terms = np.exp(shifted - top)
+    total = terms.sum()
+    return float(top + np.log(total)), terms / total
+
+
+@dataclass(frozen=True, eq=False)
+class Bipartite(LinearScores):
+    """Base of the problems that rank positives above negatives.
+
+    Row weights act as repeated rows: a weight of 2 is the row twice, a weight of 0 drops it.
+    """
+
+    y: Any
+    sample_weight: Any = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rows = self.X.shape[0]
+        labels = check_binary_labels(self.y, rows)
+        weights = check_weights(self.sample_weight, rows)
+        object.__setattr__(self, "y", np.asarray(self.y))
+        object.__setattr__(self, "sample_weight", weights)
+        kept = np.ones(rows, dtype=bool) if weights is None else weights > 0
+        for name, group in (("positive", labels & kept), ("negative", ~labels & kept)):
+            if not group.any():
+                raise ValueError(
+                    f"sample_weight leaves no {name} example; give at least one a weight above 0."
+                )
+        self.__dict__["_positive"] = np.flatnonzero(labels & kept)
+        self.__dict__["_negative"] = np.flatnonzero(~labels & kept)
+
+    @property
+    def positives(self) -> Array:
+        """Row numbers of the positives, I of them."""
+        return self.__dict__["_positive"]
+
+    @property
+    def negatives(self) -> Array:
+        """Row numbers of the negatives, K of them."""
+        return self.__dict__["_negative"]
+
+    def _weights_of(self, rows: Array) -> Array:
+        return np.ones(len(rows)) if self.sample_weight is None else self.sample_weight[rows]
+
+    @cached_property
+    def positive_weights(self) -> Array:
+        """Weights of the positives, ones by default."""
+        return self._weights_of(self.positives)
+
+    @cached_property
+    def negative_weights(self) -> Array:
+        """Weights of the negatives, ones by default."""
+        return self._weights_of(self.negatives)
+
+    @cached_property
+    def log_positive_shares(self) -> Array:
+        """Logarithms of the positives' shares of their total weight: log(1/I) each by default."""
+        return np.log(self.positive_weights / self.positive_weights.sum())
+
+    @cached_property
+    def log_negative_shares(self) -> Array:
+        """Logarithms of the negatives' shares of their total weight: log(1/K) each by default."""
+        return np.log(self.negative_weights / self.negative_weights.sum())
+
+    @cached_property
+    def part_sizes(self) -> tuple[int, int]:
+        """Padded lengths of the positives' and the negatives' scores."""
+        return shape_class(len(self.positives)), shape_class(len(self.negatives))
+
+    def padded_log_weights(self, positive: Array, negative: Array) -> tuple[Array, Array]:
+        """Extend log weights to the padded sizes; padding has weight 0, so it never counts."""
+        sizes, kind = self.part_sizes, self.X.dtype
+        return (
+            pad(positive.astype(kind), sizes[0], -np.inf),
+            pad(negative.astype(kind), sizes[1], -np.inf),
+        )
+
+    def split(self, scores: Array) -> tuple[Array, ...]:
+        """Return the scores of the positives and of the negatives."""
+        return scores[self.positives], scores[self.negatives]
+
+    def join(self, parts: tuple[Array, ...]) -> Array:
+        """Return the gradient in all scores; rows of weight 0 get 0."""
+        gradient = np.zeros(self.X.shape[0], dtype=parts[0].dtype)
+        gradient[self.positives] = parts[0][: len(self.positives)]
+        gradient[self.negatives] = parts[1][: len(self.negatives)]
+        return gradient
+
+    def margin(self, w: Array) -> float:
+        """Return the lowest positive score less the highest negative score."""
+        positive, negative = self.split(self.scores(w))
+        return float(positive.min() - negative.max())
+
+    def is_separating(self, w: Array) -> bool:
+        """Whether every positive scores strictly above every negative, by more than the rounding of the scores."""
+        scores = self.scores(w)
+        positive, negative = self.split(scores)
+        return float(positive.min() - negative.max()) > _ROUNDING * float(np.abs(scores).max())
+
+    def ordering(self) -> tuple[Any, Any]:
+        """Return the constraints f_i ≥ t, f_k ≤ t for one threshold t."""
+        signs = np.r_[np.ones(len(self.positives)), -np.ones(len(self.negatives))]
+        rows = self.X[np.r_[self.positives, self.negatives]]
+        return sparse.diags_array(signs) @ rows, -signs[:, None]
+
+    @property
+    def logarithmic_slope(self) -> float:
+        """How fast a risk that is a logarithm falls per unit of margin along a separating direction; 0 for others."""
+        return 0.0
+
+    @property
+    def risk_infimum(self) -> float:
+        """Zero, or minus infinity for a logarithm, which separable data drive down without bound."""
+        return -np.inf if self.logarithmic_slope else 0.0
+
+    def terminal_status(self, w: Array) -> Status | None:
+        """Recognise separable data, and l1 too weak to hold a logarithm against a separating direction."""
+        if self.l1 > 0 and self.logarithmic_slope and not self.penalty.bounded:
+            held = self.l1 * float(np.abs(w).sum())
+            return Status.UNBOUNDED if self.logarithmic_slope * self.margin(w) > held else None
+        return super().terminal_status(w)
+
+
+@dataclass(frozen=True, eq=False)
+class LogForm(Bipartite):
+    """Base of the risks that are weighted sums of log-sum-exps of groups of scores: what boosting can treat."""
+
+    @property
+    def terms(self) -> tuple[LogSumExpTerm, ...]:
+        """The log-sum-exps that make up the risk."""
+        raise NotImplementedError
+
+    @property
+    def logarithmic_slope(self) -> float:
+        """A unit of margin lowers each pair of logarithms by its weight."""
+        return sum(
+            term.outer_coefficient * term.sign_times_power for term in self.terms if term.sign_times_power > 0
+        )
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """As for every smooth problem, and Coordinates where there is no l1."""
+        return super().capabilities | ({"Coordinates"} if self.l1 == 0 else frozenset())
+
+    def coordinates(self) -> LogSumExpCoordinates:
+        """Return edges and exact line search along one weak ranker (column of X): what boosting needs.
+
+        Raises
+        ------
+        ValueError
+            With l1, which boosting cannot treat.
+        """
+        if self.l1 > 0:
+            raise ValueError(
+                f"boosting takes no l1 penalty, got l1={self.l1}; drop it, or use another solver."
+            )
+        return LogSumExpCoordinates(self.X, self.terms, self.l2)
+
+
+# --- random instances: what the verifier draws from ---------------------------------------------------------------
+
+
+def random_features(rng: np.random.Generator, rows: int, columns: int) -> Array:
+    """Draw features with the awkward cases that users have: ties, duplicated rows, scales that differ widely."""
+    X = rng.normal(size=(rows, columns))
+    if rng.random() < 0.3:
+        X = np.round(X * 2) / 2  # ties
+    if rng.random() < 0.3:
+        X[rng.integers(rows, size=rows // 4)] = X[0]  # duplicated rows, possibly with both labels
+    if rng.random() < 0.3:
+        X = X * 10.0 ** rng.uniform(-1.5, 1.5, size=columns)  # wide scales
+    if rng.random() < 0.2:
+        X = X + rng.normal(size=columns)  # an offset, which no pairwise loss may notice
+    return X
+
+
+def random_labels(rng: np.random.Generator, X: Array) -> Array:
+    """Draw labels that the features explain in part: balanced, imbalanced, or with a single positive."""
+    rows = X.shape[0]
+    signal = X @ rng.normal(size=X.shape[1])
+    signal = signal / max(float(signal.std()), 1e-12) + rng.normal(scale=rng.uniform(0.5, 2.0), size=rows)
+    kind = rng.random()
+    count = 1 if kind < 0.15 else max(1, int(rows * (rng.uniform(0.05, 0.3) if kind < 0.5 else 0.5)))
+    labels = np.zeros(rows, dtype=int)
+    labels[np.argsort(-signal)[:count]] = 1
+    return labels

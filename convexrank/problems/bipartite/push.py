@@ -1,0 +1,215 @@
+"""The general objective of the push papers: any price, any loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from convexrank import losses, prices
+from convexrank.backend import jax_oracles
+from convexrank.backend.cached import cached_property
+from convexrank.backend.jax_oracles import pad
+from convexrank.pair_sums.positive_negative import BlockedPairs, polynomial_push, reference_push
+from convexrank.problems._linear_scores import RiskData
+from convexrank.problems.bipartite._base import (
+    Bipartite,
+    log_mean_exp_gradient,
+    random_features,
+    random_labels,
+)
+
+__all__ = ["Push", "check_price_fits", "is_flat_at_zero"]
+
+Array = np.ndarray
+
+# Up to this many pairs certificates use the double sum itself, and second derivatives are affordable.
+_FEW_PAIRS = 2_000_000
+
+
+def check_price_fits(price: prices.Price, loss: losses.Loss) -> None:
+    """Refuse a price whose objective would not be convex with this loss."""
+    if loss.factorises and not price.log_convex:
+        raise ValueError(
+            f"{price!r} does not make a convex objective: with the exponential loss h(a) = g(exp a) must be convex."
+        )
+    if not loss.factorises and not price.convex:
+        raise ValueError(
+            f"{price!r} does not make a convex objective with {loss!r}: g itself must be convex there. "
+            "Use the exponential loss (only h(a) = g(exp a) must be convex) or a convex price."
+        )
+
+
+def is_flat_at_zero(price: prices.Price) -> bool:
+    """Whether small sums cost nothing more than 0 does, so that a finite w can reach the infimum."""
+    return bool(
+        jax_oracles.derivatives(price.g, np.array([0.0]))[0]
+        == jax_oracles.derivatives(price.g, np.array([1e-4]))[0]
+    )
+
+
+@dataclass(frozen=True)
+class _ExponentialPush:
+    """Σ_k v_k h(lse_i(−f_i) + f_k): the exponential loss factorises. Hashable by its price."""
+
+    price: prices.Price
+
+    def __call__(self, data: Any, positive: Any, negative: Any) -> Any:
+        import jax.nn
+        import jax.numpy as jnp
+
+        log_positive, negative_weights = data
+        level = jax.nn.logsumexp(log_positive - positive)
+        # padding has weight 0; give it a harmless argument, since 0 · inf would be NaN
+        arguments = jnp.where(negative_weights > 0, level + negative, 0.0)
+        return negative_weights @ jnp.broadcast_to(self.price.h(arguments), negative.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Push(Bipartite):
+    r"""The push papers' general objective, for any price g and loss ℓ.
+
+    .. math::
+        \min_w \; \sum_{k=1}^K g\Bigl(\sum_{i=1}^I \ell(f_i - f_k)\Bigr)
+        + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1, \qquad f = Xw
+
+    Sums, not means, as in the paper: the value grows with I and K, and l2 must be chosen on that scale. Convex when ℓ
+    is convex and g convex and non-decreasing; with the exponential loss it is enough that :math:`h(a) = g(e^a)` is.
+
+    Cost of a value: O(I + K) with the exponential loss; O((I+K) log(I+K)) with hinge and squared hinge, any price;
+    O(I·K) time with bounded memory otherwise. With steep prices and the exponential loss the sums leave the range of
+    floating point; :class:`PNormPush` is the same objective for powers, in a form that cannot overflow.
+
+    Parameters
+    ----------
+    X : array, sparse array or JAX array, shape (n, d)
+        One row an example; no intercept.
+    y : array, shape (n,)
+        Two classes; the larger label is positive.
+    price : Price, float or str
+        A price object, a number p for ``prices.Power(p)``, or a name: identity, log_one_plus, exp.
+    loss : Loss or str
+        A loss object or a name: exponential, logistic, hinge, squared_hinge.
+    l2, l1 : float
+        Strengths.
+    sample_weight : array, shape (n,), optional
+        Row weights, as repeated rows: both sums become weighted sums.
+    dtype : {"float64", "float32"}
+        Precision of the data.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :class:`PNormPush`; also when price and loss do not make a convex objective.
+
+    References
+    ----------
+    C. Rudin, The P-Norm Push, JMLR 10 (2009), section 2.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> X, y = [[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0]
+    >>> problem = cr.problems.Push(X, y, price=2, loss="squared_hinge", l2=0.1)
+    >>> problem.solve().status.name
+    'CONVERGED'
+    """
+
+    price: Any
+    loss: Any = "exponential"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "price", prices.resolve(self.price))
+        object.__setattr__(self, "loss", losses.resolve(self.loss))
+        check_price_fits(self.price, self.loss)
+        super().__post_init__()
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether loss and price are both differentiable."""
+        return self.loss.smooth and getattr(self.price, "smooth", True)
+
+    @property
+    def _pairs(self) -> int:
+        return len(self.positives) * len(self.negatives)
+
+    @property
+    def has_curvature(self) -> bool:
+        """Newton's method, unless second derivatives would need too many pairs."""
+        return self.differentiable and (self.loss.factorises or self._pairs <= _FEW_PAIRS)
+
+    @cached_property
+    def risk(self) -> RiskData:
+        """The risk as a JAX function of the positives' and negatives' scores."""
+        sizes, kind = self.part_sizes, self.X.dtype
+        weights = pad(self.negative_weights.astype(kind), sizes[1])
+        if self.loss.factorises:
+            logs = pad(np.log(self.positive_weights).astype(kind), sizes[0], -np.inf)
+            return RiskData(_ExponentialPush(self.price), (logs, weights), sizes)
+        positive_weights = pad(self.positive_weights.astype(kind), sizes[0])
+        return RiskData(BlockedPairs(self.loss, self.price.g), (positive_weights, weights), sizes)
+
+    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient in the scores, by whichever kernel the loss allows."""
+        if self.loss.polynomial is None:
+            return super().risk_and_score_gradient(scores)
+        positive, negative = self.split(scores)
+        value, up, down = polynomial_push(
+            self.loss.polynomial,
+            self.price.g,
+            positive,
+            negative,
+            self.positive_weights,
+            self.negative_weights,
+        )
+        return value, self.join((up, down))
+
+    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the risk as a cvxpy expression: O(I + K) terms with the exponential loss, else one for each pair."""
+        import cvxpy as cp
+
+        if self.loss.factorises:
+            level = cp.log_sum_exp(np.log(self.positive_weights) - scores[self.positives])
+            return cp.sum(self.negative_weights @ self.price.h(level + scores[self.negatives])), []
+        shape = len(self.negatives), len(self.positives)
+        better, worse = np.tile(self.positives, shape[0]), np.repeat(self.negatives, shape[1])
+        pair_losses = cp.reshape(self.loss(scores[better] - scores[worse]), shape, order="C")
+        return cp.sum(self.negative_weights @ self.price.g(pair_losses @ self.positive_weights)), []
+
+    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and a subgradient in the scores, from the definition where that is affordable."""
+        positive, negative = self.split(scores)
+        weights = self.positive_weights, self.negative_weights
+        if self.loss.factorises:
+            level, pull = log_mean_exp_gradient(-positive, np.log(weights[0]))
+            values, slopes = jax_oracles.derivatives(self.price.h, level + negative)
+            push = weights[1] * slopes
+            return float(weights[1] @ values), self.join((-push.sum() * pull, push))
+        if self._pairs <= _FEW_PAIRS or self.loss.polynomial is None:
+            value, up, down = reference_push(self.loss, self.price.g, positive, negative, *weights)
+        else:
+            value, up, down = polynomial_push(
+                self.loss.polynomial, self.price.g, positive, negative, *weights
+            )
+        return value, self.join((up, down))
+
+    @property
+    def attained(self) -> bool:
+        """Whether separable data have a minimiser: the loss, or a price that is flat near 0, reaches its infimum."""
+        return self.loss.attained or is_flat_at_zero(self.price)
+
+    @classmethod
+    def random(cls, seed: int) -> Self:
+        """Draw a small instance; the same seed gives the same instance."""
+        rng = np.random.default_rng(seed)
+        X = random_features(rng, int(rng.integers(6, 24)), int(rng.integers(1, 5)))
+        X = X / max(float(np.abs(X).max()), 1.0)
+        loss = [losses.Exponential(), losses.Logistic(), losses.Hinge(), losses.SquaredHinge()][
+            int(rng.integers(4))
+        ]
+        choices = [prices.Identity(), prices.Power(2.0), prices.Power(3.0)]
+        choices += [prices.LogOnePlus()] if loss.factorises else [prices.ExpPrice(0.1)]
+        price = choices[int(rng.integers(len(choices)))]
+        l1 = float(rng.choice([0.0, 0.0, 0.3]))
+        return cls(X, random_labels(rng, X), price, loss, l2=float(rng.choice([0.1, 3.0])), l1=l1)

@@ -1,0 +1,131 @@
+"""The worst negative alone pays: R_max with any convex loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from convexrank import losses
+from convexrank.backend import jax_oracles
+from convexrank.backend.cached import cached_property
+from convexrank.backend.jax_oracles import pad
+from convexrank.problems._linear_scores import RiskData
+from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+
+__all__ = ["RmaxPush"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class _Rmax:
+    """Mean loss of the positives against the highest negative. Hashable by its loss."""
+
+    loss: losses.Loss
+
+    def __call__(self, data: Any, positive: Any, negative: Any) -> Any:
+        import jax.numpy as jnp
+
+        shares, mask = data
+        top = jnp.max(negative + mask)
+        # padding has share 0; give it a harmless argument, since 0 · inf would be NaN
+        differences = jnp.where(shares > 0, positive - top, 0.0)
+        return shares @ self.loss(differences)
+
+
+@dataclass(frozen=True, eq=False)
+class RmaxPush(Bipartite):
+    r"""The largest mean loss that any negative causes.
+
+    .. math::
+        \min_w \; \max_k \frac1I \sum_{i=1}^I \ell(f_i - f_k)
+        + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1, \qquad f = Xw
+
+    A convex upper bound on R_max / I, the share of positives at or below the highest negative. A loss that does not
+    increase makes the highest negative the worst, so the maximum is :math:`\frac1I\sum_i \ell(f_i - \max_k f_k)`,
+    O(I + K). Not smooth. With the hinge loss and no l2 it is a linear program. With the exponential loss it is the
+    exponential of :class:`TopPush`'s risk.
+
+    Parameters
+    ----------
+    X : array, sparse array or JAX array, shape (n, d)
+        One row an example; no intercept.
+    y : array, shape (n,)
+        Two classes; the larger label is positive.
+    loss : Loss or str
+        A loss object or a name: hinge, logistic, exponential, squared_hinge.
+    l2, l1 : float
+        Strengths.
+    sample_weight : array, shape (n,), optional
+        Row weights; a negative's weight matters only as zero or not.
+    dtype : {"float64", "float32"}
+        Precision of the data.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :class:`PNormPush`.
+
+    References
+    ----------
+    C. Rudin, The P-Norm Push, JMLR 10 (2009), section 2 (R_max) and section 9.2.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.RmaxPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], "hinge", l2=0.1)
+    >>> problem.solve().status.name
+    'CONVERGED'
+    """
+
+    loss: Any = "hinge"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "loss", losses.resolve(self.loss))
+        super().__post_init__()
+
+    @property
+    def differentiable(self) -> bool:
+        """The maximum over negatives has kinks."""
+        return False
+
+    @cached_property
+    def _shares(self) -> Array:
+        return self.positive_weights / self.positive_weights.sum()
+
+    @cached_property
+    def risk(self) -> RiskData:
+        """The risk as a JAX function of the positives' and negatives' scores."""
+        sizes, kind = self.part_sizes, self.X.dtype
+        mask = pad(np.zeros(len(self.negatives), kind), sizes[1], -np.inf)
+        return RiskData(_Rmax(self.loss), (pad(self._shares.astype(kind), sizes[0]), mask), sizes)
+
+    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the risk as a cvxpy expression."""
+        import cvxpy as cp
+
+        return self._shares @ self.loss(scores[self.positives] - cp.max(scores[self.negatives])), []
+
+    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and a subgradient in the scores, in plain numpy."""
+        positive, negative = self.split(scores)
+        values, slopes = jax_oracles.derivatives(self.loss, positive - negative.max())
+        pull = self._shares * slopes
+        highest = negative == negative.max()
+        return float(self._shares @ values), self.join((pull, -pull.sum() * highest / highest.sum()))
+
+    @property
+    def attained(self) -> bool:
+        """Whether the loss reaches its infimum, so that separable data have a minimiser."""
+        return self.loss.attained
+
+    @classmethod
+    def random(cls, seed: int) -> Self:
+        """Draw a small instance; the same seed gives the same instance."""
+        rng = np.random.default_rng(seed)
+        X = random_features(rng, int(rng.integers(6, 60)), int(rng.integers(1, 6)))
+        loss = ["exponential", "logistic", "hinge", "squared_hinge"][int(rng.integers(4))]
+        l1 = float(rng.choice([0.0, 0.0, 0.02]))
+        return cls(X, random_labels(rng, X), loss, l2=float(rng.choice([1e-2, 1e-1])), l1=l1)

@@ -1,0 +1,112 @@
+"""The limit p = ∞ of the P-Norm Push."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.problems._linear_scores import RiskData
+from convexrank.problems.bipartite._base import (
+    Bipartite,
+    log_mean_exp_gradient,
+    random_features,
+    random_labels,
+)
+
+__all__ = ["TopPush"]
+
+Array = np.ndarray
+
+
+def _risk(data: Any, positive: Any, negative: Any) -> Any:
+    import jax.nn
+    import jax.numpy as jnp
+
+    log_positive, mask = data
+    return jax.nn.logsumexp(log_positive - positive) + jnp.max(negative + mask)
+
+
+@dataclass(frozen=True, eq=False)
+class TopPush(Bipartite):
+    r"""The push at the very top: the limit p = ∞ of :class:`PNormPush`, a smoothed R_max.
+
+    .. math::
+        \min_w \; \log\tfrac1I\sum_{i=1}^I e^{-f_i} + \max_k f_k
+        + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1, \qquad f = Xw
+
+    equal to :math:`\log \max_k \frac1I \sum_i e^{-(f_i-f_k)}`: only the highest negative pays. Convex, not smooth; the
+    mean is over positives. Ties for the highest negative share the subgradient.
+
+    When no direction puts the mean of the positives above every negative, w = 0 with value 0 is optimal: the data have
+    no clean top. That is a limit of the method, not of the solver; use a finite p.
+
+    Parameters
+    ----------
+    X : array, sparse array or JAX array, shape (n, d)
+        One row an example; no intercept.
+    y : array, shape (n,)
+        Two classes; the larger label is positive.
+    l2, l1 : float
+        Strengths.
+    sample_weight : array, shape (n,), optional
+        Row weights; a negative's weight matters only as zero or not.
+    dtype : {"float64", "float32"}
+        Precision of the data.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :class:`PNormPush`.
+
+    References
+    ----------
+    C. Rudin, The P-Norm Push, JMLR 10 (2009), section 2 (R_max) and 9.2.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.TopPush([[1.0], [2.0], [0.5], [0.0]], [1, 1, 0, 0], l2=0.5)
+    >>> round(problem.solve().value, 6) == round(problem.solve(solver="exact").value, 6)
+    True
+    """
+
+    @property
+    def differentiable(self) -> bool:
+        """The maximum over negatives has kinks."""
+        return False
+
+    @property
+    def logarithmic_slope(self) -> float:
+        """The risk is a logarithm: a unit of margin lowers it by one."""
+        return 1.0
+
+    @cached_property
+    def risk(self) -> RiskData:
+        """The risk as a JAX function of the positives' and negatives' scores."""
+        weights = self.padded_log_weights(self.log_positive_shares, np.zeros(len(self.negatives)))
+        return RiskData(_risk, weights, self.part_sizes)
+
+    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the risk as a cvxpy expression."""
+        import cvxpy as cp
+
+        positive = cp.log_sum_exp(self.log_positive_shares - scores[self.positives])
+        return positive + cp.max(scores[self.negatives]), []
+
+    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and a subgradient in the scores, in plain numpy."""
+        positive, negative = self.split(scores)
+        low, pull = log_mean_exp_gradient(-positive, self.log_positive_shares)
+        highest = negative == negative.max()
+        return low + float(negative.max()), self.join((-pull, highest / highest.sum()))
+
+    @classmethod
+    def random(cls, seed: int) -> Self:
+        """Draw a small instance; the same seed gives the same instance."""
+        rng = np.random.default_rng(seed)
+        X = random_features(rng, int(rng.integers(6, 60)), int(rng.integers(1, 6)))
+        l1 = float(rng.choice([0.0, 0.0, 0.02]))
+        return cls(X, random_labels(rng, X), l2=float(rng.choice([1e-3, 1e-1])), l1=l1)

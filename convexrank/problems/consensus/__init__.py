@@ -1,0 +1,1 @@
+"""Consensus over sets of recommendations."""

@@ -1,0 +1,231 @@
+"""The three views of consensus over sets, each with its own unknowns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from convexrank.consensus.dense_chain import poisson, stationary
+from convexrank.consensus.with_teleport import Absorbed
+from convexrank.core.problem import Certificate, CvxpyModel
+from convexrank.problems.consensus._reference import fixed_point
+
+__all__ = ["Optimistic", "Pessimistic", "Projection"]
+
+Array = np.ndarray
+
+# Masses at the edge of the simplex are kept above this, whose logarithm is harmless.
+_TINY = 1e-300
+# Flows out of balance by more than this are refused.
+_BALANCE = 1e-6
+# Rounding of an objective, in units of float64's precision.
+_ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
+
+
+def _negative_entropy(p: Array) -> Array:
+    """Σ p log p over the last axis."""
+    return np.sum(p * np.log(np.maximum(p, _TINY)), axis=-1)
+
+
+def _distribution(x: Array) -> Array:
+    """Positive, and summing to 1 along the last axis."""
+    masses = np.maximum(x, 0.0)
+    total = masses.sum(axis=-1, keepdims=True)
+    masses = np.where(total > 0.0, masses / np.maximum(total, _TINY), 1.0 / masses.shape[-1])
+    return np.maximum(masses, _TINY)
+
+
+@dataclass(frozen=True, eq=False)
+class Pessimistic:
+    """The flows y: minimise φ(w) − Σ y φ(c) in balance."""
+
+    absorbed: Absorbed
+
+    default_solver = "interior-point"
+    capabilities = frozenset({"Exact", "Flows", "Certified"})
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One flow a candidate."""
+        return (len(self.absorbed.owners),)
+
+    def start(self) -> Array:
+        """All candidates of a node alike."""
+        return self.repair(np.ones(self.shape))
+
+    def repair(self, x: Array) -> Array:
+        """Keep the shares of each node's candidates, and take the flows that these bring about."""
+        owners = self.absorbed.owners
+        flows = np.maximum(x, 0.0)
+        totals = np.bincount(owners, flows, minlength=self.absorbed.n)
+        counts = np.bincount(owners, minlength=self.absorbed.n)
+        shares = np.where(
+            totals[owners] > 0.0, flows / np.maximum(totals, _TINY)[owners], 1.0 / counts[owners]
+        )
+        return shares * stationary(self.absorbed.mixtures(shares))[owners]
+
+    def ranks(self, x: Array) -> Array:
+        """Sum the flows of each node."""
+        return np.bincount(self.absorbed.owners, x, minlength=self.absorbed.n)
+
+    def recommendations(self, x: Array) -> Array:
+        """Mix the candidates by their shares."""
+        return self.absorbed.mixtures(x / np.maximum(self.ranks(x), _TINY)[self.absorbed.owners])
+
+    def objective(self, x: Array) -> float:
+        """Return minus the distance from consensus; infinity off the constraints."""
+        w, candidates = self.ranks(x), self.absorbed.candidates
+        if (
+            x.min() < -_BALANCE
+            or abs(w.sum() - 1.0) > _BALANCE
+            or np.abs(x @ candidates - w).max() > _BALANCE
+        ):
+            return math.inf
+        return float(_negative_entropy(np.maximum(w, 0.0)) - x @ _negative_entropy(candidates))
+
+    def dual(self, s: Array) -> float:
+        """The largest candidate of every node against s, by log-sum-exp."""
+        owners, candidates = self.absorbed.owners, self.absorbed.candidates
+        heights = np.full(self.absorbed.n, -np.inf)
+        np.maximum.at(heights, owners, _negative_entropy(candidates) + s[owners] - candidates @ s)
+        top = float(heights.max())
+        return top + math.log(float(np.exp(heights - top).sum()))
+
+    def certificate(self, x: Array) -> Certificate:
+        """Bound by the dual, at multipliers that solve the Poisson equation of the mixture played."""
+        value = self.objective(x)
+        if not math.isfinite(value):
+            return Certificate(math.inf, value, -math.inf)
+        w = np.maximum(self.ranks(x), _TINY)
+        P = self.recommendations(x)
+        mean = np.bincount(
+            self.absorbed.owners, x * _negative_entropy(self.absorbed.candidates), self.absorbed.n
+        )
+        bias = poisson(P, w / w.sum(), mean / w - np.log(w))
+        lower = -self.dual(-bias)
+        gap = max(value - lower, 0.0) + _ROUNDING * max(1.0, abs(value))
+        return Certificate(gap, value, lower)
+
+    def to_cvxpy(self) -> CvxpyModel:
+        """The same program, by cvxpy."""
+        import cvxpy as cp
+
+        owners, candidates, n = self.absorbed.owners, self.absorbed.candidates, self.absorbed.n
+        flows = cp.Variable(len(owners), name="flows", nonneg=True)
+        belongs = np.zeros((n, len(owners)))
+        belongs[owners, np.arange(len(owners))] = 1.0
+        w = belongs @ flows
+        objective = -cp.sum(cp.entr(w)) - _negative_entropy(candidates) @ flows
+        balance = [candidates.T @ flows == w, cp.sum(flows) == 1, flows >= 0]
+        return CvxpyModel(cp.Problem(cp.Minimize(objective), balance), {"flows": flows})
+
+
+@dataclass(frozen=True, eq=False)
+class Optimistic:
+    """The recommendations t_i: minimise Σ w_i φ(t_i) − φ(w)."""
+
+    absorbed: Absorbed
+
+    default_solver = "multi-start"
+    capabilities = frozenset({"Restarts", "Certified"})
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """A recommendation in each row."""
+        return self.absorbed.n, self.absorbed.n
+
+    def start(self) -> Array:
+        """The recommendations of greatest entropy."""
+        return self.absorbed.nearest(np.zeros(self.absorbed.n))
+
+    def repair(self, x: Array) -> Array:
+        """The nearest recommendations, row by row."""
+        return self.absorbed.nearest(np.log(_distribution(x)))
+
+    def ranks(self, x: Array) -> Array:
+        """PageRank of the recommendations."""
+        return stationary(_distribution(x))
+
+    def recommendations(self, x: Array) -> Array:
+        """The point itself."""
+        return x.copy()
+
+    def objective(self, x: Array) -> float:
+        """The distance from consensus."""
+        w = self.ranks(x)
+        return float(w @ _negative_entropy(x) - _negative_entropy(w))
+
+    def _pull(self, x: Array) -> tuple[Array, Array]:
+        """The scores w, and ∇φ(w) + v: what the cost of a recommendation is linear in."""
+        w = self.ranks(x)
+        logarithms = np.log(np.maximum(w, _TINY))
+        costs = _negative_entropy(x) - x @ logarithms
+        return w, logarithms + poisson(x, w, -costs)
+
+    def improve(self, x: Array) -> Array:
+        """One step: a policy improvement on the cost linearised in w, which never raises the objective."""
+        return self.absorbed.nearest(self._pull(x)[1])
+
+    def stationarity(self, x: Array) -> float:
+        """What the step gains at the present scores, Σ w_i times the gain of node i."""
+        w, pull = self._pull(x)
+        best = self.absorbed.nearest(pull)
+        gains = (_negative_entropy(x) - x @ pull) - (_negative_entropy(best) - best @ pull)
+        return float(w @ np.maximum(gains, 0.0))
+
+    def certificate(self, x: Array) -> Certificate:
+        """The gain that is left: a residual, no bound."""
+        return Certificate(self.stationarity(x), self.objective(x), -math.inf, kind="residual")
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """The scores w: a fixed point of projections and their mean."""
+
+    absorbed: Absorbed
+
+    default_solver = "power"
+    capabilities = frozenset({"FixedPoint", "Referenced", "Certified"})
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One score a node."""
+        return (self.absorbed.n,)
+
+    def start(self) -> Array:
+        """The distribution v."""
+        return self.absorbed.teleport.copy()
+
+    def repair(self, x: Array) -> Array:
+        """Divide by the sum."""
+        return _distribution(x)
+
+    def ranks(self, x: Array) -> Array:
+        """The point itself."""
+        return x.copy()
+
+    def recommendations(self, x: Array) -> Array:
+        """The projections of w."""
+        return self.absorbed.nearest(np.log(_distribution(x)))
+
+    def objective(self, x: Array) -> float:
+        """Raise: there is none."""
+        raise ValueError(
+            "the projection view is a fixed point and has no objective; ask certificate(x) for its residual."
+        )
+
+    def apply_map(self, x: Array) -> Array:
+        """Return the PageRank of the projections of w."""
+        return stationary(self.recommendations(x))
+
+    def certificate(self, x: Array) -> Certificate:
+        """The residual ‖Tw − w‖₁ with T the projections of w, by that name."""
+        w = _distribution(x)
+        residual = float(np.abs(self.recommendations(w).T @ w - w).sum() + np.abs(x - w).sum())
+        return Certificate(residual, math.nan, -math.inf, kind="residual")
+
+    def reference(self) -> Array:
+        """A fixed point, found slowly."""
+        return fixed_point(self.absorbed)

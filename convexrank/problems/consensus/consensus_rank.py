@@ -1,0 +1,291 @@
+"""Ranks of a graph whose nodes have sets of recommendations in place of one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.consensus.with_teleport import Absorbed, absorb, as_sets
+from convexrank.core.problem import Certificate, CvxpyModel, Problem, Solution, Witness
+from convexrank.data import check_choice, check_vector
+from convexrank.problems.consensus._random_sets import random_sets
+from convexrank.problems.consensus._views import Optimistic, Pessimistic, Projection
+
+__all__ = ["ConsensusRank"]
+
+Array = np.ndarray
+
+_VIEWS: dict[str, Any] = {"optimistic": Optimistic, "pessimistic": Pessimistic, "projection": Projection}
+
+
+@dataclass(frozen=True, eq=False)
+class ConsensusRank(Problem):
+    r"""Consensus of nodes that recommend any distribution of a set, with the KL divergence.
+
+    Node i recommends a :math:`t_i` of the set :math:`C_i = \alpha T_i + (1-\alpha)v`; given all of them the scores w
+    are their PageRank, :math:`w = \sum_i w_i t_i`, and :math:`\sum_i w_i\,\mathrm{KL}(t_i\|w)` is how far the nodes
+    are from consensus. φ is the negative entropy. Three ways to choose:
+
+    * ``"optimistic"``, (5.4) for w stationary: as near to consensus as the sets allow,
+
+      .. math:: \min_{t_i \in C_i} \sum_i w_i\,\phi(t_i) - \phi(w), \qquad w = \textstyle\sum_i w_i t_i .
+
+      Not convex: a local method from several starts, with residual but no claim that the minimum is global.
+    * ``"pessimistic"``, (5.5) for nodes that may mix: as far from consensus as possible. A node plays candidate
+      :math:`c_{ik}` with probability :math:`\lambda_{ik}`. In the flows :math:`y_{ik} = w_i\lambda_{ik}` this is
+      convex,
+
+      .. math:: \min_{y\ge 0}\; \phi(w) - \sum_{ik} y_{ik}\,\phi(c_{ik}), \qquad
+                w_i = \sum_k y_{ik},\quad \sum_{ik} y_{ik} c_{ik} = w,\quad \sum_{ik} y_{ik} = 1,
+
+      solved with a true gap from its dual,
+      :math:`\min_s \log\sum_i \exp\max_k[\phi(c_{ik}) + s_i - \langle c_{ik}, s\rangle]`. The value is minus the
+      distance. Where a node mixes, the distance counts the mean of φ over its candidates, not φ of their mean: it
+      bounds what single recommendations reach.
+    * ``"projection"``, the literal fixed point (5.3): w = Σ w_i t_i with t_i the KL projection of w on C_i. No
+      objective, and where sets overlap many fixed points; the residual ‖Tw − w‖₁ is reported, by that name.
+
+    Parameters
+    ----------
+    sets : CandidateSets, Polytopes, PartialOrders, LabelledGraph or list
+        The sets T_i; a list has the candidates of each node, a labelled graph one for each type of edge.
+    alpha : float
+        Probability of following a recommendation, in [0, 1).
+    view : {"optimistic", "pessimistic", "projection"}
+        Which of the three.
+    personalization : array-like, shape (n,), optional
+        The distribution v > 0, scaled to sum to 1; uniform by default.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When α is outside [0, 1), v has a zero, a set is empty or a candidate no distribution (the node is named), or
+        the corners of a polytope are too many for the pessimistic view.
+
+    Notes
+    -----
+    The solution x is: optimistic, the recommendations, shape (n, n), one a row; pessimistic, the flows, one a
+    candidate in the order of ``owners``; projection, the scores. :meth:`ranks` gives the scores of any. An iteration
+    costs O(n²K) for K candidates in all (pessimistic), or O(n³) and n projections.
+
+    References
+    ----------
+    Dissertation on learning to rank, (5.2) to (5.5), (5.39). The flows and their dual are ours.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> sets = [[[0, 1, 0], [0, 0, 1]], [[1, 0, 0]], [[0.5, 0.5, 0]]]
+    >>> for view in ("optimistic", "pessimistic", "projection"):
+    ...     problem = cr.problems.ConsensusRank(sets, view=view)
+    ...     print(problem.ranks(problem.solve()).round(3).tolist())
+    [0.435, 0.342, 0.223]
+    [0.435, 0.339, 0.226]
+    [0.456, 0.411, 0.133]
+    """
+
+    sets: Any
+    alpha: float = 0.85
+    view: str = "optimistic"
+    personalization: Any = None
+
+    def __post_init__(self) -> None:
+        check_choice(self.view, _VIEWS, "view")
+        object.__setattr__(self, "sets", as_sets(self.sets))
+        absorbed = absorb(self.sets, self.alpha, self.personalization)
+        object.__setattr__(self, "alpha", absorbed.alpha)
+        if self.personalization is not None:
+            absorbed.teleport.flags.writeable = False
+            object.__setattr__(self, "personalization", absorbed.teleport)
+        if self.view == "pessimistic":
+            _ = absorbed.owners  # too many corners are refused here, not in the middle of a solve
+        object.__setattr__(self, "_absorbed", absorbed)
+
+    @cached_property
+    def absorbed(self) -> Absorbed:
+        """The sets with the teleport absorbed."""
+        return self.__dict__["_absorbed"]
+
+    @cached_property
+    def _form(self) -> Any:
+        return _VIEWS[self.view](self.absorbed)
+
+    # --- what the instance is ---------------------------------------------------------------------------------------
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Names of the capabilities, which depend on the view."""
+        return self._form.capabilities
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        return self.absorbed.n
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the solution."""
+        return self._form.shape
+
+    @property
+    def dimension(self) -> int:
+        """Number of unknowns."""
+        return math.prod(self.shape)
+
+    @property
+    def default_solver(self) -> str:
+        """Name of the solver used when none is asked for."""
+        return self._form.default_solver
+
+    def start(self) -> Array:
+        """Return where solvers start."""
+        return self._form.start()
+
+    def check_point(self, x: Any, name: str = "x") -> Array:
+        """Return x as an array of the solution's shape; a Solution stands for its point."""
+        values = np.asarray(x.x if isinstance(x, Solution) else x)
+        if len(self.shape) == 2 and values.shape != self.shape:
+            raise ValueError(
+                f"{name} has shape {values.shape}, expected {self.shape}, a recommendation in each row."
+            )
+        return check_vector(values.ravel() if values.ndim == 2 else values, self.dimension, name).reshape(
+            self.shape
+        )
+
+    def repair(self, x: Array) -> Array:
+        """Return a feasible point near x: flows in balance, recommendations or scores that are distributions."""
+        return self._form.repair(x)
+
+    def ranks(self, x: Any) -> Array:
+        """Return the scores w of a solution or point, shape (n,), which sum to 1.
+
+        Parameters
+        ----------
+        x : array or Solution
+            The point.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            The scores.
+        """
+        return self._form.ranks(self.check_point(x))
+
+    def recommendations(self, x: Any) -> Array:
+        """Return the recommendation of every node at a solution or point, shape (n, n), one a row, teleport absorbed.
+
+        Parameters
+        ----------
+        x : array or Solution
+            The point.
+
+        Returns
+        -------
+        ndarray, shape (n, n)
+            The recommendations.
+        """
+        return self._form.recommendations(self.check_point(x))
+
+    # --- what is said of a point ------------------------------------------------------------------------------------
+
+    def objective(self, w: Any) -> float:
+        """Evaluate the objective at a point: the distance from consensus, pessimistic: minus the distance."""
+        return self._form.objective(self.check_point(w))
+
+    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Pessimistic: a true gap from the dual. Optimistic: what a step still gains. Projection: ‖Tw − w‖₁."""
+        return self._form.certificate(self.check_point(x))
+
+    def to_cvxpy(self) -> CvxpyModel:
+        """Return the exact model of the pessimistic view, with the flows as variables."""
+        if self.view != "pessimistic":
+            raise ValueError(
+                f'view is "{self.view}", and only the pessimistic view is convex and has an exact model.'
+            )
+        return self._form.to_cvxpy()
+
+    # --- pessimistic: a program in flows ----------------------------------------------------------------------------
+
+    @property
+    def owners(self) -> Array:
+        """The node of each candidate, shape (K,)."""
+        return self.absorbed.owners
+
+    @property
+    def candidates(self) -> Array:
+        """All candidates with the teleport absorbed, shape (K, n)."""
+        return self.absorbed.candidates
+
+    @property
+    def gains(self) -> Array:
+        """The negative entropy φ of each candidate, shape (K,)."""
+        return np.sum(self.candidates * np.log(self.candidates), axis=1)
+
+    def dual(self, s: Any) -> float:
+        """Evaluate the dual at s: no mixture of candidates is farther from consensus.
+
+        Parameters
+        ----------
+        s : array, shape (n,)
+            The multipliers of the balance of flows.
+
+        Returns
+        -------
+        float
+            The bound.
+        """
+        return Pessimistic(self.absorbed).dual(check_vector(s, self.n, "s", each="node"))
+
+    # --- optimistic: a local method ---------------------------------------------------------------------------------
+
+    @property
+    def floor(self) -> float:
+        """0: divergences are at least that."""
+        return 0.0
+
+    def improve(self, x: Array) -> Array:
+        """Return better recommendations: one step of the alternation."""
+        return Optimistic(self.absorbed).improve(x)
+
+    def random_start(self, rng: np.random.Generator) -> Array:
+        """Draw recommendations to start from."""
+        return self.absorbed.random(rng)
+
+    def stationarity(self, x: Array) -> float:
+        """Return how much the recommendations still gain to first order; 0 at a local minimum."""
+        return Optimistic(self.absorbed).stationarity(x)
+
+    # --- projection: a fixed point ----------------------------------------------------------------------------------
+
+    @property
+    def modulus(self) -> float:
+        """1: nothing better is known of the map."""
+        return 1.0
+
+    def apply_map(self, x: Array) -> Array:
+        """Project w on every set and return the PageRank of the projections."""
+        return Projection(self.absorbed).apply_map(x)
+
+    def distance(self, a: Array, b: Array) -> float:
+        """Return ‖a − b‖₁."""
+        return float(np.abs(a - b).sum())
+
+    def reference(self) -> Array:
+        """Return the fixed point by the same steps with other methods: least squares over corners, and eigenvectors."""
+        return Projection(self.absorbed).reference()
+
+    @classmethod
+    def random(cls, seed: int) -> Self:
+        """Draw a small instance, pessimistic or projection; the same seed gives the same instance."""
+        rng = np.random.default_rng(seed)
+        view = "pessimistic" if seed % 2 == 0 else "projection"
+        # a projection has one fixed point only where the sets do not overlap: not few nodes, and narrow sets
+        narrow = view == "projection"
+        sets = random_sets(rng, narrow)
+        personalization = rng.random(sets.n) + 0.1 if rng.random() < 0.3 else None
+        alpha = float(rng.choice([0.7, 0.85, 0.95] if narrow else [0.3, 0.85, 0.95]))
+        return cls(sets, alpha, view, personalization)

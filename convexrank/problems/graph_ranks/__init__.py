@@ -1,0 +1,1 @@
+"""Ranks of the nodes of a graph."""

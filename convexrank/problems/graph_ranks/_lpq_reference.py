@@ -1,0 +1,114 @@
+"""The map of the L_{p,q} rank from its definition: what the certificate and the reference rest on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from convexrank.graphs.lpq_map import log_sums
+
+__all__ = ["dense_rank", "log_image"]
+
+Array = np.ndarray
+
+# Edges looked at in one piece, so that copies stay small.
+_PIECE = 1 << 18
+# The reference stops when it no longer moves, or here.
+_ROUNDS = 3_000
+
+
+def log_image(problem: Any, r: Array) -> Array:
+    """Return the logarithm of the map at r, edge by edge, in plain numpy and nothing but logarithms.
+
+    Parameters
+    ----------
+    problem : LpqRank
+        The problem.
+    r : ndarray, shape (n,)
+        Positive ranks.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        The logarithm of U(r).
+    """
+    n, p, theta = problem.graph.n, problem.p, problem.modulus
+    weak, log_r, out = (1.0 - problem.alpha) / n, np.log(r), np.empty(n)
+    power = 1.0 if math.isinf(p) else p
+    dangling = problem.degrees == 0.0
+    with np.errstate(divide="ignore"):
+        if problem.weak_links == "inside":
+            common = log_r + np.log(np.where(dangling, problem.alpha / n, 0.0) + weak)
+        elif problem.weak_links == "entry":
+            common = np.append(log_r[dangling] + np.log(problem.alpha / n), np.log(weak * r.sum()))
+        else:
+            common = log_r[dangling] - np.log(n)
+        step = max(1, _PIECE * n // max(problem.graph.m, 1))
+        for first in range(0, n, step):
+            rows = slice(first, first + step)
+            out[rows] = _log_norms(problem, log_r, power * common, rows)
+        norm = out / power
+        if problem.weak_links != "outside":
+            return theta * norm
+        return np.logaddexp(np.log(problem.alpha) + theta * norm, np.log(weak) + theta * np.log(r.sum()))
+
+
+def _log_norms(problem: Any, log_r: Array, common: Array, rows: slice) -> Array:
+    """Logarithm of the p-th power of the norm (for p = ∞ of the norm) at some nodes."""
+    graph, inside = problem.graph, problem.weak_links == "inside"
+    ends = graph.offsets[rows.start : min(rows.stop, graph.n) + 1]
+    edges = slice(int(ends[0]), int(ends[-1]))
+    sources = graph.sources[edges]
+    weight: Any = 1.0 if graph.weights is None else graph.weights[edges]
+    link: Any = (
+        weight / problem.degrees[sources] * (1.0 if problem.weak_links == "outside" else problem.alpha)
+    )
+    weak = (1.0 - problem.alpha) / graph.n if inside else 0.0
+    terms = np.log(link + weak) + log_r[sources]
+    if math.isinf(problem.p):
+        norms = np.full(len(ends) - 1, -np.inf)
+        np.maximum.at(norms, np.repeat(np.arange(len(norms)), np.diff(ends)), terms)
+        return np.maximum(norms, common.max(initial=-np.inf))
+    if weak:  # the weak link under a link is among the common ones already
+        terms += np.log1p(-((weak / (link + weak)) ** problem.p)) / problem.p
+    total = log_sums(np.sort(common), np.array([0, len(common)]))[0]
+    return np.logaddexp(log_sums(problem.p * terms, ends - ends[0]), total)
+
+
+def dense_rank(problem: Any) -> Array:
+    """Return the rank by iteration with a dense matrix of entries, O(n²) a round.
+
+    Parameters
+    ----------
+    problem : LpqRank
+        The problem.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        The rank.
+    """
+    from scipy.special import logsumexp
+
+    n, p, weak = problem.graph.n, problem.p, (1.0 - problem.alpha) / problem.graph.n
+    linking = problem.degrees > 0.0
+    matrix = problem.graph.to_scipy().toarray().T
+    follow = np.where(linking, matrix / np.where(linking, problem.degrees, 1.0), 1.0 / n)
+    entries = {"inside": problem.alpha * follow + weak, "entry": problem.alpha * follow, "outside": follow}
+    with np.errstate(divide="ignore"):
+        logs, r = np.log(entries[problem.weak_links]), problem.start()
+        for _ in range(_ROUNDS):
+            terms = logs + np.log(r)
+            if problem.weak_links == "entry":
+                terms = np.column_stack([terms, np.full(n, np.log(weak * r.sum()))])
+            norm = terms.max(axis=1) if math.isinf(p) else np.asarray(logsumexp(p * terms, axis=1)) / p
+            new = np.exp(problem.modulus * norm)
+            if problem.weak_links == "outside":
+                new = problem.alpha * new + weak * r.sum() ** problem.modulus
+            new /= new.sum()
+            settled, r = bool(np.abs(np.log(new / r)).max() <= 1e-15), new
+            if settled:
+                break
+    return r

@@ -1,0 +1,1 @@
+"""Retargeting with margins between grades."""

@@ -1,0 +1,140 @@
+"""What the problems have in common that regress on targets which are minimised over: value, gradient, curvature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.cached import cached_property
+from convexrank.problems.margin_retargeting._targets_bregman import BregmanTargets
+from convexrank.problems.margin_retargeting._targets_squared import Fit, SquaredTargets, TargetRules
+from convexrank.problems.queries._base import QueryScores
+
+__all__ = ["MarginScores"]
+
+Array = np.ndarray
+
+# A gradient of this size is rounding.
+_ZERO = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class MarginScores(QueryScores):
+    """Base of margin-equipped retargeting: a subclass says what targets must satisfy, and how queries are weighted."""
+
+    @property
+    def rules(self) -> TargetRules:
+        """What the targets must satisfy."""
+        raise NotImplementedError
+
+    @property
+    def engine(self) -> SquaredTargets | BregmanTargets:
+        """The inner minimisation, over targets and offsets."""
+        raise NotImplementedError
+
+    @property
+    def query_weights(self) -> Array:
+        """The weight of each query."""
+        raise NotImplementedError
+
+    @property
+    def rewards(self) -> Array:
+        """The reward for each unit of the gap below each block."""
+        raise NotImplementedError
+
+    def fit(self, scores: Array) -> Fit:
+        """Return the best targets and offsets for scores of the rows that count, query by query."""
+        return self.engine.fit(scores)
+
+    def targets(self, w: Any) -> Array:
+        """Return the best targets for the scores Xw, shape (n,); NaN for rows of idle queries."""
+        found = np.full(self.X.shape[0], np.nan)
+        found[self._rows] = self.fit(self._ordered(self.check_point(w))).targets
+        return found
+
+    def offsets_at(self, w: Any) -> Array:
+        """Return the best offset of each query that counts, shape (m,), in the order of ``groups.ids``."""
+        return self.fit(self._ordered(self.check_point(w))).offsets
+
+    def _ordered(self, w: Array) -> Array:
+        return self.split(np.asarray(self.scores(w), dtype=np.float64))[0]
+
+    @property
+    def worthless(self) -> bool:
+        """Whether w = 0 is optimal whatever the data: the gradient vanishes at scores of zero."""
+        return bool(np.abs(self.query_oracle(np.zeros(self.groups.rows))[1]).max() <= _ZERO)
+
+    def query_oracle(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient in the scores, all queries at once."""
+        return self._evaluated(scores)[:2]
+
+    def _evaluated(self, scores: Array) -> tuple[float, Array, Fit]:
+        fit = self.fit(scores)
+        value, gradient = self.engine.cost(fit, scores, self.query_weights)
+        if self.rules.rewarded:
+            value -= float(self.rewards @ fit.chain.gaps(fit.targets))
+        return value, gradient, fit
+
+    def second_order(self, w: Any) -> tuple[float, Array, Array]:
+        """Return value, gradient and generalised Hessian of risk + l2/2·‖w‖². O(n d² + n log n).
+
+        (3.20) with the constraints taken in: targets that are pooled move together, and those at a bound do not move.
+        """
+        w = self.check_point(w)
+        rows, scores = self._dense_rows, self._ordered(w)
+        value, slope, fit = self._evaluated(scores)
+        hessian = self.engine.second_order(fit, scores, rows, self.query_weights)
+        return (
+            value + 0.5 * self.l2 * float(w @ w),
+            rows.T @ slope + self.l2 * w,
+            hessian + self.l2 * np.eye(self.dimension),
+        )
+
+    @cached_property
+    def _dense_rows(self) -> Array:
+        rows = self.rows_of_queries
+        return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+
+    # --- one query at a time ----------------------------------------------------------------------------------------
+
+    @property
+    def term_constants(self) -> Array:
+        """A Lipschitz constant of the gradient of what each query contributes, in w."""
+        bend = self.engine.largest_bend + self.rules.score_reg
+        squares = [_square_norm(rows) for rows, _, _ in self._terms]
+        return bend * self.query_weights * np.array(squares)
+
+    def term_gradient(self, term: int, w: Array) -> Array:
+        """Return the gradient in w of what one query contributes, shape (d,)."""
+        rows, engine, weight = self._terms[term]
+        scores = np.asarray(rows @ w, dtype=np.float64)
+        return rows.T @ engine.cost(engine.fit(scores), scores, weight)[1]
+
+    def term_gradients(self, w: Array) -> Array:
+        """Return the gradients of all queries, shape (m, d)."""
+        slopes, groups = self.query_oracle(self._ordered(w))[1], self.groups
+        by_query = sparse.csr_array((slopes, groups.order, groups.offsets), (len(groups), groups.rows))
+        found = by_query @ self.rows_of_queries
+        return np.asarray(found.toarray() if sparse.issparse(found) else found, dtype=np.float64)
+
+    @cached_property
+    def _terms(self) -> list[tuple[Any, SquaredTargets | BregmanTargets, Array]]:
+        """Features, inner minimisation and weight of each query alone."""
+        return [
+            (
+                self.rows_of_queries[self.stretch(q)],
+                replace(self.engine, rules=self.rules.of_query(q)),
+                self.query_weights[q : q + 1],
+            )
+            for q in range(len(self.groups))
+        ]
+
+
+def _square_norm(rows: Any) -> float:
+    """The square of the spectral norm, from the smaller one of the two Gram matrices."""
+    gram = rows @ rows.T if rows.shape[0] <= rows.shape[1] else rows.T @ rows
+    dense = gram.toarray() if sparse.issparse(gram) else gram
+    return max(float(np.linalg.eigvalsh(np.asarray(dense, dtype=np.float64))[-1]), 0.0)

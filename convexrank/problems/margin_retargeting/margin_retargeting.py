@@ -1,0 +1,325 @@
+"""Margin-equipped monotone retargeting: regress on the nearest targets that keep the grades apart."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.core.problem import Certificate, Witness
+from convexrank.data import check_nonnegative, check_vector
+from convexrank.divergences import SquaredEuclidean
+from convexrank.problems._linear_scores import RiskData
+from convexrank.problems.margin_retargeting._base import MarginScores
+from convexrank.problems.margin_retargeting._cvxpy import CallbackRisk, joint_model, reference_fit
+from convexrank.problems.margin_retargeting._fixed_targets import fit_weights
+from convexrank.problems.margin_retargeting._options import (
+    bounds_within,
+    check_bound,
+    check_divergence,
+    check_room,
+    check_sizes,
+    joint_constant,
+    random_options,
+)
+from convexrank.problems.margin_retargeting._reference import evidence, joint_minimum, plain_cost
+from convexrank.problems.margin_retargeting._targets_bregman import BregmanTargets
+from convexrank.problems.margin_retargeting._targets_squared import SquaredTargets, TargetRules
+from convexrank.problems.queries._base import random_queries
+from convexrank.problems.retargeting._grade_blocks import GradeBlocks, step_sizes
+
+__all__ = ["MarginRetargeting"]
+
+Array = np.ndarray
+
+_WORTHLESS = "worthless: equal targets and w = 0 are optimal whatever the data; pass margin or reward"
+
+
+@dataclass(frozen=True, eq=False)
+class MarginRetargeting(MarginScores):
+    r"""Margin-equipped monotone retargeting (MEMR): regress on targets of one's own choice that keep grades apart.
+
+    .. math::
+        \min_{w,\,r,\,\beta} \; \sum_{i=1}^{m} c_i \Bigl[D_\phi\bigl(r_i \| \nabla\phi^*(s_i)\bigr)
+        + C_r\, D_\phi\bigl(r_i \| \nabla\phi^*(q_i)\bigr) + \tfrac{C_w}{2}\|s_i\|^2\Bigr]
+        - \sum_{i,g} \rho_{ig}\, \gamma_{ig} + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1,
+        \qquad s_i = X_i w + \beta_i
+
+    subject to, for each query i and each of its grades g but the lowest,
+
+    .. math::
+        \gamma_{ig} = \min_{j : y_{ij} = g} r_{ij} - \max_{j : y_{ij} = g'} r_{ij} \;\ge\; t_{ig}, \qquad
+        b_0 \le r_{ij} \le b_1,
+
+    where g' is the next lower grade of the query: every document of a grade lies the margin t above all documents of
+    the next lower one. A sum over the m queries that have two rows of different grades; the others contribute nothing.
+    :math:`c_i` is one over the number of rows of the query with ``normalize``, else 1; rewards are not divided, as in
+    (3.23). The order within a grade is free.
+
+    For the squared distance D is :math:`\tfrac12\|r_i - s_i\|^2`, and the constants may be 0. Other divergences need
+    :math:`s(1 + C_r)(C_w + 1/L) \ge 1` (Lemma 8), where s is the modulus of φ on the bounds and L the Lipschitz
+    constant of its slopes on its domain; then the cost is jointly convex, too. With KL the targets of a query add up
+    to 1.
+
+    With the best targets and offsets put in, what is left is a convex function of w with a continuous gradient: a sort
+    and an isotonic regression of each query, O(n log n) for all together; off the quadratic some Newton steps of that.
+    That function is what the solvers minimise. The exact model of the squared distance keeps targets and offsets as
+    variables, and is conic. Off the quadratic joint convexity is beyond cvxpy's rules: the model is stated by smooth
+    functions and goes to a nonlinear solver (``to_cvxpy().nonlinear``), which Lemma 8 keeps from stopping anywhere but
+    at the minimum.
+
+    Without margin and reward, w = 0 with equal targets is the minimiser whatever the data: ``worthless`` is then True,
+    and solutions say so.
+
+    Parameters
+    ----------
+    X : array, sparse array or JAX array, shape (n, d)
+        One row a document; no intercept.
+    y : array, shape (n,)
+        Grades; larger should rank higher.
+    qid : array of int or str, shape (n,), QueryGroups, or None
+        The query of each row, in any order; None is one query.
+    divergence : Divergence or str
+        The distance: "squared", "generalized_i", "shifted_generalized_i", "bit_entropy", "kl", or an object without
+        weights whose slopes take all values. Targets stay 1e-12 inside the ends of the domain.
+    margin : float, sequence of float, callable, or None
+        The margins t, at least 0: one for all steps; one for the step up to each grade of y but the lowest, ascending;
+        or a function of the rank, ``margin(k)`` for an array k of integers: a step with k documents of the query above
+        it. Decreasing functions are heavier at the top. None is 0.
+    reward : float, sequence of float, callable, or None
+        The rewards ρ for each unit of a gap, in the same three forms: the large-margin forms (3.23) and (3.24).
+    bound : float, pair of float or None, or None
+        Bounds of all targets: (lower, upper), where None is no bound; a number is an upper one. I-divergences need
+        an upper one.
+    target_reg : float
+        The constant :math:`C_r` of (3.17): pulls the targets to ``center``.
+    score_reg : float, optional
+        The constant :math:`C_w` of (3.17); by default the least that Lemma 8 allows.
+    center : array, shape (n,), or None
+        The natural parameters q of (3.17), a number for each row; None is 0, the least point of φ.
+    offsets : bool
+        Whether each query has an offset β of its own, without a penalty of its own; else β = 0. Makes a difference only
+        with two bounds or with ``target_reg`` or ``score_reg``.
+    normalize : bool
+        Divide by the number of rows of each query.
+    l2, l1 : float
+        Strengths.
+    dtype : {"float64", "float32"}
+        Precision of the data.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the data are not finite and real, lengths differ, no query has two different grades, margins or rewards
+        are negative or of another number than the steps, the margins of a query add up to more than the bounds leave,
+        the constants violate Lemma 8, the divergence has weights or bounded slopes, a number is out of range, or
+        rewards have nothing to hold them: no l2, and no two bounds.
+
+    References
+    ----------
+    S. Acharyya, dissertation (2013), chapter 3: (3.4), (3.17), margins (3.21), (3.22), rewards (3.23), (3.24).
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> X = [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.2, 0.9]]
+    >>> problem = cr.problems.MarginRetargeting(X, [2, 0, 1, 1], [5, 5, 5, 9], "squared", margin=1.0, l2=0.1)
+    >>> solution = problem.solve()
+    >>> solution.status.name, problem.idle_queries
+    ('CONVERGED', 1)
+    >>> problem.targets(solution).round(3).tolist()
+    [1.0, -1.0, 0.0, nan]
+    """
+
+    divergence: Any = "squared"
+    margin: Any = None
+    reward: Any = None
+    bound: Any = None
+    target_reg: float = 0.0
+    score_reg: float | None = field(default=None, kw_only=True)
+    center: Any = field(default=None, kw_only=True)
+    offsets: bool = field(default=True, kw_only=True)
+    normalize: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "divergence", check_divergence(self.divergence))
+        for name in ("margin", "reward"):
+            object.__setattr__(self, name, check_sizes(getattr(self, name), name))
+        object.__setattr__(self, "target_reg", check_nonnegative(self.target_reg, "target_reg"))
+        if self.center is not None:
+            object.__setattr__(self, "center", check_vector(self.center, self.X.shape[0], "center"))
+        object.__setattr__(self, "bound", check_bound(self.bound))
+        given = None if self.score_reg is None else check_nonnegative(self.score_reg, "score_reg")
+        low, high = bounds_within(self.divergence, self.bound)
+        constant = joint_constant(self.divergence, low, high, self.target_reg, given)
+        object.__setattr__(self, "score_reg", constant)
+        rules = self.rules
+        check_room(rules, self.groups.ids, self.divergence.total, not self.quadratic)
+        if rules.rewarded and not (self.l2 > 0 or math.isfinite(rules.high - rules.low)):
+            raise ValueError(
+                "reward without l2 has no minimiser in general: gaps may grow for ever; pass l2 > 0, or "
+                "bound=(lower, upper)."
+            )
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether the divergence is the squared distance."""
+        return isinstance(self.divergence, SquaredEuclidean)
+
+    # --- the targets ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def blocks(self) -> GradeBlocks:
+        """The blocks of equal grade of the queries that count."""
+        return GradeBlocks(self.groups, self.grades)
+
+    @cached_property
+    def query_weights(self) -> Array:
+        """One over the number of rows, or one."""
+        return 1.0 / self.groups.sizes if self.normalize else np.ones(len(self.groups))
+
+    @cached_property
+    def _row_weights(self) -> Array:
+        return self.query_weights[self.groups.query]
+
+    @cached_property
+    def margins(self) -> Array:
+        """The margin below each block of :attr:`blocks`; 0 below the lowest of a query."""
+        return step_sizes(self.margin, self.blocks, np.unique(self.y), "margin")
+
+    @cached_property
+    def rewards(self) -> Array:
+        """The reward for each unit of the gap below each block; 0 below the lowest of a query."""
+        return step_sizes(self.reward, self.blocks, np.unique(self.y), "reward")
+
+    @cached_property
+    def rules(self) -> TargetRules:
+        """What the targets must satisfy."""
+        low, high = bounds_within(self.divergence, self.bound)
+        return TargetRules(
+            self.blocks,
+            self.blocks.lifted(self.margins),
+            self.rewards / self.query_weights[self.blocks.queries],
+            low,
+            high,
+            self.target_reg,
+            float(self.score_reg or 0.0),
+            None if self.center is None else self.center[self._rows],
+            self.offsets,
+        )
+
+    @cached_property
+    def engine(self) -> SquaredTargets | BregmanTargets:
+        """The inner minimisation, over targets and offsets."""
+        return SquaredTargets(self.rules) if self.quadratic else BregmanTargets(self.rules, self.divergence)
+
+    # --- the risk, three times --------------------------------------------------------------------------------------
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What linear scores offer, and in blocks, or by query; off the quadratic a reference, not an exact model."""
+        offered = super().capabilities | ({"Blocks"} if self.l1 == 0 else set())
+        if math.isfinite(self.engine.largest_bend):
+            offered |= {"Terms"}
+        if not self.quadratic:
+            offered |= {"Referenced"}
+        return offered if self.quadratic or self.divergence.has_model else offered - {"Exact"}
+
+    @property
+    def model_is_nonlinear(self) -> bool:
+        """Off the quadratic: Lemma 8 shows that the joint cost is convex, cvxpy's rules do not."""
+        return not self.quadratic
+
+    @property
+    def attained(self) -> bool:
+        """Yes: a convex function that is quadratic by pieces and bounded below has a minimiser."""
+        return True
+
+    @cached_property
+    def risk_infimum(self) -> float:
+        """Zero, less what rewards can earn within the bounds."""
+        span = self.rules.high - self.rules.low
+        return -float(self.rewards.sum()) * span if self.rules.rewarded else 0.0
+
+    @cached_property
+    def risk(self) -> RiskData:
+        """The risk as a JAX function of the scores, by a callback to the same kernel."""
+        return RiskData(CallbackRisk(self), (), (self.groups.rows,))
+
+    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the joint cost as a cvxpy expression, with targets and offsets as variables of its own.
+
+        Off the quadratic no rule of cvxpy's shows that the cost is convex; it is smooth, and a nonlinear solver takes
+        it.
+
+        Raises
+        ------
+        ValueError
+            When the conjugate of a function of the caller's own has no closed form.
+        """
+        return joint_model(self, scores[self._rows])
+
+    def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
+        """Return the weighted cost of one query with its best targets, and its gradient, from the definition."""
+        if self.quadratic:
+            return reference_fit(self, query, scores)
+        return plain_cost(self, query, scores)
+
+    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient in the scores; off the quadratic the targets are evidence."""
+        if self.quadratic:
+            return super().reference_scores(scores)
+        value, slope, _ = evidence(self, self.split(scores)[0])
+        return value, self.join((slope,))
+
+    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Bound value − optimum at x; off the quadratic with what better targets might gain at x added."""
+        found = super().certificate(x, witness)
+        if self.quadratic:
+            return found
+        left = evidence(self, self._ordered(self.check_point(x, "x")))[2]
+        return replace(found, gap=found.gap + left, lower_bound=found.lower_bound - left)
+
+    def reference(self) -> Array:
+        """Return the joint minimiser by sequential quadratic programming, for small data; see ``distance``."""
+        return joint_minimum(self)
+
+    def distance(self, a: Array, b: Array) -> float:
+        """Return the Euclidean distance."""
+        return float(np.linalg.norm(np.asarray(a) - np.asarray(b)))
+
+    # --- in blocks --------------------------------------------------------------------------------------------------
+
+    @property
+    def block_count(self) -> int:
+        """Two: targets with offsets, and weights with offsets."""
+        return 2
+
+    @property
+    def joint_dimension(self) -> int:
+        """Number of weights and targets."""
+        return self.dimension + self.groups.rows
+
+    def minimize_block(self, block: int, x: Array) -> Array:
+        """Return the joint point (w, targets) with the targets at their best (block 0), or w (block 1)."""
+        w, targets = x[: self.dimension], x[self.dimension :]
+        if block == 0:
+            return np.concatenate((w, self.fit(self._ordered(w)).targets))
+        return np.concatenate((fit_weights(self, targets, w), targets))
+
+    # --- what is particular -----------------------------------------------------------------------------------------
+
+    def remark(self, x: Array) -> str:
+        """Say so where the minimum is worthless."""
+        return _WORTHLESS if self.worthless else ""
+
+    @classmethod
+    def random(cls, seed: int) -> Self:
+        """Draw a small instance; the same seed gives the same instance."""
+        rng = np.random.default_rng(seed)
+        X, y, qid = random_queries(rng)
+        return cls(X, y, qid, **random_options(rng, y))

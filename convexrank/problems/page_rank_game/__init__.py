@@ -1,0 +1,1 @@
+"""The PageRank game and its dual."""

@@ -1,0 +1,211 @@
+"""What the PageRank game is played with: its data, its threshold, and both players."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.warning_level import level_of_caller
+from convexrank.core.problem import Problem
+from convexrank.data import check_choice, check_flags, check_positive
+from convexrank.divergences import PolytopeEntropy, resolve
+from convexrank.divergences.generators.on_simplex import restricted
+from convexrank.graphs import Graph, Transition
+from convexrank.graphs.poisson_equation import solve_poisson, stationary
+from convexrank.problems.graph_ranks._random_graph import random_graph
+from convexrank.problems.page_rank_game._norm_ball import Norm, norm_of
+
+__all__ = ["PageRankPayoff"]
+
+Array = np.ndarray
+
+# The radius taken by default, in units of the threshold: line search is fastest about there.
+_FACTOR = 2.0
+# A threshold of less is rounding of 0: then any radius will do, and 1 is taken.
+_NO_THRESHOLD = 1e-9
+# A radius this little below the threshold is at it.
+_AT_THRESHOLD = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class PageRankPayoff(Problem):
+    """The payoff of the PageRank game and what follows from it; see :class:`PageRankGame`, which derives from it."""
+
+    graph: Graph
+    divergence: Any = "kl"
+    alpha: float = 0.85
+    epsilon: float | None = None
+    norm: str = "2"
+    personalization: Any = None
+    dangling: str = "teleport"
+    relaxed: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.graph, Graph):
+            raise TypeError(
+                f"graph is a {type(self.graph).__name__}, expected a convexrank.Graph; make one with Graph.from_edges, "
+                "from_scipy or from_networkx."
+            )
+        check_flags(self)
+        check_choice(self.dangling, {"teleport": 0, "uniform": 1}, "dangling")
+        if not hasattr(self.divergence, "restrict"):
+            object.__setattr__(self, "divergence", resolve(self.divergence))
+        object.__setattr__(self, "norm", norm_of(self.norm).name)
+        object.__setattr__(self, "alpha", self.operator.alpha)
+        object.__setattr__(self, "personalization", self.operator.personalization)
+        _ = self.recommendations  # refuses columns at which φ is infinite
+        if self.epsilon is None:
+            if math.isinf(self.threshold):
+                raise ValueError(
+                    f"{int((self.stationary <= 0.0).sum())} nodes have rank 0, where the slope of "
+                    f"{self.divergence._label} is infinite: no finite penalty is exact. Take a personalization that is "
+                    "positive on all nodes, divergence='squared', or an epsilon of your own with relaxed=True."
+                )
+        else:
+            object.__setattr__(self, "epsilon", check_positive(self.epsilon, "epsilon"))
+            if not self.relaxed and not self.is_exact:
+                warnings.warn(
+                    f"epsilon = {self.epsilon:.6g} bounds the multipliers by {self.radius:.6g}, below the threshold "
+                    f"{self.threshold:.6g}: the answer is the optimum of a relaxation, not PageRank. Leave epsilon "
+                    "out, or pass relaxed=True if that is meant.",
+                    UserWarning,
+                    stacklevel=level_of_caller(),
+                )
+
+    # --- the data of the game ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def operator(self) -> Transition:
+        """The matrix P."""
+        return Transition(self.graph, self.alpha, self.personalization, self.dangling)
+
+    @cached_property
+    def generator(self) -> Any:
+        """The generator φ with its domain: values, slopes, the conjugate and its gradient."""
+        return restricted(self.divergence, self.graph.n)
+
+    @property
+    def is_simplex(self) -> bool:
+        """Whether the domain of w is the simplex."""
+        return self.generator.is_simplex
+
+    @cached_property
+    def recommendations(self) -> Array:
+        """The values :math:`a_i = φ(t_i)`."""
+        return self.generator.of_columns(self.operator)
+
+    @cached_property
+    def ball(self) -> Norm:
+        """The norm of the multipliers."""
+        return norm_of(self.norm)
+
+    @cached_property
+    def stationary(self) -> Array:
+        """PageRank π, to rounding."""
+        return stationary(self.operator)
+
+    @cached_property
+    def multipliers(self) -> Array | None:
+        """The s* of least norm for which π is the best reply; None where a slope is infinite at π."""
+        return self._centred(self.stationary)
+
+    @cached_property
+    def threshold(self) -> float:
+        """The least radius R* for which the answer is PageRank; infinity when none is enough."""
+        return math.inf if self.multipliers is None else self.ball.of(self.multipliers)
+
+    @cached_property
+    def radius(self) -> float:
+        """The radius R = 1/ε of the multipliers."""
+        if self.epsilon is not None:
+            return 1.0 / self.epsilon
+        return _FACTOR * self.threshold if self.threshold > _NO_THRESHOLD else 1.0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether R ≥ R*, so that the answer is PageRank."""
+        return self.radius >= self.threshold * (1.0 - _AT_THRESHOLD)
+
+    @property
+    def dimension(self) -> int:
+        """Number of nodes n."""
+        return self.graph.n
+
+    # --- the players --------------------------------------------------------------------------------------------------
+
+    def difference(self, w: Array) -> Array:
+        """Return w − Pw."""
+        return w - self.operator @ w
+
+    def pull_back(self, s: Array) -> Array:
+        """Return (I − Pᵀ)s."""
+        return s - self.operator.T @ s
+
+    def payoff(self, s: Array, w: Array) -> float:
+        """Return M(s, w); minus infinity when w is outside its domain."""
+        value = float(w @ self.recommendations) - self.generator.phi(w)
+        return value + float(s @ self.difference(w)) if math.isfinite(value) else -math.inf
+
+    def payoff_gradient(self, s: Array, w: Array) -> Array:
+        """Return the gradient of M(s, ·) at w, entries near 0 moved a little inside."""
+        return self.recommendations + self.pull_back(s) - self.generator.inner_slopes(w)
+
+    def best_response(self, x: Array) -> Array:
+        """Return the s of the ball for which M(s, x) is least: −R times the duality map of x − Px."""
+        return -self.radius * self.ball.duality_map(self.difference(x))
+
+    def maximizer(self, s: Array) -> Array:
+        """Return the w for which M(s, w) is greatest, ∇φ*(a + (I − Pᵀ)s)."""
+        return self.generator.points(self.recommendations + self.pull_back(s))
+
+    def replies(self, s: Array, move: Array) -> Callable[[float], tuple[Array, float]]:
+        """Return γ → (the best w against s + γ(move − s), the slope of its payoff in γ), at O(n) an evaluation."""
+        start, change = self.recommendations + self.pull_back(s), self.pull_back(move - s)
+
+        def at(share: float) -> tuple[Array, float]:
+            w = self.generator.points(start + share * change)
+            return w, float(change @ w)
+
+        return at
+
+    def supporting_move(self, w: Array) -> Array:
+        """Return an s of the ball to which w is about the best reply: Poisson's equation at w, scaled; 0 if none."""
+        s = self._centred(w)
+        if s is None:
+            return np.zeros(self.dimension)
+        size = self.ball.of(s)
+        return s if size <= self.radius else s * (self.radius / size)
+
+    def _centred(self, w: Array) -> Array | None:
+        """The s of least norm with ∇φ(w) = a + (I − Pᵀ)s − c1 for some c."""
+        right = self.generator.slopes(w) - self.recommendations
+        if not np.isfinite(right).all():
+            return None
+        s = solve_poisson(self.operator, right)
+        return s - self.ball.centre(s)
+
+    @classmethod
+    def random(cls, seed: int) -> Self:
+        """Draw a small instance, exact or relaxed; the same seed gives the same instance."""
+        rng = np.random.default_rng(seed)
+        graph = random_graph(rng)
+        alpha = float(rng.choice([0.3, 0.5, 0.85, 0.95]))
+        divergence: Any = str(rng.choice(["kl", "squared", "bit_entropy", "polytope"]))
+        if divergence == "polytope":
+            divergence = PolytopeEntropy(
+                (1.0 + rng.random((graph.n, 1))) * (np.eye(graph.n) - 1 / graph.n) + 1 / graph.n
+            )
+        norm = str(rng.choice(["1", "2", "inf"]))
+        v = rng.random(graph.n) + 0.05 if rng.integers(2) else None
+        mode = str(rng.choice(["teleport", "uniform"]))
+        exact = cls(graph, divergence, alpha, None, norm, v, mode)
+        factor = float(rng.choice([0.4, 0.8, 1.3, 2.0]))
+        if factor == 2.0 or exact.threshold <= _NO_THRESHOLD:
+            return exact
+        return cls(graph, divergence, alpha, 1.0 / (factor * exact.threshold), norm, v, mode, relaxed=True)

@@ -1,0 +1,174 @@
+"""PageRank as a game: a convex problem whose answer is PageRank once its penalty is large enough."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.core.problem import Certificate, CvxpyModel, Witness
+from convexrank.problems.page_rank_game._payoff import PageRankPayoff
+from convexrank.problems.page_rank_game.page_rank_dual import PageRankDual
+
+__all__ = ["PageRankGame"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class PageRankGame(PageRankPayoff):
+    r"""The PageRank game: weights against multipliers that punish every departure from a stationary distribution.
+
+    .. math:: \max_{w\in\Delta}\ \min_{\|s\|\le R}\ M(s, w) =
+              \langle w, a\rangle - \phi(w) + \langle s, w - Pw\rangle, \qquad
+              a_i = \phi(t_i), \quad R = 1/\varepsilon
+
+    P is PageRank's matrix with the teleport in its columns t_i, φ generates a Bregman divergence, and w is a
+    distribution. Least over s, the payoff is :math:`\langle w, a\rangle - \phi(w) - R\,\|Pw - w\|_*` with the dual norm
+    (2 for 2, "inf" for "1", "1" for "inf"). ``objective`` is minus that, which is minimised: it is convex, and
+    strongly convex where φ is, so the answer w is unique. Sums, not means.
+
+    **It is an exact penalty.** The answer is PageRank π if and only if :math:`R \ge R^*` (``threshold``),
+
+    .. math:: R^* = \min_c \|s^* + c1\|, \qquad s^* = \nabla\phi(\pi) + v, \qquad
+              (I - P^\top)v = \langle\pi, D\rangle 1 - D, \quad D_i = D_\phi(t_i\|\pi),
+
+    and the value of the game is then :math:`\langle\pi, D\rangle`. Below R* the answer is a relaxed optimum, and a
+    warning says so unless ``relaxed`` does. (Where π has zeros and φ a finite slope there, R* is large enough but not
+    always the least that is.) For PageRank alone, :class:`PageRank` is much faster.
+
+    The certificate needs w alone: Poisson's equation at w gives multipliers s, and any s in the ball proves the lower
+    bound :math:`-\phi^*(a + (I-P^\top)s)`; the s of a solver comes as a witness and is evaluated again. A product with
+    P costs O(n + m), a certificate about log(precision)/log α of them; P is never formed.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    divergence : Divergence or str
+        A separable divergence on [0, 1] (:class:`~convexrank.divergences.KL`, "squared", "bit_entropy", …), restricted
+        to the simplex, or a :class:`~convexrank.divergences.PolytopeEntropy`.
+    alpha : float
+        Probability of following a link, in [0, 1).
+    epsilon : float, optional
+        The bound 1/ε on the multipliers; by default R = 2R*, or 1 where R* is 0.
+    norm : {"2", "1", "inf"}
+        The norm of the multipliers.
+    personalization : array-like, optional
+        The teleport v: node ids, names, or n weights, scaled to sum to 1.
+    dangling : {"teleport", "uniform"}
+        Where the surfer goes from a node without links.
+    relaxed : bool
+        Whether a radius below the threshold is meant.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When an argument is out of range, φ does not fit the columns, or (without ε) no radius is enough because a node
+        has rank 0 and φ is steep there, as KL is.
+
+    Warns
+    -----
+    UserWarning
+        When ε asks for a radius below the threshold.
+
+    References
+    ----------
+    Dissertation on learning to rank, chapter 5, (5.21) to (5.33), where the threshold is missing.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> graph = cr.Graph.from_edges([0, 0, 1, 2, 3, 3], [1, 2, 2, 0, 2, 0])
+    >>> game = cr.problems.PageRankGame(graph, "kl")
+    >>> game.solve().x.round(6).tolist()
+    [0.379734, 0.198887, 0.383879, 0.0375]
+    >>> round(game.threshold, 6), round(game.radius / game.threshold, 12)
+    (1.575584, 2.0)
+    """
+
+    # --- the problem --------------------------------------------------------------------------------------------------
+
+    @property
+    def default_solver(self) -> str:
+        """Name of the solver used when none is asked for."""
+        return "dual-gradient"
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Names of the capabilities."""
+        return frozenset({"Exact", "Saddle", "Certified"})
+
+    @property
+    def strong_convexity(self) -> float:
+        """The modulus of φ, in the Euclidean norm."""
+        return self.generator.modulus
+
+    def start(self) -> Array:
+        """Return PageRank, which is the answer where the penalty is exact."""
+        return self.stationary.copy()
+
+    def repair(self, x: Array) -> Array:
+        """Return the nearest point of φ's domain."""
+        return self.generator.repair(x)
+
+    def dual(self, bounded: bool = True) -> PageRankDual:
+        """Return the problem of the other player, min over s of φ*(a + (I − Pᵀ)s): (5.34), in the ball or not."""
+        return PageRankDual(self, bounded)
+
+    def objective(self, w: Any) -> float:
+        r"""Evaluate :math:`\phi(w) - \langle w, a\rangle + R\,\|Pw - w\|_*`; infinity outside the domain."""
+        w = self.check_point(w)
+        value = self.generator.phi(w)
+        if math.isinf(value):
+            return value
+        return value - float(w @ self.recommendations) + self.radius * self.ball.dual(self.difference(w))
+
+    def to_cvxpy(self) -> CvxpyModel:
+        """Return the exact model in w; P stays sparse but for the teleport."""
+        import cvxpy as cp
+
+        graph, operator, n = self.graph, self.operator, self.dimension
+        w = cp.Variable(n, name="w")
+        generator, constraints = self.generator.model(w)
+        follow = graph.to_scipy().T.tocsr() * operator.share[None, :]
+        moved = self.alpha * (follow @ w) + (1.0 - self.alpha) * operator.teleport * cp.sum(w)
+        if graph.dangling.size:
+            moved = moved + self.alpha * np.broadcast_to(operator.escape, n) * cp.sum(w[graph.dangling])
+        penalty = self.radius * cp.norm(moved - w, self.ball.dual_order)
+        objective = cp.Minimize(generator - self.recommendations @ w + penalty)
+        return CvxpyModel(cp.Problem(objective, constraints), {"w": w})
+
+    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Bound objective − optimum: multipliers of the witness, from Poisson's equation at x, and the best response.
+
+        Parameters
+        ----------
+        x : array, shape (n,)
+            The point w.
+        witness : Witness, optional
+            Multipliers, one a row, to be averaged; moved into the ball and evaluated here.
+
+        Returns
+        -------
+        Certificate
+            The duality gap. Infinite outside φ's domain.
+        """
+        w = self.check_point(x)
+        value = self.objective(w)
+        if math.isinf(value):
+            return Certificate(math.inf, value, -math.inf)
+        moves = [self.supporting_move(w), self.best_response(w)]
+        if witness is not None:
+            moves.append(self._from_witness(witness))
+        lower = max(-self.generator.conjugate(self.recommendations + self.pull_back(s)) for s in moves)
+        return Certificate(max(value - lower, 0.0), value, lower)
+
+    def _from_witness(self, witness: Witness) -> Array:
+        points = np.atleast_2d(np.asarray(witness.points, dtype=np.float64))
+        weights = np.asarray(witness.weights, dtype=np.float64)
+        s = points.T @ (weights / weights.sum())
+        size = self.ball.of(s)
+        return s if size <= self.radius else s * (self.radius / size)

@@ -1,0 +1,199 @@
+"""Any set of pairs, not only positives against negatives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from convexrank import losses, prices
+from convexrank.backend import jax_oracles
+from convexrank.backend.cached import cached_property
+from convexrank.backend.jax_oracles import pad, shape_class
+from convexrank.data import check_pairs
+from convexrank.problems._linear_scores import LinearScores, RiskData
+from convexrank.problems.bipartite._base import random_features
+from convexrank.problems.bipartite.push import check_price_fits, is_flat_at_zero
+
+__all__ = ["CrucialPairs"]
+
+Array = np.ndarray
+
+# One log-sum-exp atom for each lower row: cvxpy takes long to compile more of them than this.
+_ATOMS = 200
+
+
+@dataclass(frozen=True)
+class _PairSums:
+    """Σ_k g(Σ_{i above k} ℓ(f_i − f_k)) over a list of pairs. Hashable by loss and price."""
+
+    loss: losses.Loss
+    price: prices.Price
+
+    def __call__(self, data: Any, scores: Any) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        better, worse, group, pair_mask, group_mask = data
+        differences = jnp.where(pair_mask, scores[better] - scores[worse], 0.0)
+        count = group_mask.shape[0]
+        if not self.loss.factorises:
+            sums = jax.ops.segment_sum(jnp.where(pair_mask, self.loss(differences), 0.0), group, count)
+            return jnp.where(group_mask, self.price.g(jnp.where(group_mask, sums, 1.0)), 0.0).sum()
+        top = jax.lax.stop_gradient(jax.ops.segment_max(-differences, group, count))
+        top = jnp.where(jnp.isfinite(top), top, 0.0)
+        terms = jnp.where(pair_mask, jnp.exp(-differences - top[group]), 0.0)
+        sums = jnp.where(group_mask, jax.ops.segment_sum(terms, group, count), 1.0)
+        levels = jnp.where(group_mask, jnp.log(sums) + top, 0.0)
+        return jnp.where(group_mask, self.price.h(levels), 0.0).sum()
+
+
+@dataclass(frozen=True, eq=False)
+class CrucialPairs(LinearScores):
+    r"""The push objective for a given list of pairs, each asking that one row rank above another.
+
+    .. math::
+        \min_w \; \sum_{k} g\Bigl(\sum_{i:\,(i,k)\in\text{pairs}} \ell(f_i - f_k)\Bigr)
+        + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1, \qquad f = Xw
+
+    The outer sum is over rows k that are the lower one of some pair. A pair given twice counts twice. Convex under the
+    same conditions as :class:`Push`, which is the case of all positive–negative pairs. A value costs O(m), m pairs.
+
+    Parameters
+    ----------
+    X : array, sparse array or JAX array, shape (n, d)
+        One row an example; no intercept.
+    pairs : array of int, shape (m, 2)
+        Row numbers; the first of each pair should rank above the second.
+    price : Price, float or str
+        As for :class:`Push`.
+    loss : Loss or str
+        As for :class:`Push`.
+    l2, l1 : float
+        Strengths.
+    dtype : {"float64", "float32"}
+        Precision of the data.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When X is not a finite real matrix, a pair is out of range or ranks a row above itself, a number is out of
+        range, or price and loss do not make a convex objective.
+
+    References
+    ----------
+    C. Rudin, The P-Norm Push, JMLR 10 (2009), section 7, "Crucial Pairs Formulation".
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> X = [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]
+    >>> problem = cr.problems.CrucialPairs(X, [[0, 1], [2, 1]], price=2, loss="logistic", l2=0.1)
+    >>> problem.solve().status.name
+    'CONVERGED'
+    """
+
+    pairs: Any
+    price: Any = field(default="identity")
+    loss: Any = field(default="exponential")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "pairs", check_pairs(self.pairs, self.X.shape[0]))
+        object.__setattr__(self, "price", prices.resolve(self.price))
+        object.__setattr__(self, "loss", losses.resolve(self.loss))
+        check_price_fits(self.price, self.loss)
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether loss and price are both differentiable."""
+        return self.loss.smooth and getattr(self.price, "smooth", True)
+
+    @cached_property
+    def _groups(self) -> tuple[int, Array]:
+        """Number of distinct lower rows, and the one of each pair, numbered from 0."""
+        rows, group = np.unique(self.pairs[:, 1], return_inverse=True)
+        return len(rows), group.ravel()
+
+    @cached_property
+    def risk(self) -> RiskData:
+        """The risk as a JAX function of all scores."""
+        count, group = self._groups
+        pair_size, group_size = shape_class(len(self.pairs)), shape_class(count)
+        padded = [pad(values, pair_size) for values in (self.pairs[:, 0], self.pairs[:, 1], group)]
+        masks = np.arange(pair_size) < len(self.pairs), np.arange(group_size) < count
+        return RiskData(_PairSums(self.loss, self.price), (*padded, *masks), (shape_class(self.X.shape[0]),))
+
+    def join(self, parts: tuple[Array, ...]) -> Array:
+        """Return the gradient in all scores."""
+        return parts[0][: self.X.shape[0]]
+
+    @cached_property
+    def _incidence(self) -> Any:
+        count, group = self._groups
+        entries = np.ones(len(group)), (group, np.arange(len(group)))
+        return sparse.csr_array(entries, shape=(count, len(group)))
+
+    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the risk as a cvxpy expression."""
+        import cvxpy as cp
+
+        count, group = self._groups
+        differences = scores[self.pairs[:, 0]] - scores[self.pairs[:, 1]]
+        if self.loss.factorises and (count <= _ATOMS or not self.price.convex):
+            levels = [cp.log_sum_exp(-differences[np.flatnonzero(group == k)]) for k in range(count)]
+            return cp.sum(self.price.h(cp.hstack(levels))), []
+        return cp.sum(self.price.g(self._incidence @ self.loss(differences))), []
+
+    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and a subgradient in the scores, in plain numpy."""
+        count, group = self._groups
+        better, worse = self.pairs.T
+        differences = scores[better] - scores[worse]
+        if self.loss.factorises:
+            top = np.full(count, -np.inf)
+            np.maximum.at(top, group, -differences)
+            terms = np.exp(-differences - top[group])
+            sums = np.bincount(group, terms, count)
+            values, slopes = jax_oracles.derivatives(self.price.h, np.log(sums) + top)
+            pull = -(slopes / sums)[group] * terms
+        else:
+            pair_values, pair_slopes = jax_oracles.derivatives(self.loss, differences)
+            values, slopes = jax_oracles.derivatives(self.price.g, np.bincount(group, pair_values, count))
+            pull = slopes[group] * pair_slopes
+        gradient = np.bincount(better, pull, len(scores)) - np.bincount(worse, pull, len(scores))
+        return float(values.sum()), gradient
+
+    @property
+    def attained(self) -> bool:
+        """Whether separable data have a minimiser: the loss, or a price that is flat near 0, reaches its infimum."""
+        return self.loss.attained or is_flat_at_zero(self.price)
+
+    def is_separating(self, w: Array) -> bool:
+        """Whether every pair is ranked strictly as asked."""
+        scores = self.scores(w)
+        return bool((scores[self.pairs[:, 0]] > scores[self.pairs[:, 1]]).all())
+
+    def ordering(self) -> tuple[Any, Any]:
+        """Return the constraint f_i ≥ f_k of every pair."""
+        return self.X[self.pairs[:, 0]] - self.X[self.pairs[:, 1]], np.zeros((len(self.pairs), 0))
+
+    @classmethod
+    def random(cls, seed: int) -> Self:
+        """Draw a small instance; the same seed gives the same instance."""
+        rng = np.random.default_rng(seed)
+        rows = int(rng.integers(5, 25))
+        X = random_features(rng, rows, int(rng.integers(1, 5)))
+        X = X / max(float(np.abs(X).max()), 1.0)
+        first = rng.integers(rows, size=int(rng.integers(3, 60)))
+        pairs = np.column_stack([first, (first + rng.integers(1, rows, size=len(first))) % rows])
+        loss = [losses.Exponential(), losses.Logistic(), losses.Hinge(), losses.SquaredHinge()][
+            int(rng.integers(4))
+        ]
+        choices = [prices.Identity(), prices.Power(2.0), prices.Power(3.0)]
+        choices += [prices.LogOnePlus()] if loss.factorises else []
+        price = choices[int(rng.integers(len(choices)))]
+        l1 = float(rng.choice([0.0, 0.0, 0.3]))
+        return cls(X, pairs, price, loss, l2=float(rng.choice([0.1, 3.0])), l1=l1)

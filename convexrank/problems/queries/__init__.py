@@ -1,0 +1,1 @@
+"""Baselines on query data."""

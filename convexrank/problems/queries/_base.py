@@ -1,0 +1,134 @@
+"""What problems over queries share: rows grouped once, queries without anything to rank left out, random instances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.jax_oracles import shape_class
+from convexrank.data import QueryGroups, as_groups, check_vector
+from convexrank.problems._linear_scores import LinearScores
+from convexrank.problems.bipartite._base import random_features
+
+__all__ = ["QueryScores", "random_queries"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class QueryScores(LinearScores):
+    """Base of the problems whose risk is a sum over queries of a function of the query's scores.
+
+    Rows are laid out query by query, once. A query with one row, or whose rows all have the same grade, asks for no
+    order: it is left out, and contributes nothing.
+    """
+
+    y: Any
+    qid: Any = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rows = self.X.shape[0]
+        object.__setattr__(self, "y", check_vector(self.y, rows, "y"))
+        groups = as_groups(self.qid, rows)
+        if self.qid is not None and not isinstance(self.qid, QueryGroups):
+            object.__setattr__(self, "qid", np.asarray(self.qid))
+        grades = groups.gather(self.y)
+        asks = groups.maxima(grades) > groups.minima(grades)
+        if not asks.any():
+            raise ValueError(
+                f"none of the {len(groups)} queries has two rows of different grades, so there is nothing to rank; "
+                "check that y and qid describe the same rows."
+            )
+        kept = np.repeat(asks, groups.sizes)
+        self.__dict__["_rows"] = groups.order[kept]
+        sizes = groups.sizes[asks]
+        self.__dict__["groups"] = QueryGroups(
+            np.arange(int(sizes.sum())), np.concatenate(([0], sizes.cumsum())), groups.ids[asks]
+        )
+        self.__dict__["idle_queries"] = len(groups) - int(asks.sum())
+
+    @property
+    def groups(self) -> QueryGroups:
+        """The queries that count; their rows in the order of :meth:`split`."""
+        return self.__dict__["groups"]
+
+    @property
+    def idle_queries(self) -> int:
+        """How many queries have nothing to rank."""
+        return self.__dict__["idle_queries"]
+
+    @property
+    def _rows(self) -> Array:
+        """Number of the row at each place of the layout."""
+        return self.__dict__["_rows"]
+
+    @cached_property
+    def grades(self) -> Array:
+        """The grades of the rows that count, query by query."""
+        return self.y[self._rows]
+
+    @cached_property
+    def padded_sizes(self) -> tuple[int, int]:
+        """Shape classes of the number of rows and of the number of queries, for compiled functions."""
+        return shape_class(self.groups.rows), shape_class(len(self.groups))
+
+    def split(self, scores: Array) -> tuple[Array, ...]:
+        """Return the scores of the rows that count, query by query."""
+        return (scores[self._rows],)
+
+    def join(self, parts: tuple[Array, ...]) -> Array:
+        """Return the gradient in all scores: zero for rows of idle queries."""
+        gradient = np.zeros(self.X.shape[0])
+        gradient[self._rows] = parts[0][: len(self._rows)]
+        return gradient
+
+    def query_oracle(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient (a subgradient) in the scores, both laid out query by query."""
+        raise NotImplementedError
+
+    def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
+        """Return what one query contributes, and a subgradient in its scores, from the definition."""
+        raise NotImplementedError
+
+    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient in the scores, all queries at once."""
+        value, gradient = self.query_oracle(self.split(np.asarray(scores, dtype=np.float64))[0])
+        return value, self.join((gradient,))
+
+    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and a subgradient in the scores, query after query."""
+        ordered, slopes, value = self.split(scores)[0], [], 0.0
+        for query in range(len(self.groups)):
+            one, slope = self.reference_query(query, ordered[self.stretch(query)])
+            value += one
+            slopes.append(slope)
+        return float(value), self.join((np.concatenate(slopes),))
+
+    def stretch(self, query: int) -> slice:
+        """Where the rows of a query stand in the layout."""
+        return slice(int(self.groups.offsets[query]), int(self.groups.offsets[query + 1]))
+
+    @cached_property
+    def rows_of_queries(self) -> Any:
+        """The features of the rows that count, query by query."""
+        return self.X[self._rows]
+
+
+def random_queries(rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    """Draw a few short queries in mixed order, idle ones among them: features, grades, and ids of either kind."""
+    sizes = rng.integers(1, 9, size=int(rng.integers(2, 6)))
+    sizes[0] = max(int(sizes[0]), 3)
+    X = random_features(rng, int(sizes.sum()), int(rng.integers(1, 5)))
+    X = X / max(float(np.abs(X).max()), 1.0)
+    signal = X @ rng.normal(size=X.shape[1])
+    noisy = signal / max(float(signal.std()), 1e-12) + rng.normal(size=len(X))
+    y = np.clip(np.round(noisy + 0.5), 0, int(rng.integers(1, 4)))
+    y[:2] = 0.0, 1.0  # so that the first query has something to rank
+    qid = np.repeat(rng.permutation(len(sizes)) + 10, sizes)
+    order = rng.permutation(len(X))
+    ids = np.array([f"q{number}" for number in qid]) if rng.random() < 0.3 else qid
+    return X[order], y[order], ids[order]

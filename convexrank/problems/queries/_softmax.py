@@ -1,0 +1,145 @@
+r"""The risk :math:`\sum_i c_i\,\mathrm{KL}`: what ListNet and the I-divergence with offsets have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.jax_oracles import pad
+from convexrank.problems._linear_scores import RiskData
+from convexrank.problems.queries._base import QueryScores
+
+__all__ = ["SoftmaxQueries"]
+
+Array = np.ndarray
+
+
+def _risk(data: Any, scores: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    query, targets, weights, constant = data
+    count = weights.shape[0]
+    # padded rows belong to no query: their number is out of range, and such rows are left out of the reductions
+    tops = jax.lax.stop_gradient(jax.ops.segment_max(scores, query, count))
+    tops = jnp.where(weights > 0, tops, 0.0)
+    # entry count + 1 of the shifts is for padded rows
+    shifts = jnp.append(tops, jnp.inf)[query]
+    sums = jax.ops.segment_sum(jnp.exp(scores - shifts), query, count)
+    logs = tops + jnp.log(jnp.where(weights > 0, sums, 1.0))
+    return constant + weights @ logs - targets @ scores
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxQueries(QueryScores):
+    r"""Base of the risks :math:`\sum_i c_i\,\mathrm{KL}(q_i \,\|\, \mathrm{softmax}(s_i))` over queries i.
+
+    A subclass gives the distributions :math:`q_i` and the weights :math:`c_i`.
+    """
+
+    @property
+    def distributions(self) -> Array:
+        """The target distributions, query by query; each sums to 1."""
+        raise NotImplementedError
+
+    @property
+    def query_weights(self) -> Array:
+        """The weight of each query."""
+        raise NotImplementedError
+
+    @cached_property
+    def _weighted_targets(self) -> Array:
+        return np.repeat(self.query_weights, self.groups.sizes) * self.distributions
+
+    @cached_property
+    def _constant(self) -> float:
+        """The part of the risk that does not depend on the scores."""
+        q = self.distributions
+        return float(self._weighted_targets @ np.log(np.where(q > 0, q, 1.0)))
+
+    @cached_property
+    def risk(self) -> RiskData:
+        """The risk as a JAX function of the scores, query by query."""
+        (rows, queries), kind = self.padded_sizes, self.X.dtype
+        data = (
+            pad(self.groups.query, rows, queries),
+            pad(self._weighted_targets.astype(kind), rows),
+            pad(self.query_weights.astype(kind), queries),
+            np.asarray(self._constant, kind),
+        )
+        return RiskData(_risk, data, (rows,))
+
+    def _softmax(self, scores: Array) -> tuple[Array, Array]:
+        """Softmax of each query, and the log-sum-exp of each."""
+        groups = self.groups
+        tops = groups.maxima(scores)
+        terms = np.exp(scores - tops[groups.query])
+        sums = groups.sums(terms)
+        return terms / sums[groups.query], tops + np.log(sums)
+
+    def query_oracle(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient in the scores, all queries at once."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            shares, logs = self._softmax(scores)
+            value = self._constant + float(self.query_weights @ logs - self._weighted_targets @ scores)
+            return value, self.query_weights[self.groups.query] * shares - self._weighted_targets
+
+    def second_order(self, w: Any) -> tuple[float, Array, Array]:
+        """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²)."""
+        w = self.check_point(w)
+        value, gradient = self.smooth_value_and_gradient(w)
+        shares = self._softmax(self.split(np.asarray(self.scores(w), dtype=np.float64))[0])[0]
+        rows, groups = self.rows_of_queries, self.groups
+        weighted = self.query_weights[groups.query] * shares
+        scaled = sparse.diags_array(weighted) @ rows if sparse.issparse(rows) else weighted[:, None] * rows
+        by_query = sparse.csr_array((shares, groups.order, groups.offsets), shape=(len(groups), groups.rows))
+        means = by_query @ rows
+        spread = rows.T @ scaled - means.T @ (sparse.diags_array(self.query_weights) @ means)
+        curvature = np.asarray(spread.todense() if sparse.issparse(spread) else spread, dtype=np.float64)
+        return value, gradient, curvature + self.l2 * np.eye(self.dimension)
+
+    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the risk as a cvxpy expression, one log-sum-exp for each query."""
+        import cvxpy as cp
+
+        ordered = scores[self._rows]
+        logs = [cp.log_sum_exp(ordered[self.stretch(query)]) for query in range(len(self.groups))]
+        return self._constant + self.query_weights @ cp.hstack(logs) - self._weighted_targets @ ordered, []
+
+    def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
+        """Return the weighted divergence of one query, and its gradient."""
+        target, weight = self.distributions[self.stretch(query)], self.query_weights[query]
+        log_shares = scores - np.logaddexp.reduce(scores)
+        named = target > 0
+        divergence = float(target[named] @ (np.log(target[named]) - log_shares[named]))
+        return weight * divergence, weight * (np.exp(log_shares) - target)
+
+    @cached_property
+    def attained(self) -> bool:
+        """Whether the risk reaches its infimum: it does when no target is zero."""
+        return bool((self.distributions > 0).all())
+
+    def is_separating(self, w: Array) -> bool:
+        """Whether each query has one row with a target, and it is strictly on top."""
+        if self.attained:
+            return False
+        scores, groups, named = self.split(self.scores(w))[0], self.groups, self.distributions > 0
+        lowest = groups.minima(np.where(named, scores, np.inf))
+        highest = groups.maxima(np.where(named, -np.inf, scores))
+        return bool((groups.sums(named.astype(int)) == 1).all() and (lowest > highest).all())
+
+    def ordering(self) -> tuple[Any, Any]:
+        """Return the directions that never raise the risk: rows with a target tie on top of their query."""
+        named = np.flatnonzero(self.distributions > 0)
+        rows, groups = self.rows_of_queries, self.groups
+        signs = np.r_[np.ones(len(named)), -np.ones(groups.rows)]
+        picked = rows[np.r_[named, np.arange(groups.rows)]]
+        columns = np.r_[groups.query[named], groups.query]
+        thresholds = sparse.csr_array(
+            (-signs, (np.arange(len(signs)), columns)), shape=(len(signs), len(groups))
+        )
+        return sparse.diags_array(signs) @ picked, thresholds

@@ -1,0 +1,108 @@
+"""ListNet: the divergence between top-one probabilities of grades and of scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.data import check_choice
+from convexrank.data.gains import gains
+from convexrank.problems.queries._base import random_queries
+from convexrank.problems.queries._softmax import SoftmaxQueries
+
+__all__ = ["ListNet"]
+
+Array = np.ndarray
+
+_TARGETS = {name: name for name in ("softmax", "exp2", "linear")}
+
+
+@dataclass(frozen=True, eq=False)
+class ListNet(SoftmaxQueries):
+    r"""ListNet: fit the probability that a document is put on top.
+
+    .. math::
+        \min_w \; \sum_{i=1}^{m} c_i \,\mathrm{KL}\bigl(q_i \,\big\|\, \mathrm{softmax}(X_i w)\bigr)
+        + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1
+
+    A sum over the m queries that have two rows of different grades; the others contribute nothing. The target
+    distribution :math:`q_i` of a query is softmax(y), as published (``target="softmax"``), or proportional to the gains
+    :math:`2^y-1` (``"exp2"``) or y (``"linear"``), on which the normalisation of NDCG has no effect. The weight
+    :math:`c_i` is 1, or one over the number of rows with ``normalize=True``. The value is a divergence, at least 0: the
+    cross-entropy of the paper less the entropy of the target, which is constant. Convex. A value costs O(n).
+
+    Parameters
+    ----------
+    X : array, sparse array or JAX array, shape (n, d)
+        One row a document; no intercept, which would cancel in every query.
+    y : array, shape (n,)
+        Grades; larger should rank higher. At least 0 for the targets made of gains.
+    qid : array of int or str, shape (n,), QueryGroups, or None
+        The query of each row, in any order; None is one query.
+    target : {"softmax", "exp2", "linear"}
+        How grades become a distribution.
+    normalize : bool
+        Divide by the number of rows of each query.
+    l2, l1 : float
+        Strengths.
+    dtype : {"float64", "float32"}
+        Precision of the data.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the data are not finite and real, lengths differ, no query has two different grades, grades are negative
+        where gains are asked for, or a number is out of range.
+
+    References
+    ----------
+    Z. Cao, T. Qin, T.-Y. Liu, M.-F. Tsai, H. Li, Learning to rank: from pairwise approach to listwise approach, ICML
+    (2007), section 5; S. Acharyya, dissertation (2013), section 3.4, where it is the baseline for the KL divergence.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> X = [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.2, 0.9]]
+    >>> problem = cr.problems.ListNet(X, [2, 0, 1, 1], qid=[5, 5, 5, 9], l2=0.1)
+    >>> problem.idle_queries, problem.solve().status.name
+    (1, 'CONVERGED')
+    """
+
+    target: Literal["softmax", "exp2", "linear"] = field(default="softmax", kw_only=True)
+    normalize: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_choice(self.target, _TARGETS, "target")
+        super().__post_init__()
+        _ = self.distributions  # bad grades are refused here, not at the first solve
+
+    @cached_property
+    def distributions(self) -> Array:
+        """The target distribution of each query, query by query."""
+        groups, grades = self.groups, self.grades
+        if self.target == "softmax":
+            worth = np.exp(grades - groups.maxima(grades)[groups.query])
+        else:
+            worth = gains(grades, self.target)
+            worth = worth / groups.maxima(worth)[groups.query]
+        return worth / groups.sums(worth)[groups.query]
+
+    @cached_property
+    def query_weights(self) -> Array:
+        """One, or one over the number of rows."""
+        return 1.0 / self.groups.sizes if self.normalize else np.ones(len(self.groups))
+
+    @classmethod
+    def random(cls, seed: int) -> Self:
+        """Draw a small instance; the same seed gives the same instance."""
+        rng = np.random.default_rng(seed)
+        X, y, qid = random_queries(rng)
+        target: Any = ["softmax", "exp2", "linear"][int(rng.integers(3))]
+        strengths: dict[str, Any] = {
+            "l2": float(rng.choice([1e-2, 0.3])),
+            "l1": float(rng.choice([0.0, 0.0, 0.05])),
+        }
+        return cls(X, y, qid, target=target, normalize=bool(rng.random() < 0.5), **strengths)

@@ -1,0 +1,277 @@
+"""NDCG-consistent regression: fit the gains of each query, divided by the query's best DCG."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.jax_oracles import pad
+from convexrank.data.gains import gains
+from convexrank.divergences.names import name_of
+from convexrank.problems._linear_scores import RiskData
+from convexrank.problems.queries._base import random_queries
+from convexrank.problems.queries._softmax import SoftmaxQueries
+
+__all__ = ["NDCGRegression"]
+
+Array = np.ndarray
+
+_DIVERGENCES = ("squared", "generalized_i")
+
+
+def _squared(data: Any, scores: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    query, targets, row_weights, sizes = data
+    rests = jnp.where(row_weights > 0, scores - targets, 0.0)
+    # a size of infinity stands for "no offset"
+    means = jax.ops.segment_sum(rests, query, sizes.shape[0]) / sizes
+    centred = rests - jnp.append(means, 0.0)[query]
+    return 0.5 * row_weights @ (centred * centred)
+
+
+def _shifted_exponential(data: Any, scores: Any) -> Any:
+    import jax.numpy as jnp
+
+    targets, row_weights, constant = data
+    return constant + row_weights @ (jnp.where(row_weights > 0, jnp.exp(scores), 0.0) - targets * scores)
+
+
+@dataclass(frozen=True, eq=False)
+class NDCGRegression(SoftmaxQueries):
+    r"""Regression on normalised gains, which is consistent with NDCG.
+
+    .. math::
+        \min_{w,\beta} \; \sum_{i=1}^{m} c_i\, D_\varphi\bigl(t_i \big\| (\nabla\varphi)^{-1}(X_i w + \beta_i)\bigr)
+        + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1, \qquad
+        t_{ij} = \frac{g(y_{ij})}{\sum_r g(y_{i[r]})/\log_2(1+r)}
+
+    A sum over the m queries that have two rows of different grades; the others contribute nothing. The target of a
+    document is its gain over the best DCG of its query, so that the sum of targets over discounts is NDCG.
+
+    * ``divergence="squared"``: :math:`\tfrac12\sum_j (s_j - t_j)^2`;
+    * ``divergence="generalized_i"``: :math:`\sum_j t_j \log(t_j/e^{s_j}) - t_j + e^{s_j}`.
+
+    With ``offsets`` each query has an offset :math:`\beta_i` of its own, minimised over in closed form: residuals of
+    the square are centred, and the I-divergence becomes :math:`T_i\,\mathrm{KL}(t_i/T_i \| \mathrm{softmax}(s_i))`
+    with :math:`T_i = \sum_j t_{ij}`, a weighted ListNet. Without it scores are fitted as they stand. :math:`c_i` is one
+    over the number of rows with ``normalize``, else 1. Convex. A value costs O(n).
+
+    Parameters
+    ----------
+    X : array, sparse array or JAX array, shape (n, d)
+        One row a document.
+    y : array, shape (n,)
+        Grades of at least 0; larger should rank higher.
+    qid : array of int or str, shape (n,), QueryGroups, or None
+        The query of each row, in any order; None is one query.
+    divergence : {"squared", "generalized_i"} or Divergence
+        Which Bregman divergence: a name, or the object it stands for; kept as the name.
+    gain : {"exp2", "linear"}
+        g(y) = 2^y − 1, or y itself.
+    offsets : bool
+        Give each query an offset.
+    normalize : bool
+        Divide by the number of rows of each query.
+    l2, l1 : float
+        Strengths; offsets are not penalised.
+    dtype : {"float64", "float32"}
+        Precision of the data.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the data are not finite and real, lengths differ, no query has two different grades, grades are negative,
+        or a number is out of range.
+
+    References
+    ----------
+    P. Ravikumar, A. Tewari, E. Yang, On NDCG consistency of listwise ranking methods, AISTATS (2011); S. Acharyya,
+    dissertation (2013), section 3.4, where it is the baseline for the squared loss and the I-divergence.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> X = [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.2, 0.9]]
+    >>> problem = cr.problems.NDCGRegression(X, [2, 0, 1, 1], qid=[5, 5, 5, 9], l2=0.1)
+    >>> problem.targets.round(4).tolist(), problem.solve().status.name
+    ([0.8262, 0.0, 0.2754], 'CONVERGED')
+    """
+
+    divergence: Any = "squared"
+    gain: Literal["exp2", "linear"] = field(default="exp2", kw_only=True)
+    offsets: bool = field(default=True, kw_only=True)
+    normalize: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "divergence", name_of(self.divergence, _DIVERGENCES))
+        super().__post_init__()
+        _ = self.targets  # bad grades are refused here, not at the first solve
+
+    @property
+    def _is_squared(self) -> bool:
+        return self.divergence == "squared"
+
+    @property
+    def _is_softmax(self) -> bool:
+        return self.offsets and not self._is_squared
+
+    @cached_property
+    def targets(self) -> Array:
+        """The normalised gains of the rows that count, query by query."""
+        groups, worth = self.groups, gains(self.grades, self.gain)
+        sorted_down = worth[np.lexsort((-worth, groups.query))]
+        rank = np.arange(1, groups.rows + 1) - groups.offsets[groups.query]
+        return worth / groups.sums(sorted_down / np.log2(1.0 + rank))[groups.query]
+
+    @cached_property
+    def distributions(self) -> Array:
+        """The targets scaled to sum to 1 in each query."""
+        return self.targets / self.groups.sums(self.targets)[self.groups.query]
+
+    @cached_property
+    def _weights(self) -> Array:
+        """The weight of each query before its targets are scaled."""
+        return 1.0 / self.groups.sizes if self.normalize else np.ones(len(self.groups))
+
+    @cached_property
+    def query_weights(self) -> Array:
+        """The weight of each query's divergence between distributions."""
+        return self._weights * self.groups.sums(self.targets)
+
+    @cached_property
+    def _row_weights(self) -> Array:
+        return self._weights[self.groups.query]
+
+    @cached_property
+    def _entropy(self) -> float:
+        """The part of the I-divergence without offsets that does not depend on the scores."""
+        t = self.targets
+        return float(self._row_weights @ (t * np.log(np.where(t > 0, t, 1.0)) - t))
+
+    @cached_property
+    def risk(self) -> RiskData:
+        """The risk as a JAX function of the scores, query by query."""
+        if self._is_softmax:
+            return super().risk
+        (rows, queries), kind = self.padded_sizes, self.X.dtype
+        targets, weights = (pad(values.astype(kind), rows) for values in (self.targets, self._row_weights))
+        if not self._is_squared:
+            return RiskData(
+                _shifted_exponential, (targets, weights, np.asarray(self._entropy, kind)), (rows,)
+            )
+        sizes = self.groups.sizes if self.offsets else np.full(len(self.groups), np.inf)
+        data = (
+            pad(self.groups.query, rows, queries),
+            targets,
+            weights,
+            pad(sizes.astype(kind), queries, np.inf),
+        )
+        return RiskData(_squared, data, (rows,))
+
+    def _residuals(self, scores: Array) -> Array:
+        rests = scores - self.targets
+        return (
+            rests - (self.groups.sums(rests) / self.groups.sizes)[self.groups.query]
+            if self.offsets
+            else rests
+        )
+
+    def query_oracle(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient in the scores, all queries at once."""
+        if self._is_softmax:
+            return super().query_oracle(scores)
+        if self._is_squared:
+            rests = self._residuals(scores)
+            pulls = self._row_weights * rests
+            return 0.5 * float(pulls @ rests), pulls
+        with np.errstate(over="ignore", invalid="ignore"):
+            levels = np.exp(scores)
+            value = self._entropy + float(self._row_weights @ (levels - self.targets * scores))
+            return value, self._row_weights * (levels - self.targets)
+
+    def second_order(self, w: Any) -> tuple[float, Array, Array]:
+        """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²)."""
+        if self._is_softmax:
+            return super().second_order(w)
+        w = self.check_point(w)
+        value, gradient = self.smooth_value_and_gradient(w)
+        rows, groups, weights = self.rows_of_queries, self.groups, self._row_weights
+        if not self._is_squared:
+            with np.errstate(over="ignore"):
+                weights = weights * np.exp(self.split(np.asarray(self.scores(w), dtype=np.float64))[0])
+        spread = rows.T @ (sparse.diags_array(weights) @ rows)
+        if self._is_squared and self.offsets:
+            summing = sparse.csr_array(
+                (np.ones(groups.rows), groups.order, groups.offsets), (len(groups), groups.rows)
+            )
+            sums = summing @ rows
+            spread = spread - sums.T @ (sparse.diags_array(self._weights / groups.sizes) @ sums)
+        curvature = np.asarray(spread.todense() if sparse.issparse(spread) else spread, dtype=np.float64)
+        return value, gradient, curvature + self.l2 * np.eye(self.dimension)
+
+    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the risk as a cvxpy expression."""
+        import cvxpy as cp
+
+        if self._is_softmax:
+            return super().risk_model(scores)
+        ordered, weights = scores[self._rows], self._row_weights
+        if not self._is_squared:
+            return self._entropy + weights @ cp.exp(ordered) - (weights * self.targets) @ ordered, []
+        centring: list[Any] = [
+            np.eye(size) - (1.0 / size if self.offsets else 0.0) for size in self.groups.sizes
+        ]
+        rests = sparse.block_diag(centring, format="csr") @ (ordered - self.targets)
+        return 0.5 * cp.sum_squares(cp.multiply(np.sqrt(weights), rests)), []
+
+    def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
+        """Return the weighted divergence of one query from its definition, and its gradient."""
+        target, weight = self.targets[self.stretch(query)], self._weights[query]
+        if self._is_squared:
+            offset = float(np.mean(target - scores)) if self.offsets else 0.0
+            rests = scores + offset - target
+            return 0.5 * weight * float(rests @ rests), weight * rests
+        # the best offset makes predictions and targets add up to the same
+        offset = np.log(target.sum()) - np.logaddexp.reduce(scores) if self.offsets else 0.0
+        predicted = np.exp(scores + offset)
+        named = target > 0
+        logs = float(target[named] @ (np.log(target[named]) - (scores + offset)[named]))
+        return weight * (logs + float((predicted - target).sum())), weight * (predicted - target)
+
+    @cached_property
+    def attained(self) -> bool:
+        """Whether the risk reaches its infimum: squares do, and I-divergences without a target of zero."""
+        return self._is_squared or bool((self.targets > 0).all())
+
+    def is_separating(self, w: Array) -> bool:
+        """Whether moving along w lowers the risk for ever, where one look tells."""
+        return self._is_softmax and super().is_separating(w)
+
+    def ordering(self) -> tuple[Any, Any]:
+        """Return the directions that never raise the risk."""
+        if self._is_softmax:
+            return super().ordering()
+        # rows with a target keep their score, the others may fall
+        named = np.flatnonzero(self.targets > 0)
+        picked = self.rows_of_queries[np.r_[named, np.arange(self.groups.rows)]]
+        signs = np.r_[np.ones(len(named)), -np.ones(self.groups.rows)]
+        return sparse.diags_array(signs) @ picked, np.zeros((len(signs), 0))
+
+    @classmethod
+    def random(cls, seed: int) -> Self:
+        """Draw a small instance; the same seed gives the same instance."""
+        rng = np.random.default_rng(seed)
+        X, y, qid = random_queries(rng)
+        divergence: Any = ["squared", "generalized_i"][int(rng.integers(2))]
+        gain: Any = ["exp2", "linear"][int(rng.integers(2))]
+        strengths: dict[str, Any] = {
+            "l2": float(rng.choice([1e-2, 0.3])),
+            "l1": float(rng.choice([0.0, 0.0, 0.01])),
+        }
+        return cls(X, y, qid, divergence, gain=gain, normalize=bool(rng.random() < 0.5), **strengths)

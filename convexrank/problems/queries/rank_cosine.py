@@ -1,0 +1,211 @@
+"""RankCosine: the angle between scores and grades. Not convex."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn, Self
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.jax_oracles import pad
+from convexrank.core.problem import Certificate, Witness
+from convexrank.data import check_positive
+from convexrank.data.gains import gains
+from convexrank.problems._linear_scores import RiskData
+from convexrank.problems.queries._base import QueryScores, random_queries
+
+__all__ = ["RankCosine"]
+
+Array = np.ndarray
+
+
+def _risk(data: Any, scores: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    query, directions, counted, sizes, floors = data
+    count = sizes.shape[0]
+    # a size of infinity stands for "not centred"
+    means = jax.ops.segment_sum(jnp.where(counted, scores, 0.0), query, count) / sizes
+    moved = jnp.where(counted, scores - jnp.append(means, 0.0)[query], 0.0)
+    lengths = jnp.sqrt(jax.ops.segment_sum(moved * moved, query, count) + floors)
+    cosines = jax.ops.segment_sum(directions * moved, query, count) / lengths
+    return 0.5 * jnp.isfinite(floors).sum() - 0.5 * cosines.sum()
+
+
+@dataclass(frozen=True, eq=False)
+class RankCosine(QueryScores):
+    r"""RankCosine: turn the scores of each query into the direction of its grades.
+
+    .. math::
+        \min_w \; \sum_{i=1}^{m} \frac12 \Bigl( 1 - \frac{\langle g_i, s_i \rangle}
+        {\|g_i\| \sqrt{\|s_i\|^2 + n_i \varepsilon^2}} \Bigr) + \frac{\lambda_2}{2}\|w\|_2^2, \qquad s_i = X_i w
+
+    A sum over the m queries that have two rows of different grades; the others contribute nothing. :math:`g_i` holds
+    the gains of the :math:`n_i` documents; each query adds between 0 and 1. The published loss is the case ε = 0. It
+    does not change when w is scaled, and has no value at w = 0, so with a penalty it would have no minimiser:
+    ``smoothing`` is there for that. With ``center`` gains and scores are centred in each query, which makes the cosine
+    a correlation, and frees the scores of an offset. A value costs O(n).
+
+    **Not convex.** There is no exact model, nothing bounds value − optimum, and an answer may be a local minimum that
+    depends on the start ``x0``. The certificate is of kind "residual", the length of the gradient. The verifier skips
+    the problem and says why; it is not among the registered ones.
+
+    Parameters
+    ----------
+    X : array, sparse array or JAX array, shape (n, d)
+        One row a document.
+    y : array, shape (n,)
+        Grades of at least 0; larger should rank higher.
+    qid : array of int or str, shape (n,), QueryGroups, or None
+        The query of each row, in any order; None is one query.
+    gain : {"exp2", "linear"}
+        g = 2^y − 1, or y itself.
+    center : bool
+        Centre gains and scores in each query.
+    smoothing : float
+        The ε of the formula, above 0: scores whose root mean square is far below it count as undecided.
+    l2 : float
+        Strength.
+    l1 : float
+        Must be 0.
+    dtype : {"float64", "float32"}
+        Precision of the data.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the data are not finite and real, lengths differ, no query has two different grades, grades are negative,
+        l1 is given, or a number is out of range.
+
+    References
+    ----------
+    T. Qin, X.-D. Zhang, M.-F. Tsai, D.-S. Wang, T.-Y. Liu, H. Li, Query-level loss functions for information retrieval,
+    Information Processing and Management 44 (2008), section 4.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> X = [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.2, 0.9]]
+    >>> problem = cr.problems.RankCosine(X, [2, 0, 1, 1], qid=[5, 5, 5, 9], l2=0.1)
+    >>> solution = problem.solve()
+    >>> solution.status.name, solution.certificate.kind, "Exact" in problem.capabilities
+    ('CONVERGED', 'residual', False)
+    """
+
+    gain: Literal["exp2", "linear"] = field(default="exp2", kw_only=True)
+    center: bool = field(default=False, kw_only=True)
+    smoothing: float = field(default=0.01, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self.smoothing, "smoothing")
+        if self.l1 != 0:
+            raise ValueError(
+                f"l1 is {self.l1}, expected 0: no method here treats l1 with a risk that is not convex."
+            )
+        _ = self.directions  # bad grades are refused here, not at the first solve
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Smooth, and certified by the length of its gradient."""
+        return frozenset({"Smooth", "Certified"})
+
+    @property
+    def unique(self) -> bool:
+        """Never known: there may be several local minima."""
+        return False
+
+    @property
+    def strong_convexity(self) -> float:
+        """None."""
+        return 0.0
+
+    @property
+    def default_solver(self) -> str:
+        """The quasi-Newton method, which needs no convexity to descend."""
+        return "lbfgs"
+
+    @property
+    def attained(self) -> bool:
+        """Whether the infimum is reached is not asked of a risk that is not convex."""
+        return True
+
+    @cached_property
+    def directions(self) -> Array:
+        """The gains of each query, centred if asked for, as a vector of length 1; query by query."""
+        groups, worth = self.groups, gains(self.grades, self.gain)
+        worth = worth / groups.maxima(worth)[groups.query]
+        if self.center:
+            worth = worth - (groups.sums(worth) / groups.sizes)[groups.query]
+        return worth / np.sqrt(groups.sums(worth**2))[groups.query]
+
+    @cached_property
+    def _floors(self) -> Array:
+        return self.groups.sizes * self.smoothing**2
+
+    @cached_property
+    def risk(self) -> RiskData:
+        """The risk as a JAX function of the scores, query by query."""
+        (rows, queries), kind = self.padded_sizes, self.X.dtype
+        sizes = self.groups.sizes if self.center else np.full(len(self.groups), np.inf)
+        data = (
+            pad(self.groups.query, rows, queries),
+            pad(self.directions.astype(kind), rows),
+            np.arange(rows) < self.groups.rows,
+            pad(sizes.astype(kind), queries, np.inf),
+            pad(self._floors.astype(kind), queries, np.inf),
+        )
+        return RiskData(_risk, data, (rows,))
+
+    def query_oracle(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient in the scores, all queries at once."""
+        groups, aim = self.groups, self.directions
+        moved = scores - (groups.sums(scores) / groups.sizes)[groups.query] if self.center else scores
+        lengths = np.sqrt(groups.sums(moved**2) + self._floors)
+        cosines = groups.sums(aim * moved) / lengths
+        slopes = -0.5 * (aim - (cosines / lengths)[groups.query] * moved) / lengths[groups.query]
+        return 0.5 * float((1.0 - cosines).sum()), slopes
+
+    def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
+        """Return the loss of one query from its definition, and its gradient."""
+        worth, n = gains(self.grades[self.stretch(query)], self.gain), len(scores)
+        worth = worth / worth.max()  # the cosine does not change, and squares stay finite
+        centring = np.eye(n) - (1.0 / n if self.center else 0.0)
+        aim, moved = centring @ worth, centring @ scores
+        length = float(np.sqrt(moved @ moved + n * self.smoothing**2))
+        cosine = float(aim @ moved) / (float(np.linalg.norm(aim)) * length)
+        slope = centring @ (aim / np.linalg.norm(aim) - cosine * moved / length) / length
+        return 0.5 * (1.0 - cosine), -0.5 * slope
+
+    def to_cvxpy(self, explicit_scores: bool = False) -> NoReturn:
+        """Refuse: the problem is not convex.
+
+        Raises
+        ------
+        ValueError
+            Always.
+        """
+        raise ValueError(
+            "RankCosine is not convex, so it has no exact model; ListNet and NDCGRegression have one."
+        )
+
+    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
+        """Return the length of the gradient: what solvers watch."""
+        return float(np.linalg.norm(gradient))
+
+    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Return the length of the gradient at x, computed from the definition: a residual, no bound."""
+        w = self.check_point(x, "x")
+        value, gradient = self.reference_risk(w)
+        residual = float(np.linalg.norm(gradient + self.l2 * w))
+        return Certificate(residual, value + self.penalty.value(w), -np.inf, "residual")
+
+    @classmethod
+    def random(cls, seed: int) -> Self:
+        """Draw a small instance; the same seed gives the same instance."""
+        rng = np.random.default_rng(seed)
+        X, y, qid = random_queries(rng)
+        gain: Any = ["exp2", "linear"][int(rng.integers(2))]
+        return cls(X, y, qid, gain=gain, center=bool(rng.random() < 0.5), l2=float(rng.choice([1e-2, 0.3])))

@@ -1,0 +1,237 @@
+"""RankSVM: the hinge loss over the pairs of each query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from convexrank import losses
+from convexrank.backend.cached import cached_property
+from convexrank.backend.jax_oracles import derivatives, pad, shape_class
+from convexrank.pair_sums.all_pairs import reference_graded
+from convexrank.pair_sums.within_queries import active_sums, dense_ranks, pair_list
+from convexrank.problems._linear_scores import RiskData
+from convexrank.problems.queries._base import QueryScores, random_queries
+
+__all__ = ["RankSVM"]
+
+Array = np.ndarray
+
+# Up to this many pairs certificates use a list of them; beyond, blocks of one query after the other.
+_FEW_PAIRS = 2_000_000
+
+
+@dataclass(frozen=True)
+class _PairRisk:
+    """The risk as a JAX function over a list of pairs. Hashable by its loss."""
+
+    loss: Any
+
+    def __call__(self, data: Any, scores: Any) -> Any:
+        import jax.numpy as jnp
+
+        upper, lower, weights = data
+        return weights @ jnp.where(weights > 0, self.loss(scores[upper] - scores[lower]), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class RankSVM(QueryScores):
+    r"""RankSVM: every pair of documents of one query should be a margin of 1 apart.
+
+    .. math::
+        \min_w \; \sum_{i=1}^{m} c_i \sum_{j,k :\, y_{ij} > y_{ik}} \ell\bigl(s_{ij} - s_{ik}\bigr)
+        + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1, \qquad s_i = X_i w
+
+    with the hinge :math:`\ell(z) = \max(0, 1-z)` or its square. A sum over the m queries that have two rows of
+    different grades; the others contribute nothing. With ``normalize`` :math:`c_i` is one over the number of pairs of
+    the query, so that long queries do not outweigh short ones; without it every pair counts once, and
+    :math:`1/\lambda_2` is the constant C of the support vector machine. The size of a difference of grades plays no
+    part. Convex. A value costs O(n log n): no list of pairs is made.
+
+    Parameters
+    ----------
+    X : array, sparse array or JAX array, shape (n, d)
+        One row a document; no intercept, which would cancel in every pair.
+    y : array, shape (n,)
+        Grades; larger should rank higher.
+    qid : array of int or str, shape (n,), QueryGroups, or None
+        The query of each row, in any order; None is one query.
+    loss : Loss or str
+        The hinge or its square: hinge, squared_hinge.
+    normalize : bool
+        Divide by the number of pairs of each query.
+    l2, l1 : float
+        Strengths.
+    dtype : {"float64", "float32"}
+        Precision of the data.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the data are not finite and real, lengths differ, no query has two different grades, the loss is another,
+        or a number is out of range.
+
+    References
+    ----------
+    R. Herbrich, T. Graepel, K. Obermayer, Large margin rank boundaries for ordinal regression (2000); T. Joachims,
+    Optimizing search engines using clickthrough data, KDD (2002), optimization problem 1.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> X = [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.2, 0.9]]
+    >>> problem = cr.problems.RankSVM(X, [2, 0, 1, 1], qid=[5, 5, 5, 9], l2=0.1)
+    >>> solution = problem.solve()
+    >>> solution.status.name, bool(solution.gap < 1e-8)
+    ('CONVERGED', True)
+    """
+
+    loss: Any = "hinge"
+    normalize: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "loss", losses.resolve(self.loss))
+        if not isinstance(self.loss, losses.Hinge | losses.SquaredHinge):
+            raise ValueError(
+                f"loss is {self.loss}, expected hinge or squared_hinge; problems.CrucialPairs takes any loss and a "
+                "list of pairs, problems.ConvexRisk any loss and one list of rows."
+            )
+        super().__post_init__()
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the loss is: the square is."""
+        return self.loss.smooth
+
+    @property
+    def attained(self) -> bool:
+        """The hinge reaches zero."""
+        return True
+
+    @cached_property
+    def ranks(self) -> Array:
+        """The grades of each query as 0, 1, 2, …, query by query."""
+        return dense_ranks(self.grades, self.groups)
+
+    @cached_property
+    def pair_counts(self) -> Array:
+        """The number of pairs of each query."""
+        groups, count = self.groups, self.ranks + self._query_starts
+        equal = np.bincount(count)[count]
+        return (groups.sizes**2 - groups.sums(equal)) // 2
+
+    @cached_property
+    def _query_starts(self) -> Array:
+        """A number for each query that lifts its ranks above those of the queries before it."""
+        highest = self.groups.maxima(self.ranks, 0) + 1
+        return np.repeat(highest.cumsum() - highest, self.groups.sizes)
+
+    @cached_property
+    def query_weights(self) -> Array:
+        """One over the number of pairs, or one."""
+        return 1.0 / self.pair_counts if self.normalize else np.ones(len(self.groups))
+
+    @cached_property
+    def _row_weights(self) -> Array:
+        return self.query_weights[self.groups.query]
+
+    @cached_property
+    def pairs(self) -> tuple[Array, Array]:
+        """Places of the upper and of the lower row of every pair: what the exact model and JAX use."""
+        return pair_list(self.ranks, self.groups)
+
+    @cached_property
+    def risk(self) -> RiskData:
+        """The risk as a JAX function of the scores, over a list of pairs."""
+        upper, lower = self.pairs
+        size, kind = shape_class(len(upper)), self.X.dtype
+        weights = pad(self._row_weights[upper].astype(kind), size)
+        return RiskData(
+            _PairRisk(self.loss), (pad(upper, size), pad(lower, size), weights), self.padded_sizes[:1]
+        )
+
+    def _sides(self, scores: Array) -> tuple[Array, Array, Array]:
+        """Centred scores; and count, sum and sum of squares of the violating partners below and above each row."""
+        groups, ranks = self.groups, self.ranks
+        centred = scores - (groups.sums(scores) / groups.sizes)[groups.query]
+        moments = np.column_stack([np.ones(len(centred)), centred, centred**2])
+        reversed_ranks = groups.maxima(ranks, 0)[groups.query] - ranks
+        below = active_sums(centred, ranks, groups, moments)
+        above = active_sums(-centred, reversed_ranks, groups, moments[:, :2])
+        return centred, below, above
+
+    def query_oracle(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient (a subgradient) in the scores, all queries at once."""
+        centred, below, above = self._sides(scores)
+        short = 1.0 - centred
+        if not self.loss.smooth:
+            values, slopes = short * below[:, 0] + below[:, 1], above[:, 0] - below[:, 0]
+        else:
+            values = short**2 * below[:, 0] + 2.0 * short * below[:, 1] + below[:, 2]
+            slopes = 2.0 * ((1.0 + centred) * above[:, 0] - above[:, 1] - short * below[:, 0] - below[:, 1])
+        return float(self._row_weights @ np.maximum(values, 0.0)), self._row_weights * slopes
+
+    def second_order(self, w: Any) -> tuple[float, Array, Array]:
+        """Return value, gradient and (generalised) Hessian of risk + l2/2·‖w‖². O(n d² + n d log n)."""
+        w = self.check_point(w)
+        value, gradient = self.smooth_value_and_gradient(w)
+        centred, below, above = self._sides(self.split(np.asarray(self.scores(w), dtype=np.float64))[0])
+        rows, weights = self._dense_rows, self._row_weights[:, None]
+        partners = active_sums(centred, self.ranks, self.groups, rows)
+        cross = (weights * rows).T @ partners
+        curvature = (weights * (below[:, :1] + above[:, :1]) * rows).T @ rows - cross - cross.T
+        return value, gradient, 2.0 * curvature + self.l2 * np.eye(self.dimension)
+
+    @cached_property
+    def _dense_rows(self) -> Array:
+        rows = self.rows_of_queries
+        return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+
+    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the risk as a cvxpy expression, one term for each pair."""
+        upper, lower = self.pairs
+        ordered = scores[self._rows]
+        return self._row_weights[upper] @ self.loss(ordered[upper] - ordered[lower]), []
+
+    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and a subgradient in the scores, pair by pair."""
+        if self.pair_counts.sum() > _FEW_PAIRS:
+            return super().reference_scores(scores)
+        (upper, lower), ordered = self.pairs, self.split(scores)[0]
+        values, slopes = derivatives(self.loss, ordered[upper] - ordered[lower])
+        weights, count = self._row_weights[upper], len(ordered)
+        gradient = np.bincount(upper, weights * slopes, count) - np.bincount(lower, weights * slopes, count)
+        return float(weights @ values), self.join((gradient,))
+
+    def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
+        """Return the weighted loss of one query from its double sum, and a subgradient."""
+        grades = self.grades[self.stretch(query)]
+        value, slope = reference_graded(self.loss, scores, grades, np.ones(len(scores)))
+        return self.query_weights[query] * value, self.query_weights[query] * slope
+
+    def is_separating(self, w: Array) -> bool:
+        """Whether every pair is ranked strictly as asked."""
+        upper, lower = self.pairs
+        scores = self.split(self.scores(w))[0]
+        return bool((scores[upper] > scores[lower]).all())
+
+    def ordering(self) -> tuple[Any, Any]:
+        """Return the constraint that each pair is ranked as asked."""
+        upper, lower = self.pairs
+        rows = self.rows_of_queries
+        return rows[upper] - rows[lower], np.zeros((len(upper), 0))
+
+    @classmethod
+    def random(cls, seed: int) -> Self:
+        """Draw a small instance; the same seed gives the same instance."""
+        rng = np.random.default_rng(seed)
+        X, y, qid = random_queries(rng)
+        loss = ["hinge", "squared_hinge"][int(rng.integers(2))]
+        strengths: dict[str, Any] = {
+            "l2": float(rng.choice([1e-2, 0.3])),
+            "l1": float(rng.choice([0.0, 0.0, 0.05])),
+        }
+        return cls(X, y, qid, loss, normalize=bool(rng.random() < 0.5), **strengths)

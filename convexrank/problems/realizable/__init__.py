@@ -1,0 +1,1 @@
+"""Feasibility of an increasing link."""

@@ -1,0 +1,236 @@
+"""Targets that an unknown monotone link of linear scores explains exactly: a feasibility problem."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.cached import cached_property
+from convexrank.core.problem import Certificate, CvxpyModel, Problem, Status, Witness
+from convexrank.data import check_matrix, check_positive, check_vector
+from convexrank.problems.realizable._ball_image import ImageOfBall
+from convexrank.problems.realizable._scores import RealizableScores
+
+__all__ = ["RealizableLink"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class RealizableLink(Problem):
+    r"""Find weights whose scores a monotone link with bounded slopes maps exactly to the targets.
+
+    .. math::
+        \text{find } w:\quad \|w\|_2 \le r, \qquad
+        s\,(y_j-y_i) \;\le\; \theta_j-\theta_i \;\le\; l\,(y_j-y_i) \quad\text{whenever } y_i \le y_j,
+        \qquad \theta = Xw .
+
+    These are the scores for which some y = g(θ) has slopes between 1/l and 1/s. Without ``smooth`` the link may be
+    flat: rows of equal target are then free among themselves; with it their scores must be equal. Without ``strong``
+    the link may jump, and w = 0 satisfies everything: only problems with ``strong`` learn a scorer.
+
+    Two convex sets are to meet: the realizable scores, whose projection is one bounded-increment regression, and the
+    ellipsoid of scores that the ball gives, whose projection is least squares with a bound on the length. There is no
+    objective but a :meth:`violation`: by how much the scores must be moved, in the root mean square, to be realizable.
+    Data that nothing satisfies end with status INFEASIBLE, and a :meth:`separation` proves it.
+
+    Parameters
+    ----------
+    X : array, sparse array or JAX array, shape (n, d)
+        One row an example; no intercept, for a constant added to all scores changes nothing.
+    y : array, shape (n,)
+        Real targets; equal ones are allowed.
+    radius : float
+        Bound r on the length of w, greater than 0.
+    strong : float, optional
+        Modulus s: the link's slope is at most 1/s.
+    smooth : float, optional
+        Modulus l, above ``strong``: the link's slope is at least 1/l.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the data are not finite and real, lengths differ, a number is out of range, or ``strong`` is not below
+        ``smooth``.
+
+    Notes
+    -----
+    O(nd·min(n, d)) once, then O(nd + n log n) an iteration.
+
+    References
+    ----------
+    Dissertation on learning to rank with Bregman divergences, section 4.4: (4.21). Printed there with one symbol for
+    the slopes of the link and of its inverse; the scores take those of the inverse.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.0, 0.5, 0.8, 1.0]
+    >>> problem = cr.problems.RealizableLink(X, y, radius=5.0, strong=1.0)
+    >>> solution = problem.solve()
+    >>> solution.status.name, bool(0.5 <= solution.x[0] <= 5.0)
+    ('CONVERGED', True)
+    """
+
+    X: Any
+    y: Any
+    radius: float
+    strong: float | None = None
+    smooth: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "X", check_matrix(self.X))
+        object.__setattr__(self, "y", check_vector(self.y, self.X.shape[0], "y"))
+        object.__setattr__(self, "radius", check_positive(self.radius, "radius"))
+        for name in ("strong", "smooth"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, check_positive(getattr(self, name), name))
+        if self.strong is not None and self.smooth is not None and not self.strong < self.smooth:
+            raise ValueError(
+                f"strong is {self.strong} and smooth is {self.smooth}, expected strong < smooth: slopes lie between "
+                "1/smooth and 1/strong; lower strong, raise smooth, or leave one of them out."
+            )
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Names of the capabilities of this instance."""
+        return frozenset({"Exact", "Feasibility", "Constraints", "Certified"})
+
+    @property
+    def dimension(self) -> int:
+        """Number of weights d."""
+        return int(self.X.shape[1])
+
+    @property
+    def rows(self) -> int:
+        """Number of examples n."""
+        return int(self.X.shape[0])
+
+    @property
+    def default_solver(self) -> str:
+        """ADMM."""
+        return "admm"
+
+    # --- the two sets ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _realizable(self) -> RealizableScores:
+        smooth = math.inf if self.smooth is None else self.smooth
+        return RealizableScores(self.y, self.strong or 0.0, smooth)
+
+    @cached_property
+    def _reached(self) -> ImageOfBall:
+        return ImageOfBall(self.X, self.radius)
+
+    def lift(self, x: Array) -> Array:
+        """Return the scores Xw, shape (n,): the point that w stands for."""
+        return np.asarray(self.X @ x, dtype=np.float64)
+
+    def recover(self, point: Array) -> Array:
+        """Return the w in the ball whose scores are nearest to a point, the shortest one where there are several."""
+        return self._reached.nearest_weights(point)
+
+    def project(self, point: Array) -> Array:
+        """Return the realizable scores nearest to a point."""
+        return self._realizable.nearest(point)
+
+    def repair(self, x: Array) -> Array:
+        """Return the nearest point of the ball."""
+        length = float(np.linalg.norm(x))
+        return x if length <= self.radius else x * (self.radius / length)
+
+    # --- what can be said of a point -------------------------------------------------------------------------------
+
+    def violation(self, x: Any) -> float:
+        """Return by how much the scores must be moved to be realizable, in the root mean square.
+
+        Or the excess of the length of w over the radius where that is larger; 0 when x satisfies everything.
+        """
+        w = self.check_point(x, "w")
+        return max(self._realizable.violation(self.lift(w)), float(np.linalg.norm(w)) - self.radius)
+
+    def separation(self, x: Any) -> tuple[Array, float]:
+        r"""Prove that nothing satisfies the constraints, from the gap that is left at x.
+
+        For u, the realizable scores nearest to Xw less Xw, a hyperplane lies between the two sets when
+        :math:`\min_{\theta\text{ realizable}}\langle u,\theta\rangle > r\,\|X^\top u\|_2`. The left side is evaluated
+        by multipliers of the increments, not by the projection, and rounding is taken off.
+
+        Parameters
+        ----------
+        x : array, shape (d,)
+            The point; the proof succeeds near points whose violation is least.
+
+        Returns
+        -------
+        ndarray of shape (n,), float
+            The normal u, and a lower bound on the violation of every w in the ball; 0 when nothing is proved.
+        """
+        scores = self.lift(self.check_point(x, "w"))
+        reach = 2.0 * self.radius * self._longest_row
+        u, least, rounding = self._realizable.support(self.project(scores) - scores, reach)
+        length = float(np.linalg.norm(u))
+        most = self.radius * float(np.linalg.norm(self.X.T @ u))
+        margin = least - most - rounding
+        return u, margin / (length * math.sqrt(len(u))) if margin > 0 else 0.0
+
+    @cached_property
+    def _longest_row(self) -> float:
+        squares = self.X.multiply(self.X) if sparse.issparse(self.X) else self.X * self.X
+        return math.sqrt(float(squares.sum(axis=1).max()))
+
+    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Return the violation at x, with what is proved about the least one that is possible."""
+        return Certificate(
+            self.violation(x),
+            math.nan,
+            self.separation(x)[1],
+            "violation",
+            metric="root mean square of scores",
+        )
+
+    def terminal_status(self, w: Array) -> Status | None:
+        """Recognise by a separating hyperplane that nothing satisfies the constraints."""
+        return Status.INFEASIBLE if self.separation(w)[1] > 0 else None
+
+    def to_cvxpy(self) -> CvxpyModel:
+        """Return the exact model: constraints on w, with a threshold between two targets, and nothing to minimise."""
+        import cvxpy as cp
+
+        w = cp.Variable(self.dimension, name="w")
+        levels, level = np.unique(self.y, return_inverse=True)
+        smallest, largest = (
+            cp.Variable(len(levels), name="smallest"),
+            cp.Variable(len(levels), name="largest"),
+        )
+        scores, gaps = self.X @ w, np.diff(levels)
+        limits = [cp.norm2(w) <= self.radius, scores >= smallest[level], scores <= largest[level]]
+        if len(levels) > 1:
+            limits.append(smallest[1:] - largest[:-1] >= (self.strong or 0.0) * gaps)
+            if self.smooth is not None:
+                limits.append(largest[1:] - smallest[:-1] <= self.smooth * gaps)
+        if self.smooth is not None:
+            limits.append(largest == smallest)
+        return CvxpyModel(
+            cp.Problem(cp.Minimize(0), limits), {"w": w, "smallest": smallest, "largest": largest}
+        )
+
+    @classmethod
+    def random(cls, seed: int) -> Self:
+        """Draw a small instance, three in four of them satisfiable; the same seed gives the same instance."""
+        rng = np.random.default_rng(seed)
+        n, kind = int(rng.integers(4, 8)), seed % 4
+        X, w = rng.normal(size=(n, int(rng.integers(2, 5)))), rng.normal(size=4)
+        scores = X @ w[: X.shape[1]]
+        y = scores / 2.0 + 0.4 * np.tanh(scores)  # slopes between 0.5 and 0.9
+        if kind == 2:
+            y = np.maximum(y, float(np.median(y)))  # a flat part: equal targets
+        if kind == 3:
+            y[np.argsort(y)[[0, -1]]] *= -1.0
+            X = X[:, :1]
+        smooth = 4.0 if rng.random() < 0.5 and kind != 2 else None
+        return cls(X, y, 2.0 * float(np.linalg.norm(w)), strong=0.5, smooth=smooth)

@@ -1,0 +1,233 @@
+r"""Targets in order: what all formulations that regress on targets of their own choice have in common.
+
+The rows of a query are asked for an order between grades only; within a grade it is hidden, and the best targets have
+the order of the scores there. So every nearest vector of targets is a sort within the blocks of equal grade, and one
+isotonic regression of each query: all queries in one call on flat arrays, O(n log n).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.data import QueryGroups
+from convexrank.projections.chains import Layout, pool_chains
+
+__all__ = ["Chain", "GradeBlocks", "step_sizes"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class GradeBlocks:
+    """The blocks of equal grade of each query, from the lowest grade up.
+
+    Parameters
+    ----------
+    groups : QueryGroups
+        Queries whose rows stand together, in the order of the values handed in.
+    grades : ndarray, shape (n,)
+        Grades, laid out query by query.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from convexrank.data import QueryGroups
+    >>> blocks = GradeBlocks(QueryGroups.from_sizes([3, 2]), np.array([2.0, 0.0, 2.0, 1.0, 0.0]))
+    >>> blocks.grades_of_blocks.tolist(), blocks.sizes.tolist(), blocks.above.tolist()
+    ([0.0, 2.0, 0.0, 1.0], [1, 2, 1, 1], [False, True, False, True])
+    """
+
+    groups: QueryGroups
+    grades: Array
+
+    @cached_property
+    def order(self) -> Array:
+        """The row at each place, rows sorted by query and grade."""
+        return np.lexsort((self.grades, self.groups.query))
+
+    @cached_property
+    def offsets(self) -> Array:
+        """Where each block starts in that order; the last entry is n."""
+        sorted_grades, query = self.grades[self.order], self.groups.query
+        fresh = (sorted_grades[1:] != sorted_grades[:-1]) | (query[1:] != query[:-1])
+        return np.concatenate(([0], np.flatnonzero(fresh) + 1, [len(sorted_grades)]))
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Rows of each block."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def queries(self) -> Array:
+        """The query of each block."""
+        return self.groups.query[self.offsets[:-1]]
+
+    @cached_property
+    def grades_of_blocks(self) -> Array:
+        """The grade of each block."""
+        return self.grades[self.order][self.offsets[:-1]]
+
+    @cached_property
+    def above(self) -> Array:
+        """Whether there is a block of the same query below: whether a step leads up to the block."""
+        return np.concatenate(([False], self.queries[1:] == self.queries[:-1]))
+
+    @cached_property
+    def offsets_by_query(self) -> Array:
+        """Where the blocks of each query start; the last entry is the number of blocks."""
+        return np.searchsorted(self.queries, np.arange(len(self.groups) + 1))
+
+    @cached_property
+    def ranks(self) -> Array:
+        """For each block how many rows of the query are in it or above it: the place of its lowest row from the top."""
+        ends = self.groups.offsets[1:][self.queries]
+        return ends - self.offsets[:-1]
+
+    def lifted(self, steps: Array) -> Array:
+        """Add steps up within each query: the height of each block over the lowest of its query.
+
+        Parameters
+        ----------
+        steps : ndarray, shape (blocks,)
+            The step that leads up to each block; what stands at the lowest block of a query is ignored.
+        """
+        heights = np.where(self.above, steps, 0.0).cumsum()
+        return heights - heights[self.offsets_by_query[:-1]][self.queries]
+
+    def of_blocks(self, values: Array) -> Array:
+        """Return values of blocks for each row, rows sorted by query and grade."""
+        return np.repeat(values, self.sizes)
+
+    def chain(self, scores: Array) -> Chain:
+        """Order the rows by query, grade, and score within a grade: the order in which the best targets rise.
+
+        Parameters
+        ----------
+        scores : ndarray, shape (n,)
+            Scores, laid out query by query.
+        """
+        within = Layout(self.offsets).sorted_by(scores[self.order]).rows
+        return Chain(self, self.order if within is None else self.order[within])
+
+    def pooled_means(self, scores: Array) -> Array:
+        """Return isotonic regressions of the blocks' mean scores, weighted by size, for each row: one value a block."""
+        means = np.add.reduceat(scores[self.order], self.offsets[:-1]) / self.sizes
+        fitted, _ = pool_chains(means, self.sizes.astype(np.float64), self.offsets_by_query)
+        values = np.empty(len(scores))
+        values[self.order] = self.of_blocks(fitted)
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """The rows of each query in the order in which their targets rise.
+
+    Parameters
+    ----------
+    blocks : GradeBlocks
+        The blocks of equal grade.
+    order : ndarray of int, shape (n,)
+        The row at each place of the chain.
+    """
+
+    blocks: GradeBlocks
+    order: Array
+
+    def gather(self, values: Array) -> Array:
+        """Return values, one a row, along the chain."""
+        return values[self.order]
+
+    def scatter(self, values: Array) -> Array:
+        """Return values along the chain row by row: the inverse of `gather`."""
+        rows = np.empty_like(values)
+        rows[self.order] = values
+        return rows
+
+    def pulled(self, rewards: Array) -> Array:
+        """What a reward for each unit of a gap adds to the scores, along the chain.
+
+        Up for the lowest row above the gap, down for the highest below it; rewards of blocks, as in
+        :meth:`GradeBlocks.lifted`.
+        """
+        blocks = self.blocks
+        steps = np.flatnonzero(blocks.above)
+        pull = np.zeros(len(self.order))
+        pull[blocks.offsets[steps]] += rewards[steps]
+        # a block of one row may be pulled from both sides, but no row twice from one
+        pull[blocks.offsets[steps] - 1] -= rewards[steps]
+        return pull
+
+    def gaps(self, targets: Array) -> Array:
+        """Return the gap below each block: its least target less the largest of the block below, 0 at the lowest."""
+        blocks, along = self.blocks, self.gather(targets)
+        gaps = np.zeros(len(blocks.sizes))
+        steps = np.flatnonzero(blocks.above)
+        gaps[steps] = along[blocks.offsets[steps]] - along[blocks.offsets[steps] - 1]
+        return gaps
+
+    def pooled(self, values: Array, weights: Array | None = None) -> tuple[Array, Array]:
+        """Isotonic regression along the chain of each query: the fit, and the number of each place's pool."""
+        return pool_chains(values, np.ones(1) if weights is None else weights, self.blocks.groups.offsets)
+
+
+def step_sizes(
+    given: float | tuple[float, ...] | Callable[[Array], Any] | None,
+    blocks: GradeBlocks,
+    levels: Array,
+    name: str,
+) -> Array:
+    """Return the size of the step that leads up to each block; 0 at the lowest of a query.
+
+    Parameters
+    ----------
+    given : None, float, tuple of float, or callable
+        Nothing, one size for all steps, one for the step up to each grade but the lowest, or a function of the rank:
+        of how many rows of the query are above the step.
+    blocks : GradeBlocks
+        The blocks.
+    levels : ndarray, shape (k,)
+        All grades, ascending.
+    name : str
+        How the argument is called in messages.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For sizes that are negative, not finite, or of another number.
+    """
+    sizes = np.zeros(len(blocks.sizes))
+    if given is None:
+        return sizes
+    above = blocks.above
+    if callable(given):
+        sizes[above] = _of_ranks(given, blocks.ranks[above], name)
+    elif isinstance(given, tuple):
+        if len(given) != len(levels) - 1:
+            raise ValueError(
+                f"{name} has {len(given)} entries, expected {len(levels) - 1}: one for the step up to each grade but "
+                f"the lowest, y has {len(levels)} grades; pass a number to use it for all."
+            )
+        per_level = np.concatenate(([0.0], given))
+        sizes[above] = per_level[np.searchsorted(levels, blocks.grades_of_blocks[above])]
+    else:
+        sizes[above] = given
+    return sizes
+
+
+def _of_ranks(function: Callable[[Array], Any], ranks: Array, name: str) -> Array:
+    try:
+        found = np.asarray(function(ranks.copy()), dtype=np.float64)
+        found = np.broadcast_to(found, ranks.shape)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name}(ranks) did not give one number for each rank ({error}); write it with numpy functions of an array."
+        ) from error
+    if not (np.isfinite(found).all() and (found >= 0).all()):
+        place = int(np.argmax(~(np.isfinite(found) & (found >= 0))))
+        raise ValueError(f"{name}({ranks[place]}) is {found[place]}, expected a finite number of at least 0.")
+    return found

@@ -1,0 +1,334 @@
+"""Monotone retargeting: regression on whatever targets, in the order of the grades, are easiest to fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.core.problem import Certificate, CvxpyModel, Witness
+from convexrank.data import check_choice
+from convexrank.divergences import Divergence, resolve
+from convexrank.problems._linear_scores import RiskData
+from convexrank.problems.margin_retargeting._cvxpy import CallbackRisk
+from convexrank.problems.queries._base import QueryScores, random_queries
+from convexrank.problems.retargeting._cvxpy import joint_model
+from convexrank.problems.retargeting._fixed_targets import TargetRegression
+from convexrank.problems.retargeting._grade_blocks import GradeBlocks
+from convexrank.problems.retargeting._link import TargetLink, target_link
+from convexrank.problems.retargeting._reference import reference_cost
+
+__all__ = ["Retargeting"]
+
+Array = np.ndarray
+
+_ORDERS = {name: name for name in ("hidden", "block")}
+# Targets (scores) that differ by less than this share of their size (by less than this) have learned nothing.
+_EVEN = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Retargeting(QueryScores):
+    r"""Monotone retargeting: fit scores to targets of any size, as long as they have the order of the grades.
+
+    .. math::
+        \min_w \; \sum_{i=1}^{m} c_i \min_{\beta_i,\; r_i \in \mathcal{R}_i \cap \mathcal{S}_i}
+        D_\phi\bigl(r_i \,\big\|\, (\nabla\phi)^{-1}(X_i w + \beta_i \mathbf{1})\bigr)
+        + \frac{\lambda_2}{2}\|w\|_2^2
+
+    A sum over the m queries that have two rows of different grades; the others contribute nothing. :math:`c_i` is one
+    over the number of rows with ``normalize``, else 1. :math:`\mathcal{R}_i` holds the vectors with the order of the
+    grades: with ``order="hidden"`` rows of one grade may have any order among them, with ``order="block"`` they have
+    equal targets. :math:`\mathcal{S}_i` is the simplex, or with ``simplex=False`` the domain of φ. Rows of one
+    grade with tied scores get equal targets.
+
+    Targets and offsets are minimised over in closed form: with z the isotonic regression of the scores along the
+    order, the cost of a query is :math:`D_\psi(\theta\|z)`, ψ the conjugate of φ on the plane where r adds up to 1
+    (without the simplex, of φ), with gradient :math:`\nabla\psi(\theta)-\nabla\psi(z)`, prediction less target:
+    O(n log n) for all queries. The squared distance cuts the targets off at 0 besides.
+
+    **Convex for the squared distance alone**; the others have no exact model, an answer may be a local minimum that
+    depends on the start, and the certificate is of kind "residual", the length of the gradient. **Worthless at its
+    global minimum:** with offsets, and without the simplex, w = 0 costs nothing, whatever the data: all scores are
+    equal and all targets too. A solve that ends there says so in its message and warns. What is useful of the method
+    is the way there, and local minima; margins cure it.
+
+    Parameters
+    ----------
+    X : array, sparse array or JAX array, shape (n, d)
+        One row a document.
+    y : array, shape (n,)
+        Grades; larger should rank higher. Only their order counts.
+    qid : array of int or str, shape (n,), QueryGroups, or None
+        The query of each row, in any order; None is one query.
+    divergence : Divergence or str
+        A separable divergence without weights, or KL, or a name: "squared", "kl", "generalized_i", "bit_entropy",
+        "itakura_saito", ….
+    order : {"hidden", "block"}
+        What rows of equal grade have in common: their place among the others, or their target.
+    simplex : bool
+        Whether targets are distributions; those of KL always are.
+    normalize : bool
+        Divide by the number of rows of each query.
+    offsets : bool, optional
+        Give each query an offset. By default where it has a sense: with the simplex; the squared distance without it
+        does not notice. The I-divergence on the simplex with offsets is KL.
+    l2 : float
+        Strength; offsets are not penalised.
+    l1 : float
+        Must be 0 but for the squared distance.
+    dtype : {"float64", "float32"}
+        Precision of the data.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the data are not finite and real, lengths differ, no query has two different grades, a number is out of
+        range, the divergence has weights or a domain that the targets leave, or offsets make the problem void.
+
+    References
+    ----------
+    S. Acharyya, dissertation (2013), chapter 3: (3.4), (3.7), and the algorithms of Figures 3.1 and 3.2, which the
+    solver ``alternating`` runs.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> X = [[1.0, 0.0], [0.0, 0.2], [0.5, 0.1], [0.2, 0.9]]
+    >>> problem = cr.problems.Retargeting(X, [2, 0, 1, 1], qid=[5, 5, 5, 9], offsets=False, l2=0.01)
+    >>> solution = problem.solve()
+    >>> solution.status.name, solution.certificate.kind, problem.targets(solution.x).round(3).tolist()
+    ('CONVERGED', 'global', [0.63, 0.037, 0.333, nan])
+    """
+
+    divergence: Any = "squared"
+    order: Literal["hidden", "block"] = field(default="hidden", kw_only=True)
+    simplex: bool = field(default=True, kw_only=True)
+    normalize: bool = field(default=True, kw_only=True)
+    offsets: bool | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(self.order, _ORDERS, "order")
+        self.link.check_sizes(self.groups)
+        if self.l1 != 0 and not self.convex:
+            raise ValueError(
+                f"l1 is {self.l1}, expected 0: no method here treats l1 with a risk that is not convex; "
+                "divergence='squared' is."
+            )
+
+    # --- what holds -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def link(self) -> TargetLink:
+        """How scores become predictions and targets."""
+        divergence: Divergence = resolve(self.divergence)
+        return target_link(divergence, bool(self.simplex), self.offsets)
+
+    @property
+    def convex(self) -> bool:
+        """Whether the objective is convex: for the squared distance, to a convex set of targets."""
+        return self.link.quadratic
+
+    @property
+    def void(self) -> bool:
+        """Whether w = 0 costs nothing, whatever the data."""
+        return self.link.offsets or not self.link.simplex
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Smooth, in blocks, certified; exact where it is convex."""
+        names = super().capabilities if self.convex else frozenset({"Smooth", "Certified"})
+        return names | {"Blocks"}
+
+    @property
+    def has_curvature(self) -> bool:
+        """False: second derivatives jump where targets become tied."""
+        return False
+
+    @property
+    def unique(self) -> bool:
+        """Whether the minimiser is known to be unique."""
+        return self.convex and super().unique
+
+    @property
+    def strong_convexity(self) -> float:
+        """The modulus that l2 gives, where the risk is convex."""
+        return super().strong_convexity if self.convex else 0.0
+
+    @property
+    def default_solver(self) -> str:
+        """The quasi-Newton method, on the marginal."""
+        return "accelerated" if self.l1 > 0 else "lbfgs"
+
+    @property
+    def attained(self) -> bool:
+        """Whether the infimum is reached is no question of separable data here."""
+        return True
+
+    # --- the marginal ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def blocks(self) -> GradeBlocks:
+        """The blocks of equal grade of each query."""
+        return GradeBlocks(self.groups, self.grades)
+
+    @cached_property
+    def row_weights(self) -> Array:
+        """The weight of its query, for each row that counts."""
+        sizes = self.groups.sizes
+        return np.repeat(1.0 / sizes if self.normalize else np.ones(len(sizes)), sizes)
+
+    def pooled(self, scores: Array) -> Array:
+        """Return the isotonic regression of scores along the order, laid out query by query."""
+        if self.order == "block":
+            return self.blocks.pooled_means(scores)
+        chain = self.blocks.chain(scores)
+        return chain.scatter(chain.pooled(chain.gather(scores))[0])
+
+    def query_oracle(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient in the scores, all queries at once."""
+        link, weights = self.link, self.row_weights
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            natural = link.natural(scores, self.groups)
+            targets = link.targets(self.pooled(scores), self.groups)
+            value = float(weights @ link.mismatch(targets, natural))
+            slopes = weights * (link.predictions(natural) - targets)
+        return (value if np.isfinite(value) else np.inf), slopes
+
+    @cached_property
+    def risk(self) -> RiskData:
+        """The risk as a JAX function of the scores, by a callback to the same kernel."""
+        owner: Any = self
+        return RiskData(CallbackRisk(owner), (), (self.groups.rows,))
+
+    def targets(self, w: Any) -> Array:
+        """Return the best targets for the scores Xw, shape (n,); NaN for rows of idle queries, which have none."""
+        found = np.full(self.X.shape[0], np.nan)
+        found[self._rows] = self.link.targets(self.pooled(self._ordered(w)), self.groups)
+        return found
+
+    def _ordered(self, w: Any) -> Array:
+        return self.split(np.asarray(self.scores(self.check_point(w)), dtype=np.float64))[0]
+
+    def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
+        """Return the cost of one query and its gradient, by other code: one query, one equation at a time."""
+        stretch = self.stretch(query)
+        value, slopes = reference_cost(self.link, scores, self.grades[stretch], self.order == "block")
+        weight = float(self.row_weights[stretch.start])
+        return weight * value, weight * slopes
+
+    # --- the joint form -------------------------------------------------------------------------------------------
+
+    def to_cvxpy(self, explicit_scores: bool = False) -> CvxpyModel:
+        """Return the exact model in w and the targets r.
+
+        Raises
+        ------
+        ValueError
+            Unless the divergence is the squared distance: no other one is jointly convex (Theorem 1).
+        """
+        if not self.convex:
+            raise ValueError(
+                f"Retargeting with {type(self.link.divergence).__name__} is not convex, so it has no exact model; the "
+                "squared distance has one."
+            )
+        return super().to_cvxpy(explicit_scores)
+
+    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the squared distance to targets in the order of the grades, and what holds them there."""
+        return joint_model(
+            self.blocks, self.groups, self.link, self.order, self.row_weights, scores[self._rows]
+        )
+
+    @cached_property
+    def regression(self) -> TargetRegression:
+        """The regression on given targets, the second half of the alternation."""
+        return TargetRegression(self.rows_of_queries, self.groups, self.link, self.row_weights, self.l2)
+
+    @property
+    def joint_dimension(self) -> int:
+        """Number of unknowns of both blocks, weights and targets."""
+        return self.dimension + self.groups.rows
+
+    @property
+    def block_count(self) -> int:
+        """Two blocks: targets, and weights with offsets."""
+        return 2
+
+    def minimize_block(self, block: int, x: Array) -> Array:
+        """Return the joint point (w, targets) with the targets at their best (block 0), or w (block 1)."""
+        w, targets = x[: self.dimension], x[self.dimension :]
+        if block == 0:
+            return np.concatenate((w, self.link.targets(self.pooled(self._ordered(w)), self.groups)))
+        return np.concatenate((self.regression.fit(targets, w), targets))
+
+    def start(self) -> Array:
+        """Return the fit of the targets that the grades 0, 1, 2, … of each query, taken as scores, are nearest to.
+
+        Not w = 0, which is the worthless minimum, where every method would stay.
+        """
+        blocks = self.blocks
+        grades = np.empty(self.groups.rows)
+        grades[blocks.order] = blocks.of_blocks(blocks.lifted(np.ones(len(blocks.sizes))))
+        return self.regression.fit(self.link.targets(grades, self.groups), np.zeros(self.dimension))
+
+    # --- what is proved of an answer ------------------------------------------------------------------------------
+
+    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
+        """Return an estimate of value − optimum, or the length of the gradient: what solvers watch."""
+        return super().gap_estimate(w, value, gradient) if self.convex else float(np.linalg.norm(gradient))
+
+    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Bound value − optimum at x; for a risk that is not convex, return the length of the gradient."""
+        if self.convex:
+            return super().certificate(x, witness)
+        w = self.check_point(x, "x")
+        value, gradient = self.reference_risk(w)
+        residual = float(np.linalg.norm(gradient + self.l2 * w))
+        return Certificate(residual, value + self.penalty.value(w), -np.inf, "residual")
+
+    def is_worthless(self, w: Any) -> bool:
+        """Tell whether nothing was learned: targets within 1 % of even ones in every query.
+
+        Parameters
+        ----------
+        w : array, shape (d,), or Solution
+            The point.
+
+        Returns
+        -------
+        bool
+            Whether the targets are even, on the simplex; without it, whether the pooled scores are: within 0.01, and
+            for squares, which have no scale of their own, up to rounding.
+        """
+        groups, link, values, size = self.groups, self.link, self.pooled(self._ordered(w)), 1.0
+        if link.simplex:
+            values, size = link.targets(values, groups), 1.0 / groups.sizes
+        allowed = 1e-12 if link.quadratic and not link.simplex else _EVEN * size
+        return bool((groups.maxima(values) - groups.minima(values) <= allowed).all())
+
+    def remark(self, x: Array) -> str:
+        """Say so where an answer is the worthless minimum."""
+        if self.void and self.convex and self.l2 > 0:
+            return (
+                "the only minimiser of this formulation is w = 0, whatever the data: the answer is where the solver "
+                "stopped on the way there; use margins (MarginRetargeting)"
+            )
+        if self.void and self.is_worthless(x):
+            return (
+                "this is the worthless minimum: scores and targets of each query are even, nothing is learned; start "
+                "elsewhere (x0), lower l2, or use margins (MarginRetargeting)"
+            )
+        return ""
+
+    @classmethod
+    def random(cls, seed: int) -> Self:
+        """Draw a small convex instance without offsets, so that the minimum is not w = 0; seeds repeat."""
+        rng = np.random.default_rng(seed)
+        X, y, qid = random_queries(rng)
+        order: Any = ["hidden", "block"][int(rng.integers(2))]
+        strengths: dict[str, Any] = {"l2": float(rng.choice([1e-2, 0.1]))}
+        return cls(X, y, qid, order=order, normalize=bool(rng.random() < 0.5), offsets=False, **strengths)

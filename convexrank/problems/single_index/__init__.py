@@ -1,0 +1,1 @@
+"""Regression with an unknown increasing link: learned divergences."""

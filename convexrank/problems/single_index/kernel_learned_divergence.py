@@ -1,0 +1,308 @@
+"""The learned divergence with scores from a kernel instead of features."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.warning_level import level_of_caller
+from convexrank.core.problem import (
+    Certificate,
+    ConvergenceWarning,
+    CvxpyModel,
+    Problem,
+    Solution,
+    Status,
+    Witness,
+)
+from convexrank.data import check_kernel, check_matrix, check_positive
+from convexrank.problems.single_index._kernel_features import FeatureSpace, random_kernel
+from convexrank.problems.single_index.learned_divergence import LearnedDivergence
+
+__all__ = ["KernelLearnedDivergence"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class KernelLearnedDivergence(Problem):
+    r"""A learned divergence whose scores are linear in the feature space of a kernel.
+
+    .. math::
+        \min_\alpha \; \frac1n \min_{\varphi \in \mathcal C} \sum_{i=1}^n
+        \bigl[\varphi(y_i) + \varphi^*(\theta_i) - y_i\theta_i\bigr]
+        + \frac{\lambda_2}{2}\,\alpha^\top K\alpha, \qquad \theta = K\alpha,
+
+    where the class holds the convex φ that are s-strongly convex (``strong``), and l-smooth (``smooth``) if that is
+    given. With :math:`K = XX^\top` it is :class:`LearnedDivergence` at :math:`w = X^\top\alpha`, with the same values.
+    One minimiser is :math:`\alpha = (y - s)/(n\lambda_2)`, s the fitted values; when K is singular there are others,
+    with the same scores everywhere. The one returned has no part in the null space of K.
+
+    The solvers run in orthonormal coordinates of the feature space, where the problem is as well conditioned as a
+    linear one: :attr:`linear` is that problem. The exact model is in α and K.
+
+    Parameters
+    ----------
+    K : array, shape (n, n)
+        Kernel matrix of the rows: symmetric, and positive semidefinite up to rounding. It may be singular. A sparse one
+        is made dense.
+    y : array, shape (n,)
+        Real targets.
+    strong : float
+        Modulus s of strong convexity of φ: the link's slope is at most 1/s. Without it α = 0 would be a minimiser.
+    smooth : float, optional
+        Modulus l of smoothness of φ, above ``strong``: the link's slope is at least 1/l.
+    l2 : float
+        Strength of the penalty, greater than 0.
+    output_range : pair of float or None, optional
+        Least and largest value of the link, as in :class:`LearnedDivergence`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When K is not square, not symmetric, or has a negative eigenvalue, which is named; when lengths differ, or a
+        number is out of range.
+
+    Notes
+    -----
+    O(n³) once, for the eigenvalues; then O(n·rank) a step.
+
+    References
+    ----------
+    Dissertation on learning to rank with Bregman divergences, section 4.2.3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import convexrank as cr
+    >>> x, y = np.array([0.0, 1.0, 2.0, 3.0]), [0.0, 1.0, 1.0, 0.0]
+    >>> kernel = lambda a, b: np.exp(-((a[:, None] - b) ** 2))
+    >>> problem = cr.problems.KernelLearnedDivergence(kernel(x, x), y, strong=1.0, l2=0.01)
+    >>> solution = problem.solve()
+    >>> solution.status.name, problem.predict(kernel(np.array([1.5]), x), solution).round(1).tolist()
+    ('CONVERGED', [1.0])
+    """
+
+    K: Any
+    y: Any
+    strong: float
+    smooth: float | None = None
+    l2: float = field(kw_only=True)
+    output_range: tuple[float | None, float | None] | None = field(default=None, kw_only=True)
+    _space: FeatureSpace = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "l2", check_positive(self.l2, "l2"))
+        if self.strong is None:
+            raise ValueError(
+                "strong is None; without it the link may jump and no score is learned: pass a number, the largest "
+                "slope of the link being 1/strong."
+            )
+        matrix, values, vectors = check_kernel(self.K)
+        object.__setattr__(self, "K", matrix)
+        object.__setattr__(self, "_space", FeatureSpace.of(values, vectors))
+        made = self.linear
+        for name in ("y", "strong", "smooth", "output_range"):
+            object.__setattr__(self, name, getattr(made, name))
+
+    @cached_property
+    def linear(self) -> LearnedDivergence:
+        """The same problem with features: orthonormal coordinates in the feature space of the kernel."""
+        moduli = self.strong, self.smooth
+        return LearnedDivergence(
+            self._space.features, self.y, *moduli, l2=self.l2, output_range=self.output_range
+        )
+
+    def coordinates(self, x: Any) -> Array:
+        """Return the weights of :attr:`linear` that give the same scores as α."""
+        return self.linear.X.T @ self.check_point(x, "alpha")
+
+    def coefficients(self, weights: Array) -> Array:
+        """Return the α with the same scores as weights of :attr:`linear`, and no part in the null space of K."""
+        return self._space.coefficients(weights)
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Names of the capabilities of this instance."""
+        return frozenset({"Exact", "Smooth", "Proximal", "Certified"})
+
+    @property
+    def dimension(self) -> int:
+        """Number of coefficients n."""
+        return len(self.y)
+
+    @property
+    def rows(self) -> int:
+        """Number of examples n."""
+        return len(self.y)
+
+    @property
+    def default_solver(self) -> str:
+        """Quasi-Newton in the coordinates of the feature space."""
+        return "lbfgs"
+
+    # --- value and gradient ----------------------------------------------------------------------------------------
+
+    def value_and_gradient(self, w: Any) -> tuple[float, Array]:
+        """Return the objective at α and its gradient K(∇R(Kα) + l2·α), shape (n,)."""
+        alpha = self.check_point(w, "alpha")
+        scores = self.K @ alpha
+        value, slope = self.linear.risk_and_score_gradient(scores)
+        return value + 0.5 * self.l2 * float(alpha @ scores), self.K @ (slope + self.l2 * alpha)
+
+    def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
+        """Return the same: all of it is smooth."""
+        return self.value_and_gradient(w)
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Return v: nothing is left beside the smooth part."""
+        return v
+
+    def objective(self, w: Any) -> float:
+        """Evaluate the objective at α."""
+        return self.value_and_gradient(w)[0]
+
+    def gradient(self, w: Any) -> Array:
+        """Return the gradient of the objective, shape (n,)."""
+        return self.value_and_gradient(w)[1]
+
+    def expected(self, x: Any) -> Array:
+        """Return the learned link at the scores of the rows, shape (n,)."""
+        return self.linear.expected(self.coordinates(x))
+
+    # --- exact model and certificate -------------------------------------------------------------------------------
+
+    def to_cvxpy(self) -> CvxpyModel:
+        """Return the exact model in α and K."""
+        import cvxpy as cp
+
+        alpha = cp.Variable(self.dimension, name="alpha")
+        risk, constraints = self.linear.risk_model(self.K @ alpha)
+        term = 0.5 * self.l2 * cp.quad_form(alpha, cp.psd_wrap(self.K))
+        return CvxpyModel(cp.Problem(cp.Minimize(risk + term), constraints), {"alpha": alpha})
+
+    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
+        r"""Bound value − optimum at α by the duality gap.
+
+        With u a subgradient of the risk at Kα, the dual value :math:`-R^*(u) - u^\top Ku/(2\lambda_2)` is below the
+        optimum, and the gap is :math:`(\lambda_2\alpha+u)^\top K(\lambda_2\alpha+u)/(2\lambda_2)`: no eigenvalue
+        enters. Risk and subgradient come from the formulas as they stand, not from the oracle.
+        """
+        alpha = self.check_point(x, "alpha")
+        scores = self.K @ alpha
+        risk, slope = self.linear.reference_scores(scores)
+        value = risk + 0.5 * self.l2 * float(alpha @ scores)
+        rest = self.l2 * alpha + slope
+        gap = max(float(rest @ (self.K @ rest)), 0.0) / (2.0 * self.l2)
+        gap = min(gap, value) if value > 0 else gap  # the objective is never negative
+        return Certificate(gap, value, value - gap)
+
+    # --- solving ---------------------------------------------------------------------------------------------------
+
+    def solve(
+        self,
+        solver: Any = None,
+        *,
+        tol: float = 1e-8,
+        max_iter: int | None = None,
+        time_limit: float | None = None,
+        x0: Any = None,
+        callback: Callable[[Any], Any] | None = None,
+        progress: bool = False,
+    ) -> Solution:
+        """Solve in the coordinates of the feature space, or exactly in α; see :meth:`Problem.solve`.
+
+        A callback sees α.
+        """
+        from convexrank.solvers import resolve
+
+        made = resolve(self, solver)
+        limits: dict[str, Any] = {
+            "tol": tol,
+            "max_iter": max_iter,
+            "time_limit": time_limit,
+            "progress": progress,
+        }
+        if "Exact" in made.requires:
+            return super().solve(made, x0=x0, callback=callback, **limits)
+        start = None if x0 is None else self.coordinates(x0)
+        seen = None if callback is None else lambda s: callback(replace(s, x=self.coefficients(s.x)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # repeated below under this problem's name
+            found = self.linear.solve(made, x0=start, callback=seen, **limits)
+        solution = self._in_coefficients(found, tol)
+        if solution.status is not Status.CONVERGED:
+            text = f"{solution.problem} with {solution.solver}: {solution.status.name}: {solution.message}"
+            warnings.warn(text, ConvergenceWarning, stacklevel=level_of_caller())
+        return solution
+
+    def _in_coefficients(self, found: Solution, tol: float) -> Solution:
+        """Restate a solution of the linear problem; what is certified is certified again, for α and K."""
+        alpha = self.coefficients(found.x)
+        certificate = self.certificate(alpha)
+        lost = found.converged and certificate.gap > tol * max(1.0, abs(certificate.value))
+        status = Status.FAILED if lost else found.status
+        found.trace["gap"][-1] = certificate.gap
+        return replace(
+            found, x=alpha, value=self.objective(alpha), gap=certificate.gap, status=status, certificate=certificate,
+            problem=type(self).__name__, message=f"{status.message} ({certificate})", witness=None,
+        )  # fmt: skip
+
+    # --- prediction ------------------------------------------------------------------------------------------------
+
+    def scores_at(self, rows: Any, x: Any) -> Array:
+        """Return the scores of new examples.
+
+        Parameters
+        ----------
+        rows : array, shape (m, n)
+            Kernel values between the new examples and those of the problem.
+        x : array of shape (n,) or Solution
+            The coefficients α.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            The scores.
+        """
+        rows = check_matrix(rows, "rows")
+        if rows.shape[1] != self.dimension:
+            raise ValueError(
+                f"rows has shape {rows.shape}, expected (m, {self.dimension}): one column an example of the problem; "
+                "pass kernel(new, old)."
+            )
+        return np.asarray(rows @ self.check_point(x, "alpha"))
+
+    def predict(self, rows: Any, x: Any) -> Array:
+        """Return the learned link at the scores of new examples; :func:`convexrank.links.fit_link` has more to say.
+
+        Parameters
+        ----------
+        rows : array, shape (m, n)
+            Kernel values between the new examples and those of the problem.
+        x : array of shape (n,) or Solution
+            The coefficients α.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            Predictions.
+        """
+        from convexrank.links import fit_link
+
+        return fit_link(self.linear, self.coordinates(x))(self.scores_at(rows, x))
+
+    @classmethod
+    def random(cls, seed: int) -> Self:
+        """Draw a small instance; the same seed gives the same instance."""
+        rng = np.random.default_rng(seed)
+        n, kind = int(rng.integers(5, 9)), seed % 3
+        X, K = random_kernel(rng, n, kind)
+        y = np.tanh(X[:, 0] + X[:, 0] ** 2 - X[:, 1]) + 0.2 * rng.normal(size=n)
+        smooth = float(rng.choice([2.0, 5.0])) if rng.random() < 0.5 else None
+        return cls(K, y, float(rng.choice([0.3, 1.0])), smooth, l2=float(rng.choice([0.01, 0.1])))

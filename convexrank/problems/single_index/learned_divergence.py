@@ -1,0 +1,297 @@
+"""A generalized linear model whose link is learned with it: the Bregman divergence of chapter 4."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.core.problem import Certificate, CvxpyModel, Witness
+from convexrank.data import check_choice, check_positive, check_vector
+from convexrank.links.marginal_cost import MarginalRisk, marginal, projected_targets
+from convexrank.problems._linear_scores import LinearScores, RiskData
+from convexrank.problems.bipartite._base import random_features
+from convexrank.problems.single_index._bounded_link import (
+    RestrictedRisk,
+    check_range,
+    projected_within,
+    restricted_marginal,
+)
+from convexrank.problems.single_index._centred_norm import centred_square_norm
+from convexrank.problems.single_index._reference import class_model, reference_marginal
+from convexrank.problems.single_index._sorted_targets import RankedTargets
+
+if TYPE_CHECKING:
+    from convexrank.links import Link
+
+__all__ = ["LearnedDivergence"]
+
+Array = np.ndarray
+
+_ORACLES = {"marginal": "the objective's own gradient", "projection": "the published field"}
+# What a solver can do with the published field, which is not the gradient of anything.
+_OF_A_FIELD = frozenset({"Field", "SingleIndex", "Certified"})
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedDivergence(LinearScores):
+    r"""The least Fenchel-Young divergence over a class of convex functions, learned together with the scorer.
+
+    .. math::
+        \min_w \; \frac1n \min_{\varphi \in \mathcal C} \sum_{i=1}^n
+        \bigl[\varphi(y_i) + \varphi^*(\theta_i) - y_i\theta_i\bigr]
+        + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1, \qquad \theta = Xw
+
+    where the class holds all convex φ, those that are s-strongly convex (``strong``), those that are l-smooth
+    (``smooth``), or those that are both, s < l. The slope of φ* is the link: ``expected(w)`` returns its values at the
+    scores. The inner minimum is a sort and an isotonic regression, O(n log n); see
+    :mod:`convexrank.links.marginal_cost`. The risk is never negative, and does not change when a constant is added to
+    all scores or to all targets.
+
+    ``oracle="marginal"`` is this optimisation problem, with exact model, value, gradient and certificate. With
+    ``strong`` the risk is differentiable; without it, it has kinks where scores are tied, and the returned
+    subgradient is the one that breaks ties of scores by the targets, whatever the order of the rows.
+
+    ``oracle="projection"`` is the published GradMaPr: the projection of y on the vectors that are monotone in θ, with
+    the slopes the class allows, less y. It is offered as a :meth:`field`, not as a gradient, because it is not one: for
+    y = (2, 3, 1) and all convex φ its integral round a closed path of scores can be −0.75. Its certificate is a
+    residual.
+
+    Without ``strong``, w = 0 is always a minimiser, with value 0: φ may then be flat (its slope jumps from
+    −∞ to ∞ around it in the class of all convex φ). Only a class with ``strong`` learns a scorer.
+
+    Parameters
+    ----------
+    X : array, sparse array or JAX array, shape (n, d)
+        One row an example; no intercept.
+    y : array, shape (n,)
+        Real targets; all equal is allowed.
+    strong : float, optional
+        Modulus s of strong convexity of φ: the link's slope is at most 1/s.
+    smooth : float, optional
+        Modulus l of smoothness of φ, above ``strong``: the link's slope is at least 1/l.
+    oracle : {"marginal", "projection"}
+        The optimisation problem, or the published fixed-point method.
+    output_range : pair of float or None, optional
+        The link takes values in this interval only, which must hold all targets; None is no bound. Without ``smooth``
+        that changes nothing, as the link stays among the targets by itself. With it the marginal cuts the link off at
+        the bounds: φ is l-smooth inside the interval, and infinite outside. The published field adds the bounds to its
+        projection instead (section 4.2.4), and has no value where the scores spread too far for both.
+    l2, l1 : float
+        Strengths.
+    dtype : {"float64", "float32"}
+        Precision of the data.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the data are not finite and real, lengths differ, a number is out of range, ``strong`` is not below
+        ``smooth``, a target is outside the output range, or something is asked of the other oracle.
+
+    References
+    ----------
+    Dissertation on learning to rank with Bregman divergences, chapter 4: objective (4.1), GradMaPr (4.14), (4.15).
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.0, 0.1, 0.9, 1.0]
+    >>> problem = cr.problems.LearnedDivergence(X, y, strong=1.0, l2=0.01)
+    >>> solution = problem.solve()
+    >>> solution.status.name, bool(solution.x[0] > 0)
+    ('CONVERGED', True)
+    """
+
+    y: Any
+    strong: float | None = None
+    smooth: float | None = None
+    oracle: str = "marginal"
+    output_range: Any = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "y", check_vector(self.y, self.X.shape[0], "y"))
+        check_choice(self.oracle, _ORACLES, "oracle")
+        for name in ("strong", "smooth"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, check_positive(getattr(self, name), name))
+        if self.strong is not None and self.smooth is not None and not self.strong < self.smooth:
+            raise ValueError(
+                f"strong is {self.strong} and smooth is {self.smooth}, expected strong < smooth: no convex function "
+                "grows faster than its own upper bound; lower strong, raise smooth, or leave one of them out."
+            )
+        if self.output_range is not None:
+            object.__setattr__(self, "output_range", check_range(self.output_range, self.y))
+
+    @cached_property
+    def _in_order(self) -> RankedTargets:
+        return RankedTargets(self.y)
+
+    # --- the optimisation problem ----------------------------------------------------------------------------------
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the risk is differentiable: when φ is strongly convex."""
+        return self.strong is not None
+
+    @property
+    def has_curvature(self) -> bool:
+        """No: the gradient has kinks."""
+        return False
+
+    @property
+    def attained(self) -> bool:
+        """Yes: a convex function that is quadratic by pieces and bounded below has a minimiser."""
+        return True
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Names of the capabilities of this instance; the published field offers no objective."""
+        offered = super().capabilities if self.oracle == "marginal" else _OF_A_FIELD
+        return offered if self.strong is None else offered | {"Lipschitz"}
+
+    @property
+    def default_solver(self) -> str:
+        """The fast solver that fits; for the published field the one that the source pairs with the class."""
+        if self.oracle == "marginal":
+            return super().default_solver
+        return "gradient" if self.strong is None else "accelerated"
+
+    @cached_property
+    def lipschitz(self) -> float:
+        r"""A Lipschitz constant of the gradient of the smooth part, :math:`\|CX\|_2^2/(sn) + \lambda_2`.
+
+        C subtracts the means of the columns: the risk does not depend on them. The source claims the same of the
+        published field (lemma 13 and section 4.2.4), for which it is a length of steps, not a constant.
+
+        Raises
+        ------
+        ValueError
+            Without ``strong``: the gradient then jumps.
+        """
+        if self.strong is None:
+            raise ValueError("without strong the gradient jumps and has no Lipschitz constant; pass strong.")
+        squared, rounding = centred_square_norm(self.X)
+        constant = (squared + rounding) / (self.strong * self.rows) + self.l2
+        return constant if constant > 0.0 else 1.0  # nothing depends on w
+
+    def _require(self, oracle: str, what: str) -> None:
+        if self.oracle != oracle:
+            raise ValueError(
+                f'{what} belongs to oracle="{oracle}", not to oracle="{self.oracle}"; make a problem with that one.'
+            )
+
+    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
+        """Return m(θ)/n and a subgradient in the scores."""
+        self._require("marginal", "the objective")
+        if self.smooth is None:
+            return self._in_order.marginal_without_smooth(scores, self.strong)
+        n, (order, ordered) = len(self.y), self._in_order.order(scores)
+        parts = ordered, self.y[order], self._in_order.ranked, self.strong, self.smooth
+        if self.output_range is None:
+            value, slope = marginal(*parts)
+        else:
+            value, slope = restricted_marginal(*parts, self.output_range)
+        gradient = np.empty(n)
+        gradient[order] = slope / n
+        return value / n, gradient
+
+    @property
+    def risk(self) -> RiskData:
+        """The risk as a JAX function of the scores, by a callback to the same kernel."""
+        self._require("marginal", "the objective")
+        if self.output_range is None or self.smooth is None:
+            cost = MarginalRisk(self.strong, self.smooth)
+        else:
+            cost = RestrictedRisk(self.strong, self.smooth, self.output_range)
+        return RiskData(cost, self.y, (self.rows,))
+
+    def expected(self, w: Any) -> Array:
+        """Return the learned link at the scores, s(θ), shape (n,): y plus n times the risk's slope in the scores."""
+        return len(self.y) * self.risk_and_score_gradient(self.scores(self.check_point(w)))[1] + self.y
+
+    def link(self, w: Any, *, optimal: bool = True) -> Link:
+        """Return the learned link as a curve, with its interval and φ; see :func:`convexrank.links.fit_link`."""
+        from convexrank.links import fit_link  # looks upward, as solve does
+
+        return fit_link(self, w, optimal=optimal)
+
+    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the risk as a cvxpy expression; with moduli it has variables of its own."""
+        self._require("marginal", "the exact model")
+        total, limits = class_model(scores, self.y, self.strong, self.smooth, self.output_range)
+        return total / self.rows, limits
+
+    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and a subgradient in the scores, from the formulas as they stand."""
+        self._require("marginal", "the objective")
+        value, slope = reference_marginal(scores, self.y, self.strong, self.smooth, self.output_range)
+        return value / self.rows, slope / self.rows
+
+    # --- the published method --------------------------------------------------------------------------------------
+
+    @property
+    def targets(self) -> Array:
+        """The targets y."""
+        return self.y
+
+    def update_direction(self, fitted: Array, w: Array) -> Array:
+        r"""Return :math:`\frac1n X^\top(s - y) + \lambda_2 w` for fitted targets s."""
+        return np.asarray(self.X.T @ ((fitted - self.y) / self.rows), dtype=np.float64) + self.l2 * w
+
+    def field(self, x: Any) -> Array:
+        r"""Return the published direction :math:`\frac1n X^\top(s - y) + \lambda_2 w`, shape (d,).
+
+        s is the projection of y on the vectors that are monotone in the scores with slopes between 1/l and 1/s, and
+        equal at equal scores (4.14); with values in the output range. O(n log n). No l1: that is left to ``prox``.
+
+        Raises
+        ------
+        ValueError
+            With ``smooth`` and a range, where the scores spread so far that nothing satisfies both.
+        """
+        self._require("projection", "the published field")
+        w = self.check_point(x)
+        fitted, (order, ordered) = np.empty(self.rows), self._in_order.order(self.scores(w))
+        y = self.y[order]
+        if self.output_range is None or self.smooth is None:  # without smooth the fit stays among the targets
+            fitted[order] = projected_targets(ordered, y, self.strong, self.smooth)
+        else:
+            fitted[order] = projected_within(ordered, y, self.strong, self.smooth, *self.output_range)
+        return self.update_direction(fitted, w)
+
+    def hessian(self, w: Any) -> Array:
+        """Refuse: the gradient is linear by pieces, and has kinks between them."""
+        raise ValueError(
+            "LearnedDivergence has no Hessian: its gradient is linear by pieces; use gradient, or solver lbfgs."
+        )
+
+    def to_cvxpy(self, explicit_scores: bool = False) -> CvxpyModel:
+        """Return the exact model; see :meth:`LinearScores.to_cvxpy`."""
+        self._require("marginal", "the exact model")
+        return super().to_cvxpy(explicit_scores)
+
+    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Bound value − optimum at x; for the published field its residual, and called so."""
+        if self.oracle == "marginal":
+            return super().certificate(x, witness)
+        w = self.check_point(x, "x")
+        moved = w - self.prox(w - self.field(w), 1.0)
+        return Certificate(float(np.linalg.norm(moved)), math.nan, -math.inf, kind="residual")
+
+    @classmethod
+    def random(cls, seed: int) -> Self:
+        """Draw a small instance; the same seed gives the same instance."""
+        rng = np.random.default_rng(seed)
+        n, kind = int(rng.integers(5, 9)), seed % 4
+        X = random_features(rng, n, int(rng.integers(1, 4)))
+        X = X / max(float(np.abs(X).max()), 1.0)
+        y = np.tanh(3.0 * X @ rng.normal(size=X.shape[1])) + 0.3 * rng.normal(size=n)
+        if rng.random() < 0.3:
+            y = np.round(y)  # equal targets
+        strong = float(rng.choice([0.2, 0.5])) if kind % 2 == 0 else None
+        smooth = float(rng.choice([1.0, 3.0])) if kind >= 2 else None
+        return cls(X, y, strong, smooth, l2=float(rng.choice([1e-2, 0.1])), l1=float(rng.choice([0.0, 0.01])))

@@ -1,0 +1,1 @@
+"""Projection kernels, compiled by numba."""

@@ -1,0 +1,1 @@
+"""The same projections in JAX alone, for accelerators."""

@@ -1,0 +1,1 @@
+"""Methods that lower an objective."""

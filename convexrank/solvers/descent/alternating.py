@@ -1,0 +1,68 @@
+"""Block coordinate descent: minimise over one block of unknowns after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.core.loop import State
+
+__all__ = ["Alternating"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Alternating:
+    r"""Minimise over each block in turn, the others held: targets, then weights with offsets, and again.
+
+    The algorithm of Figures 3.1 and 3.2 of the dissertation, where it is the method for monotone retargeting. The
+    objective falls with every pass. Where it is convex the passes tend to the minimum at a linear rate, which is slow
+    when the penalty is weak: a pass is a gradient step of the marginal measured by the curvature of the regression, so
+    ``lbfgs`` on the marginal needs far fewer. Where it is not convex they tend to a stationary point that depends on
+    the start; where the start is 0 and the minimum there is worthless, they stay.
+
+    A pass of retargeting costs a sort, O(n log n), and a regression: for the squared distance O(nd) once its matrix
+    is known, else a few Newton steps of O(nd²).
+
+    References
+    ----------
+    S. Acharyya, dissertation (2013), Figure 3.1, (3.9) to (3.11), and Figure 3.2, (3.15) and (3.16). Printed without
+    the weights of queries in (3.4); here the cost that falls is the problem's.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> X = [[1.0, 0.0], [0.0, 0.2], [0.5, 0.1], [0.2, 0.9]]
+    >>> problem = cr.problems.Retargeting(X, [2, 0, 1, 1], qid=[5, 5, 5, 9], offsets=False, l2=0.01)
+    >>> solution = problem.solve("alternating")
+    >>> solution.status.name, bool((solution.trace["objective"][1:] <= solution.trace["objective"][:-1] + 1e-15).all())
+    ('CONVERGED', True)
+    """
+
+    name = "alternating"
+    requires = frozenset({"Blocks", "Smooth"})
+    default_max_iter = 20_000
+
+    def init(self, problem: Any, x0: Array) -> State:
+        """Evaluate at the start; the other blocks follow from it."""
+        joint = np.zeros(problem.joint_dimension)
+        joint[: problem.dimension] = x0
+        return self._at(problem, joint)
+
+    def step(self, problem: Any, state: State) -> State:
+        """Minimise over each block once."""
+        joint = state.memory
+        for block in range(problem.block_count):
+            joint = problem.minimize_block(block, joint)
+        moved = self._at(problem, joint)
+        if np.array_equal(moved.x, state.x):
+            return State(state.x, state.value, state.residual, joint, stalled=True)
+        return moved
+
+    def _at(self, problem: Any, joint: Array) -> State:
+        x = joint[: problem.dimension]
+        value, gradient = problem.value_and_gradient(x)
+        return State(x, value, problem.gap_estimate(x, value, gradient), joint)

@@ -1,0 +1,99 @@
+"""jaxopt's L-BFGS: the whole step runs on JAX's default device. The one file that imports jaxopt.
+
+jaxopt is no longer maintained. It stays behind this file, so that its leaving costs one file.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from convexrank.backend.jax_oracles import with_x64
+from convexrank.core.loop import State
+
+__all__ = ["JaxoptLBFGS"]
+
+Array = np.ndarray
+
+# Chunks without progress after which no more is to be had at this precision.
+_PATIENCE = 5
+
+
+@dataclass(frozen=True)
+class JaxoptLBFGS:
+    """L-BFGS with data and iterations on the device (a GPU, if JAX has one).
+
+    Each step of the loop runs a chunk of iterations on the device, so that transfers cost little. Compilation takes
+    seconds; for data that fit the host, ``newton`` and ``lbfgs`` start faster.
+
+    Parameters
+    ----------
+    memory : int
+        Number of correction pairs kept.
+    chunk : int
+        Iterations between two looks at the gap; the loop counts chunks.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
+    >>> problem.solve(cr.solvers.JaxoptLBFGS()).status.name
+    'CONVERGED'
+    """
+
+    memory: int = 20
+    chunk: int = 10
+
+    name = "jaxopt-lbfgs"
+    requires = frozenset({"Smooth"})
+    default_max_iter = 1_000
+
+    def init(self, problem: Any, x0: Array) -> State:
+        """Move the data to the device and compile."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # jaxopt announces that it is no longer maintained
+            import jaxopt
+        import jax
+        import jax.numpy as jnp
+
+        with with_x64():
+            objective = problem.jax_objective()
+            solver = jaxopt.LBFGS(objective, history_size=self.memory, tol=0.0, maxiter=10**9, jit=True)
+            start = jnp.asarray(x0, dtype=problem.X.dtype)
+            inner = solver.init_state(start)
+
+            def advance(x: Any, state: Any) -> Any:
+                return jax.lax.fori_loop(
+                    0, self.chunk, lambda _, pair: tuple(solver.update(*pair)), (x, state)
+                )
+
+            return _state(problem, _Memory(jax.jit(advance), start, inner))
+
+    def step(self, problem: Any, state: State) -> State:
+        """Run one chunk on the device."""
+        memory: _Memory = state.memory
+        with with_x64():
+            x, inner = memory.advance(memory.x, memory.inner)
+            return _state(problem, _Memory(memory.advance, x, inner, memory.lowest, memory.idle))
+
+
+@dataclass(frozen=True)
+class _Memory:
+    advance: Any
+    x: Any
+    inner: Any
+    lowest: float = np.inf  # the smallest residual seen; it does not fall monotonically
+    idle: int = 0
+
+
+def _state(problem: Any, memory: _Memory) -> State:
+    """Judge the device's point by the host's oracle."""
+    point = np.asarray(memory.x, dtype=np.float64)
+    value, gradient = problem.value_and_gradient(point)
+    residual = problem.gap_estimate(point, value, gradient)
+    idle = 0 if residual < memory.lowest else memory.idle + 1
+    memory = replace(memory, lowest=min(residual, memory.lowest), idle=idle)
+    return State(point, value, residual, memory, stalled=idle >= _PATIENCE)

@@ -1,0 +1,176 @@
+"""Limited-memory BFGS: smooth problems of any size."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.core.loop import State
+
+__all__ = ["LBFGS"]
+
+Array = np.ndarray
+
+# Halvings from a unit step to where rounding hides any descent.
+_BISECTIONS = 60
+
+
+@dataclass(frozen=True)
+class LBFGS:
+    """Limited-memory BFGS with a strong Wolfe line search (scipy's), and bisection where that gives up.
+
+    Parameters
+    ----------
+    memory : int
+        Number of correction pairs kept; a step costs O(memory · d) beside the oracle calls.
+
+    References
+    ----------
+    J. Nocedal and S. Wright, Numerical Optimization, 2nd ed., algorithms 7.4, 7.5 and 3.5. A. Lewis and M. Overton,
+    Nonsmooth optimization via quasi-Newton methods, Mathematical Programming 141, 2013, algorithm 2.6: the bisection.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
+    >>> problem.solve(cr.solvers.LBFGS(memory=5)).status.name
+    'CONVERGED'
+    """
+
+    memory: int = 20
+
+    name = "lbfgs"
+    requires = frozenset({"Smooth"})
+    default_max_iter = 10_000
+
+    def init(self, problem: Any, x0: Array) -> State:
+        """Evaluate at the start."""
+        value, gradient = problem.value_and_gradient(x0)
+        return State(x0, value, problem.gap_estimate(x0, value, gradient), _Memory(gradient, (), None))
+
+    def step(self, problem: Any, state: State) -> State:
+        """One quasi-Newton step; falls back on the gradient once before giving up."""
+        memory: _Memory = state.memory
+        oracle = _Cached(problem)
+        for pairs in (memory.pairs, ()):
+            direction = -_two_loops(memory.gradient, pairs)
+            length = self._search(oracle, state, direction, first=not pairs)
+            if length is not None:
+                return self._advance(problem, oracle, state, direction, length, pairs)
+        return State(state.x, state.value, state.residual, memory, stalled=True)
+
+    def _search(self, oracle: _Cached, state: State, direction: Array, first: bool) -> float | None:
+        from scipy.optimize import line_search  # slow to import; the default solver does without
+
+        gradient = state.memory.gradient
+        size = float(np.linalg.norm(direction))
+        if size == 0.0:
+            return None
+        # Without curvature pairs the gradient has no natural length: start with a unit step.
+        scale = 1.0 / size if first else 1.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a failed search is handled below, not reported
+            found = line_search(
+                oracle.value, oracle.gradient, state.x, scale * direction, gradient, state.value,
+                state.memory.previous, c2=0.9, maxiter=30,
+            )  # fmt: skip
+        if found[0] is not None and found[0] > 0:
+            return scale * float(found[0])
+        for search in (_flat_step, _bisect):
+            length = search(oracle, state, scale * direction)
+            if length is not None:
+                return scale * length
+        return None
+
+    def _advance(
+        self,
+        problem: Any,
+        oracle: _Cached,
+        state: State,
+        direction: Array,
+        length: float,
+        pairs: tuple[Any, ...],
+    ) -> State:
+        x = state.x + length * direction
+        value, gradient = oracle.both(x)
+        moved, bent = x - state.x, gradient - state.memory.gradient
+        if float(moved @ bent) > 1e-16 * float(bent @ bent):
+            pairs = (*pairs, (moved, bent, 1.0 / float(moved @ bent)))[-self.memory :]
+        memory = _Memory(gradient, pairs, state.value)
+        return State(x, value, problem.gap_estimate(x, value, gradient), memory)
+
+
+@dataclass(frozen=True)
+class _Memory:
+    gradient: Array
+    pairs: tuple[tuple[Array, Array, float], ...]
+    previous: float | None
+
+
+class _Cached:
+    """Value and gradient come together; the line search asks for them apart."""
+
+    def __init__(self, problem: Any) -> None:
+        self.problem = problem
+        self.x: Array | None = None
+        self.result: tuple[float, Array] = (0.0, np.empty(0))
+
+    def both(self, x: Array) -> tuple[float, Array]:
+        if self.x is None or not np.array_equal(x, self.x):
+            self.result = self.problem.value_and_gradient(x)
+            self.x = x.copy()
+        return self.result
+
+    def value(self, x: Array) -> float:
+        return self.both(x)[0]
+
+    def gradient(self, x: Array) -> Array:
+        return self.both(x)[1]
+
+
+def _flat_step(oracle: _Cached, state: State, direction: Array) -> float | None:
+    """Near the optimum the value is flat to rounding: take a step if it shrinks the gradient and does not climb."""
+    start = np.linalg.norm(state.memory.gradient)
+    for length in (1.0, 0.5, 0.1):
+        value, gradient = oracle.both(state.x + length * direction)
+        climbs = value > state.value + 1e-14 * max(1.0, abs(state.value))
+        if not climbs and np.linalg.norm(gradient) < 0.99 * start:
+            return length
+    return None
+
+
+def _bisect(oracle: _Cached, state: State, direction: Array) -> float | None:
+    """Weak Wolfe conditions by bisection: slow, but it needs no model of the function, which may bend sharply."""
+    slope = float(state.memory.gradient @ direction)
+    length, low, high = 1.0, 0.0, np.inf
+    for _ in range(_BISECTIONS):
+        value, gradient = oracle.both(state.x + length * direction)
+        # strictly below: where rounding hides the descent, steps would go on for ever
+        if not (value < state.value and value <= state.value + 1e-4 * length * slope):
+            high = length
+        elif float(gradient @ direction) < 0.9 * slope:
+            low = length
+        else:
+            return length
+        length = 0.5 * (low + high) if np.isfinite(high) else 2.0 * length
+    return low if low > 0.0 else None
+
+
+def _two_loops(gradient: Array, pairs: tuple[tuple[Array, Array, float], ...]) -> Array:
+    """Multiply the gradient by the inverse Hessian estimate (algorithm 7.4)."""
+    if not pairs:
+        return gradient
+    q = gradient.copy()
+    shares = []
+    for moved, bent, inverse in reversed(pairs):
+        share = inverse * float(moved @ q)
+        q -= share * bent
+        shares.append(share)
+    moved, bent, _ = pairs[-1]
+    q *= float(moved @ bent) / float(bent @ bent)
+    for (moved, bent, inverse), share in zip(pairs, reversed(shares), strict=True):
+        q += (share - inverse * float(bent @ q)) * moved
+    return q

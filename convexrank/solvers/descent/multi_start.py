@@ -1,0 +1,101 @@
+"""A local method from several starts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.core.loop import State
+from convexrank.data import check_integer
+
+__all__ = ["MultiStart"]
+
+Array = np.ndarray
+
+# A start has shown its worth when this little is left to gain; only the best one is taken further.
+_WORTH = 1e-9
+# So near to the floor nothing better is left to look for.
+_AT_FLOOR = 1e-12
+# A start that has gained nothing for this many steps is done, and one that has taken so many; what is left to gain is
+# asked every so often.
+_PATIENCE, _STEPS, _EVERY = 3, 5_000, 10
+
+
+@dataclass(frozen=True)
+class MultiStart:
+    """Improve from one start after another, and keep the best local minimum.
+
+    Each step of the problem's own method never raises the objective. The first start is x0, the others are drawn with
+    the seed. Until the last start is done the residual is infinite; then it is what the best point would still gain to
+    first order. **No claim is made that the minimum is global.** A point at the problem's floor ends the search.
+
+    Parameters
+    ----------
+    starts : int
+        Number of starts.
+    seed : int
+        Seed of the random starts.
+
+    References
+    ----------
+    F. Schoen, Stochastic techniques for global optimization, Journal of Global Optimization 1 (1991), section 3.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.ConsensusRank([[[0, 1], [1, 0]], [[1, 0]]])
+    >>> problem.solve(cr.solvers.MultiStart(starts=3, seed=1)).status.name
+    'CONVERGED'
+    """
+
+    starts: int = 8
+    seed: int = 0
+
+    name = "multi-start"
+    requires = frozenset({"Restarts"})
+    default_max_iter = 100_000
+
+    def __post_init__(self) -> None:
+        check_integer(self.starts, "starts", 1)
+        check_integer(self.seed, "seed", 0)
+
+    def init(self, problem: Any, x0: Array) -> State:
+        """Start at x0."""
+        x = problem.repair(x0)
+        value = problem.objective(x)
+        return State(x, value, math.inf, _Memory(x, value, 0, 0, 1))
+
+    def step(self, problem: Any, state: State) -> State:
+        """Improve the point of the present start, or go to the next one; at last, improve the best."""
+        memory: _Memory = state.memory
+        x = problem.improve(memory.x)
+        value = problem.objective(x)
+        idle = memory.idle + 1 if memory.value - value <= 1e-15 * max(1.0, abs(value)) else 0
+        best, height = (x, value) if value < state.value else (state.x, state.value)
+        if memory.started > self.starts:
+            after = _Memory(x, value, idle, memory.steps + 1, memory.started)
+            return State(best, height, problem.stationarity(best), after, stalled=idle >= _PATIENCE)
+        steps = memory.steps + 1
+        done = idle >= _PATIENCE or steps >= _STEPS
+        if not done and (steps % _EVERY == 0 or memory.value - value <= _WORTH):
+            done = problem.stationarity(x) <= _WORTH * max(1.0, abs(value))
+        if not done:
+            return State(best, height, math.inf, _Memory(x, value, idle, steps, memory.started))
+        if memory.started >= self.starts or height - problem.floor <= _AT_FLOOR:
+            after = _Memory(best, height, 0, 0, self.starts + 1)
+            return State(best, height, problem.stationarity(best), after)
+        fresh = problem.random_start(np.random.default_rng([self.seed, memory.started]))
+        begun = _Memory(fresh, problem.objective(fresh), 0, 0, memory.started + 1)
+        return State(best, height, math.inf, begun)
+
+
+@dataclass(frozen=True)
+class _Memory:
+    x: Array
+    value: float
+    idle: int
+    steps: int
+    started: int

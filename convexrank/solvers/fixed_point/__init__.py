@@ -1,0 +1,1 @@
+"""Iterations for the fixed points of graph ranks."""

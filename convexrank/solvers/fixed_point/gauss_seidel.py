@@ -1,0 +1,97 @@
+"""Gauss and Seidel's method on a graph: PageRank in fewer passes over the edges."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.core.loop import State
+from convexrank.data import check_integer
+from convexrank.solvers.fixed_point._sweeps import Batch, Single
+
+__all__ = ["GaussSeidel"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class GaussSeidel:
+    r"""Sweep over the nodes, each taking the newest values of the others.
+
+    The system is solved without its dangling nodes' outflow, :math:`z = \alpha T_0 z + (1-\alpha)v`: where that outflow
+    goes to v, the answer is :math:`z/\sum_i z_i`; where it goes elsewhere, the outflow of the sweep before is added.
+    Each thread sweeps over a range of nodes of its own, and sees of the other ranges what they were before the sweep,
+    so that the result depends on the number of threads but not on their timing. Where a sweep changes z by δ, its
+    residual is at most :math:`\alpha\|\delta\|_1`, because a column of T sums to at most 1; dangling nodes do not
+    count, because theirs is zero. Sweeps contract at least as fast as the power method, in practice about twice as fast
+    where links are local.
+
+    The last few sweeps are combined (:class:`~convexrank.solvers.fixed_point._anderson.Mixing`), which halves their
+    number again where many hosts are all but closed. Where that does not help it is given up, and plain sweeps
+    converge.
+
+    A sweep costs O(n + m); it reads 4 bytes an edge. Beside the graph it needs 8 bytes a node and thread, 4 a node and
+    sweep combined, and 16 a node for two ranks.
+
+    Parameters
+    ----------
+    memory : int
+        Sweeps combined; 0 for none. A batch is never mixed.
+    threads : int, optional
+        Number of threads; by default one a core for graphs that are worth it.
+
+    References
+    ----------
+    A. Arasu, J. Novak, A. Tomkins, J. Tomlin, PageRank computation and the structure of the web, WWW (2002), section 3.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> graph = cr.Graph.from_edges([0, 0, 1, 2], [1, 2, 2, 0])
+    >>> problem = cr.problems.PageRank(graph)
+    >>> solution = problem.solve(cr.solvers.GaussSeidel(threads=1))
+    >>> solution.x.round(4).tolist(), bool(solution.gap < 1e-8)
+    ([0.3878, 0.2148, 0.3974], True)
+    """
+
+    memory: int = 3
+    threads: int | None = None
+
+    name = "gauss-seidel"
+    requires = frozenset({"Affine", "FixedPoint"})
+    default_max_iter = 100_000
+
+    def __post_init__(self) -> None:
+        check_integer(self.memory, "memory", 0)
+        if self.threads is not None:
+            check_integer(self.threads, "threads", 1)
+
+    def init(self, problem: Any, x0: Array) -> State:
+        """Prepare the arrays; nothing is known about the error yet."""
+        if x0.ndim == 2:
+            return State(x0, math.nan, math.inf, (Batch(problem, x0, self.threads), []))
+        return State(x0, math.nan, math.inf, (Single(problem, x0, self.threads, self.memory), []))
+
+    def step(self, problem: Any, state: State) -> State:
+        """One sweep; a rank that is worse than the last one is not kept, so that at most two are in memory."""
+        system, changes = state.memory
+        mixed = system.mixing is not None
+        x, residual, change = system.step()
+        changes.append(change)
+        if mixed and _stands_still(changes, 50):
+            system.stop_mixing()
+        if mixed and system.mixing is None:
+            changes.clear()  # plain sweeps are judged by themselves
+        stalled = residual == 0.0 or (system.mixing is None and _stands_still(changes, 20))
+        if residual > state.residual:
+            x, residual = state.x, state.residual
+        return State(x, math.nan, residual, state.memory, stalled=stalled)
+
+
+def _stands_still(changes: list[float], patience: int) -> bool:
+    """Whether the last steps brought nothing over those before: rounding has been reached."""
+    before = changes[-2 * patience : -patience]
+    return len(changes) > 2 * patience and min(changes[-patience:]) >= min(before)

@@ -1,0 +1,189 @@
+"""The power method for PageRank in JAX: on a GPU where there is one, and on the CPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from convexrank.backend.jax_oracles import on_device, pad, shape_class, with_x64
+from convexrank.core.loop import State
+from convexrank.data import check_integer
+from convexrank.graphs import Graph
+
+__all__ = ["JaxPower"]
+
+Array = np.ndarray
+
+# Edges of a node that are added up before a segment sum sees them.
+_PLANES = 8
+# So many rounds without a shorter step, and rounding has been reached.
+_PATIENCE = 4
+
+
+@dataclass(frozen=True)
+class JaxPower:
+    r"""Apply PageRank's map, :math:`x \leftarrow \alpha Tx + (1-\alpha)v`, in one jitted loop.
+
+    It runs wherever JAX does: on a GPU if JAX has one, else on the CPU, where ``gauss-seidel`` is the faster choice.
+    Edges are laid out in eight planes: column c holds up to eight sources of one node, padded with a node that sends
+    nothing. A round gathers the planes one after the other, adds them, and a segment sum over one entry a column does
+    the rest, so that only an eighth of the edges go through it.
+
+    A step is ``rounds`` applications of the map. The residual reported is :math:`\frac{\alpha}{1-\alpha}` times the
+    last change in the L1 norm, which bounds the error. In float64, whatever JAX's global setting is. Memory: 4 bytes an
+    edge and at most 28 more a node for the padding, 8 more an edge with weights.
+
+    Parameters
+    ----------
+    rounds : int
+        Applications of the map between two looks at the error.
+
+    References
+    ----------
+    S. Brin, L. Page, The anatomy of a large-scale hypertextual web search engine, WWW (1998).
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> graph = cr.Graph.from_edges([0, 0, 1, 2], [1, 2, 2, 0])
+    >>> solution = cr.problems.PageRank(graph).solve("jax-power")
+    >>> solution.x.round(4).tolist(), bool(solution.gap < 1e-8)
+    ([0.3878, 0.2148, 0.3974], True)
+    """
+
+    rounds: int = 10
+
+    name = "jax-power"
+    requires = frozenset({"Affine", "FixedPoint"})
+    default_max_iter = 10_000
+
+    def __post_init__(self) -> None:
+        check_integer(self.rounds, "rounds", 1)
+
+    def init(self, problem: Any, x0: Array) -> State:
+        """Put the graph on the device; nothing is known about the error yet."""
+        device = _Device.prepare(problem, x0)
+        return State(x0, math.nan, math.inf, (device, device.pad(x0), math.inf, 0))
+
+    def step(self, problem: Any, state: State) -> State:
+        """Apply the map ``rounds`` times."""
+        device, x, shortest, since = state.memory
+        with with_x64():
+            x, change = _jitted_advance()(*device.arrays, x, self.rounds)
+            length = float(np.max(np.asarray(change)))
+            host = np.array(x)[: problem.graph.n]
+        since = 0 if length < shortest else since + 1
+        alpha = problem.alpha
+        memory = (device, x, min(shortest, length), since)
+        stalled = length == 0.0 or since >= _PATIENCE
+        return State(host, math.nan, alpha * length / (1.0 - alpha), memory, stalled=stalled)
+
+
+@dataclass(frozen=True)
+class _Device:
+    """What a run needs, on the device: planes, weights or None, rows, and vectors of one entry a node."""
+
+    size: int
+    arrays: tuple[Any, ...]
+
+    @classmethod
+    def prepare(cls, problem: Any, x0: Array) -> _Device:
+        graph, alpha = problem.graph, problem.alpha
+        size = shape_class(graph.n + 1)  # a node more: the padding, which has and sends nothing
+        planes, weights, rows = layout(graph, size)
+        share = pad(alpha * problem.operators[0].share, size)
+        dangling = pad((problem.operators[0].share == 0.0).astype(np.float64), size)
+        columns = [np.broadcast_to(alpha * operator.escape, graph.n) for operator in problem.operators]
+        escape = np.ascontiguousarray(np.stack(columns, axis=1)).reshape(x0.shape)
+        vectors = [_padded(values, size) for values in (escape, (1.0 - alpha) * problem.teleport)]
+        put = on_device((planes, *([] if weights is None else [weights]), rows, share, dangling, *vectors))
+        return cls(size, put if weights is not None else (put[0], None, *put[1:]))
+
+    def pad(self, x: Array) -> Any:
+        return on_device((_padded(np.asarray(x, dtype=np.float64), self.size),))[0]
+
+
+def _padded(values: Array, size: int) -> Array:
+    full = np.zeros((size, *values.shape[1:]))
+    full[: len(values)] = values
+    return full
+
+
+def layout(graph: Graph, size: int) -> tuple[Array, Array | None, Array]:
+    """Lay the edges out in planes: column c holds up to eight sources of node ``rows[c]``.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph, of n nodes.
+    size : int
+        More than n; node n and the following are padding.
+
+    Returns
+    -------
+    tuple
+        Planes, int32 of shape (8, c), padded with n; their weights, padded with 0, or None; the node of each column.
+    """
+    n, lengths = graph.n, np.diff(graph.offsets)
+    columns = -(-lengths // _PLANES)
+    width = shape_class(max(int(columns.sum()), 1))
+    ends = np.cumsum(columns) * _PLANES
+    real = np.zeros(width * _PLANES, dtype=bool)
+    real[: int(columns.sum()) * _PLANES] = True
+    missing = columns * _PLANES - lengths
+    for k in range(1, _PLANES):
+        real[ends[missing >= k] - k] = False
+    planes = _laid_out(graph.sources, real, n)
+    weights = None if graph.weights is None else _laid_out(graph.weights, real, 0.0)
+    rows = pad(np.repeat(np.arange(n, dtype=np.int32), columns), width, size - 1)
+    return planes, weights, rows
+
+
+def _laid_out(values: Array, real: Array, fill: float) -> Array:
+    flat = np.full(len(real), fill, dtype=values.dtype)
+    flat[real] = values
+    return np.ascontiguousarray(flat.reshape(-1, _PLANES).T)
+
+
+@lru_cache(maxsize=1)
+def _jitted_advance() -> Callable[..., Any]:
+    import jax
+    import jax.numpy as jnp
+
+    def advance(
+        planes: Any,
+        weights: Any,
+        rows: Any,
+        share: Any,
+        dangling: Any,
+        escape: Any,
+        base: Any,
+        x: Any,
+        rounds: Any,
+    ) -> Any:
+        one_column = x.ndim == 1
+
+        def spread(values: Any) -> Any:
+            return values if one_column else values[:, None]
+
+        def image(x: Any) -> Any:
+            sent = x * spread(share)
+            total = jnp.zeros((rows.shape[0], *x.shape[1:]))
+            for k in range(_PLANES):  # unrolled: one loop that gathers and adds
+                part = sent[planes[k]]
+                total += part if weights is None else part * spread(weights[k])
+            inflow = jax.ops.segment_sum(total, rows, x.shape[0], indices_are_sorted=True)
+            return inflow + jnp.sum(x * spread(dangling), axis=0) * escape + base
+
+        def round_(_: Any, pair: Any) -> Any:
+            return image(pair[0]), pair[0]
+
+        last, before = jax.lax.fori_loop(0, rounds, round_, (x, x))
+        return last, jnp.sum(jnp.abs(last - before), axis=0)
+
+    return jax.jit(advance)

@@ -1,0 +1,1 @@
+"""Methods for games: payoffs with a minimising and a maximising player."""

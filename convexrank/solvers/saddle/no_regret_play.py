@@ -1,0 +1,175 @@
+"""Saddle points by repeated play: a learner without regret against best responses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from convexrank.core.loop import State
+from convexrank.core.problem import Witness
+from convexrank.data import check_choice, check_positive
+
+__all__ = ["NoRegretPlay"]
+
+Array = np.ndarray
+
+_LEARNERS = {
+    "leader": "follows the leader",
+    "entropic": "multiplies weights",
+    "gradient": "steps and projects",
+}
+_AVERAGES = {"harmonic": "1/t", "frank-wolfe": "2/(t+1)", "line-search": "exact"}
+
+
+@dataclass(frozen=True)
+class NoRegretPlay:
+    r"""Rounds of a game: w from a learner without regret, s the best response to it, averages of both as the answer.
+
+    The learner ``"leader"`` answers the mean of all moves so far, :math:`w_{t+1} = \arg\max_w M(\bar s_t, w)`. That is
+    the method of Frank and Wolfe on :math:`g(s) = \max_w M(s, w)`: the best response is the vertex to go to, and
+
+    .. math:: \bar s_t = \bar s_{t-1} + \gamma_t (s_t - \bar s_{t-1}), \qquad
+              \bar w_t = \bar w_{t-1} + \gamma_t (w_t - \bar w_{t-1}).
+
+    ``averaging`` chooses γ: ``"harmonic"`` is 1/t, the plain mean, with a gap of :math:`O(\log t/t)`;
+    ``"frank-wolfe"`` is 2/(t+1), with :math:`O(1/t)`; ``"line-search"`` minimises g along the way and reports the best
+    reply to :math:`\bar s_t` in place of the mean, with :math:`O(1/t)`, and linearly where the optimum lies inside the
+    set of s.
+
+    ``"entropic"`` multiplies weights, :math:`w_{t+1} \propto w_t\,e^{\eta_t g_t}`, and ``"gradient"`` takes
+    :math:`w_{t+1} = \Pi(w_t + \eta_t g_t)`, with :math:`g_t` the gradient of the payoff and plain means. Their rate η
+    is 1/(σt) for the gradient, σ being the modulus of strong concavity, with a gap of :math:`O(\log t/t)`; and
+    :math:`\sqrt{\log n/t}` over the largest spread of a gradient so far for the entropic, with :math:`O(1/\sqrt t)`.
+    ``rate`` overrules that; with rate 1 the entropic learner *is* the leader where φ is the entropy.
+
+    Both need the simplex as the domain of w.
+
+    The residual is the duality gap of the two averages; :math:`\bar s` is the witness. A round costs a handful of
+    products with the matrix of the game. Play starts from no moves at all, wherever the problem starts.
+
+    Parameters
+    ----------
+    learner : {"leader", "entropic", "gradient"}
+        Who plays w.
+    averaging : {"line-search", "frank-wolfe", "harmonic"}, optional
+        The weight of the newest move. By default by line search for the leader; the others know "harmonic" only.
+    rate : float, optional
+        The ρ of a learning rate ρ/t, for the entropic and the gradient learner.
+
+    Raises
+    ------
+    ValueError
+        For anything else; when solving, for a learner that does not fit the domain.
+
+    References
+    ----------
+    Dissertation on learning to rank, chapter 5, Theorem 12. M. Jaggi, Revisiting Frank-Wolfe: projection-free sparse
+    convex optimization, ICML 2013, theorem 1. E. Hazan, A. Agarwal, S. Kale, Logarithmic regret algorithms for online
+    convex optimization, Machine Learning 69 (2007), theorem 1.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> graph = cr.Graph.from_edges([0, 0, 1, 2, 3, 3], [1, 2, 2, 0, 2, 0])
+    >>> game = cr.problems.PageRankGame(graph, "kl")
+    >>> solution = game.solve(cr.solvers.NoRegretPlay(), tol=1e-6)
+    >>> solution.status.name, solution.iterations < 100
+    ('CONVERGED', True)
+    """
+
+    learner: str = "leader"
+    averaging: str | None = None
+    rate: float | None = None
+
+    name = "no-regret-play"
+    requires = frozenset({"Saddle"})
+    default_max_iter = 10_000
+
+    def __post_init__(self) -> None:
+        check_choice(self.learner, _LEARNERS, "learner")
+        averaging = self.averaging or ("line-search" if self.learner == "leader" else "harmonic")
+        check_choice(averaging, _AVERAGES, "averaging")
+        object.__setattr__(self, "averaging", averaging)
+        if self.learner != "leader" and self.averaging != "harmonic":
+            raise ValueError(
+                f"averaging is {self.averaging!r}, expected 'harmonic': only the leader has others."
+            )
+        if self.rate is not None:
+            if self.learner == "leader":
+                raise ValueError("rate is for the entropic and the gradient learner; the leader needs none.")
+            check_positive(self.rate, "rate")
+
+    def init(self, problem: Any, x0: Array) -> State:
+        """Begin with s = 0, which counts for nothing, and the best reply to it."""
+        if self.learner != "leader" and not problem.is_simplex:
+            raise ValueError(
+                f"the {self.learner} learner needs the simplex as the domain of w; take the leader."
+            )
+        s = np.zeros_like(x0)
+        w = problem.maximizer(s)
+        return _state(problem, _Play(0, s, w, w), w)
+
+    def step(self, problem: Any, state: State) -> State:
+        """One round: the best response to w, the averages, and the learner's next w."""
+        play: _Play = state.memory
+        t, move = play.round + 1, problem.best_response(play.w)
+        if self.averaging == "line-search":
+            share, w = _search(problem.replies(play.s_mean, move))
+            s_mean = play.s_mean + share * (move - play.s_mean)
+            following = _state(problem, _Play(t, s_mean, w, w), w)
+            return replace(following, stalled=share == 0.0)
+        share = 1.0 / t if self.averaging == "harmonic" else 2.0 / (t + 1)
+        s_mean = play.s_mean + share * (move - play.s_mean)
+        w_mean = play.w_mean + share * (play.w - play.w_mean)
+        if self.learner == "leader":
+            return _state(problem, _Play(t, s_mean, w_mean, problem.maximizer(s_mean)), w_mean)
+        gradient = problem.payoff_gradient(move, play.w)
+        spread = max(play.spread, float(np.ptp(gradient)))
+        w = self._learned(problem, play.w, gradient, t, spread)
+        return _state(problem, _Play(t, s_mean, w_mean, w, spread), w_mean)
+
+    def _learned(self, problem: Any, w: Array, gradient: Array, t: int, spread: float) -> Array:
+        if self.learner == "gradient":
+            rate = 1.0 / problem.strong_convexity if self.rate is None else self.rate
+            return problem.repair(w + rate / t * gradient)
+        if self.rate is None:
+            rate = math.sqrt(math.log(max(len(w), 2)) / t) / max(spread, np.finfo(float).tiny)
+        else:
+            rate = self.rate / t
+        exponents = rate * gradient
+        w = w * np.exp(exponents - exponents.max())
+        return w / w.sum()
+
+
+@dataclass(frozen=True)
+class _Play:
+    """Rounds played, both averages, the next w, and the largest spread of a gradient so far."""
+
+    round: int
+    s_mean: Array
+    w_mean: Array
+    w: Array
+    spread: float = 0.0
+
+
+def _state(problem: Any, play: _Play, x: Array) -> State:
+    """The state that reports x, with the duality gap between it and the average of s."""
+    value = problem.objective(x)
+    reply = problem.maximizer(play.s_mean) if play.spread > 0.0 or x is not play.w else play.w
+    gap = problem.payoff(play.s_mean, reply) + value
+    return State(x, value, gap, play, witness=Witness(play.s_mean[None, :], np.ones(1)))
+
+
+def _search(replies: Callable[[float], tuple[Array, float]]) -> tuple[float, Array]:
+    """The share of the newest move at which the greatest payoff is least, and the w that attains it."""
+    if replies(0.0)[1] >= 0.0:
+        return 0.0, replies(0.0)[0]
+    if replies(1.0)[1] <= 0.0:
+        return 1.0, replies(1.0)[0]
+    found: Any = brentq(lambda share: replies(share)[1], 0.0, 1.0, xtol=1e-15)
+    return float(found), replies(float(found))[0]

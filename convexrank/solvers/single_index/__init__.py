@@ -1,0 +1,1 @@
+"""Perceptron-like methods for an unknown increasing link."""

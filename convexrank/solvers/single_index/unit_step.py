@@ -1,0 +1,66 @@
+"""The published iteration of a field: steps of one fixed length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.core.loop import State
+from convexrank.data import check_positive
+from convexrank.solvers.single_index._field_residual import moved_state
+
+__all__ = ["UnitStep"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class UnitStep:
+    r"""Steps of a fixed length along a field, :math:`w \leftarrow w - \eta F(w)`, the length 1 as published.
+
+    With F the published field of :class:`~convexrank.problems.LearnedDivergence` these are the updates that section 4.6
+    finds in Isotron (all convex φ) and in its Lipschitz variant (``strong=1``). l1 enters by its proximal map.
+
+    No objective falls along the way, so nothing is guaranteed: with rows of norm at most 1 and targets that a link of
+    the class explains, the distance to the true direction decreases; elsewhere the iteration may cycle, and with long
+    rows it diverges unless the length is reduced. The residual says how far it came. A step costs one field.
+
+    Parameters
+    ----------
+    length : float
+        The step η, above 0.
+
+    References
+    ----------
+    Dissertation on learning to rank with Bregman divergences, section 4.6.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> X, y = [[0.0], [0.1], [0.2], [0.3]], [0.0, 0.3, 0.2, 0.4]
+    >>> problem = cr.problems.LearnedDivergence(X, y, strong=1.0, oracle="projection", l2=0.1)
+    >>> problem.solve(cr.solvers.UnitStep()).status.name
+    'CONVERGED'
+    """
+
+    length: float = 1.0
+
+    name = "unit-step"
+    requires = frozenset({"Field"})
+    default_max_iter = 10_000
+
+    def __post_init__(self) -> None:
+        check_positive(self.length, "length")
+
+    def init(self, problem: Any, x0: Array) -> State:
+        """Evaluate the field at the start."""
+        return self._at(problem, np.array(x0, dtype=np.float64))
+
+    def step(self, problem: Any, state: State) -> State:
+        """Go to the next point, found before."""
+        return self._at(problem, state.memory)
+
+    def _at(self, problem: Any, x: Array) -> State:
+        return moved_state(problem, x, problem.field(x), self.length)

@@ -1,0 +1,1 @@
+"""Projections on two convex sets in turn or at once."""

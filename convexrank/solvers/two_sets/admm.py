@@ -1,0 +1,55 @@
+"""Alternating direction method of multipliers for a point common to two convex sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.core.loop import State
+
+__all__ = ["ADMM"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class ADMM:
+    r"""Projections on both sets with a running sum of their disagreement: ADMM on the sum of the two indicators.
+
+    .. math:: a \leftarrow P_{\mathcal C}(\theta - u), \qquad \theta \leftarrow P_{X\mathcal W}(a + u), \qquad
+              u \leftarrow u + a - \theta
+
+    No step size enters, since indicators have no scale. When the sets do not meet, u grows along the gap between them
+    without end while θ converges to a nearest point.
+
+    References
+    ----------
+    S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein, Found. Trends Mach. Learn. 3 (2011), section 5; H. H. Bauschke
+    and W. M. Moursi, Math. Program. 164 (2017), for sets that do not meet.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.RealizableLink([[0.0], [1.0], [2.0]], [0.0, 0.5, 0.7], radius=3.0, strong=1.0)
+    >>> problem.solve("admm").status.name
+    'CONVERGED'
+    """
+
+    name = "admm"
+    requires = frozenset({"Constraints", "Feasibility"})
+    default_max_iter = 100_000
+
+    def init(self, problem: Any, x0: Array) -> State:
+        """Start at the point of the second set nearest to what x0 stands for, without disagreement."""
+        x = problem.recover(problem.lift(x0))
+        return State(x, np.nan, problem.violation(x), (problem.lift(x), np.zeros(())))
+
+    def step(self, problem: Any, state: State) -> State:
+        """One projection on each set, and the multipliers."""
+        point, multipliers = state.memory
+        other = problem.project(point - multipliers)
+        x = problem.recover(other + multipliers)
+        point = problem.lift(x)
+        return State(x, np.nan, problem.violation(x), (point, multipliers + other - point))

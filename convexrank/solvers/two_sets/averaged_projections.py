@@ -1,0 +1,67 @@
+"""Averaged projections on two convex sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.core.loop import State
+from convexrank.data import check_positive
+
+__all__ = ["ParallelProjections"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class ParallelProjections:
+    r"""Project on both sets at once and average: Bregman's parallel method with the squared Euclidean distance.
+
+    .. math:: \theta \leftarrow \tau P_{\mathcal C}(\theta) + (1-\tau) P_{X\mathcal W}(\theta)
+
+    A gradient step on the weighted sum of the two squared distances. Converges to a common point when there is one;
+    else to a minimiser of that sum, which lies between two nearest points.
+
+    Parameters
+    ----------
+    share : float
+        The weight τ of the first set, between 0 and 1.
+
+    References
+    ----------
+    Y. Censor and S. A. Zenios, Parallel Optimization, Oxford University Press (1997).
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.RealizableLink([[0.0], [1.0], [2.0]], [0.0, 0.5, 0.7], radius=3.0, strong=1.0)
+    >>> problem.solve(cr.solvers.ParallelProjections(share=0.7)).status.name
+    'CONVERGED'
+    """
+
+    share: float = 0.5
+
+    name = "parallel-projections"
+    requires = frozenset({"Constraints", "Feasibility"})
+    default_max_iter = 100_000
+
+    def __post_init__(self) -> None:
+        if not check_positive(self.share, "share") < 1.0:
+            raise ValueError(
+                f"share is {self.share}, expected a number between 0 and 1: both sets need a weight."
+            )
+
+    def init(self, problem: Any, x0: Array) -> State:
+        """Start at what x0 stands for."""
+        return self._state(problem, problem.lift(x0))
+
+    def step(self, problem: Any, state: State) -> State:
+        """Average the two projections of the present point."""
+        other = problem.lift(state.x)
+        return self._state(problem, other + self.share * (problem.project(state.memory) - other))
+
+    def _state(self, problem: Any, point: Array) -> State:
+        x = problem.recover(point)
+        return State(x, np.nan, problem.violation(x), point)

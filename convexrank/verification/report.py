@@ -1,0 +1,230 @@
+"""The verifier: the fast path against the exact model, on random instances or on yours.
+
+For each convex instance it holds four independent statements of the formulation against each other: the compiled
+oracle, the cvxpy model, the reference code of the certificate, and the solution of the fast solver against the conic
+one. Fixed points are held against a slow reference, feasibility problems against the verdict of the conic solver; see
+:mod:`convexrank.verification.compare`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from convexrank.core.problem import Problem
+from convexrank.data import check_integer, check_positive
+from convexrank.verification.compare import Comparison, compare
+
+__all__ = ["Comparison", "Report", "verify"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The verdict over all instances.
+
+    Parameters
+    ----------
+    comparisons : tuple of Comparison
+        One for each instance.
+
+    Attributes
+    ----------
+    ok : bool
+        True when something was compared and nothing disagreed. Nothing compared is a failure.
+    compared, skipped : int, list of str
+        How many instances were compared, and the reasons of the others.
+    failures : list of str
+        What disagreed, with the seed.
+    worst : dict
+        Largest relative objective error, largest relative point error (where the minimiser is unique) and the seed of
+        the former (of the latter where there is no objective).
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> report = cr.verify(cr.problems.IRPush.random(0))
+    >>> report.ok, report.compared, len(report.failures)
+    (True, 1, 0)
+    """
+
+    comparisons: tuple[Comparison, ...] = field(repr=False)
+
+    @property
+    def compared(self) -> int:
+        """Number of instances compared."""
+        return sum(not item.skipped for item in self.comparisons)
+
+    @property
+    def skipped(self) -> list[str]:
+        """Reasons of the instances that were not compared."""
+        return [
+            f"{item.problem} seed {item.seed}: {item.skipped}" for item in self.comparisons if item.skipped
+        ]
+
+    @property
+    def failures(self) -> list[str]:
+        """Everything that disagreed."""
+        return [
+            f"{item.problem} seed {item.seed}: {text}" for item in self.comparisons for text in item.failures
+        ]
+
+    @property
+    def ok(self) -> bool:
+        """Whether each problem had something compared, and nothing disagreed."""
+        groups = self._groups()
+        something_compared = all(any(not item.skipped for item in items) for items in groups.values())
+        return bool(groups) and something_compared and not self.failures
+
+    @property
+    def worst(self) -> dict[str, Any]:
+        """Largest errors and where they were met."""
+        compared = [item for item in self.comparisons if not item.skipped]
+        if not compared:
+            return {"objective_error": math.nan, "point_error": math.nan, "seed": None}
+        most = max(compared, key=_badness)
+        points = [item.point_error for item in compared if math.isfinite(item.point_error)]
+        return {
+            "objective_error": most.objective_error,
+            "point_error": max(points, default=math.nan),
+            "seed": most.seed,
+        }
+
+    def _groups(self) -> dict[str, list[Comparison]]:
+        groups: dict[str, list[Comparison]] = {}
+        for item in self.comparisons:
+            groups.setdefault(item.problem, []).append(item)
+        return groups
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, for JSON."""
+        return {
+            "ok": self.ok,
+            "compared": self.compared,
+            "skipped": self.skipped,
+            "failures": self.failures,
+            "worst": self.worst,
+            "comparisons": [asdict(item) for item in self.comparisons],
+        }
+
+    def __str__(self) -> str:
+        head = (
+            "problem",
+            "compared",
+            "skipped",
+            "objective error",
+            "point error",
+            "worst seed",
+            "seconds",
+            "verdict",
+        )
+        rows: list[tuple[str, ...]] = [head]
+        for name, items in self._groups().items():
+            part = Report(tuple(items))
+            worst = part.worst
+            rows.append(
+                (
+                    name,
+                    str(part.compared),
+                    str(len(part.skipped)),
+                    f"{worst['objective_error']:.1e}",
+                    f"{worst['point_error']:.1e}",
+                    str(worst["seed"]),
+                    f"{sum(item.seconds for item in items):.1f}",
+                    "ok" if part.ok else "FAILED",
+                )
+            )
+        widths = [max(len(row[j]) for row in rows) for j in range(len(head))]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
+        ]
+        lines += [f"disagreement: {text}" for text in self.failures] + [
+            f"skipped: {text}" for text in self.skipped
+        ]
+        return "\n".join(lines)
+
+
+def _badness(item: Comparison) -> float:
+    """What the worst instance is chosen by: the error of the objective, or of the point where there is none."""
+    for error in (item.objective_error, item.point_error):
+        if not math.isnan(error):
+            return error
+    return 0.0
+
+
+def verify(
+    target: Any = None,
+    *,
+    instances: int = 20,
+    seed: int = 0,
+    solver: Any = None,
+    reference: Any = "exact",
+    tol: float = 1e-6,
+    progress: Callable[[Comparison], Any] | None = None,
+) -> Report:
+    """Hold the fast path against the exact model, or a slow reference where there is no objective.
+
+    Parameters
+    ----------
+    target : Problem, Problem class, iterable of either, or None
+        An instance of yours; or a class, of which random instances are drawn; None takes every registered problem.
+    instances : int
+        Random instances of each class.
+    seed : int
+        First seed; instance j uses seed + j, so that every finding can be reproduced by ``Class.random(seed)``.
+    solver : None, str, solver object or callable
+        The fast side; a callable takes the problem and returns a point: your own algorithm.
+    reference : str or solver object
+        The exact side.
+    tol : float
+        Relative agreement asked of the two objectives; the distance allowed where there is none.
+    progress : callable, optional
+        Called with each Comparison as it is made.
+
+    Returns
+    -------
+    Report
+        The verdict, ``report.ok``, and what it rests on.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> report = cr.verify(cr.problems.PNormPush, instances=2, seed=0)
+    >>> report.ok, report.compared
+    (True, 2)
+    """
+    check_integer(instances, "instances", 1)
+    check_integer(seed, "seed", 0)
+    check_positive(tol, "tol")
+    comparisons = []
+    for name, number, make in _instances(target, instances, seed):
+        start = time.perf_counter()
+        found = compare(name, number, make(), solver, reference, tol)
+        found = replace(found, seconds=time.perf_counter() - start)
+        comparisons.append(found)
+        if progress is not None:
+            progress(found)
+    return Report(tuple(comparisons))
+
+
+def _instances(
+    target: Any, instances: int, seed: int
+) -> Iterable[tuple[str, int | None, Callable[[], Problem]]]:
+    if target is None:
+        from convexrank.problems import REGISTRY
+
+        target = list(REGISTRY.values())
+    if isinstance(target, Problem):
+        yield type(target).__name__, None, lambda: target
+    elif isinstance(target, type) and issubclass(target, Problem):
+        if not hasattr(target, "random"):
+            raise TypeError(f"{target.__name__} has no random instances; pass an instance of your own.")
+        for number in range(seed, seed + instances):
+            yield target.__name__, number, lambda number=number: target.random(number)  # type: ignore[attr-defined]
+    elif isinstance(target, Iterable) and not isinstance(target, str):
+        for item in target:
+            yield from _instances(item, instances, seed)
+    else:
+        raise TypeError(f"target is {target!r}, expected a problem, a problem class, or several of them.")
