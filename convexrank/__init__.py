@@ -72,7 +72,8 @@ if TYPE_CHECKING:
         regularizers,
         solvers,
     )
-    from convexrank.core.problem import ConvergenceWarning, Problem, Solution, Status
+    from convexrank.core.problem import Problem
+    from convexrank.core.results import ConvergenceWarning, Solution, Status
     from convexrank.estimators import OnlineMEMR, PushRanker, RetargetingRanker, SingleIndexRegressor
     from convexrank.estimators.graph_ranks import (
         antitrust_rank,

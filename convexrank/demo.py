@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexrank import metrics
-from convexrank.core.problem import Solution
+from convexrank.core.results import Solution
 from convexrank.problems import IRPush, PNormPush
 
 __all__ = ["Demonstration", "Fit", "breast_cancer", "figure", "run", "table"]

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.core.problem import ConvergenceWarning
+from convexrank.core.results import ConvergenceWarning
 from convexrank.problems import PNormPush
 from convexrank.solvers import Boosting, available
 from convexrank.solvers.descent.boosting import Rounds

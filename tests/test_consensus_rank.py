@@ -59,7 +59,7 @@ def test_every_view_solves_every_kind_of_set(view, kind):
     w, P = problem.ranks(solution), problem.recommendations(solution)
     assert np.abs(w - ranks_of(P)).sum() <= tolerance("conic value") * 100
     # the recommendations are in the sets: the nearest one is they themselves
-    assert np.abs(ConsensusRank(problem.sets).repair(P) - P).max() <= tolerance("consensus point")
+    assert np.abs(ConsensusRank(problem.sets).project_feasible(P) - P).max() <= tolerance("consensus point")
 
 
 def test_constraints_and_their_corners_are_the_same_sets():
@@ -122,7 +122,7 @@ def test_the_pessimistic_gap_is_never_below_the_error(seed):
     problem = ConsensusRank.random(2 * seed)
     rng, best = np.random.default_rng(seed), problem.solve(tol=1e-9)
     for scale in (1e-6, 1e-2, 3.0):
-        point = problem.repair(best.x * np.exp(scale * rng.normal(size=len(best.x))))
+        point = problem.project_feasible(best.x * np.exp(scale * rng.normal(size=len(best.x))))
         certificate = problem.certificate(point)
         assert certificate.value == problem.objective(point)
         assert certificate.gap >= certificate.value - best.value - tolerance("summation")

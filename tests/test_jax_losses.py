@@ -249,7 +249,7 @@ def test_all_scores_equal_have_a_gradient(name):
     assert np.isfinite(value)
     assert np.isfinite(slope).all()
     if "retargeting" in name and "without" not in name:
-        assert np.abs(slope).max() <= SUMMATION, "the worthless minimum"
+        assert np.abs(slope).max() <= SUMMATION, "the trivial minimum"
     else:
         assert slope[0] < 0.0 or "rank_svm" in name or "retargeting, I" in name
 

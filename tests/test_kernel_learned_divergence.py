@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.core.problem import Status
+from convexrank.core.results import Status
 from convexrank.data import check_kernel
 from convexrank.problems import LearnedDivergence
 from convexrank.problems.single_index.kernel_learned_divergence import KernelLearnedDivergence

@@ -375,10 +375,10 @@ def test_scores_of_any_size(name, size):
     assert close(value, problem.reference_risk(w)[0] + problem.penalty.value(w))
 
 
-def test_without_margins_the_minimum_is_worthless_off_the_quadratic_too():
+def test_without_margins_the_minimum_is_trivial_off_the_quadratic_too():
     problem, _ = draw("KL", 0, margin=None)
-    assert problem.worthless
-    with pytest.warns(cr.ConvergenceWarning, match="worthless"):
+    assert problem.trivial_minimum
+    with pytest.warns(cr.ConvergenceWarning, match="trivial"):
         assert np.linalg.norm(problem.solve().x) <= tolerance("fixed points")
 
 

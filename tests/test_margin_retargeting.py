@@ -276,15 +276,15 @@ def test_a_column_of_zeros_gets_no_weight():
         assert solution.x[-1] == 0.0
 
 
-def test_without_margins_the_minimum_is_worthless_and_reported():
+def test_without_margins_the_minimum_is_trivial_and_reported():
     problem, _ = draw("margin", 2, margin=None)
-    assert problem.worthless
-    with pytest.warns(cr.ConvergenceWarning, match="worthless"):
+    assert problem.trivial_minimum
+    with pytest.warns(cr.ConvergenceWarning, match="trivial"):
         solution = problem.solve()
-    assert "worthless" in solution.message
+    assert "trivial" in solution.message
     assert np.linalg.norm(solution.x) <= math.sqrt(SUMMATION)
-    assert not draw("margin", 2)[0].worthless
-    assert "worthless" not in draw("margin", 2)[0].solve().message
+    assert not draw("margin", 2)[0].trivial_minimum
+    assert "trivial" not in draw("margin", 2)[0].solve().message
 
 
 # --- bad input ----------------------------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ def test_certificates_are_never_below_the_true_gap(seed):
     solution = game.solve(tol=1e-10)
     rng = np.random.default_rng(seed)
     for scale in (1e-6, 1e-3, 0.1, 1.0):
-        w = game.repair(solution.x * np.exp(scale * rng.normal(size=game.dimension)))
+        w = game.project_feasible(solution.x * np.exp(scale * rng.normal(size=game.dimension)))
         certificate = game.certificate(w)
         assert certificate.gap >= game.objective(w) - solution.value - tolerance("summation")
         assert certificate.lower_bound <= solution.value + tolerance("summation")
@@ -193,7 +193,9 @@ def test_the_gap_bounds_the_residual():
         game = PageRankGame.random(seed)
         if not game.is_exact or game.radius == game.threshold:
             continue
-        w = game.repair(game.stationary + 0.05 * np.random.default_rng(seed).normal(size=game.dimension))
+        w = game.project_feasible(
+            game.stationary + 0.05 * np.random.default_rng(seed).normal(size=game.dimension)
+        )
         residual = np.linalg.norm(game.operator @ w - w, DUAL[game.norm])
         assert residual <= game.certificate(w).gap / (game.radius - game.threshold) + tolerance("summation")
 

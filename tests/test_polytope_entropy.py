@@ -79,9 +79,9 @@ def test_corners_edges_and_the_outside():
     for outside in ([1.2, -0.2, 0.0], [0.4, 0.4, 0.4]):
         assert math.isinf(polytope.phi(np.array(outside)))
         assert not polytope.contains(np.array(outside))
-        assert polytope.contains(polytope.repair(np.array(outside)))
+        assert polytope.contains(polytope.project_feasible(np.array(outside)))
     inside = np.array([0.2, 0.3, 0.5])
-    assert polytope.repair(inside) == pytest.approx(inside, abs=tolerance("summation"))
+    assert polytope.project_feasible(inside) == pytest.approx(inside, abs=tolerance("summation"))
 
 
 def test_one_vertex_and_repeated_ones():

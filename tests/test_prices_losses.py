@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import convexrank as cr
 from convexrank import atoms, losses, prices
 from convexrank.core.elementwise_checks import check_on_grid, find_kink, follows_disciplined_rules
-from convexrank.core.problem import Status
+from convexrank.core.results import Status
 from tests.tolerances import tolerance
 
 PRICES = {

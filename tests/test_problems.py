@@ -33,7 +33,7 @@ def draw(name, seed):
     problem = REGISTRY[name].random(seed)
     w = np.random.default_rng(1000 + seed).normal(size=problem.dimension)
     w = w / max(1.0, float(np.ptp(problem.X @ w)) / 4.0)
-    return problem, problem.repair(w)
+    return problem, problem.project_feasible(w)
 
 
 def rebuilt(problem, **changes):
@@ -82,7 +82,7 @@ def test_subgradients_lie_below(name, seed):
         for scale in (1e-3, 0.1, 1.0):
             step = rng.normal(size=len(w))
             step *= scale / max(1.0, float(np.ptp(problem.X @ step)))
-            step = problem.repair(w + step) - w
+            step = problem.project_feasible(w + step) - w
             assert risk(w + step) >= value + slope @ step - tolerance("summation") * max(1.0, abs(value))
 
 
@@ -105,7 +105,7 @@ def test_gradient_by_finite_differences(name, seed):
 @DRAWN
 def test_hessian_by_finite_differences(name, seed):
     problem, w = draw(name, seed)
-    if "Curvature" not in problem.capabilities:
+    if "TwiceDifferentiable" not in problem.capabilities:
         assert problem.default_solver != "newton"
         return
     step, hessian = 1e-5 / max(1.0, float(np.abs(problem.X).max())), problem.hessian(w)
@@ -137,7 +137,12 @@ def test_certificate_bounds_the_true_error(name, seed):
     """At any point whatever, value − optimum is at most the gap; at the solution the gap is small."""
     problem, w = draw(name, seed)
     best = problem.solve(tol=1e-10) if problem.differentiable else problem.solve()
-    for point in (w, problem.repair(best.x + 1e-3 * w), problem.repair(best.x + 1e-6 * w), best.x):
+    for point in (
+        w,
+        problem.project_feasible(best.x + 1e-3 * w),
+        problem.project_feasible(best.x + 1e-6 * w),
+        best.x,
+    ):
         certificate = problem.certificate(point)
         error = problem.objective(point) - (best.value - best.gap)
         assert certificate.kind == "global"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.core.problem import Status
+from convexrank.core.results import Status
 from convexrank.problems.realizable._ball_image import ImageOfBall
 from convexrank.problems.realizable._scores import RealizableScores
 from convexrank.problems.realizable.realizable_link import RealizableLink
@@ -299,7 +299,7 @@ def test_outside_the_ball_the_excess_counts():
     w = np.zeros(problem.dimension)
     w[0] = problem.radius + 50.0
     assert problem.violation(w) >= 50.0
-    assert np.linalg.norm(problem.repair(w)) == pytest.approx(problem.radius)
+    assert np.linalg.norm(problem.project_feasible(w)) == pytest.approx(problem.radius)
 
 
 # --- the checkers themselves ----------------------------------------------------------------------------------------
@@ -310,7 +310,9 @@ def test_satisfiable_data_are_never_separated(seed):
     problem = RealizableLink.random(seed)
     rng = np.random.default_rng(seed)
     for scale in (0.0, 1e-9, 1e-3, 1.0):
-        assert problem.separation(problem.repair(scale * rng.normal(size=problem.dimension)))[1] == 0.0
+        assert (
+            problem.separation(problem.project_feasible(scale * rng.normal(size=problem.dimension)))[1] == 0.0
+        )
     assert problem.separation(problem.solve().x)[1] == 0.0
 
 

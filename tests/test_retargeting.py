@@ -1,4 +1,4 @@
-"""What is particular to retargeting: its marginals against the joint problem, its halves, its worthless minimum."""
+"""What is particular to retargeting: its marginals against the joint problem, its halves, its trivial minimum."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_the_i_divergence_of_distributions_is_kl(seed, order):
 
 @given(st.integers(0, 10_000))
 def test_a_shift_of_the_i_divergence_changes_nothing(seed):
-    """The domain moves and the link with it: shifted targets are no safer from the worthless minimum."""
+    """The domain moves and the link with it: shifted targets are no safer from the trivial minimum."""
     one, w = draw("I, no simplex", seed)
     other, _ = draw("shifted I", seed)
     assert close(one.objective(w), other.objective(w))
@@ -291,7 +291,7 @@ def test_the_alternation_descends_to_a_stationary_point(kind, order):
     divergence, options = KINDS[kind]
     problem = Retargeting(X, y, qid, divergence, order=order, l2=0.5, **options)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", cr.ConvergenceWarning)  # where it leads to the worthless minimum
+        warnings.simplefilter("ignore", cr.ConvergenceWarning)  # where it leads to the trivial minimum
         alternated, direct = problem.solve("alternating", tol=1e-5), problem.solve("lbfgs", tol=1e-7)
     for solution in (alternated, direct):
         assert solution.converged, solution.message
@@ -329,30 +329,30 @@ def test_the_start_ranks_better_than_nothing():
         assert cr.metrics.kendall_tau(y, X @ problem.start(), qid) > 0.5, kind
 
 
-# --- the worthless minimum ------------------------------------------------------------------------------------------
+# --- the trivial minimum ------------------------------------------------------------------------------------------
 
 
 @EVERY
 def test_nothing_costs_nothing_where_it_is_void(kind):
     problem, _ = draw(kind, 5)
     zero = np.zeros(problem.dimension)
-    assert problem.void == (problem.objective(zero) <= tolerance("summation"))
-    if problem.void:
+    assert problem.zero_is_optimal == (problem.objective(zero) <= tolerance("summation"))
+    if problem.zero_is_optimal:
         assert np.linalg.norm(problem.gradient(zero)) <= tolerance("summation")
-        assert problem.is_worthless(zero)
+        assert problem.is_collapsed(zero)
 
 
 @pytest.mark.parametrize("kind", ["kl", "logistic", "I, no simplex"])
-def test_the_worthless_minimum_is_reported(kind):
+def test_the_trivial_minimum_is_reported(kind):
     X, y, qid = linear_queries()
     divergence, options = KINDS[kind]
     strong = Retargeting(X, y, qid, divergence, l2=10.0, **options)
-    with pytest.warns(cr.ConvergenceWarning, match="worthless minimum"):
+    with pytest.warns(cr.ConvergenceWarning, match="trivial minimum"):
         solution = strong.solve()
     assert solution.converged
-    assert "worthless minimum" in solution.message
-    assert strong.is_worthless(solution)
-    with pytest.warns(cr.ConvergenceWarning, match="worthless minimum"):
+    assert "trivial minimum" in solution.message
+    assert strong.is_collapsed(solution)
+    with pytest.warns(cr.ConvergenceWarning, match="trivial minimum"):
         stuck = strong.solve("alternating", x0=np.zeros(3))
     assert stuck.iterations == 0
 
@@ -365,7 +365,7 @@ def test_a_useful_local_minimum_is_not_reported():
     solution = problem.solve(x0=10.0 * start / np.linalg.norm(start))
     assert solution.converged
     assert solution.value > problem.objective(np.zeros(3)), "w = 0 is the global minimum all the same"
-    assert "worthless" not in solution.message
+    assert "trivial" not in solution.message
     assert cr.metrics.kendall_tau(y, X @ solution.x, qid) > 0.5
 
 
@@ -378,7 +378,7 @@ def test_squares_with_offsets_always_say_where_they_go():
     with pytest.warns(cr.ConvergenceWarning, match="MAX_ITER.*w = 0, whatever the data"):
         stopped = problem.solve("alternating", max_iter=2)
     assert stopped.status is cr.Status.MAX_ITER
-    assert not problem.is_worthless(stopped)
+    assert not problem.is_collapsed(stopped)
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------

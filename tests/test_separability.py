@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.core.problem import Status
+from convexrank.core.results import Status
 from convexrank.core.separability import find_separation
 from tests.tolerances import tolerance
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.core.problem import ConvergenceWarning, Status
+from convexrank.core.results import ConvergenceWarning, Status
 from tests.tolerances import tolerance
 
 rng = np.random.default_rng(0)

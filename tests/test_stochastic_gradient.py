@@ -95,9 +95,9 @@ def test_the_rates():
 
 
 def test_what_it_asks_for():
-    with pytest.raises(ValueError, match="Terms"):
+    with pytest.raises(ValueError, match="FiniteSum"):
         cr.problems.IRPush(np.eye(4), [1, 1, 0, 0], l2=0.1).solve("stochastic-gradient")
-    with pytest.raises(ValueError, match="Terms"):
+    with pytest.raises(ValueError, match="FiniteSum"):
         MarginRetargeting(np.eye(3), [2, 1, 0], None, "generalized_i", 0.1, bound=3.0, l2=0.1).solve(
             "stochastic-gradient"
         )

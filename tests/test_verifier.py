@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.core.problem import Certificate
+from convexrank.core.results import Certificate
 from convexrank.problems import REGISTRY
 from convexrank.problems._linear_scores import LinearScores
 from convexrank.verification.report import Report

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.core.problem import Certificate, CvxpyModel, Problem, Solution, Status
+from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.problem import Problem
+from convexrank.core.results import Certificate, Solution, Status
 from convexrank.problems import REGISTRY
 from tests.tolerances import tolerance
 
@@ -154,7 +156,7 @@ class Nearest(Problem):
     def value_and_gradient(self, x):
         return self.objective(x), x - self.c
 
-    def repair(self, x):
+    def project_feasible(self, x):
         ordered = np.sort(x)[::-1]
         shifts = (np.cumsum(ordered) - 1.0) / np.arange(1, len(x) + 1)
         return np.maximum(x - shifts[np.flatnonzero(ordered > shifts)[-1]], 0.0)
@@ -177,7 +179,7 @@ class Nearest(Problem):
 
 
 def project(problem):
-    return Nearest.repair(problem, problem.c)
+    return Nearest.project_feasible(problem, problem.c)
 
 
 def test_a_sound_convex_problem_passes():

@@ -12,26 +12,26 @@ if TYPE_CHECKING:
     from convexrank.core.results import Certificate, Witness
 
 __all__ = [
-    "Affine",
+    "AffineFixedPoint",
     "Blocks",
     "Certified",
-    "Constraints",
     "Convex",
     "Coordinates",
-    "Curvature",
     "Exact",
     "Feasibility",
     "Field",
+    "FiniteSum",
     "FixedPoint",
     "Flows",
     "Lipschitz",
+    "Multimodal",
     "Proximal",
     "Referenced",
-    "Restarts",
     "Saddle",
     "SingleIndex",
     "Smooth",
-    "Terms",
+    "SplitFeasibility",
+    "TwiceDifferentiable",
 ]
 
 Array = np.ndarray
@@ -65,7 +65,7 @@ class Smooth(Protocol):
 
 
 @runtime_checkable
-class Curvature(Protocol):
+class TwiceDifferentiable(Protocol):
     """Second derivatives are affordable: what Newton's method needs."""
 
     def hessian(self, w: Array) -> Array:
@@ -160,7 +160,7 @@ class Blocks(Protocol):
 
 
 @runtime_checkable
-class Terms(Protocol):
+class FiniteSum(Protocol):
     """The risk is a sum of terms with gradients of their own, such as one a query."""
 
     @property
@@ -258,7 +258,7 @@ class Flows(Protocol):
 
 
 @runtime_checkable
-class Restarts(Protocol):
+class Multimodal(Protocol):
     """Local minima: a step that never raises the objective, points to start from, and what is left to gain."""
 
     @property
@@ -280,7 +280,7 @@ class Restarts(Protocol):
 
 
 @runtime_checkable
-class Affine(Protocol):
+class AffineFixedPoint(Protocol):
     """A fixed point x = αTx + (1−α)v on a graph, one for each operator: what a sweep over the nodes needs."""
 
     @property
@@ -312,7 +312,7 @@ class Feasibility(Protocol):
 
 
 @runtime_checkable
-class Constraints(Protocol):
+class SplitFeasibility(Protocol):
     """Asks for an unknown of one convex set whose image lies in another, and has a projection on each."""
 
     def lift(self, x: Array) -> Array:

@@ -22,7 +22,7 @@ import numpy as np
 
 from convexrank.core.results import Certificate, Witness
 
-__all__ = ["LinearRisk", "certify", "reach"]
+__all__ = ["LinearRisk", "certificate_radius", "certify"]
 
 Array = np.ndarray
 
@@ -55,7 +55,7 @@ class LinearRisk(Protocol):
         ...
 
 
-def reach(problem: LinearRisk, w: Array, value: float) -> tuple[str, float]:
+def certificate_radius(problem: LinearRisk, w: Array, value: float) -> tuple[str, float]:
     """Kind of certificate, and the radius within which some minimiser is known (or assumed) to lie."""
     penalty = problem.penalty
     if penalty.bounded:
@@ -156,7 +156,7 @@ def certify(
     bundle = _Bundle(problem)
     risk = bundle.add(w)
     value = risk + problem.penalty.value(w)
-    kind, radius = reach(problem, w, value)
+    kind, radius = certificate_radius(problem, w, value)
     if not math.isfinite(value) or not bundle.points:
         return Certificate(math.inf, value, -math.inf, kind, radius)
     slope = bundle.slopes[0]

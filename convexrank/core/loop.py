@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from convexrank.core.problem import Certificate, Problem, Solution, Status, Witness
+from convexrank.core.problem import Problem
+from convexrank.core.results import Certificate, Solution, Status, Witness
 
 __all__ = ["Monitor", "Options", "Solver", "State", "iterate", "scale_of"]
 
@@ -175,9 +176,9 @@ class Monitor:
         if self._bar is not None:
             self._bar.close()
         best = self.best
-        suspicious = best is not None and self.problem.is_suspicious(best.x)
+        suspicious = best is not None and self.problem.may_lack_minimiser(best.x)
         doubtful = status in _UNEXPLAINED or (suspicious and status in (Status.CONVERGED, Status.MAX_ITER))
-        if doubtful and (found := self.problem.nonexistence()) is not None:
+        if doubtful and (found := self.problem.prove_nonexistence()) is not None:
             status, direction, detail = found
             if not suspicious:
                 best, self.certificate = State(direction, self.problem.value_at(direction), math.inf), None

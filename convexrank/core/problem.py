@@ -7,61 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.capabilities import (
-    Affine,
-    Blocks,
-    Certified,
-    Constraints,
-    Convex,
-    Coordinates,
-    Curvature,
-    Exact,
-    Feasibility,
-    Field,
-    FixedPoint,
-    Flows,
-    Lipschitz,
-    Proximal,
-    Referenced,
-    Restarts,
-    Saddle,
-    SingleIndex,
-    Smooth,
-    Terms,
-)
-
-# what others import from here as well; documented where they are
-from convexrank.core.cvxpy_model import CvxpyModel as CvxpyModel
-from convexrank.core.results import Certificate as Certificate
-from convexrank.core.results import ConvergenceWarning as ConvergenceWarning
-from convexrank.core.results import Solution as Solution
-from convexrank.core.results import Status as Status
-from convexrank.core.results import Witness as Witness
+from convexrank.core.results import Solution, Status
 from convexrank.data import check_vector
 
-__all__ = [
-    "Affine",
-    "Blocks",
-    "Certified",
-    "Constraints",
-    "Convex",
-    "Coordinates",
-    "Curvature",
-    "Exact",
-    "Feasibility",
-    "Field",
-    "FixedPoint",
-    "Flows",
-    "Lipschitz",
-    "Problem",
-    "Proximal",
-    "Referenced",
-    "Restarts",
-    "Saddle",
-    "SingleIndex",
-    "Smooth",
-    "Terms",
-]
+__all__ = ["Problem"]
 
 Array = np.ndarray
 
@@ -77,12 +26,12 @@ class Problem:
     >>> import convexrank as cr
     >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
     >>> sorted(problem.capabilities)
-    ['Certified', 'Convex', 'Coordinates', 'Curvature', 'Exact', 'Proximal', 'Smooth']
+    ['Certified', 'Convex', 'Coordinates', 'TwiceDifferentiable', 'Exact', 'Proximal', 'Smooth']
     """
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """Names of the protocols of :mod:`convexrank.core.problem` that this instance fulfils."""
+        """Names of the protocols of :mod:`convexrank.core.capabilities` that this instance fulfils."""
         raise NotImplementedError
 
     @property
@@ -118,7 +67,7 @@ class Problem:
         """Return x as an array of the right shape; a Solution stands for its point."""
         return check_vector(x.x if isinstance(x, Solution) else x, self.dimension, name, each="unknown")
 
-    def repair(self, x: Array) -> Array:
+    def project_feasible(self, x: Array) -> Array:
         """Return a feasible point near x; conic solvers violate constraints by their tolerance."""
         return x
 
@@ -144,14 +93,14 @@ class Problem:
         return None
 
     def remark(self, x: Array) -> str:
-        """Say what a caller has to know about an answer that was found as asked, such as that it is worthless."""
+        """Say what a caller has to know about an answer that was found as asked, such as that it is trivial."""
         return ""
 
-    def is_suspicious(self, w: Array) -> bool:
-        """Whether a converged point is reason to ask :meth:`nonexistence` all the same."""
+    def may_lack_minimiser(self, w: Array) -> bool:
+        """Whether a converged point is reason to ask :meth:`prove_nonexistence` all the same."""
         return False
 
-    def nonexistence(self) -> tuple[Status, Array, str] | None:
+    def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
         """Explain, after a solve that did not converge, why no minimiser exists: status, direction, detail."""
         return None
 

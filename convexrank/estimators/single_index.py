@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
-from convexrank.core.problem import ConvergenceWarning, Solution, Status
+from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import (
     check_choice,
     check_integer,

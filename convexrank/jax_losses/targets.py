@@ -31,7 +31,7 @@ def retargeting(
     .. math:: \sum_i c_i \min_{\beta_i,\,r_i \in \mathcal{R}_i \cap \mathcal{S}_i}
               D_\phi\bigl(r_i \,\big\|\, (\nabla\phi)^{-1}(s_i + \beta_i)\bigr)
 
-    Zero where all scores of each query are equal: that is its worthless minimum, to which training tends. Prefer
+    Zero where all scores of each query are equal: that is its trivial minimum, to which training tends. Prefer
     :func:`~convexrank.jax_losses.margin_retargeting`, or stop early. O(n log n).
 
     Parameters

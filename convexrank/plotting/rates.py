@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.problem import Solution
+from convexrank.core.results import Solution
 from convexrank.data import check_choice
 from convexrank.plotting.style import axes, check_mapping, label_text, styles
 

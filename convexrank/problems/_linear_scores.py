@@ -11,9 +11,10 @@ from scipy import sparse
 
 from convexrank.backend import jax_oracles
 from convexrank.backend.cached import cached_property
-from convexrank.core.certificates import certify, reach
+from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
-from convexrank.core.problem import Certificate, Problem, Status, Witness
+from convexrank.core.problem import Problem
+from convexrank.core.results import Certificate, Status, Witness
 from convexrank.core.separability import find_separation
 from convexrank.data import check_choice, check_flags, check_matrix
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
@@ -175,14 +176,18 @@ class LinearScores(Problem):
             if self.penalty.smooth:
                 names.add("Smooth")
                 if self.has_curvature:
-                    names.add("Curvature")
+                    names.add("TwiceDifferentiable")
         return frozenset(names)
 
     @property
     def default_solver(self) -> str:
         """The fast solver that fits: newton, lbfgs, accelerated or bundle."""
         offered = self.capabilities
-        if "Curvature" in offered and self.dimension <= _NEWTON_DIMENSION and not sparse.issparse(self.X):
+        if (
+            "TwiceDifferentiable" in offered
+            and self.dimension <= _NEWTON_DIMENSION
+            and not sparse.issparse(self.X)
+        ):
             return "newton"
         if "Smooth" in offered:
             return "lbfgs"
@@ -264,17 +269,17 @@ class LinearScores(Problem):
         """Proximal map of l1 and the ball."""
         return self.penalty.prox(v, step)
 
-    def rest(self, w: Array) -> float:
+    def nonsmooth_value(self, w: Array) -> float:
         """Return the part of the objective that is not smooth: l1 and the ball."""
         return Penalty(0.0, self.l1, self.ball).value(w)
 
-    def repair(self, x: Array) -> Array:
+    def project_feasible(self, x: Array) -> Array:
         """Return the nearest feasible point; conic solvers violate constraints by their tolerance."""
         return self.penalty.prox(x, 0.0)
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum from the smooth part's gradient, at no cost: what solvers watch."""
-        _, radius = reach(self, w, value)
+        _, radius = certificate_radius(self, w, value)
         with np.errstate(over="ignore"):
             return self.penalty.gap(w, self.l2 * w - gradient, radius)
 
@@ -343,14 +348,14 @@ class LinearScores(Problem):
         """Recognise separable data: without a penalty, a separating w shows that no minimiser exists."""
         return Status.SEPARABLE if self._unpenalised and not self.attained and self.is_separating(w) else None
 
-    def is_suspicious(self, w: Array) -> bool:
+    def may_lack_minimiser(self, w: Array) -> bool:
         """Whether scores lie so far apart at a converged point that the minimiser may be at infinity."""
         if not self._unpenalised or self.attained:
             return False
         scores = self.scores(w)
         return float(scores.max() - scores.min()) > _SPREAD
 
-    def nonexistence(self) -> tuple[Status, Array, str] | None:
+    def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
         """Look for a separating direction by linear programming; see :mod:`convexrank.core.separability`."""
         if not self._unpenalised or self.attained:
             return None

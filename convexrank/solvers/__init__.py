@@ -15,7 +15,8 @@ import numpy as np
 
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.loop import Options, State, iterate
-from convexrank.core.problem import ConvergenceWarning, Problem, Solution, Status
+from convexrank.core.problem import Problem
+from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import check_integer, check_positive
 from convexrank.solvers.descent.accelerated import Accelerated
 from convexrank.solvers.descent.alternating import Alternating

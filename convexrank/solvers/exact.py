@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.loop import Monitor, Options, State, scale_of
-from convexrank.core.problem import Problem, Solution, Status
+from convexrank.core.problem import Problem
+from convexrank.core.results import Solution, Status
 
 __all__ = ["ExactSolver"]
 
@@ -125,7 +126,7 @@ class ExactSolver:
         if word not in _ANSWERS:
             return None, word
         x = np.asarray(next(iter(model.variables.values())).value, dtype=np.float64).ravel()
-        x = problem.repair(x)
+        x = problem.project_feasible(x)
         return State(x, problem.value_at(x), math.inf), word
 
 

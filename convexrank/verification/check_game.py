@@ -45,7 +45,7 @@ def check_players(
     str
         What disagreed.
     """
-    other = problem.repair(rng.normal(size=problem.dimension))
+    other = problem.project_feasible(rng.normal(size=problem.dimension))
     s, move = problem.best_response(w), problem.best_response(other)
     if not _same(problem.payoff(s, w), -expected, precision):
         yield f"payoff of the best response {problem.payoff(s, w):.10g}, the model gives {-expected:.10g}"

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.loop import scale_of
-from convexrank.core.problem import ConvergenceWarning, CvxpyModel, Solution, Status
+from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.verification.check_game import check_players
 
 __all__ = ["Comparison", "compare"]
@@ -165,7 +166,7 @@ def _check_oracles(problem: Any, model: CvxpyModel, seed: int | None) -> Iterabl
     rng = np.random.default_rng(12345 if seed is None else seed)
     precision = _SOLVED if model.auxiliary else _ORACLE
     for scale in (0.0, 0.3, 1.0):
-        w = problem.repair(scale * rng.normal(size=problem.dimension))
+        w = problem.project_feasible(scale * rng.normal(size=problem.dimension))
         expected = model.value_at(w)
         value = problem.objective(w)
         if _disagree(value, expected, precision):
@@ -207,7 +208,7 @@ def _check_slopes(problem: Any, model: CvxpyModel, w: Array, rng: np.random.Gene
 
 def _check_gradient(problem: Any, model: CvxpyModel, w: Array, rng: np.random.Generator) -> Iterable[str]:
     """The gradient against differences of the model's value, on the way to another feasible point."""
-    chord = problem.repair(w + rng.normal(size=len(w))) - w
+    chord = problem.project_feasible(w + rng.normal(size=len(w))) - w
     length = float(np.linalg.norm(chord))
     if length == 0.0:
         return
@@ -303,7 +304,7 @@ def _check_distances(problem: Any, truth: Array, seed: int | None) -> Iterable[s
     """Certificates at points near and far against the distance to the reference."""
     rng = np.random.default_rng(12345 if seed is None else seed)
     for scale in _SCALES:
-        point = problem.repair(truth * np.exp(scale * rng.normal(size=truth.shape)))
+        point = problem.project_feasible(truth * np.exp(scale * rng.normal(size=truth.shape)))
         certificate = problem.certificate(point)
         error = problem.distance(point, truth)
         if certificate.kind == "distance" and not error <= certificate.gap + _REFERENCE:

@@ -199,7 +199,7 @@ class Restricted:
         w = self.points(z)
         return float(z @ w) - self.phi(w)
 
-    def repair(self, w: Array) -> Array:
+    def project_feasible(self, w: Array) -> Array:
         """Return the nearest distribution, with entries above 0 where φ is steep."""
         w = _SIMPLEX.prox(w, 1.0)
         if self.steep and w.min() < _INSIDE:

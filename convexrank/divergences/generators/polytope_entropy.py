@@ -154,7 +154,7 @@ class PolytopeEntropy:
         """Tell whether w is in the polytope, up to 1e-7."""
         return self._mixture(w) is not None
 
-    def repair(self, w: Array) -> Array:
+    def project_feasible(self, w: Array) -> Array:
         """Return w if it is in the polytope, else the nearest point, moved a tenth of the way to the mean."""
         from scipy.optimize import nnls
 

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad, shape_class
-from convexrank.core.problem import Status
+from convexrank.core.results import Status
 from convexrank.data import check_binary_labels, check_weights
 from convexrank.problems._linear_scores import LinearScores
 from convexrank.problems.bipartite._boosting_oracle import LogSumExpCoordinates, LogSumExpTerm

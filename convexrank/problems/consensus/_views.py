@@ -9,7 +9,8 @@ import numpy as np
 
 from convexrank.consensus.dense_chain import poisson, stationary
 from convexrank.consensus.with_teleport import Absorbed
-from convexrank.core.problem import Certificate, CvxpyModel
+from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.results import Certificate
 from convexrank.problems.consensus._reference import fixed_point
 
 __all__ = ["Optimistic", "Pessimistic", "Projection"]
@@ -53,9 +54,9 @@ class Pessimistic:
 
     def start(self) -> Array:
         """All candidates of a node alike."""
-        return self.repair(np.ones(self.shape))
+        return self.project_feasible(np.ones(self.shape))
 
-    def repair(self, x: Array) -> Array:
+    def project_feasible(self, x: Array) -> Array:
         """Keep the shares of each node's candidates, and take the flows that these bring about."""
         owners = self.absorbed.owners
         flows = np.maximum(x, 0.0)
@@ -129,7 +130,7 @@ class Optimistic:
     absorbed: Absorbed
 
     default_solver = "multi-start"
-    capabilities = frozenset({"Restarts", "Certified"})
+    capabilities = frozenset({"Multimodal", "Certified"})
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -140,7 +141,7 @@ class Optimistic:
         """The recommendations of greatest entropy."""
         return self.absorbed.nearest(np.zeros(self.absorbed.n))
 
-    def repair(self, x: Array) -> Array:
+    def project_feasible(self, x: Array) -> Array:
         """The nearest recommendations, row by row."""
         return self.absorbed.nearest(np.log(_distribution(x)))
 
@@ -198,7 +199,7 @@ class Projection:
         """The distribution v."""
         return self.absorbed.teleport.copy()
 
-    def repair(self, x: Array) -> Array:
+    def project_feasible(self, x: Array) -> Array:
         """Divide by the sum."""
         return _distribution(x)
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.consensus.with_teleport import Absorbed, absorb, as_sets
-from convexrank.core.problem import Certificate, CvxpyModel, Problem, Solution, Witness
+from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.problem import Problem
+from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_choice, check_vector
 from convexrank.problems.consensus._random_sets import random_sets
 from convexrank.problems.consensus._views import Optimistic, Pessimistic, Projection
@@ -156,9 +158,9 @@ class ConsensusRank(Problem):
             self.shape
         )
 
-    def repair(self, x: Array) -> Array:
+    def project_feasible(self, x: Array) -> Array:
         """Return a feasible point near x: flows in balance, recommendations or scores that are distributions."""
-        return self._form.repair(x)
+        return self._form.project_feasible(x)
 
     def ranks(self, x: Any) -> Array:
         """Return the scores w of a solution or point, shape (n,), which sum to 1.

@@ -11,7 +11,8 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.warning_level import level_of_caller
-from convexrank.core.problem import Certificate, Problem, Solution, Witness
+from convexrank.core.problem import Problem
+from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_choice, check_flags, check_positive, check_real, check_vector
 from convexrank.graphs import Graph
 from convexrank.graphs.certified_order import certified_prefix

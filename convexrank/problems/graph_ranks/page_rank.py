@@ -10,7 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.problem import Certificate, Problem, Solution, Witness
+from convexrank.core.problem import Problem
+from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_vector
 from convexrank.graphs import Graph, Transition
 from convexrank.graphs.distributions import distributions
@@ -117,7 +118,7 @@ class PageRank(Problem):
     @property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities."""
-        return frozenset({"FixedPoint", "Affine", "Referenced", "Certified"})
+        return frozenset({"FixedPoint", "AffineFixedPoint", "Referenced", "Certified"})
 
     @property
     def dimension(self) -> int:

@@ -9,7 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.problem import Certificate, Problem, Witness
+from convexrank.core.problem import Problem
+from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_choice, check_real
 from convexrank.divergences.generators.on_simplex import restricted
 from convexrank.graphs import Graph, Transition
@@ -124,7 +125,7 @@ class PenaltyRank(Problem):
     @property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities."""
-        return frozenset({"Restarts", "Referenced", "Certified"})
+        return frozenset({"Multimodal", "Referenced", "Certified"})
 
     @property
     def dimension(self) -> int:
@@ -144,7 +145,7 @@ class PenaltyRank(Problem):
         """Draw a distribution with a few large shares, some of it spread as the teleport is."""
         return 0.9 * rng.dirichlet(np.full(self.dimension, 0.3)) + 0.1 * self.operator.teleport
 
-    def repair(self, x: Array) -> Array:
+    def project_feasible(self, x: Array) -> Array:
         """Return a nearby distribution with positive shares."""
         w = np.maximum(x, 1e-300)
         return w / w.sum()

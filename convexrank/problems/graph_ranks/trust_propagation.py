@@ -9,7 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.problem import Certificate, Problem, Solution, Witness
+from convexrank.core.problem import Problem
+from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_real, check_vector
 from convexrank.graphs import Graph
 from convexrank.graphs.lpq_map import NormMap, log_sums

@@ -63,7 +63,7 @@ class MarginScores(QueryScores):
         return self.split(np.asarray(self.scores(w), dtype=np.float64))[0]
 
     @property
-    def worthless(self) -> bool:
+    def trivial_minimum(self) -> bool:
         """Whether w = 0 is optimal whatever the data: the gradient vanishes at scores of zero."""
         return bool(np.abs(self.query_oracle(np.zeros(self.groups.rows))[1]).max() <= _ZERO)
 

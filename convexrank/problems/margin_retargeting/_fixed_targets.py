@@ -39,7 +39,7 @@ def fit_weights(problem: MarginRetargeting, targets: Array, w: Array) -> Array:
     w : ndarray, shape (d,)
         Where to begin.
     """
-    half = _Half(problem, targets)
+    half = _WeightBlock(problem, targets)
     value, gradient, hessian = half.at(w)
     for _ in range(_STEPS):
         step = -np.linalg.lstsq(hessian, gradient, rcond=None)[0]
@@ -60,7 +60,7 @@ def fit_weights(problem: MarginRetargeting, targets: Array, w: Array) -> Array:
     return w
 
 
-class _Half:
+class _WeightBlock:
     """The cost of weights for given targets, with the best offsets."""
 
     def __init__(self, problem: MarginRetargeting, targets: Array) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.problem import Certificate, Witness
+from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_nonnegative, check_vector
 from convexrank.divergences import SquaredEuclidean
 from convexrank.problems._linear_scores import RiskData
@@ -35,7 +35,7 @@ __all__ = ["MarginRetargeting"]
 
 Array = np.ndarray
 
-_WORTHLESS = "worthless: equal targets and w = 0 are optimal whatever the data; pass margin or reward"
+_TRIVIAL = "trivial: equal targets and w = 0 are optimal whatever the data; pass margin or reward"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +71,8 @@ class MarginRetargeting(MarginScores):
     functions and goes to a nonlinear solver (``to_cvxpy().nonlinear``), which Lemma 8 keeps from stopping anywhere but
     at the minimum.
 
-    Without margin and reward, w = 0 with equal targets is the minimiser whatever the data: ``worthless`` is then True,
-    and solutions say so.
+    Without margin and reward, w = 0 with equal targets is the minimiser whatever the data: ``trivial_minimum`` is
+    then True, and solutions say so.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ class MarginRetargeting(MarginScores):
         """What linear scores offer, and in blocks, or by query; off the quadratic a reference, not an exact model."""
         offered = super().capabilities | ({"Blocks"} if self.l1 == 0 else set())
         if math.isfinite(self.engine.largest_bend):
-            offered |= {"Terms"}
+            offered |= {"FiniteSum"}
         if not self.quadratic:
             offered |= {"Referenced"}
         return offered if self.quadratic or self.divergence.has_model else offered - {"Exact"}
@@ -314,8 +314,8 @@ class MarginRetargeting(MarginScores):
     # --- what is particular -----------------------------------------------------------------------------------------
 
     def remark(self, x: Array) -> str:
-        """Say so where the minimum is worthless."""
-        return _WORTHLESS if self.worthless else ""
+        """Say so where the minimum is trivial."""
+        return _TRIVIAL if self.trivial_minimum else ""
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -8,7 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from convexrank.core.problem import Certificate, CvxpyModel, Problem, Witness
+from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.problem import Problem
+from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_flags
 from convexrank.problems.page_rank_game._payoff import PageRankPayoff
 
@@ -121,11 +123,11 @@ class PageRankDual(Problem):
         """Project on the ball."""
         return self.game.ball.project(v, self.radius) if self.bounded else v
 
-    def repair(self, x: Array) -> Array:
+    def project_feasible(self, x: Array) -> Array:
         """Project on the ball; conic solvers leave it by their tolerance."""
         return self.prox(x, 0.0)
 
-    def rest(self, w: Array) -> float:
+    def nonsmooth_value(self, w: Array) -> float:
         """Return what is not smooth: nothing in the ball, which steps never leave."""
         return 0.0
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.problem import Certificate, CvxpyModel, Witness
+from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.results import Certificate, Witness
 from convexrank.problems.page_rank_game._payoff import PageRankPayoff
 from convexrank.problems.page_rank_game.page_rank_dual import PageRankDual
 
@@ -110,9 +111,9 @@ class PageRankGame(PageRankPayoff):
         """Return PageRank, which is the answer where the penalty is exact."""
         return self.stationary.copy()
 
-    def repair(self, x: Array) -> Array:
+    def project_feasible(self, x: Array) -> Array:
         """Return the nearest point of φ's domain."""
-        return self.generator.repair(x)
+        return self.generator.project_feasible(x)
 
     def dual(self, bounded: bool = True) -> PageRankDual:
         """Return the problem of the other player, min over s of φ*(a + (I − Pᵀ)s): (5.34), in the ball or not."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad
-from convexrank.core.problem import Certificate, Witness
+from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_positive
 from convexrank.data.gains import gains
 from convexrank.problems._linear_scores import RiskData

@@ -10,7 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.problem import Certificate, CvxpyModel, Problem, Status, Witness
+from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.problem import Problem
+from convexrank.core.results import Certificate, Status, Witness
 from convexrank.data import check_matrix, check_positive, check_vector
 from convexrank.problems.realizable._ball_image import ImageOfBall
 from convexrank.problems.realizable._scores import RealizableScores
@@ -98,7 +100,7 @@ class RealizableLink(Problem):
     @property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance."""
-        return frozenset({"Exact", "Feasibility", "Constraints", "Certified"})
+        return frozenset({"Exact", "Feasibility", "SplitFeasibility", "Certified"})
 
     @property
     def dimension(self) -> int:
@@ -138,7 +140,7 @@ class RealizableLink(Problem):
         """Return the realizable scores nearest to a point."""
         return self._realizable.nearest(point)
 
-    def repair(self, x: Array) -> Array:
+    def project_feasible(self, x: Array) -> Array:
         """Return the nearest point of the ball."""
         length = float(np.linalg.norm(x))
         return x if length <= self.radius else x * (self.radius / length)

@@ -8,7 +8,8 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.problem import Certificate, CvxpyModel, Witness
+from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_choice
 from convexrank.divergences import Divergence, resolve
 from convexrank.problems._linear_scores import RiskData
@@ -50,7 +51,7 @@ class Retargeting(QueryScores):
     O(n log n) for all queries. The squared distance cuts the targets off at 0 besides.
 
     **Convex for the squared distance alone**; the others have no exact model, an answer may be a local minimum that
-    depends on the start, and the certificate is of kind "residual", the length of the gradient. **Worthless at its
+    depends on the start, and the certificate is of kind "residual", the length of the gradient. **Trivial at its
     global minimum:** with offsets, and without the simplex, w = 0 costs nothing, whatever the data: all scores are
     equal and all targets too. A solve that ends there says so in its message and warns. What is useful of the method
     is the way there, and local minima; margins cure it.
@@ -133,7 +134,7 @@ class Retargeting(QueryScores):
         return self.link.quadratic
 
     @property
-    def void(self) -> bool:
+    def zero_is_optimal(self) -> bool:
         """Whether w = 0 costs nothing, whatever the data."""
         return self.link.offsets or not self.link.simplex
 
@@ -268,7 +269,7 @@ class Retargeting(QueryScores):
     def start(self) -> Array:
         """Return the fit of the targets that the grades 0, 1, 2, … of each query, taken as scores, are nearest to.
 
-        Not w = 0, which is the worthless minimum, where every method would stay.
+        Not w = 0, which is the trivial minimum, where every method would stay.
         """
         blocks = self.blocks
         grades = np.empty(self.groups.rows)
@@ -290,7 +291,7 @@ class Retargeting(QueryScores):
         residual = float(np.linalg.norm(gradient + self.l2 * w))
         return Certificate(residual, value + self.penalty.value(w), -np.inf, "residual")
 
-    def is_worthless(self, w: Any) -> bool:
+    def is_collapsed(self, w: Any) -> bool:
         """Tell whether nothing was learned: targets within 1 % of even ones in every query.
 
         Parameters
@@ -311,15 +312,15 @@ class Retargeting(QueryScores):
         return bool((groups.maxima(values) - groups.minima(values) <= allowed).all())
 
     def remark(self, x: Array) -> str:
-        """Say so where an answer is the worthless minimum."""
-        if self.void and self.convex and self.l2 > 0:
+        """Say so where an answer is the trivial minimum."""
+        if self.zero_is_optimal and self.convex and self.l2 > 0:
             return (
                 "the only minimiser of this formulation is w = 0, whatever the data: the answer is where the solver "
                 "stopped on the way there; use margins (MarginRetargeting)"
             )
-        if self.void and self.is_worthless(x):
+        if self.zero_is_optimal and self.is_collapsed(x):
             return (
-                "this is the worthless minimum: scores and targets of each query are even, nothing is learned; start "
+                "this is the trivial minimum: scores and targets of each query are even, nothing is learned; start "
                 "elsewhere (x0), lower l2, or use margins (MarginRetargeting)"
             )
         return ""

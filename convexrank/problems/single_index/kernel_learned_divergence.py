@@ -11,15 +11,9 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.warning_level import level_of_caller
-from convexrank.core.problem import (
-    Certificate,
-    ConvergenceWarning,
-    CvxpyModel,
-    Problem,
-    Solution,
-    Status,
-    Witness,
-)
+from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.problem import Problem
+from convexrank.core.results import Certificate, ConvergenceWarning, Solution, Status, Witness
 from convexrank.data import check_kernel, check_matrix, check_positive
 from convexrank.problems.single_index._kernel_features import FeatureSpace, random_kernel
 from convexrank.problems.single_index.learned_divergence import LearnedDivergence

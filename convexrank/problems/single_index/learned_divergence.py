@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.problem import Certificate, CvxpyModel, Witness
+from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_choice, check_positive, check_vector
 from convexrank.links.marginal_cost import MarginalRisk, marginal, projected_targets
 from convexrank.problems._linear_scores import LinearScores, RiskData

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.problem import Solution
+from convexrank.core.results import Solution
 from convexrank.data import check_positive_weights, check_vector
 from convexrank.problems.single_index._centred_norm import centred_square_norm
 from convexrank.problems.single_index.kernel_learned_divergence import KernelLearnedDivergence

@@ -75,7 +75,7 @@ class Accelerated:
         smooth, gradient = problem.smooth_value_and_gradient(x)
         lipschitz = max(float(np.linalg.norm(gradient)), 1e-8)
         memory = _Momentum(x, 1.0, lipschitz, 0)
-        value = smooth + problem.rest(x)
+        value = smooth + problem.nonsmooth_value(x)
         return State(x, value, problem.gap_estimate(x, value, gradient), memory)
 
     def step(self, problem: Any, state: State) -> State:
@@ -96,7 +96,7 @@ class Accelerated:
         else:
             return State(state.x, state.value, state.residual, memory, stalled=True)
         t, extrapolated = _extrapolate(z, x, state.x, memory.t)
-        value = trial + problem.rest(x)
+        value = trial + problem.nonsmooth_value(x)
         count = memory.count + 1
         residual = state.residual
         if count % self.check_every == 0 or not np.any(moved):
@@ -131,7 +131,7 @@ def _evaluated(problem: Any, z: Array, before: Array, t: float, lipschitz: float
     """The state at z: one gradient, or one field, and what follows from it for free."""
     if problem.has_objective:
         smooth, direction = problem.smooth_value_and_gradient(z)
-        value = smooth + problem.rest(z)
+        value = smooth + problem.nonsmooth_value(z)
         residual = problem.gap_estimate(z, value, direction)
     else:
         value, direction = math.nan, problem.field(z)

@@ -22,7 +22,7 @@ class Alternating:
     objective falls with every pass. Where it is convex the passes tend to the minimum at a linear rate, which is slow
     when the penalty is weak: a pass is a gradient step of the marginal measured by the curvature of the regression, so
     ``lbfgs`` on the marginal needs far fewer. Where it is not convex they tend to a stationary point that depends on
-    the start; where the start is 0 and the minimum there is worthless, they stay.
+    the start; where the start is 0 and the minimum there is trivial, they stay.
 
     A pass of retargeting costs a sort, O(n log n), and a regression: for the squared distance O(nd) once its matrix
     is known, else a few Newton steps of O(nd²).

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.core.loop import State
-from convexrank.core.problem import Witness
+from convexrank.core.results import Witness
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 
 __all__ = ["Bundle"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.certificates import reach
+from convexrank.core.certificates import certificate_radius
 from convexrank.core.loop import State
 from convexrank.data import check_positive
 from convexrank.solvers.single_index._field_residual import residual_of
@@ -133,7 +133,7 @@ class _Descent:
         total, offset = known.weight + weight, known.offset + weight * (risk - float(slope @ x))
         slopes = known.slope + weight * slope
         with np.errstate(over="ignore"):  # an infinite conjugate proves nothing, which is a fair answer
-            supremum, _ = problem.penalty.conjugate(-slopes / total, reach(problem, x, value)[1])
+            supremum, _ = problem.penalty.conjugate(-slopes / total, certificate_radius(problem, x, value)[1])
         bound = max(offset / total - supremum, problem.risk_infimum, known.bound)
         residual = max(value - bound, 0.0)
         if problem.differentiable:

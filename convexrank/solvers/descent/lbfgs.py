@@ -96,9 +96,9 @@ class LBFGS:
     ) -> State:
         x = state.x + length * direction
         value, gradient = oracle.both(x)
-        moved, bent = x - state.x, gradient - state.memory.gradient
-        if float(moved @ bent) > 1e-16 * float(bent @ bent):
-            pairs = (*pairs, (moved, bent, 1.0 / float(moved @ bent)))[-self.memory :]
+        s, y = x - state.x, gradient - state.memory.gradient
+        if float(s @ y) > 1e-16 * float(y @ y):
+            pairs = (*pairs, (s, y, 1.0 / float(s @ y)))[-self.memory :]
         memory = _Memory(gradient, pairs, state.value)
         return State(x, value, problem.gap_estimate(x, value, gradient), memory)
 
@@ -165,12 +165,12 @@ def _two_loops(gradient: Array, pairs: tuple[tuple[Array, Array, float], ...]) -
         return gradient
     q = gradient.copy()
     shares = []
-    for moved, bent, inverse in reversed(pairs):
-        share = inverse * float(moved @ q)
-        q -= share * bent
+    for s, y, inverse in reversed(pairs):
+        share = inverse * float(s @ q)
+        q -= share * y
         shares.append(share)
-    moved, bent, _ = pairs[-1]
-    q *= float(moved @ bent) / float(bent @ bent)
-    for (moved, bent, inverse), share in zip(pairs, reversed(shares), strict=True):
-        q += (share - inverse * float(bent @ q)) * moved
+    s, y, _ = pairs[-1]
+    q *= float(s @ y) / float(y @ y)
+    for (s, y, inverse), share in zip(pairs, reversed(shares), strict=True):
+        q += (share - inverse * float(y @ q)) * s
     return q

@@ -55,7 +55,7 @@ class MultiStart:
     seed: int = 0
 
     name = "multi-start"
-    requires = frozenset({"Restarts"})
+    requires = frozenset({"Multimodal"})
     default_max_iter = 100_000
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class MultiStart:
 
     def init(self, problem: Any, x0: Array) -> State:
         """Start at x0."""
-        x = problem.repair(x0)
+        x = problem.project_feasible(x0)
         value = problem.objective(x)
         return State(x, value, math.inf, _Memory(x, value, 0, 0, 1))
 

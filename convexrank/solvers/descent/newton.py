@@ -38,7 +38,7 @@ class Newton:
     sufficient_decrease: float = 1e-4
 
     name = "newton"
-    requires = frozenset({"Smooth", "Curvature"})
+    requires = frozenset({"Smooth", "TwiceDifferentiable"})
     default_max_iter = 500
 
     def init(self, problem: Any, x0: Array) -> State:
@@ -52,19 +52,19 @@ class Newton:
         direction = _newton_direction(memory.hessian, gradient)
         predicted = float(gradient @ direction)
         # Below this the value cannot tell a decrease from rounding: judge by the gradient instead.
-        blind = -predicted <= 1e-13 * max(1.0, abs(value))
+        below_rounding = -predicted <= 1e-13 * max(1.0, abs(value))
         length = 1.0
         for _ in range(60):
             x = state.x + length * direction
             # the full step is nearly always taken: its Hessian, from the same pass, is the next step's
             found = problem.second_order(x)
-            if blind:
+            if below_rounding:
                 if np.linalg.norm(found[1]) < 0.9 * np.linalg.norm(gradient):
                     return _state(problem, x, found)
             elif found[0] <= value + self.sufficient_decrease * length * predicted:
                 return _state(problem, x, found)
             length *= 0.5
-            if blind and length < 0.1:
+            if below_rounding and length < 0.1:
                 break
         return State(state.x, value, state.residual, memory, stalled=True)
 

@@ -62,7 +62,7 @@ class StochasticGradient:
     variance_reduction: bool = True
 
     name = "stochastic-gradient"
-    requires = frozenset({"Terms", "Proximal"})
+    requires = frozenset({"FiniteSum", "Proximal"})
     default_max_iter = 20_000
 
     def __post_init__(self) -> None:
@@ -132,5 +132,5 @@ class _Memory:
 
 def _at(problem: Any, x: Array, memory: _Memory) -> State:
     smooth, gradient = problem.smooth_value_and_gradient(x)
-    value = smooth + problem.rest(x)
+    value = smooth + problem.nonsmooth_value(x)
     return State(x, value, problem.gap_estimate(x, value, gradient), memory)

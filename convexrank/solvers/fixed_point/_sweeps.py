@@ -13,7 +13,7 @@ import numpy as np
 from convexrank.graphs.io.build import cuts, each_range
 from convexrank.solvers.fixed_point._anderson import Mixing
 
-__all__ = ["Batch", "Single"]
+__all__ = ["BatchSweep", "OneRankSweep"]
 
 Array = np.ndarray
 
@@ -45,7 +45,7 @@ def _exchange(sent: list[Array], bounds: Array) -> None:
                 other[first:last] = sent[i][first:last]
 
 
-class Single:
+class OneRankSweep:
     r"""Sweeps for one rank.
 
     All that is kept of z is :math:`z_i/d_i`, what node i sends along a link of weight 1, one copy a range; of a
@@ -151,7 +151,7 @@ class Single:
         self.mixing, self.moved = None, np.empty(0, dtype=np.float32)
 
 
-class Batch:
+class BatchSweep:
     """Sweeps for several ranks, in the columns.
 
     Parameters

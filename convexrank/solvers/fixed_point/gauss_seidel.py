@@ -10,7 +10,7 @@ import numpy as np
 
 from convexrank.core.loop import State
 from convexrank.data import check_integer
-from convexrank.solvers.fixed_point._sweeps import Batch, Single
+from convexrank.solvers.fixed_point._sweeps import BatchSweep, OneRankSweep
 
 __all__ = ["GaussSeidel"]
 
@@ -61,7 +61,7 @@ class GaussSeidel:
     threads: int | None = None
 
     name = "gauss-seidel"
-    requires = frozenset({"Affine", "FixedPoint"})
+    requires = frozenset({"AffineFixedPoint", "FixedPoint"})
     default_max_iter = 100_000
 
     def __post_init__(self) -> None:
@@ -72,8 +72,8 @@ class GaussSeidel:
     def init(self, problem: Any, x0: Array) -> State:
         """Prepare the arrays; nothing is known about the error yet."""
         if x0.ndim == 2:
-            return State(x0, math.nan, math.inf, (Batch(problem, x0, self.threads), []))
-        return State(x0, math.nan, math.inf, (Single(problem, x0, self.threads, self.memory), []))
+            return State(x0, math.nan, math.inf, (BatchSweep(problem, x0, self.threads), []))
+        return State(x0, math.nan, math.inf, (OneRankSweep(problem, x0, self.threads, self.memory), []))
 
     def step(self, problem: Any, state: State) -> State:
         """One sweep; a rank that is worse than the last one is not kept, so that at most two are in memory."""

@@ -59,7 +59,7 @@ class JaxPower:
     rounds: int = 10
 
     name = "jax-power"
-    requires = frozenset({"Affine", "FixedPoint"})
+    requires = frozenset({"AffineFixedPoint", "FixedPoint"})
     default_max_iter = 10_000
 
     def __post_init__(self) -> None:

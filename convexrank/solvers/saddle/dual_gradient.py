@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.loop import State
-from convexrank.core.problem import Witness
+from convexrank.core.results import Witness
 from convexrank.solvers.descent.accelerated import Accelerated
 
 __all__ = ["DualGradient"]

@@ -46,11 +46,11 @@ class InteriorPoint:
 
     def init(self, problem: Any, x0: Array) -> State:
         """Start inside: at x0 a little mixed with equal shares, if some candidate has none."""
-        start = problem.repair(x0)
+        start = problem.project_feasible(x0)
         value = problem.objective(start)
         gap = problem.certificate(start).gap  # the multipliers of x0 are not known to the solver
         inside = (
-            problem.repair(0.9 * start + 0.1 * problem.start())
+            problem.project_feasible(0.9 * start + 0.1 * problem.start())
             if start.min() <= 1e-6 * start.max()
             else start
         )
@@ -79,7 +79,7 @@ class InteriorPoint:
         y, z, u = np.maximum(y + length * dy, _FLOOR), np.maximum(z + length * dz, _FLOOR), u + length * du
         if not (np.isfinite(y).all() and np.isfinite(u).all()):
             return State(state.x, state.value, state.residual, memory, stalled=True)
-        x = problem.repair(y)
+        x = problem.project_feasible(y)
         value = problem.objective(x)
         gap = max(value + problem.dual(np.r_[0.0, u[:-1]]), 0.0)
         least, since = memory.record

@@ -38,7 +38,7 @@ class ADMM:
     """
 
     name = "admm"
-    requires = frozenset({"Constraints", "Feasibility"})
+    requires = frozenset({"SplitFeasibility", "Feasibility"})
     default_max_iter = 100_000
 
     def init(self, problem: Any, x0: Array) -> State:

@@ -36,7 +36,7 @@ class SequentialProjections:
     """
 
     name = "sequential-projections"
-    requires = frozenset({"Constraints", "Feasibility"})
+    requires = frozenset({"SplitFeasibility", "Feasibility"})
     default_max_iter = 100_000
 
     def init(self, problem: Any, x0: Array) -> State:

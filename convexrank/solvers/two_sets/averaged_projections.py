@@ -44,7 +44,7 @@ class ParallelProjections:
     share: float = 0.5
 
     name = "parallel-projections"
-    requires = frozenset({"Constraints", "Feasibility"})
+    requires = frozenset({"SplitFeasibility", "Feasibility"})
     default_max_iter = 100_000
 
     def __post_init__(self) -> None:
