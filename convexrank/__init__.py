@@ -30,6 +30,7 @@ _MODULES = (
     "solvers",
 )
 _OBJECTS = {
+    "Certificate": "convexrank.core.results",
     "ConvergenceWarning": "convexrank.core.results",
     "Graph": "convexrank.graphs",
     "LabelledGraph": "convexrank.graphs",
@@ -41,6 +42,7 @@ _OBJECTS = {
     "SingleIndexRegressor": "convexrank.estimators",
     "Solution": "convexrank.core.results",
     "Status": "convexrank.core.results",
+    "Witness": "convexrank.core.results",
     "perturbation_bound": "convexrank.problems.single_index.perturbation",
     "antitrust_rank": "convexrank.estimators.graph_ranks",
     "combined_rank": "convexrank.estimators.graph_ranks",

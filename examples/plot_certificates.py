@@ -46,7 +46,7 @@ print("gap equals gradient² / (2 l2):", bool(np.isclose(certificate.gap, slope*
 # is again a lower bound. The bundle solver hands such points and weights over as the *witness*; the
 # certificate evaluates every tangent again.
 solution = kinked.solve()
-alone = cr.problem.Witness(solution.x[None, :], np.ones(1))
+alone = cr.Witness(solution.x[None, :], np.ones(1))
 print(f"minimiser {solution.x[0]:.4f}")
 print(f"gap with one tangent at the minimiser: {kinked.certificate(solution.x, alone).gap:.2g}")
 print(f"gap with the witness:                  {solution.gap:.0e}")

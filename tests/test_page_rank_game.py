@@ -206,7 +206,7 @@ def test_a_witness_outside_the_ball_proves_no_more_than_one_inside():
     assert not game.is_exact
     solution = game.solve(tol=1e-12)
     for factor in (1.0, 50.0):  # with the first, PageRank would be the answer
-        far = cr.problem.Witness(factor * game.multipliers[None, :], np.ones(1))
+        far = cr.Witness(factor * game.multipliers[None, :], np.ones(1))
         assert game.certificate(solution.x, far).lower_bound <= solution.value + tolerance("summation")
 
 

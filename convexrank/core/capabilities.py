@@ -1,102 +1,209 @@
-"""What a problem can do: small protocols. A solver lists the names of those that it needs."""
+"""What a problem can do: protocols, each of which declares all that the solvers which ask for it call.
+
+A solver lists the names of the protocols that it needs, and its signature says the same to the type checker. A protocol
+that one method or one family of methods needs lives with it: ``Blocks`` with ``alternating``, ``Coordinates`` with
+``boosting``, ``FiniteSum`` with ``stochastic-gradient``, ``Lipschitz`` with ``accelerated``, ``JaxObjective`` with
+``jaxopt-lbfgs``, ``Multimodal`` with ``multi-start``, ``Flows`` with ``interior-point``, ``Saddle``,
+``AffineFixedPoint``, ``SplitFeasibility`` and ``SingleIndex`` with their families.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.results import Certificate, Status, Witness
+from convexrank.regularizers import Penalty
+
 if TYPE_CHECKING:
-    from convexrank.core.cvxpy_model import CvxpyModel
-    from convexrank.core.results import Certificate, Witness
+    from typing_extensions import TypeIs
 
 __all__ = [
-    "AffineFixedPoint",
-    "Blocks",
     "Certified",
     "Convex",
-    "Coordinates",
     "Exact",
     "Feasibility",
     "Field",
-    "FiniteSum",
     "FixedPoint",
-    "Flows",
-    "Lipschitz",
-    "Multimodal",
     "Proximal",
     "Referenced",
-    "Saddle",
-    "SingleIndex",
     "Smooth",
-    "SplitFeasibility",
+    "Solvable",
     "TwiceDifferentiable",
+    "is_field",
 ]
 
 Array = np.ndarray
 
 
 @runtime_checkable
-class Exact(Protocol):
-    """Has an exact model in cvxpy."""
+class Solvable(Protocol):
+    """What the loop and every solver may ask of a problem; :class:`convexrank.Problem` has answers to most of it."""
 
-    def to_cvxpy(self) -> CvxpyModel:
-        """Return the cvxpy problem and its named variables."""
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Names of the protocols that this instance fulfils."""
+        ...
+
+    @property
+    def default_solver(self) -> str:
+        """Name of the solver used when none is asked for."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Number of unknowns."""
+        ...
+
+    @property
+    def has_objective(self) -> bool:
+        """Whether there is an objective."""
+        ...
+
+    @property
+    def strong_convexity(self) -> float:
+        """A modulus of strong convexity of the objective in the Euclidean norm; 0 when none is known."""
+        ...
+
+    def start(self) -> Array:
+        """Return the point at which solvers start unless told otherwise."""
+        ...
+
+    def check_point(self, x: Any, name: str = "x") -> Array:
+        """Return x as an array of the right shape."""
+        ...
+
+    def objective(self, w: Any) -> float:
+        """Evaluate the objective."""
+        ...
+
+    def value_at(self, x: Array) -> float:
+        """Return the objective at x, NaN where there is none."""
+        ...
+
+    def project_feasible(self, x: Array) -> Array:
+        """Return a feasible point near x."""
+        ...
+
+    def terminal_status(self, w: Array) -> Status | None:
+        """Recognise at w that no minimiser exists."""
+        ...
+
+    def may_lack_minimiser(self, w: Array) -> bool:
+        """Whether a converged point is reason to ask :meth:`prove_nonexistence` all the same."""
+        ...
+
+    def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
+        """Explain why no minimiser exists: status, direction, detail; None where nothing is found."""
+        ...
+
+    def remark(self, x: Array) -> str:
+        """Say what a caller has to know about an answer that was found as asked."""
         ...
 
 
 @runtime_checkable
-class Convex(Protocol):
-    """Has a value and a subgradient of its risk (the part without the penalty)."""
+class Exact(Solvable, Protocol):
+    """Has an exact model in cvxpy."""
+
+    @property
+    def rows(self) -> int:
+        """Number of examples, by which attempts that would take too long are left out; 0 where there are none."""
+        ...
+
+    @property
+    def always_feasible(self) -> bool:
+        """Whether some point satisfies all constraints whatever the data."""
+        ...
+
+    @property
+    def model_is_nonlinear(self) -> bool:
+        """Whether the exact model is convex by a theorem only, and goes to a nonlinear solver."""
+        ...
+
+    def to_cvxpy(self) -> CvxpyModel:
+        """Return the cvxpy problem and its named variables, the unknown first."""
+        ...
+
+    def other_model(self) -> CvxpyModel | None:
+        """Return the same model in another form, tried where conic solvers fail on the first; None: there is none."""
+        ...
+
+
+@runtime_checkable
+class Convex(Solvable, Protocol):
+    """A convex risk with a value and a subgradient, and a penalty."""
+
+    @property
+    def penalty(self) -> Penalty:
+        """The part of the objective that depends on w alone."""
+        ...
+
+    @property
+    def risk_infimum(self) -> float:
+        """A number that the risk is never below; minus infinity if none is known."""
+        ...
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
         """Return the risk at w and one subgradient with respect to w."""
         ...
 
+    def prox(self, v: Array, step: float) -> Array:
+        """Return the proximal map of the part of the penalty that is not smooth."""
+        ...
+
+    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
+        """Estimate value − optimum at w from a subgradient of risk and l2 there, at no cost."""
+        ...
+
 
 @runtime_checkable
-class Smooth(Protocol):
+class Smooth(Solvable, Protocol):
     """The whole objective is differentiable."""
 
-    def value_and_gradient(self, w: Array) -> tuple[float, Array]:
+    def value_and_gradient(self, w: Any) -> tuple[float, Array]:
         """Return the objective and its gradient."""
         ...
 
-
-@runtime_checkable
-class TwiceDifferentiable(Protocol):
-    """Second derivatives are affordable: what Newton's method needs."""
-
-    def hessian(self, w: Array) -> Array:
-        """Return the Hessian of the smooth part."""
+    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
+        """Estimate value − optimum at w from the gradient there, at no cost: what solvers watch."""
         ...
 
 
 @runtime_checkable
-class Proximal(Protocol):
+class TwiceDifferentiable(Smooth, Protocol):
+    """Second derivatives are affordable: what Newton's method needs."""
+
+    def second_order(self, w: Any) -> tuple[float, Array, Array]:
+        """Return the objective, its gradient and its Hessian, shape (d, d), from one pass."""
+        ...
+
+
+@runtime_checkable
+class Proximal(Solvable, Protocol):
     """A smooth part, and a proximal map for the rest."""
 
     def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
         """Return the smooth part and its gradient."""
         ...
 
+    def nonsmooth_value(self, w: Array) -> float:
+        """Return the part of the objective that is not smooth; infinity outside constraints."""
+        ...
+
     def prox(self, v: Array, step: float) -> Array:
         """Return the proximal map of the part that is not smooth."""
         ...
 
-
-@runtime_checkable
-class Coordinates(Protocol):
-    """Edges of all weak rankers, and exact line search along one: what boosting needs."""
-
-    def coordinates(self) -> Any:
-        """Return the coordinate oracle of the problem."""
+    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
+        """Estimate value − optimum at w from the gradient of the smooth part there, at no cost."""
         ...
 
 
 @runtime_checkable
-class Field(Protocol):
+class Field(Solvable, Protocol):
     """A monotone-type direction without an objective."""
 
     def field(self, x: Array) -> Array:
@@ -108,115 +215,24 @@ class Field(Protocol):
         ...
 
 
-@runtime_checkable
-class Lipschitz(Protocol):
-    """A constant for steps that need no function values."""
+def is_field(problem: Solvable) -> TypeIs[Field]:
+    """Whether a problem offers a field in place of an objective, as the type checker understands it.
 
-    @property
-    def lipschitz(self) -> float:
-        """A Lipschitz constant of the gradient of the smooth part, or what is published as one of the field."""
-        ...
+    Parameters
+    ----------
+    problem : Problem
+        A problem that a solver with two ways to fit was given.
 
-
-@runtime_checkable
-class SingleIndex(Protocol):
-    """Targets to be fitted by a function of one linear score: what Isotron and its relatives need."""
-
-    @property
-    def targets(self) -> Array:
-        """The targets, shape (n,)."""
-        ...
-
-    def scores(self, w: Array) -> Array:
-        """Return the scores, shape (n,)."""
-        ...
-
-    def update_direction(self, fitted: Array, w: Array) -> Array:
-        """Return what a unit step subtracts from w, for fitted targets of shape (n,)."""
-        ...
-
-
-@runtime_checkable
-class Blocks(Protocol):
-    """An exact minimiser over one block of variables, the others fixed.
-
-    A joint point holds the unknowns of all blocks, the problem's own x first. The objective at x is the least over
-    the others.
+    Returns
+    -------
+    bool
+        True where the solver has to follow the field.
     """
-
-    @property
-    def block_count(self) -> int:
-        """Number of blocks; one pass takes them in order, and the first one does not look at what follows x."""
-        ...
-
-    @property
-    def joint_dimension(self) -> int:
-        """Number of unknowns of all blocks."""
-        ...
-
-    def minimize_block(self, block: int, x: Array) -> Array:
-        """Return the joint point with one block minimised over."""
-        ...
+    return "Field" in problem.capabilities
 
 
 @runtime_checkable
-class FiniteSum(Protocol):
-    """The risk is a sum of terms with gradients of their own, such as one a query."""
-
-    @property
-    def term_constants(self) -> Array:
-        """A Lipschitz constant of the gradient of each term, shape (m,)."""
-        ...
-
-    def term_gradient(self, term: int, w: Array) -> Array:
-        """Return the gradient of one term at w, shape (d,)."""
-        ...
-
-    def term_gradients(self, w: Array) -> Array:
-        """Return the gradients of all terms at w, shape (m, d); their sum is the gradient of the risk."""
-        ...
-
-
-@runtime_checkable
-class Saddle(Protocol):
-    """A payoff M(s, w), affine in s and concave in w, with best responses; w, which maximises, is the unknown."""
-
-    @property
-    def is_simplex(self) -> bool:
-        """Whether w may be any distribution, and nothing else."""
-        ...
-
-    def payoff(self, s: Array, w: Array) -> float:
-        """Return what w wins against s."""
-        ...
-
-    def payoff_gradient(self, s: Array, w: Array) -> Array:
-        """Return the gradient of the payoff with respect to w."""
-        ...
-
-    def best_response(self, x: Array) -> Array:
-        """Return the s with the least payoff against w = x."""
-        ...
-
-    def maximizer(self, s: Array) -> Array:
-        """Return the w with the greatest payoff against s."""
-        ...
-
-    def replies(self, s: Array, move: Array) -> Callable[[float], tuple[Array, float]]:
-        """Return a function of γ: the best w against s + γ(move − s), and the slope of its payoff in γ."""
-        ...
-
-    def supporting_move(self, w: Array) -> Array:
-        """Return an s against which w is about the best reply."""
-        ...
-
-    def dual(self, bounded: bool = True) -> Any:
-        """Return the problem of s alone: the least of the greatest payoffs."""
-        ...
-
-
-@runtime_checkable
-class FixedPoint(Protocol):
+class FixedPoint(Solvable, Protocol):
     """A map whose fixed point is the answer; there is no objective."""
 
     @property
@@ -234,63 +250,16 @@ class FixedPoint(Protocol):
 
 
 @runtime_checkable
-class Flows(Protocol):
-    """Flows through candidates, in balance between their owners, with a gain each: ranks of a mixture of chains."""
+class Feasibility(Solvable, Protocol):
+    """Asks for any point that satisfies the constraints; there is no objective."""
 
-    @property
-    def candidates(self) -> Array:
-        """The distributions over owners, one a row, shape (K, n)."""
-        ...
-
-    @property
-    def owners(self) -> Array:
-        """The owner of each candidate, in order, shape (K,)."""
-        ...
-
-    @property
-    def gains(self) -> Array:
-        """What a unit of each flow gains, shape (K,)."""
-        ...
-
-    def dual(self, s: Array) -> float:
-        """Return the dual function at multipliers of the balance, an upper bound on what all flows gain."""
+    def violation(self, x: Array) -> float:
+        """Return how far x is from satisfying the constraints; 0 when it does."""
         ...
 
 
 @runtime_checkable
-class Multimodal(Protocol):
-    """Local minima: a step that never raises the objective, points to start from, and what is left to gain."""
-
-    @property
-    def floor(self) -> float:
-        """A value that the objective is never below."""
-        ...
-
-    def improve(self, x: Array) -> Array:
-        """Return a point whose objective is not larger."""
-        ...
-
-    def random_start(self, rng: np.random.Generator) -> Array:
-        """Draw a point."""
-        ...
-
-    def stationarity(self, x: Array) -> float:
-        """Return what a step gains to first order; 0 at a local minimum."""
-        ...
-
-
-@runtime_checkable
-class AffineFixedPoint(Protocol):
-    """A fixed point x = αTx + (1−α)v on a graph, one for each operator: what a sweep over the nodes needs."""
-
-    @property
-    def operators(self) -> tuple[Any, ...]:
-        """The :class:`~convexrank.graphs.Transition` of each system; several have one α and one graph."""
-        ...
-
-
-@runtime_checkable
-class Referenced(Protocol):
+class Referenced(Solvable, Protocol):
     """Has a slow answer of its own, dense or by brute force, that shares no code with the fast one."""
 
     def reference(self) -> Array:
@@ -303,33 +272,7 @@ class Referenced(Protocol):
 
 
 @runtime_checkable
-class Feasibility(Protocol):
-    """Asks for any point that satisfies the constraints; there is no objective."""
-
-    def violation(self, x: Array) -> float:
-        """Return how far x is from satisfying the constraints; 0 when it does."""
-        ...
-
-
-@runtime_checkable
-class SplitFeasibility(Protocol):
-    """Asks for an unknown of one convex set whose image lies in another, and has a projection on each."""
-
-    def lift(self, x: Array) -> Array:
-        """Return the image of x."""
-        ...
-
-    def recover(self, point: Array) -> Array:
-        """Return the x of its set whose image is nearest to a point."""
-        ...
-
-    def project(self, point: Array) -> Array:
-        """Return the point of the other set nearest to a point."""
-        ...
-
-
-@runtime_checkable
-class Certified(Protocol):
+class Certified(Solvable, Protocol):
     """A gap or error bound at a point, from the problem and the point only, sharing no code with a solver."""
 
     def certificate(self, x: Array, witness: Witness | None = None) -> Certificate:

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from convexrank.core.results import Certificate, Witness
+from convexrank.regularizers import Penalty
 
 __all__ = ["LinearRisk", "certificate_radius", "certify"]
 
@@ -38,7 +39,10 @@ _RELEVANT = 100.0
 class LinearRisk(Protocol):
     """What a certificate needs of a problem."""
 
-    penalty: Any  # regularizers.Penalty; a cached property where it is implemented
+    @property
+    def penalty(self) -> Penalty:
+        """The part of the objective that depends on w alone."""
+        ...
 
     @property
     def differentiable(self) -> bool:
@@ -55,14 +59,13 @@ class LinearRisk(Protocol):
         ...
 
 
-def certificate_radius(problem: LinearRisk, w: Array, value: float) -> tuple[str, float]:
+def certificate_radius(penalty: Penalty, risk_infimum: float, w: Array, value: float) -> tuple[str, float]:
     """Kind of certificate, and the radius within which some minimiser is known (or assumed) to lie."""
-    penalty = problem.penalty
     if penalty.bounded:
         return "global", math.inf
-    if penalty.l1 > 0 and math.isfinite(problem.risk_infimum):
+    if penalty.l1 > 0 and math.isfinite(risk_infimum):
         # l1·‖w*‖₁ ≤ value − inf R, and the Euclidean norm is the smaller one
-        return "global", max((value - problem.risk_infimum) / penalty.l1, np.finfo(float).tiny)
+        return "global", max((value - risk_infimum) / penalty.l1, np.finfo(float).tiny)
     return "ball", _RADIUS_FACTOR * max(1.0, float(np.linalg.norm(w)))
 
 
@@ -131,7 +134,7 @@ class _Bundle:
 
 
 def certify(
-    problem: Any, w: Array, witness: Witness | None = None, *, rounds: int = 200, tol: float = 1e-9
+    problem: LinearRisk, w: Array, witness: Witness | None = None, *, rounds: int = 200, tol: float = 1e-9
 ) -> Certificate:
     """Bound value − optimum at w.
 
@@ -156,12 +159,11 @@ def certify(
     bundle = _Bundle(problem)
     risk = bundle.add(w)
     value = risk + problem.penalty.value(w)
-    kind, radius = certificate_radius(problem, w, value)
+    kind, radius = certificate_radius(problem.penalty, problem.risk_infimum, w, value)
     if not math.isfinite(value) or not bundle.points:
         return Certificate(math.inf, value, -math.inf, kind, radius)
     slope = bundle.slopes[0]
-    with np.errstate(over="ignore"):
-        gap = problem.penalty.gap(w, -slope, radius)
+    gap = problem.penalty.gap(w, -slope, radius)
     if witness is not None:
         given = _Bundle(problem)
         for point in witness.points:

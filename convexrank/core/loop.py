@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
-from convexrank.core.problem import Problem
+from convexrank.core.capabilities import Certified, Solvable
 from convexrank.core.results import Certificate, Solution, Status, Witness
 
-__all__ = ["Monitor", "Options", "Solver", "State", "iterate", "scale_of"]
+__all__ = ["Method", "Monitor", "Options", "Solver", "State", "certificate_of", "iterate", "scale_of"]
 
 Array = np.ndarray
+P = TypeVar("P", bound=Solvable, contravariant=True)
 
 # Ends that may have their reason in the data: the problem is asked before they are reported.
 _UNEXPLAINED = frozenset({Status.FAILED, Status.UNBOUNDED})
@@ -73,8 +74,8 @@ class State:
     iteration: int = 0
 
 
-class Solver(Protocol):
-    """A method: hyper-parameters, the capabilities it needs, a first state and a step."""
+class Method(Protocol):
+    """What the loop's bookkeeping asks of a method, iterative or not."""
 
     @property
     def name(self) -> str:
@@ -91,11 +92,18 @@ class Solver(Protocol):
         """Iteration limit when the caller gives none."""
         ...
 
-    def init(self, problem: Any, x0: Array) -> State:
+
+class Solver(Method, Protocol[P]):
+    """A method: hyper-parameters, the capabilities it needs, a first state and a step.
+
+    The type of the problem is the protocol that the method needs, and declares all that the method calls.
+    """
+
+    def init(self, problem: P, x0: Array) -> State:
         """Return the state at the starting point."""
         ...
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: P, state: State) -> State:
         """Return the state after one iteration."""
         ...
 
@@ -103,7 +111,7 @@ class Solver(Protocol):
 class Monitor:
     """Keeps the trace and the best point, and decides when to stop."""
 
-    def __init__(self, problem: Problem, solver: Any, options: Options) -> None:
+    def __init__(self, problem: Solvable, solver: Method, options: Options) -> None:
         self.problem, self.solver, self.options = problem, solver, options
         self.limit = options.max_iter if options.max_iter is not None else solver.default_max_iter
         self.start = time.perf_counter()
@@ -207,7 +215,7 @@ class Monitor:
         )
 
 
-def _nothing(problem: Problem, solver: Any, status: Status, detail: str, monitor: Monitor) -> Solution:
+def _nothing(problem: Solvable, solver: Method, status: Status, detail: str, monitor: Monitor) -> Solution:
     """Build the solution when there is no point to return."""
     return Solution(
         x=np.full(problem.dimension, np.nan),
@@ -230,10 +238,10 @@ def scale_of(value: float) -> float:
     return 1.0 if math.isnan(value) else max(1.0, abs(value))
 
 
-def certificate_of(problem: Any, x: Array, witness: Witness | None, residual: float) -> Certificate:
+def certificate_of(problem: Solvable, x: Array, witness: Witness | None, residual: float) -> Certificate:
     """Ask the problem for its certificate; one that has none is judged by the residual, and labelled so."""
     if "Certified" in problem.capabilities:
-        return problem.certificate(x, witness)
+        return cast(Certified, problem).certificate(x, witness)
     return Certificate(residual, math.nan, -math.inf, kind="residual")
 
 
@@ -243,10 +251,8 @@ def _progress_bar(description: str, total: int) -> Any:
     return tqdm(desc=description, total=total, leave=False)
 
 
-def iterate(problem: Problem, solver: Solver, x0: Array, options: Options) -> Solution:
+def iterate(problem: Solvable, solver: Solver[Any], x0: Array, options: Options) -> Solution:
     """Run a solver until the certificate meets the tolerance, a limit is reached, or Ctrl-C."""
-    from dataclasses import replace
-
     monitor = Monitor(problem, solver, options)
     try:
         state = solver.init(problem, x0)

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.cached import cached_property
+from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.results import Solution, Status
+from convexrank.core.solving import solve
 from convexrank.data import check_vector
 
 __all__ = ["Problem"]
@@ -29,6 +32,14 @@ class Problem:
     ['Certified', 'Convex', 'Coordinates', 'TwiceDifferentiable', 'Exact', 'Proximal', 'Smooth']
     """
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what follows from the rest: it takes room, and JAX reads arrays back in its own precision."""
+        return {
+            name: value
+            for name, value in self.__dict__.items()
+            if name != "_last_scores" and not isinstance(getattr(type(self), name, None), cached_property)
+        }
+
     @property
     def capabilities(self) -> frozenset[str]:
         """Names of the protocols of :mod:`convexrank.core.capabilities` that this instance fulfils."""
@@ -39,15 +50,24 @@ class Problem:
         """Number of unknowns."""
         raise NotImplementedError
 
-    @property
+    @cached_property
     def has_objective(self) -> bool:
         """Whether there is an objective; fixed points, fields and feasibility problems have none, and value NaN."""
         return not {"FixedPoint", "Feasibility", "Field"} & self.capabilities
 
     @property
-    def model_forms(self) -> frozenset[str]:
-        """Keyword arguments of ``to_cvxpy`` that give the same model in another form, tried when one form fails."""
-        return frozenset()
+    def rows(self) -> int:
+        """Number of examples; 0 where there are none."""
+        return 0
+
+    @property
+    def always_feasible(self) -> bool:
+        """Whether some point is known to satisfy all constraints whatever the data."""
+        return False
+
+    def other_model(self) -> CvxpyModel | None:
+        """Return the exact model in another form, tried where conic solvers fail on the first; None: there is none."""
+        return None
 
     @property
     def model_is_nonlinear(self) -> bool:
@@ -152,9 +172,6 @@ class Problem:
         ConvergenceWarning
             When the status is not CONVERGED, or the problem has a remark on the answer (see ``solution.message``).
         """
-        # The one door that looks upward: solvers import problems, never the other way round.
-        from convexrank.solvers import solve
-
         return solve(
             self,
             solver,

@@ -154,6 +154,10 @@ def check_vector(
     ValueError, TypeError
         When the values are not one-dimensional, empty, not numeric, not finite, or of another length.
     """
+    if type(values) is np.ndarray and values.dtype == dtype and values.shape == (length,):
+        # the usual case, without detours: solvers ask at each step
+        if length and np.isfinite(values).all():
+            return values
     vector = _real_array(values, name, dtype)
     if vector.ndim == 2 and vector.shape[1] == 1:
         raise ValueError(f"{name} has shape {vector.shape}, expected (n,); pass {name}.ravel().")

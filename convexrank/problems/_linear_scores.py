@@ -71,8 +71,8 @@ class LinearScores(Problem):
     def __post_init__(self) -> None:
         kind = check_choice(self.dtype, _DTYPES, "dtype")
         object.__setattr__(self, "X", check_matrix(self.X, dtype=kind))
-        Penalty(self.l2, self.l1)
         check_flags(self)
+        _ = self.penalty  # refuses strengths that are none
 
     # --- what a formulation states --------------------------------------------------------------------------------
 
@@ -162,19 +162,18 @@ class LinearScores(Problem):
         """The modulus that l2 gives."""
         return self.l2
 
-    @property
-    def model_forms(self) -> frozenset[str]:
-        """The model may give the scores a variable of their own."""
-        return frozenset({"explicit_scores"})
+    def other_model(self) -> CvxpyModel:
+        """Return the model with a variable for the scores: interior points solve some instances in this form only."""
+        return self.to_cvxpy(explicit_scores=True)
 
-    @property
+    @cached_property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance."""
         names = {"Exact", "Convex", "Certified"}
         if self.differentiable:
             names.add("Proximal")
             if self.penalty.smooth:
-                names.add("Smooth")
+                names |= {"Smooth", "JaxObjective"}
                 if self.has_curvature:
                     names.add("TwiceDifferentiable")
         return frozenset(names)
@@ -198,8 +197,13 @@ class LinearScores(Problem):
         return super().check_point(x, name)
 
     def scores(self, w: Array) -> Array:
-        """Return the scores Xw."""
-        return self.X @ w
+        """Return the scores Xw, read-only; those of the last w are kept, since several members ask for them in turn."""
+        last = self.__dict__.get("_last_scores")
+        if last is None or not np.array_equal(last[0], w):
+            scores = self.X @ w
+            scores.flags.writeable = False
+            last = self.__dict__["_last_scores"] = (np.array(w), scores)
+        return last[1]
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, from the compiled oracle."""
@@ -258,8 +262,8 @@ class LinearScores(Problem):
         w = self.check_point(w)
         risk = self.risk
         value, gradient, curvature = jax_oracles.second_order(risk.function, risk.data, self._columns, w)
-        value, gradient = value + 0.5 * self.l2 * float(w @ w), gradient + self.l2 * w
-        return value, gradient, curvature + self.l2 * np.eye(self.dimension)
+        curvature.flat[:: self.dimension + 1] += self.l2
+        return value + 0.5 * self.l2 * float(w @ w), gradient + self.l2 * w, curvature
 
     def hessian(self, w: Any) -> Array:
         """Return the Hessian of risk + l2/2·‖w‖², shape (d, d). O(n d²)."""
@@ -279,9 +283,8 @@ class LinearScores(Problem):
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum from the smooth part's gradient, at no cost: what solvers watch."""
-        _, radius = certificate_radius(self, w, value)
-        with np.errstate(over="ignore"):
-            return self.penalty.gap(w, self.l2 * w - gradient, radius)
+        _, radius = certificate_radius(self.penalty, self.risk_infimum, w, value)
+        return self.penalty.gap(w, self.l2 * w - gradient, radius)
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective at w; infinity outside a ball constraint."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.cached import cached_property
 from convexrank.data import check_nonnegative
 from convexrank.regularizers.balls import L1Ball, L2Ball
 from convexrank.regularizers.norms import L1, L2, Regularizer, soft_threshold
@@ -46,12 +47,12 @@ class Penalty:
         check_nonnegative(self.l2, "l2")
         check_nonnegative(self.l1, "l1")
 
-    @property
+    @cached_property
     def smooth(self) -> bool:
         """Whether only the differentiable l2 part is present."""
         return self.l1 == 0 and self.ball is None
 
-    @property
+    @cached_property
     def bounded(self) -> bool:
         """Whether the conjugate is finite everywhere (l2 > 0, or a ball)."""
         return self.l2 > 0 or self.ball is not None
@@ -107,7 +108,8 @@ class Penalty:
         if self.smooth and self.l2 > 0:
             rest = self.l2 * w - v
             return float(rest @ rest) / (2.0 * self.l2)
-        return max(self.value(w) + self.conjugate(v, radius)[0] - float(v @ w), 0.0)
+        with np.errstate(over="ignore"):  # an infinite conjugate proves nothing, which is a fair answer
+            return max(self.value(w) + self.conjugate(v, radius)[0] - float(v @ w), 0.0)
 
     def cvxpy(self, w: Any) -> tuple[Any, list[Any]]:
         """Return the term for the objective and the constraints."""

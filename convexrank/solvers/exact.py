@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.loop import Monitor, Options, State, scale_of
-from convexrank.core.problem import Problem
+from convexrank.core.capabilities import Exact
+from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.loop import Monitor, Options, State, certificate_of, scale_of
 from convexrank.core.results import Solution, Status
 
 __all__ = ["ExactSolver"]
@@ -31,14 +32,14 @@ class _Attempt:
 
     solver: str | None
     options: Mapping[str, Any] = field(default_factory=dict)
-    form: Mapping[str, Any] = field(default_factory=dict)
+    other_form: bool = False
     rows: float = math.inf  # for larger data this attempt would take too long
 
 
 # Tried in this order until a certificate accepts.
 _ATTEMPTS = (
     _Attempt("CLARABEL"),
-    _Attempt("CLARABEL", form={"explicit_scores": True}),
+    _Attempt("CLARABEL", other_form=True),
     _Attempt("CLARABEL", {"equilibrate_enable": False, "tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10}),
     _Attempt("SCS", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 200_000}, rows=500),
 )
@@ -76,7 +77,7 @@ class ExactSolver:
     requires = frozenset({"Exact"})
     default_max_iter = 0
 
-    def solve(self, problem: Problem, options: Options) -> Solution:
+    def solve(self, problem: Exact, options: Options) -> Solution:
         """Solve and certify; the best certified answer is returned."""
         monitor = Monitor(problem, self, options)
         attempts = _NONLINEAR if problem.model_is_nonlinear else _ATTEMPTS
@@ -85,35 +86,34 @@ class ExactSolver:
         best: tuple[float, State, str] | None = None
         trouble, terminal = [], None
         for attempt in attempts:
-            if monitor.seconds >= options.time_limit or getattr(problem, "rows", 0) > attempt.rows:
+            if monitor.seconds >= options.time_limit or problem.rows > attempt.rows:
                 continue
-            if not attempt.form.keys() <= problem.model_forms:
+            model = problem.other_model() if attempt.other_form else problem.to_cvxpy()
+            if model is None:
                 continue
             try:
-                state, word = self._attempt(problem, attempt)
-            except (
-                KeyboardInterrupt
-            ):  # a conic solver has no best point so far, an earlier attempt may have one
+                state, word = self._attempt(problem, model, attempt)
+            except KeyboardInterrupt:
+                # a conic solver has no best point so far, an earlier attempt may have one
                 return _interrupted(monitor, best)
             terminal = terminal or _TERMINAL.get(word)
             if state is None:
-                if terminal is Status.INFEASIBLE and getattr(problem, "always_feasible", False):
+                if terminal is Status.INFEASIBLE and problem.always_feasible:
                     terminal = None  # overflow inside the conic solver: w = 0 is feasible
                 trouble.append(f"{attempt.solver}: {word}")
                 if terminal is not None:
                     break
                 continue
-            gap = _gap(problem, state)
+            gap = certificate_of(problem, state.x, None, math.inf).gap
             if best is None or gap < best[0]:
                 best = (gap, state, f"{attempt.solver}: {word}")
             if gap <= _ACCEPT * scale_of(state.value):
                 break
         return _conclude(monitor, best, terminal, trouble)
 
-    def _attempt(self, problem: Any, attempt: _Attempt) -> tuple[State | None, str]:
+    def _attempt(self, problem: Exact, model: CvxpyModel, attempt: _Attempt) -> tuple[State | None, str]:
         import cvxpy as cp
 
-        model = problem.to_cvxpy(**attempt.form)
         if not model.convex:
             raise ValueError(
                 f"the exact model of this {type(problem).__name__} is convex but not in a form that cvxpy can verify; "
@@ -134,12 +134,6 @@ def _interrupted(monitor: Monitor, best: tuple[float, State, str] | None) -> Sol
     if best is not None:
         monitor.record(best[1])
     return monitor.finish(Status.INTERRUPTED)
-
-
-def _gap(problem: Any, state: State) -> float:
-    if "Certified" not in problem.capabilities:
-        return math.inf
-    return problem.certificate(state.x).gap
 
 
 def _conclude(

@@ -28,7 +28,7 @@ def _relaxed(bound: float, norm: int) -> tuple[float, Array]:
 
     w, dual = cp.Variable(4), {1: "inf", 2: 2, 0: 1}[norm]
     payoff = _SELF @ w + cp.sum(cp.entr(w)) - bound * cp.norm(P @ w - w, dual)
-    value = optimum(cp.Maximize(payoff), [cp.sum(w) == 1], tolerance=1e-9)
+    value = optimum(cp.Maximize(payoff), [cp.sum(w) == 1], tolerance=1e-8)
     return value, np.asarray(w.value)
 
 

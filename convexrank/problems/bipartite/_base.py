@@ -137,7 +137,7 @@ class Bipartite(LinearScores):
         """How fast a risk that is a logarithm falls per unit of margin along a separating direction; 0 for others."""
         return 0.0
 
-    @property
+    @cached_property
     def risk_infimum(self) -> float:
         """Zero, or minus infinity for a logarithm, which separable data drive down without bound."""
         return -np.inf if self.logarithmic_slope else 0.0
@@ -166,7 +166,7 @@ class LogForm(Bipartite):
             term.outer_coefficient * term.sign_times_power for term in self.terms if term.sign_times_power > 0
         )
 
-    @property
+    @cached_property
     def capabilities(self) -> frozenset[str]:
         """As for every smooth problem, and Coordinates where there is no l1."""
         return super().capabilities | ({"Coordinates"} if self.l1 == 0 else frozenset())

@@ -110,7 +110,7 @@ class RankCosine(QueryScores):
     @property
     def capabilities(self) -> frozenset[str]:
         """Smooth, and certified by the length of its gradient."""
-        return frozenset({"Smooth", "Certified"})
+        return frozenset({"Smooth", "JaxObjective", "Certified"})
 
     @property
     def unique(self) -> bool:

@@ -141,7 +141,7 @@ class Retargeting(QueryScores):
     @property
     def capabilities(self) -> frozenset[str]:
         """Smooth, in blocks, certified; exact where it is convex."""
-        names = super().capabilities if self.convex else frozenset({"Smooth", "Certified"})
+        names = super().capabilities if self.convex else frozenset({"Smooth", "JaxObjective", "Certified"})
         return names | {"Blocks"}
 
     @property

@@ -4,16 +4,35 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
+from convexrank.core.capabilities import Field, Proximal, Solvable, is_field
 from convexrank.core.loop import State
 from convexrank.solvers.single_index._field_residual import residual_of
 
 __all__ = ["Accelerated"]
 
 Array = np.ndarray
+
+
+@runtime_checkable
+class Lipschitz(Solvable, Protocol):
+    """A constant for steps that need no function values."""
+
+    @property
+    def lipschitz(self) -> float:
+        """A Lipschitz constant of the gradient of the smooth part, or what is published as one of the field."""
+        ...
+
+
+class LipschitzField(Field, Lipschitz, Protocol):
+    """A field with a constant."""
+
+
+class LipschitzProximal(Proximal, Lipschitz, Protocol):
+    """A smooth part with a constant, and a proximal map for the rest."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +86,10 @@ class Accelerated:
     or_requires = frozenset({"Field", "Lipschitz"})
     default_max_iter = 100_000
 
-    def init(self, problem: Any, x0: Array) -> State:
+    def init(self, problem: Proximal | LipschitzField, x0: Array) -> State:
         """Start at the nearest feasible point."""
         x = problem.prox(np.array(x0, dtype=np.float64), 0.0)
-        if self._knows_constant(problem):
+        if is_field(problem) or self._knows_constant(problem):
             return _evaluated(problem, x, x, 1.0, problem.lipschitz)
         smooth, gradient = problem.smooth_value_and_gradient(x)
         lipschitz = max(float(np.linalg.norm(gradient)), 1e-8)
@@ -78,9 +97,9 @@ class Accelerated:
         value = smooth + problem.nonsmooth_value(x)
         return State(x, value, problem.gap_estimate(x, value, gradient), memory)
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: Proximal | LipschitzField, state: State) -> State:
         """One proximal gradient step from the extrapolated point."""
-        if isinstance(state.memory, _Known):
+        if is_field(problem) or isinstance(state.memory, _Known):
             return _known_step(problem, state)
         memory: _Momentum = state.memory
         z = memory.extrapolated
@@ -103,9 +122,7 @@ class Accelerated:
             residual = problem.gap_estimate(x, value, slope)
         return State(x, value, residual, _Momentum(extrapolated, t, lipschitz, count))
 
-    def _knows_constant(self, problem: Any) -> bool:
-        if not problem.has_objective:  # then there is nothing to search with
-            return True
+    def _knows_constant(self, problem: Proximal) -> TypeGuard[LipschitzProximal]:
         return "Lipschitz" in problem.capabilities and not self.line_search
 
 
@@ -127,19 +144,21 @@ class _Known:
     lipschitz: float
 
 
-def _evaluated(problem: Any, z: Array, before: Array, t: float, lipschitz: float) -> State:
+def _evaluated(
+    problem: Proximal | LipschitzField, z: Array, before: Array, t: float, lipschitz: float
+) -> State:
     """The state at z: one gradient, or one field, and what follows from it for free."""
-    if problem.has_objective:
+    if is_field(problem):
+        value, direction = math.nan, problem.field(z)
+        residual = residual_of(problem, z, direction)
+    else:
         smooth, direction = problem.smooth_value_and_gradient(z)
         value = smooth + problem.nonsmooth_value(z)
         residual = problem.gap_estimate(z, value, direction)
-    else:
-        value, direction = math.nan, problem.field(z)
-        residual = residual_of(problem, z, direction)
     return State(z, value, residual, _Known(direction, before, t, lipschitz))
 
 
-def _known_step(problem: Any, state: State) -> State:
+def _known_step(problem: Proximal | LipschitzField, state: State) -> State:
     """One step of length 1/L, without function values."""
     memory: _Known = state.memory
     z, length = state.x, 1.0 / memory.lipschitz

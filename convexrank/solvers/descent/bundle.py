@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from convexrank.core.capabilities import Convex
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
@@ -54,14 +55,14 @@ class Bundle:
     requires = frozenset({"Convex"})
     default_max_iter = 5_000
 
-    def init(self, problem: Any, x0: Array) -> State:
+    def init(self, problem: Convex, x0: Array) -> State:
         """Take the first tangent."""
         x = problem.prox(np.array(x0, dtype=np.float64), 0.0)
         value, cut = _tangent(problem, x)
         radius = math.inf if problem.penalty.bounded else 10.0 * max(1.0, float(np.linalg.norm(x)))
         return State(x, value, math.inf, _Memory((cut,), max(1.0, abs(value)), radius, math.inf))
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: Convex, state: State) -> State:
         """Solve the master and add tangents."""
         memory: _Memory = state.memory
         penalty = problem.penalty
@@ -127,7 +128,7 @@ class _Memory:
     idle: int = 0
 
 
-def _tangent(problem: Any, w: Array) -> tuple[float, _Cut]:
+def _tangent(problem: Convex, w: Array) -> tuple[float, _Cut]:
     risk, slope = problem.risk_and_subgradient(w)
     with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; the caller checks
         return risk + problem.penalty.value(w), _Cut(w, risk - float(slope @ w), slope)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from convexrank.core.capabilities import Convex, Field, is_field
 from convexrank.core.certificates import certificate_radius
 from convexrank.core.loop import State
 from convexrank.data import check_positive
@@ -64,7 +65,7 @@ class Gradient:
         if self.a is not None:
             check_positive(self.a, "a")
 
-    def init(self, problem: Any, x0: Array) -> State:
+    def init(self, problem: Convex | Field, x0: Array) -> State:
         """Evaluate at the start, and at a trial step for the scale."""
         x = problem.prox(np.array(x0, dtype=np.float64), 0.0)
         oracle = _oracle(problem)
@@ -74,7 +75,7 @@ class Gradient:
             a = self.b * min(1.0, 1.0 / _growth(problem, x, state.memory.direction, oracle.direction))
         return replace(state, memory=replace(state.memory, a=a))
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: Convex | Field, state: State) -> State:
         """One step; the bound takes the new subgradient in with the weight of the step that follows from it."""
         memory: _Memory = state.memory
         length = memory.a / (self.b + math.sqrt(state.iteration))
@@ -101,7 +102,7 @@ class _Memory:
 class _Along:
     """A field: the direction, and its residual."""
 
-    def __init__(self, problem: Any) -> None:
+    def __init__(self, problem: Field) -> None:
         self.problem = problem
 
     def direction(self, x: Array) -> Array:
@@ -115,7 +116,7 @@ class _Along:
 class _Descent:
     """A convex risk: value, subgradient, and the lower bound from the average of minorants."""
 
-    def __init__(self, problem: Any) -> None:
+    def __init__(self, problem: Convex) -> None:
         self.problem = problem
 
     def direction(self, x: Array) -> Array:
@@ -129,23 +130,22 @@ class _Descent:
         count = known.count + 1
         # at powers of two the beginning, which is far from the optimum, is forgotten
         if known.slope is None or count & (count - 1) == 0:
-            known = _Memory(direction, known.bound, slope=np.zeros_like(slope))
+            known = _Memory(direction, known.bound)
         total, offset = known.weight + weight, known.offset + weight * (risk - float(slope @ x))
-        slopes = known.slope + weight * slope
+        slopes = weight * slope if known.slope is None else known.slope + weight * slope
         with np.errstate(over="ignore"):  # an infinite conjugate proves nothing, which is a fair answer
-            supremum, _ = problem.penalty.conjugate(-slopes / total, certificate_radius(problem, x, value)[1])
+            radius = certificate_radius(problem.penalty, problem.risk_infimum, x, value)[1]
+            supremum, _ = problem.penalty.conjugate(-slopes / total, radius)
         bound = max(offset / total - supremum, problem.risk_infimum, known.bound)
-        residual = max(value - bound, 0.0)
-        if problem.differentiable:
-            residual = min(residual, problem.gap_estimate(x, value, direction))
+        residual = min(max(value - bound, 0.0), problem.gap_estimate(x, value, direction))
         return State(x, value, residual, _Memory(direction, bound, total, offset, slopes, count))
 
 
-def _oracle(problem: Any) -> Any:
-    return _Descent(problem) if problem.has_objective else _Along(problem)
+def _oracle(problem: Convex | Field) -> _Descent | _Along:
+    return _Along(problem) if is_field(problem) else _Descent(problem)
 
 
-def _growth(problem: Any, x: Array, direction: Array, oracle: Any) -> float:
+def _growth(problem: Convex | Field, x: Array, direction: Array, oracle: Callable[[Array], Array]) -> float:
     """How fast the direction changes along a first step of length 1; at least a tiny number."""
     size = float(np.linalg.norm(direction))
     if size == 0.0:

@@ -6,12 +6,14 @@ jaxopt is no longer maintained. It stays behind this file, so that its leaving c
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from convexrank.backend.jax_oracles import with_x64
+from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
 
 __all__ = ["JaxoptLBFGS"]
@@ -20,6 +22,20 @@ Array = np.ndarray
 
 # Chunks without progress after which no more is to be had at this precision.
 _PATIENCE = 5
+
+
+@runtime_checkable
+class JaxObjective(Smooth, Protocol):
+    """A smooth objective that JAX can trace."""
+
+    @property
+    def dtype(self) -> str:
+        """Floating type of the data."""
+        ...
+
+    def jax_objective(self) -> Callable[[Any], Any]:
+        """Return the objective as a JAX function of w, with the data on JAX's default device."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -48,10 +64,10 @@ class JaxoptLBFGS:
     chunk: int = 10
 
     name = "jaxopt-lbfgs"
-    requires = frozenset({"Smooth"})
+    requires = frozenset({"JaxObjective"})
     default_max_iter = 1_000
 
-    def init(self, problem: Any, x0: Array) -> State:
+    def init(self, problem: JaxObjective, x0: Array) -> State:
         """Move the data to the device and compile."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # jaxopt announces that it is no longer maintained
@@ -62,7 +78,7 @@ class JaxoptLBFGS:
         with with_x64():
             objective = problem.jax_objective()
             solver = jaxopt.LBFGS(objective, history_size=self.memory, tol=0.0, maxiter=10**9, jit=True)
-            start = jnp.asarray(x0, dtype=problem.X.dtype)
+            start = jnp.asarray(x0, dtype=problem.dtype)
             inner = solver.init_state(start)
 
             def advance(x: Any, state: Any) -> Any:
@@ -72,7 +88,7 @@ class JaxoptLBFGS:
 
             return _state(problem, _Memory(jax.jit(advance), start, inner))
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: JaxObjective, state: State) -> State:
         """Run one chunk on the device."""
         memory: _Memory = state.memory
         with with_x64():
@@ -89,7 +105,7 @@ class _Memory:
     idle: int = 0
 
 
-def _state(problem: Any, memory: _Memory) -> State:
+def _state(problem: JaxObjective, memory: _Memory) -> State:
     """Judge the device's point by the host's oracle."""
     point = np.asarray(memory.x, dtype=np.float64)
     value, gradient = problem.value_and_gradient(point)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
 
 __all__ = ["LBFGS"]
@@ -46,12 +47,12 @@ class LBFGS:
     requires = frozenset({"Smooth"})
     default_max_iter = 10_000
 
-    def init(self, problem: Any, x0: Array) -> State:
+    def init(self, problem: Smooth, x0: Array) -> State:
         """Evaluate at the start."""
         value, gradient = problem.value_and_gradient(x0)
         return State(x0, value, problem.gap_estimate(x0, value, gradient), _Memory(gradient, (), None))
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: Smooth, state: State) -> State:
         """One quasi-Newton step; falls back on the gradient once before giving up."""
         memory: _Memory = state.memory
         oracle = _Cached(problem)
@@ -87,7 +88,7 @@ class LBFGS:
 
     def _advance(
         self,
-        problem: Any,
+        problem: Smooth,
         oracle: _Cached,
         state: State,
         direction: Array,
@@ -113,7 +114,7 @@ class _Memory:
 class _Cached:
     """Value and gradient come together; the line search asks for them apart."""
 
-    def __init__(self, problem: Any) -> None:
+    def __init__(self, problem: Smooth) -> None:
         self.problem = problem
         self.x: Array | None = None
         self.result: tuple[float, Array] = (0.0, np.empty(0))

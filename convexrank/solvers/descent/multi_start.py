@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.data import check_integer
 
@@ -22,6 +23,28 @@ _AT_FLOOR = 1e-12
 # A start that has gained nothing for this many steps is done, and one that has taken so many; what is left to gain is
 # asked every so often.
 _PATIENCE, _STEPS, _EVERY = 3, 5_000, 10
+
+
+@runtime_checkable
+class Multimodal(Solvable, Protocol):
+    """Local minima: a step that never raises the objective, points to start from, and what is left to gain."""
+
+    @property
+    def floor(self) -> float:
+        """A value that the objective is never below."""
+        ...
+
+    def improve(self, x: Array) -> Array:
+        """Return a point whose objective is not larger."""
+        ...
+
+    def random_start(self, rng: np.random.Generator) -> Array:
+        """Draw a point."""
+        ...
+
+    def stationarity(self, x: Array) -> float:
+        """Return what a step gains to first order; 0 at a local minimum."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -62,13 +85,13 @@ class MultiStart:
         check_integer(self.starts, "starts", 1)
         check_integer(self.seed, "seed", 0)
 
-    def init(self, problem: Any, x0: Array) -> State:
+    def init(self, problem: Multimodal, x0: Array) -> State:
         """Start at x0."""
         x = problem.project_feasible(x0)
         value = problem.objective(x)
         return State(x, value, math.inf, _Memory(x, value, 0, 0, 1))
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: Multimodal, state: State) -> State:
         """Improve the point of the present start, or go to the next one; at last, improve the best."""
         memory: _Memory = state.memory
         x = problem.improve(memory.x)

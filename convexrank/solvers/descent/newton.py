@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from scipy.linalg.lapack import dposv
 
+from convexrank.core.capabilities import TwiceDifferentiable
 from convexrank.core.loop import State
 
 __all__ = ["Newton"]
@@ -38,14 +39,14 @@ class Newton:
     sufficient_decrease: float = 1e-4
 
     name = "newton"
-    requires = frozenset({"Smooth", "TwiceDifferentiable"})
+    requires = frozenset({"TwiceDifferentiable"})
     default_max_iter = 500
 
-    def init(self, problem: Any, x0: Array) -> State:
+    def init(self, problem: TwiceDifferentiable, x0: Array) -> State:
         """Evaluate at the start."""
         return _state(problem, x0, problem.second_order(x0))
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: TwiceDifferentiable, state: State) -> State:
         """One Newton step with line search."""
         memory: _Memory = state.memory
         gradient, value = memory.gradient, state.value
@@ -75,21 +76,20 @@ class _Memory:
     hessian: Array
 
 
-def _state(problem: Any, x: Array, found: tuple[float, Array, Array]) -> State:
+def _state(problem: TwiceDifferentiable, x: Array, found: tuple[float, Array, Array]) -> State:
     value, gradient, hessian = found
     return State(x, value, problem.gap_estimate(x, value, gradient), _Memory(gradient, hessian))
 
 
 def _newton_direction(hessian: Array, gradient: Array) -> Array:
     """Solve H s = −∇; add to the diagonal only as much as makes the factorisation possible."""
-    size = float(np.abs(np.diag(hessian)).max())
     for damping in (0.0, 1e-14, 1e-11, 1e-8, 1e-5, 1e-2, 1.0):
-        damped = hessian + damping * size * np.eye(len(gradient))
-        try:
-            np.linalg.cholesky(damped)  # the test for positive definiteness
-            direction = -np.linalg.solve(damped, gradient)
-        except np.linalg.LinAlgError:
-            continue
-        if np.isfinite(direction).all() and gradient @ direction < 0:
-            return direction
+        damped = hessian
+        if damping:
+            size = float(np.abs(np.diag(hessian)).max())
+            damped = hessian + damping * size * np.eye(len(gradient))
+        # by Cholesky: ``info`` is positive where the matrix is not positive definite
+        _, solved, info = dposv(damped, gradient)
+        if info == 0 and np.isfinite(solved).all() and gradient @ solved > 0:
+            return -solved
     return -gradient

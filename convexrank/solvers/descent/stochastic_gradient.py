@@ -3,16 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from convexrank.core.capabilities import Proximal
 from convexrank.core.loop import State
 from convexrank.data import check_integer
 
 __all__ = ["StochasticGradient"]
 
 Array = np.ndarray
+
+
+@runtime_checkable
+class FiniteSum(Proximal, Protocol):
+    """The risk is a sum of terms with gradients of their own, such as one per query."""
+
+    @property
+    def l2(self) -> float:
+        """Strength of the quadratic penalty."""
+        ...
+
+    @property
+    def term_constants(self) -> Array:
+        """A Lipschitz constant of the gradient of each term, shape (m,)."""
+        ...
+
+    def term_gradient(self, term: int, w: Array) -> Array:
+        """Return the gradient of one term at w, shape (d,)."""
+        ...
+
+    def term_gradients(self, w: Array) -> Array:
+        """Return the gradients of all terms at w, shape (m, d); their sum is the gradient of the risk."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -62,13 +86,13 @@ class StochasticGradient:
     variance_reduction: bool = True
 
     name = "stochastic-gradient"
-    requires = frozenset({"FiniteSum", "Proximal"})
+    requires = frozenset({"FiniteSum"})
     default_max_iter = 20_000
 
     def __post_init__(self) -> None:
         check_integer(self.seed, "seed", 0)
 
-    def init(self, problem: Any, x0: Array) -> State:
+    def init(self, problem: FiniteSum, x0: Array) -> State:
         """Evaluate at the start; all terms once."""
         if not self.variance_reduction and problem.l2 <= 0:
             raise ValueError(
@@ -83,14 +107,14 @@ class StochasticGradient:
         memory = _Memory(x, problem.term_gradients(x), chances, steepest, 0, np.zeros_like(x), 0.0)
         return _at(problem, x, memory)
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: FiniteSum, state: State) -> State:
         """One pass: as many steps as terms."""
         rng = np.random.default_rng((self.seed, state.iteration))
         chances = state.memory.chances
         drawn = rng.choice(len(chances), size=len(chances), p=chances)
         return (self._reduced if self.variance_reduction else self._plain)(problem, state.memory, drawn)
 
-    def _reduced(self, problem: Any, memory: _Memory, drawn: Array) -> State:
+    def _reduced(self, problem: FiniteSum, memory: _Memory, drawn: Array) -> State:
         w, seen = memory.w, memory.seen.copy()
         total, length = seen.sum(axis=0), 1.0 / (3.0 * memory.steepest + problem.l2)
         for term in drawn:
@@ -103,7 +127,7 @@ class StochasticGradient:
         after = _Memory(w, seen, memory.chances, memory.steepest, steps, memory.mean, memory.weight)
         return _at(problem, w, after)
 
-    def _plain(self, problem: Any, memory: _Memory, drawn: Array) -> State:
+    def _plain(self, problem: FiniteSum, memory: _Memory, drawn: Array) -> State:
         w, mean, weight, steps = memory.w, memory.mean, memory.weight, memory.steps
         delay = memory.steepest / problem.l2
         for term in drawn:
@@ -130,7 +154,7 @@ class _Memory:
     weight: float
 
 
-def _at(problem: Any, x: Array, memory: _Memory) -> State:
+def _at(problem: FiniteSum, x: Array, memory: _Memory) -> State:
     smooth, gradient = problem.smooth_value_and_gradient(x)
     value = smooth + problem.nonsmooth_value(x)
     return State(x, value, problem.gap_estimate(x, value, gradient), memory)

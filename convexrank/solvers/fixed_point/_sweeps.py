@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.graphs.io.build import cuts, each_range
+from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._anderson import Mixing
 
 __all__ = ["BatchSweep", "OneRankSweep"]
@@ -26,7 +27,7 @@ def _is_folded(operator: Any) -> bool:
     return operator.dangling != "uniform" or operator.personalization is None
 
 
-def _start(problem: Any, x0: Array, folded: Any) -> Array:
+def _start(problem: AffineFixedPoint, x0: Array, folded: Any) -> Array:
     """The system's z at a rank: less by what dangling nodes would return where that is folded into the scale."""
     z = np.array(x0, dtype=np.float64, order="C")
     if problem.dangling != "drop":
@@ -63,7 +64,7 @@ class OneRankSweep:
         Sweeps combined.
     """
 
-    def __init__(self, problem: Any, x0: Array, threads: int | None, memory: int) -> None:
+    def __init__(self, problem: AffineFixedPoint, x0: Array, threads: int | None, memory: int) -> None:
         graph, alpha, operator = problem.graph, problem.alpha, problem.operators[0]
         self.problem, self.folded = problem, _is_folded(operator)
         self.bounds = cuts(graph.offsets, threads)
@@ -166,7 +167,7 @@ class BatchSweep:
 
     mixing = None  # there is none
 
-    def __init__(self, problem: Any, x0: Array, threads: int | None) -> None:
+    def __init__(self, problem: AffineFixedPoint, x0: Array, threads: int | None) -> None:
         self.problem = problem
         self.folded = np.array([_is_folded(operator) for operator in problem.operators])
         self.share = problem.alpha * problem.operators[0].share

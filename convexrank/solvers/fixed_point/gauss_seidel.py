@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from convexrank.core.loop import State
 from convexrank.data import check_integer
+from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._sweeps import BatchSweep, OneRankSweep
 
 __all__ = ["GaussSeidel"]
@@ -61,7 +61,7 @@ class GaussSeidel:
     threads: int | None = None
 
     name = "gauss-seidel"
-    requires = frozenset({"AffineFixedPoint", "FixedPoint"})
+    requires = frozenset({"AffineFixedPoint"})
     default_max_iter = 100_000
 
     def __post_init__(self) -> None:
@@ -69,13 +69,13 @@ class GaussSeidel:
         if self.threads is not None:
             check_integer(self.threads, "threads", 1)
 
-    def init(self, problem: Any, x0: Array) -> State:
+    def init(self, problem: AffineFixedPoint, x0: Array) -> State:
         """Prepare the arrays; nothing is known about the error yet."""
         if x0.ndim == 2:
             return State(x0, math.nan, math.inf, (BatchSweep(problem, x0, self.threads), []))
         return State(x0, math.nan, math.inf, (OneRankSweep(problem, x0, self.threads, self.memory), []))
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: AffineFixedPoint, state: State) -> State:
         """One sweep; a rank that is worse than the last one is not kept, so that at most two are in memory."""
         system, changes = state.memory
         mixed = system.mixing is not None

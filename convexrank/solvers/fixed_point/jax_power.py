@@ -14,6 +14,7 @@ from convexrank.backend.jax_oracles import on_device, pad, shape_class, with_x64
 from convexrank.core.loop import State
 from convexrank.data import check_integer
 from convexrank.graphs import Graph
+from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 
 __all__ = ["JaxPower"]
 
@@ -59,18 +60,18 @@ class JaxPower:
     rounds: int = 10
 
     name = "jax-power"
-    requires = frozenset({"AffineFixedPoint", "FixedPoint"})
+    requires = frozenset({"AffineFixedPoint"})
     default_max_iter = 10_000
 
     def __post_init__(self) -> None:
         check_integer(self.rounds, "rounds", 1)
 
-    def init(self, problem: Any, x0: Array) -> State:
+    def init(self, problem: AffineFixedPoint, x0: Array) -> State:
         """Put the graph on the device; nothing is known about the error yet."""
         device = _Device.prepare(problem, x0)
         return State(x0, math.nan, math.inf, (device, device.pad(x0), math.inf, 0))
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: AffineFixedPoint, state: State) -> State:
         """Apply the map ``rounds`` times."""
         device, x, shortest, since = state.memory
         with with_x64():
@@ -92,7 +93,7 @@ class _Device:
     arrays: tuple[Any, ...]
 
     @classmethod
-    def prepare(cls, problem: Any, x0: Array) -> _Device:
+    def prepare(cls, problem: AffineFixedPoint, x0: Array) -> _Device:
         graph, alpha = problem.graph, problem.alpha
         size = shape_class(graph.n + 1)  # a node more: the padding, which has and sends nothing
         planes, weights, rows = layout(graph, size)

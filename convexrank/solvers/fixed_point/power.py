@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from convexrank.core.capabilities import FixedPoint
 from convexrank.core.loop import State
 
 __all__ = ["Power"]
@@ -46,11 +46,11 @@ class Power:
     requires = frozenset({"FixedPoint"})
     default_max_iter = 100_000
 
-    def init(self, problem: Any, x0: Array) -> State:
+    def init(self, problem: FixedPoint, x0: Array) -> State:
         """Start; nothing is known about the error yet."""
         return State(x0, math.nan, math.inf, (math.inf, 0))
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: FixedPoint, state: State) -> State:
         """Apply the map once."""
         image = problem.apply_map(state.x)
         length, factor = problem.distance(image, state.x), problem.modulus

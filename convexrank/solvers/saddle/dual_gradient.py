@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
 from convexrank.solvers.descent.accelerated import Accelerated
+from convexrank.solvers.saddle._saddle import Saddle
 
 __all__ = ["DualGradient"]
 
@@ -48,12 +48,12 @@ class DualGradient:
     requires = frozenset({"Saddle"})
     default_max_iter = 100_000
 
-    def init(self, problem: Any, x0: Array) -> State:
+    def init(self, problem: Saddle, x0: Array) -> State:
         """Start at the move that x0 answers."""
         inner = self._inner.init(problem.dual(), problem.supporting_move(x0))
         return _reported(problem, inner)
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: Saddle, state: State) -> State:
         """One accelerated step on s."""
         return _reported(problem, self._inner.step(problem.dual(), state.memory))
 
@@ -62,7 +62,7 @@ class DualGradient:
         return Accelerated(self.growth, self.shrinkage, check_every=1 << 30, line_search=True)
 
 
-def _reported(problem: Any, inner: State) -> State:
+def _reported(problem: Saddle, inner: State) -> State:
     """The state of the other player: its best reply, and the gap between the two."""
     w = problem.maximizer(inner.x)
     value = problem.objective(w)

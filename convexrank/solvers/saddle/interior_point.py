@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from convexrank.core.capabilities import Certified
 from convexrank.core.loop import State
 
 __all__ = ["InteriorPoint"]
@@ -17,6 +18,35 @@ Array = np.ndarray
 _SHORT, _FLOOR = 0.995, 1e-200
 # Steps without a smaller gap after which rounding is held to blame.
 _PATIENCE = 6
+
+
+@runtime_checkable
+class Flows(Certified, Protocol):
+    """Flows through candidates, in balance between their owners, with a gain each: ranks of a mixture of chains."""
+
+    @property
+    def n(self) -> int:
+        """Number of owners."""
+        ...
+
+    @property
+    def candidates(self) -> Array:
+        """The distributions over owners, one a row, shape (K, n)."""
+        ...
+
+    @property
+    def owners(self) -> Array:
+        """The owner of each candidate, in order, shape (K,)."""
+        ...
+
+    @property
+    def gains(self) -> Array:
+        """What a unit of each flow gains, shape (K,)."""
+        ...
+
+    def dual(self, s: Array) -> float:
+        """Return the dual function at multipliers of the balance, an upper bound on what all flows gain."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -44,7 +74,7 @@ class InteriorPoint:
     requires = frozenset({"Flows"})
     default_max_iter = 200
 
-    def init(self, problem: Any, x0: Array) -> State:
+    def init(self, problem: Flows, x0: Array) -> State:
         """Start inside: at x0 a little mixed with equal shares, if some candidate has none."""
         start = problem.project_feasible(x0)
         value = problem.objective(start)
@@ -61,7 +91,7 @@ class InteriorPoint:
         count = len(inside)
         return State(start, value, gap, _Memory(inside, spread, np.zeros(problem.n), (gap, 0), float(count)))
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: Flows, state: State) -> State:
         """One predictor and corrector step."""
         memory: _Memory = state.memory
         y, z, u = memory.flows, memory.slacks, memory.multipliers

@@ -13,6 +13,7 @@ from scipy.optimize import brentq
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
 from convexrank.data import check_choice, check_positive
+from convexrank.solvers.saddle._saddle import Saddle
 
 __all__ = ["NoRegretPlay"]
 
@@ -104,7 +105,7 @@ class NoRegretPlay:
                 raise ValueError("rate is for the entropic and the gradient learner; the leader needs none.")
             check_positive(self.rate, "rate")
 
-    def init(self, problem: Any, x0: Array) -> State:
+    def init(self, problem: Saddle, x0: Array) -> State:
         """Begin with s = 0, which counts for nothing, and the best reply to it."""
         if self.learner != "leader" and not problem.is_simplex:
             raise ValueError(
@@ -114,7 +115,7 @@ class NoRegretPlay:
         w = problem.maximizer(s)
         return _state(problem, _Play(0, s, w, w), w)
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: Saddle, state: State) -> State:
         """One round: the best response to w, the averages, and the learner's next w."""
         play: _Play = state.memory
         t, move = play.round + 1, problem.best_response(play.w)
@@ -133,7 +134,7 @@ class NoRegretPlay:
         w = self._learned(problem, play.w, gradient, t, spread)
         return _state(problem, _Play(t, s_mean, w_mean, w, spread), w_mean)
 
-    def _learned(self, problem: Any, w: Array, gradient: Array, t: int, spread: float) -> Array:
+    def _learned(self, problem: Saddle, w: Array, gradient: Array, t: int, spread: float) -> Array:
         if self.learner == "gradient":
             rate = 1.0 / problem.strong_convexity if self.rate is None else self.rate
             return problem.project_feasible(w + rate / t * gradient)
@@ -157,7 +158,7 @@ class _Play:
     spread: float = 0.0
 
 
-def _state(problem: Any, play: _Play, x: Array) -> State:
+def _state(problem: Saddle, play: _Play, x: Array) -> State:
     """The state that reports x, with the duality gap between it and the average of s."""
     value = problem.objective(x)
     reply = problem.maximizer(play.s_mean) if play.spread > 0.0 or x is not play.w else play.w

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from convexrank.core.loop import State
+from convexrank.solvers.two_sets._split_feasibility import SplitFeasibility
 
 __all__ = ["ADMM"]
 
@@ -38,15 +38,15 @@ class ADMM:
     """
 
     name = "admm"
-    requires = frozenset({"SplitFeasibility", "Feasibility"})
+    requires = frozenset({"SplitFeasibility"})
     default_max_iter = 100_000
 
-    def init(self, problem: Any, x0: Array) -> State:
+    def init(self, problem: SplitFeasibility, x0: Array) -> State:
         """Start at the point of the second set nearest to what x0 stands for, without disagreement."""
         x = problem.recover(problem.lift(x0))
         return State(x, np.nan, problem.violation(x), (problem.lift(x), np.zeros(())))
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: SplitFeasibility, state: State) -> State:
         """One projection on each set, and the multipliers."""
         point, multipliers = state.memory
         other = problem.project(point - multipliers)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from convexrank.core.loop import State
+from convexrank.solvers.two_sets._split_feasibility import SplitFeasibility
 
 __all__ = ["SequentialProjections"]
 
@@ -36,17 +36,17 @@ class SequentialProjections:
     """
 
     name = "sequential-projections"
-    requires = frozenset({"SplitFeasibility", "Feasibility"})
+    requires = frozenset({"SplitFeasibility"})
     default_max_iter = 100_000
 
-    def init(self, problem: Any, x0: Array) -> State:
+    def init(self, problem: SplitFeasibility, x0: Array) -> State:
         """Start at the point of the second set nearest to what x0 stands for."""
         return self._state(problem, problem.lift(x0))
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: SplitFeasibility, state: State) -> State:
         """One projection on each set."""
         return self._state(problem, problem.project(problem.lift(state.x)))
 
-    def _state(self, problem: Any, point: Array) -> State:
+    def _state(self, problem: SplitFeasibility, point: Array) -> State:
         x = problem.recover(point)
         return State(x, np.nan, problem.violation(x))

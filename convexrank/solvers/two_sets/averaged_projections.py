@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from convexrank.core.loop import State
 from convexrank.data import check_positive
+from convexrank.solvers.two_sets._split_feasibility import SplitFeasibility
 
 __all__ = ["ParallelProjections"]
 
@@ -44,7 +44,7 @@ class ParallelProjections:
     share: float = 0.5
 
     name = "parallel-projections"
-    requires = frozenset({"SplitFeasibility", "Feasibility"})
+    requires = frozenset({"SplitFeasibility"})
     default_max_iter = 100_000
 
     def __post_init__(self) -> None:
@@ -53,15 +53,15 @@ class ParallelProjections:
                 f"share is {self.share}, expected a number between 0 and 1: both sets need a weight."
             )
 
-    def init(self, problem: Any, x0: Array) -> State:
+    def init(self, problem: SplitFeasibility, x0: Array) -> State:
         """Start at what x0 stands for."""
         return self._state(problem, problem.lift(x0))
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: SplitFeasibility, state: State) -> State:
         """Average the two projections of the present point."""
         other = problem.lift(state.x)
         return self._state(problem, other + self.share * (problem.project(state.memory) - other))
 
-    def _state(self, problem: Any, point: Array) -> State:
+    def _state(self, problem: SplitFeasibility, point: Array) -> State:
         x = problem.recover(point)
         return State(x, np.nan, problem.violation(x), point)

@@ -1,0 +1,173 @@
+"""The way from ``problem.solve(...)`` to a method: the registry of solvers, by name, and what fits a problem."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from convexrank.backend.warning_level import level_of_caller
+from convexrank.core.capabilities import Solvable
+from convexrank.core.loop import Options, Solver, iterate
+from convexrank.core.results import ConvergenceWarning, Solution, Status
+from convexrank.data import check_integer, check_positive
+
+__all__ = ["SOLVERS", "available", "load", "resolve", "solve"]
+
+# Name, and where its class is: a solve imports the method that it runs and no other. To add a solver, add one line.
+SOLVERS = {
+    "exact": "exact:ExactSolver",
+    "newton": "descent.newton:Newton",
+    "lbfgs": "descent.lbfgs:LBFGS",
+    "jaxopt-lbfgs": "descent.jaxopt_lbfgs:JaxoptLBFGS",
+    "accelerated": "descent.accelerated:Accelerated",
+    "bundle": "descent.bundle:Bundle",
+    "gradient": "descent.gradient:Gradient",
+    "stochastic-gradient": "descent.stochastic_gradient:StochasticGradient",
+    "boosting": "descent.boosting:Boosting",
+    "unit-step": "single_index.unit_step:UnitStep",
+    "isotron": "single_index.isotron:Isotron",
+    "slisotron": "single_index.slisotron:Slisotron",
+    "glmtron": "single_index.glmtron:GLMtron",
+    "admm": "two_sets.admm:ADMM",
+    "sequential-projections": "two_sets.alternating_projections:SequentialProjections",
+    "parallel-projections": "two_sets.averaged_projections:ParallelProjections",
+    "power": "fixed_point.power:Power",
+    "gauss-seidel": "fixed_point.gauss_seidel:GaussSeidel",
+    "interior-point": "saddle.interior_point:InteriorPoint",
+    "multi-start": "descent.multi_start:MultiStart",
+    "alternating": "descent.alternating:Alternating",
+    "jax-power": "fixed_point.jax_power:JaxPower",
+    "dual-gradient": "saddle.dual_gradient:DualGradient",
+    "no-regret-play": "saddle.no_regret_play:NoRegretPlay",
+}
+
+
+def load(name: str) -> Any:
+    """Import the class of a registered solver."""
+    module, _, attribute = SOLVERS[name].partition(":")
+    return getattr(import_module(f"convexrank.solvers.{module}"), attribute)
+
+
+def available(problem: Solvable) -> list[str]:
+    """Return the names of the solvers that fit a problem, its default first.
+
+    Parameters
+    ----------
+    problem : Problem
+        An instance: what fits depends on its loss and penalties.
+
+    Returns
+    -------
+    list of str
+        Names for ``problem.solve(name)``.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> cr.solvers.available(cr.problems.TopPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], l2=0.1))
+    ['bundle', 'exact', 'gradient']
+    """
+    fits = [name for name in SOLVERS if not _missing(load(name), problem)]
+    return sorted(fits, key=lambda name: name != problem.default_solver)
+
+
+def resolve(problem: Solvable, solver: Any) -> Any:
+    """Turn None, a name or a solver object into a solver object that fits the problem.
+
+    Raises
+    ------
+    ValueError
+        When the name is unknown, or the problem lacks a capability that the solver needs; the message lists those
+        that fit.
+    TypeError
+        When it is neither a name nor a solver.
+    """
+    if solver is None:
+        solver = problem.default_solver
+    if isinstance(solver, str):
+        name, _, backend = solver.partition(":")
+        if name not in SOLVERS or (backend and name != "exact"):
+            raise ValueError(
+                f"unknown solver {solver!r}; solvers that fit this {type(problem).__name__}: {_fitting(problem)} "
+                "(and exact:NAME for a conic solver of cvxpy)."
+            )
+        made = load(name)(_conic_solver(backend)) if backend else load(name)()
+    else:
+        made = solver
+    if isinstance(made, type) or not hasattr(made, "requires"):
+        raise TypeError(
+            f"solver is {solver!r}, expected None, a name or a solver object; names that fit: {_fitting(problem)}."
+        )
+    if missing := _missing(made, problem):
+        raise ValueError(
+            f"{type(problem).__name__} with these arguments is not compatible with solver {made.name}: it lacks "
+            f"{missing}. Solvers that fit: {_fitting(problem)}."
+        )
+    return made
+
+
+def _fitting(problem: Solvable) -> str:
+    return ", ".join(available(problem))
+
+
+def _missing(solver: Any, problem: Solvable) -> str:
+    """Name the capabilities that a solver needs and a problem lacks, for each way to fit; empty when one way does."""
+    offered = problem.capabilities
+    if solver.requires <= offered:
+        return ""
+    ways = {solver.requires, getattr(solver, "or_requires", solver.requires)}
+    lacking = sorted(sorted(way - offered) for way in ways)
+    return ", or ".join(", ".join(names) for names in lacking) if all(lacking) else ""
+
+
+def _conic_solver(name: str) -> str:
+    import cvxpy as cp
+
+    if name not in cp.installed_solvers():
+        raise ValueError(f"unknown conic solver {name!r}; cvxpy has: {', '.join(cp.installed_solvers())}.")
+    return name
+
+
+def solve(
+    problem: Solvable,
+    solver: str | Solver[Any] | None = None,
+    *,
+    tol: float,
+    max_iter: int | None,
+    time_limit: float | None,
+    x0: Any,
+    callback: Callable[[Any], Any] | None,
+    progress: bool,
+) -> Solution:
+    """Carry out ``problem.solve``; see :meth:`convexrank.core.problem.Problem.solve`."""
+    options = Options(
+        tol=check_positive(tol, "tol"),
+        max_iter=None if max_iter is None else check_integer(max_iter, "max_iter", 0),
+        time_limit=math.inf
+        if time_limit is None
+        else check_positive(time_limit, "time_limit", infinite=True),
+        callback=callback,
+        progress=progress,
+    )
+    made = resolve(problem, solver)
+    if hasattr(made, "solve"):
+        solution = made.solve(problem, options)
+    else:
+        start = problem.start() if x0 is None else np.array(problem.check_point(x0, "x0"))
+        solution = iterate(problem, made, start, options)
+    remark = problem.remark(solution.x)
+    if remark:
+        solution = replace(solution, message=f"{solution.message}; {remark}")
+    if remark or solution.status is not Status.CONVERGED:
+        warnings.warn(
+            f"{solution.problem} with {solution.solver}: {solution.status.name}: {solution.message}",
+            ConvergenceWarning,
+            stacklevel=level_of_caller(),
+        )
+    return solution

@@ -1,0 +1,30 @@
+"""What projections on two sets need of a problem."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from convexrank.core.capabilities import Feasibility
+
+__all__ = ["SplitFeasibility"]
+
+Array = np.ndarray
+
+
+@runtime_checkable
+class SplitFeasibility(Feasibility, Protocol):
+    """Split feasibility: x in one convex set, a linear image of it in another, and a projection on each."""
+
+    def lift(self, x: Array) -> Array:
+        """Return the image of x."""
+        ...
+
+    def recover(self, point: Array) -> Array:
+        """Return the x of its set whose image is nearest to a point."""
+        ...
+
+    def project(self, point: Array) -> Array:
+        """Return the point of the other set nearest to a point."""
+        ...

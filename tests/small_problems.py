@@ -1,0 +1,507 @@
+"""One small problem per protocol, written from the protocol's definition alone, each with its answer in closed form.
+
+A class has the members of one protocol, those that :class:`convexrank.Problem` asks for, and nothing else, so that a
+solver that calls more than its protocol declares fails on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import convexrank as cr
+from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.regularizers import Penalty
+
+A = np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 3.0]])
+B = np.array([1.0, -2.0, 0.5])
+L2 = 0.5
+CURVATURE = A.T @ A + L2 * np.eye(2)
+RIDGE = np.linalg.solve(CURVATURE, A.T @ B)
+
+
+def ridge(w):
+    """½‖Aw − b‖² + l2/2·‖w‖² and its gradient."""
+    rest = A @ w - B
+    return 0.5 * float(rest @ rest) + 0.5 * L2 * float(w @ w), A.T @ rest + L2 * w
+
+
+def gap(gradient):
+    """What a strongly convex function can still fall."""
+    return float(gradient @ gradient) / (2.0 * L2)
+
+
+class Small(cr.Problem):
+    """Two unknowns."""
+
+    answer = RIDGE
+    dimension = 2
+
+    @property
+    def capabilities(self):
+        return frozenset({type(self).__name__})
+
+
+class Ridge(Small):
+    """The objective that most protocols state in their own way."""
+
+    def objective(self, w):
+        return ridge(np.asarray(w))[0]
+
+
+class Smooth(Ridge):
+    default_solver = "lbfgs"
+
+    def value_and_gradient(self, w):
+        return ridge(w)
+
+    def gap_estimate(self, w, value, gradient):
+        return gap(gradient)
+
+
+class TwiceDifferentiable(Ridge):
+    default_solver = "newton"
+
+    def value_and_gradient(self, w):
+        return ridge(w)
+
+    def gap_estimate(self, w, value, gradient):
+        return gap(gradient)
+
+    def second_order(self, w):
+        return *ridge(w), CURVATURE
+
+
+class JaxObjective(Ridge):
+    default_solver = "jaxopt-lbfgs"
+    dtype = "float64"
+
+    def value_and_gradient(self, w):
+        return ridge(w)
+
+    def gap_estimate(self, w, value, gradient):
+        return gap(gradient)
+
+    def jax_objective(self):
+        import jax.numpy as jnp
+
+        return lambda w: 0.5 * jnp.sum((A @ w - B) ** 2) + 0.5 * L2 * jnp.sum(w**2)
+
+
+class Blocks(Ridge):
+    """The least over z of ‖Aw − z‖² + ‖z − b‖² is ½‖Aw − b‖²; one block is z, the other w."""
+
+    default_solver = "alternating"
+    block_count = 2
+    joint_dimension = 5
+
+    def value_and_gradient(self, w):
+        return ridge(w)
+
+    def gap_estimate(self, w, value, gradient):
+        return gap(gradient)
+
+    def minimize_block(self, block, x):
+        w, z = x[:2], x[2:]
+        if block == 0:
+            return np.r_[w, 0.5 * (A @ w + B)]
+        return np.r_[np.linalg.solve(2.0 * A.T @ A + L2 * np.eye(2), 2.0 * A.T @ z), z]
+
+
+class Exact(Ridge):
+    default_solver = "exact"
+
+    def to_cvxpy(self):
+        import cvxpy as cp
+
+        w = cp.Variable(2)
+        cost = 0.5 * cp.sum_squares(A @ w - B) + 0.5 * L2 * cp.sum_squares(w)
+        return CvxpyModel(cp.Problem(cp.Minimize(cost)), {"w": w})
+
+
+class Convex(Small):
+    """|w₁ − 1| + |w₂| + l2/2·‖w‖² with l2 = ½: the first weight is 1, the second 0."""
+
+    default_solver = "bundle"
+    answer = np.array([1.0, 0.0])
+    penalty = Penalty(l2=L2)
+    risk_infimum = 0.0
+
+    def objective(self, w):
+        return self.risk_and_subgradient(np.asarray(w))[0] + self.penalty.value(w)
+
+    def risk_and_subgradient(self, w):
+        rest = w - self.answer
+        return float(np.abs(rest).sum()), np.sign(rest)
+
+    def prox(self, v, step):
+        return self.penalty.prox(v, step)
+
+    def gap_estimate(self, w, value, gradient):
+        return np.inf  # one subgradient proves nothing here
+
+
+class Proximal(Small):
+    """½‖w − (3, ½)‖² + ‖w‖₁: each entry is moved by 1 towards 0."""
+
+    default_solver = "accelerated"
+    answer = np.array([2.0, 0.0])
+    penalty = Penalty(l1=1.0)
+
+    def objective(self, w):
+        return self.smooth_value_and_gradient(np.asarray(w))[0] + self.nonsmooth_value(w)
+
+    def smooth_value_and_gradient(self, w):
+        rest = w - np.array([3.0, 0.5])
+        return 0.5 * float(rest @ rest), rest
+
+    def nonsmooth_value(self, w):
+        return self.penalty.value(w)
+
+    def prox(self, v, step):
+        return self.penalty.prox(v, step)
+
+    def gap_estimate(self, w, value, gradient):
+        # the distance that one step of length 1 moves, which is how far the minimiser is
+        moved = w - self.prox(w - gradient, 1.0)
+        return float(moved @ moved)
+
+
+class FiniteSum(Ridge):
+    """One term per row."""
+
+    default_solver = "stochastic-gradient"
+    l2 = L2
+    term_constants = (A**2).sum(axis=1)
+
+    def smooth_value_and_gradient(self, w):
+        return ridge(w)
+
+    def nonsmooth_value(self, w):
+        return 0.0
+
+    def prox(self, v, step):
+        return v
+
+    def gap_estimate(self, w, value, gradient):
+        return gap(gradient)
+
+    def term_gradient(self, term, w):
+        return A[term] * (A[term] @ w - B[term])
+
+    def term_gradients(self, w):
+        return A * (A @ w - B)[:, None]
+
+
+@dataclass(frozen=True)
+class QuadraticLine:
+    """½‖θ + αh − b‖² + l2/2·(weight + α)²."""
+
+    rest: np.ndarray
+    column: np.ndarray
+    weight: float
+    l2: float = L2
+    reach: float = 1.0
+
+    @property
+    def spread(self):
+        return float(np.ptp(self.column))
+
+    def slope(self, step):
+        return float((self.rest + step * self.column) @ self.column) + L2 * (self.weight + step)
+
+    def curvature(self, step):
+        return float(self.column @ self.column) + L2
+
+    def slope_at_infinity(self, sign):
+        return np.inf
+
+    def closed_form(self):
+        return None
+
+
+class QuadraticOracle:
+    """Coordinates of the ridge problem."""
+
+    l2 = L2
+    precision = 2.0**-52
+
+    def scores(self, w):
+        return A @ w
+
+    def column(self, j):
+        return A[:, j]
+
+    def risk_and_score_gradient(self, scores):
+        return 0.5 * float((scores - B) @ (scores - B)), scores - B
+
+    def edges(self, w, score_gradient):
+        return -A.T @ score_gradient - L2 * w
+
+    def line(self, scores, column, weight):
+        return QuadraticLine(scores - B, column, weight)
+
+
+class Coordinates(Ridge):
+    default_solver = "boosting"
+
+    def coordinates(self):
+        return QuadraticOracle()
+
+    def gap_estimate(self, w, value, gradient):
+        return gap(gradient)
+
+
+class Field(Small):
+    """The direction Mx − c of a monotone map that is no gradient."""
+
+    default_solver = "gradient"
+    capabilities = frozenset({"Field"})
+    matrix = np.array([[1.0, 0.3], [-0.3, 1.0]])
+    right = np.array([1.0, 3.0])
+    answer = np.linalg.solve(matrix, right)
+
+    def field(self, x):
+        return self.matrix @ x - self.right
+
+    def prox(self, v, step):
+        return v
+
+
+class LipschitzField(Field):
+    default_solver = "accelerated"
+    capabilities = frozenset({"Field", "Lipschitz"})
+    lipschitz = float(np.linalg.norm(Field.matrix, 2)) * 1.5
+
+
+class LipschitzProximal(Proximal):
+    capabilities = frozenset({"Proximal", "Lipschitz"})
+    lipschitz = 1.0
+
+
+class FixedPoint(Small):
+    """x = Mx + c with ‖M‖ = ½."""
+
+    default_solver = "power"
+    modulus = 0.5
+    matrix = np.array([[0.0, 0.5], [-0.5, 0.0]])
+    answer = np.linalg.solve(np.eye(2) - matrix, np.ones(2))
+
+    def distance(self, a, b):
+        return float(np.linalg.norm(a - b))
+
+    def apply_map(self, x):
+        return self.matrix @ x + 1.0
+
+    capabilities = frozenset({"FixedPoint"})
+
+
+class AffineFixedPoint(Small):
+    """PageRank of a small graph, with the map written densely."""
+
+    default_solver = "gauss-seidel"
+    capabilities = frozenset({"FixedPoint", "AffineFixedPoint"})
+    dimension = 4
+    graph = cr.Graph.from_edges([0, 0, 1, 2], [1, 2, 2, 0], n=4)
+    alpha = modulus = 0.5
+    dangling = "teleport"
+    operators = (graph.transition(0.5),)
+    teleport = np.full(4, 0.25)
+    # node 3 has no links: it goes anywhere
+    walk = np.array([[0, 0, 1, 0.25], [0.5, 0, 0, 0.25], [0.5, 1, 0, 0.25], [0, 0, 0, 0.25]])
+    answer = np.linalg.solve(np.eye(4) - 0.5 * walk, 0.5 * teleport)
+
+    def start(self):
+        return self.teleport.copy()
+
+    def distance(self, a, b):
+        return float(np.abs(a - b).sum())
+
+    def apply_map(self, x):
+        return 0.5 * self.walk @ x + 0.5 * self.teleport
+
+
+class SplitFeasibility(Small):
+    """x in the square [0, 1]², 2x with a sum of 4: only x = (1, 1)."""
+
+    default_solver = "admm"
+    capabilities = frozenset({"Feasibility", "SplitFeasibility"})
+    answer = np.ones(2)
+
+    def violation(self, x):
+        return max(abs(2.0 * float(x.sum()) - 4.0), float(np.maximum(np.maximum(x - 1.0, -x), 0.0).max()))
+
+    def lift(self, x):
+        return 2.0 * x
+
+    def recover(self, point):
+        return np.clip(0.5 * point, 0.0, 1.0)
+
+    def project(self, point):
+        return point + 0.5 * (4.0 - point.sum())
+
+
+class Multimodal(Small):
+    """(x₁² − 1)² + x₁/10 + x₂²: two valleys, the left one deeper."""
+
+    default_solver = "multi-start"
+    floor = -1.0
+    left = np.roots([4.0, 0.0, -4.0, 0.1])
+    answer = np.array([float(left.real.min()), 0.0])
+
+    def objective(self, w):
+        return float((w[0] ** 2 - 1.0) ** 2 + 0.1 * w[0] + w[1] ** 2)
+
+    def _slope(self, x):
+        return np.array([4.0 * x[0] * (x[0] ** 2 - 1.0) + 0.1, 2.0 * x[1]])
+
+    def improve(self, x):
+        length = 0.25
+        while self.objective(x - length * self._slope(x)) > self.objective(x) and length > 1e-12:
+            length *= 0.5
+        moved = x - length * self._slope(x)
+        return moved if self.objective(moved) <= self.objective(x) else x
+
+    def random_start(self, rng):
+        return rng.uniform(-2.0, 2.0, 2)
+
+    def stationarity(self, x):
+        return float(np.abs(self._slope(x)).max()) ** 2
+
+
+class Flows(Small):
+    """Node 0 may send to itself or to node 1, node 1 sends half to either: one share is to be found."""
+
+    default_solver = "interior-point"
+    n = 2
+    dimension = 3
+    candidates = np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]])
+    owners = np.array([0, 0, 1])
+    gains = np.array([0.3, 0.1, 0.2])
+
+    def _flows(self, share):
+        """The flows when node 0 gives this share to its first candidate: a two-state chain in balance."""
+        leaves = share * 0.1 + (1.0 - share) * 0.8
+        first = 0.5 / (0.5 + leaves)
+        return np.array([first * share, first * (1.0 - share), 1.0 - first])
+
+    @property
+    def answer(self):
+        from scipy.optimize import minimize_scalar
+
+        found = minimize_scalar(
+            lambda t: self.objective(self._flows(t)), bounds=(0, 1), options={"xatol": 1e-12}
+        )
+        return self._flows(found.x)
+
+    def start(self):
+        return self._flows(0.5)
+
+    def project_feasible(self, x):
+        return self._flows(max(x[0], 0.0) / (max(x[0], 0.0) + max(x[1], 0.0)))
+
+    def objective(self, w):
+        masses = np.array([w[0] + w[1], w[2]])
+        return float(masses @ np.log(masses) - self.gains @ w)
+
+    def dual(self, s):
+        heights = self.gains + s[self.owners] - self.candidates @ s
+        return float(np.log(np.exp(max(heights[:2])) + np.exp(heights[2])))
+
+    def certificate(self, x, witness=None):
+        value = self.objective(x)
+        return cr.Certificate(np.inf, value, -np.inf)  # it knows no multipliers
+
+    capabilities = frozenset({"Flows"})
+
+
+class Saddle(Small):
+    """M(s, w) = ⟨s, Kw⟩ + ⟨a, w⟩ − ½‖w‖² with ‖s‖ ≤ 1; w minimises ½‖w‖² − ⟨a, w⟩ + ‖Kw‖."""
+
+    default_solver = "dual-gradient"
+    is_simplex = False
+    strong_convexity = 1.0
+    K = np.array([[1.0, 0.5], [0.0, 2.0]])
+    a = np.array([4.0, 1.0])
+
+    @property
+    def answer(self):
+        import cvxpy as cp
+
+        w = cp.Variable(2)
+        cost = 0.5 * cp.sum_squares(w) - self.a @ w + cp.norm(self.K @ w)
+        cp.Problem(cp.Minimize(cost)).solve(solver="CLARABEL", tol_gap_abs=1e-12, tol_gap_rel=1e-12)
+        return w.value
+
+    def objective(self, w):
+        return 0.5 * float(w @ w) - float(self.a @ w) + float(np.linalg.norm(self.K @ w))
+
+    def payoff(self, s, w):
+        return float(s @ self.K @ w + self.a @ w - 0.5 * w @ w)
+
+    def payoff_gradient(self, s, w):
+        return self.K.T @ s + self.a - w
+
+    def best_response(self, x):
+        moved = self.K @ x
+        return -moved / max(float(np.linalg.norm(moved)), 1e-300)
+
+    def maximizer(self, s):
+        return self.a + self.K.T @ s
+
+    def replies(self, s, move):
+        def at(share):
+            w = self.maximizer(s + share * (move - s))
+            return w, float((move - s) @ self.K @ w)
+
+        return at
+
+    def supporting_move(self, w):
+        s = np.linalg.solve(self.K.T, w - self.a)
+        return s / max(1.0, float(np.linalg.norm(s)))
+
+    def dual(self):
+        return _SaddleDual()
+
+
+class _SaddleDual(Small):
+    capabilities = frozenset({"Proximal"})
+
+    def smooth_value_and_gradient(self, w):
+        z = Saddle.a + Saddle.K.T @ w
+        return 0.5 * float(z @ z), Saddle.K @ z
+
+    def nonsmooth_value(self, w):
+        return 0.0 if np.linalg.norm(w) <= 1.0 + 1e-9 else np.inf
+
+    def prox(self, v, step):
+        return v / max(1.0, float(np.linalg.norm(v)))
+
+    def gap_estimate(self, w, value, gradient):
+        return float(w @ gradient) + float(np.linalg.norm(gradient))
+
+
+SMALL = {
+    cls.__name__: cls
+    for cls in (
+        Smooth,
+        TwiceDifferentiable,
+        JaxObjective,
+        Blocks,
+        Exact,
+        Convex,
+        Proximal,
+        FiniteSum,
+        Coordinates,
+        Field,
+        LipschitzField,
+        LipschitzProximal,
+        FixedPoint,
+        AffineFixedPoint,
+        SplitFeasibility,
+        Multimodal,
+        Flows,
+        Saddle,
+    )
+}

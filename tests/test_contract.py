@@ -1,0 +1,76 @@
+"""What a solver calls is what a protocol declares."""
+
+from __future__ import annotations
+
+import types
+import typing
+import warnings
+
+import numpy as np
+import pytest
+
+import convexrank as cr
+from convexrank.core.solving import SOLVERS, load
+from tests.protocols import members, protocols
+from tests.small_problems import SMALL
+from tests.tolerances import tolerance
+
+# A method with a slow rate stops at this gap.
+LOOSE = {"gradient": 1e-2, "no-regret-play": 1e-6}
+
+
+def accepted(solver):
+    """The protocols in the signature of a solver, one a way to fit."""
+    method = solver.solve if hasattr(solver, "solve") else solver.step
+    hint = typing.get_type_hints(method)["problem"]
+    return typing.get_args(hint) if isinstance(hint, types.UnionType) or typing.get_origin(hint) else (hint,)
+
+
+@pytest.mark.parametrize("name", list(SOLVERS))
+def test_signatures_say_what_a_solver_requires(name):
+    """The type checker reads the signature, ``available`` reads ``requires``: both have to mean the same members."""
+    solver, known = load(name), protocols()
+    ways = [solver.requires, getattr(solver, "or_requires", solver.requires)]
+    required = {frozenset(set().union(*(members(known[need]) for need in way))) for way in ways}
+    assert {frozenset(members(protocol)) for protocol in accepted(solver)} == required
+    for method in ("init", "step", "solve"):
+        if hasattr(solver, method):
+            assert typing.get_type_hints(getattr(solver, method))["problem"] is not typing.Any
+
+
+@pytest.mark.parametrize("name", list(SMALL))
+def test_a_small_problem_has_what_its_protocol_declares_and_no_more(name):
+    declared = members(protocols()[name])
+    own = {
+        member
+        for cls in SMALL[name].__mro__[: SMALL[name].__mro__.index(cr.Problem)]
+        for member in vars(cls)
+        if not member.startswith("_") and callable(getattr(cr.Problem, member, vars(cls)[member]))
+    }
+    assert {member for member in own if callable(getattr(SMALL[name], member))} <= declared
+    assert isinstance(SMALL[name](), protocols()[name]) or name.startswith("Lipschitz")
+
+
+def test_every_protocol_that_a_solver_asks_for_has_a_small_problem():
+    asked = {protocol.__name__ for name in SOLVERS for protocol in accepted(load(name))}
+    assert asked <= set(SMALL)
+
+
+@pytest.mark.parametrize("name", list(SMALL))
+def test_every_solver_that_accepts_a_small_problem_solves_it(name):
+    problem = SMALL[name]()
+    fitting = cr.solvers.available(problem)
+    assert problem.default_solver == fitting[0]
+    for solver in fitting:
+        tol = LOOSE.get(solver, 1e-10)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            solution = problem.solve(solver, tol=tol)
+        assert solution.converged, solver
+        near = np.sqrt(tol) if solver in LOOSE else tolerance("small problems")
+        assert np.abs(solution.x - problem.answer).max() <= near, solver
+
+
+def test_every_solver_is_accepted_by_a_small_problem():
+    tried = {solver for cls in SMALL.values() for solver in cr.solvers.available(cls())}
+    assert tried == set(SOLVERS)
