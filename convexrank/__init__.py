@@ -43,7 +43,7 @@ _OBJECTS = {
     "Solution": "convexrank.core.results",
     "Status": "convexrank.core.results",
     "Witness": "convexrank.core.results",
-    "perturbation_bound": "convexrank.problems.single_index.perturbation",
+    "perturbation_bound": "convexrank.bounds.perturbation",
     "antitrust_rank": "convexrank.estimators.graph_ranks",
     "combined_rank": "convexrank.estimators.graph_ranks",
     "lpq_rank": "convexrank.estimators.graph_ranks",
@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         regularizers,
         solvers,
     )
+    from convexrank.bounds.perturbation import perturbation_bound
     from convexrank.core.problem import Problem
     from convexrank.core.results import ConvergenceWarning, Solution, Status
     from convexrank.estimators import OnlineMEMR, PushRanker, RetargetingRanker, SingleIndexRegressor
@@ -85,7 +86,6 @@ if TYPE_CHECKING:
         trust_rank,
     )
     from convexrank.graphs import Graph, LabelledGraph
-    from convexrank.problems.single_index.perturbation import perturbation_bound
     from convexrank.verification.report import Report, verify
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import convexrank as cr
+from convexrank.bounds import perturbation
 from convexrank.links.marginal_cost import expected_targets
 from convexrank.problems import KernelLearnedDivergence, LearnedDivergence
-from convexrank.problems.single_index import perturbation
 from tests.tolerances import tolerance
 
 SEEDS = range(24)

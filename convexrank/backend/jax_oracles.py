@@ -126,7 +126,7 @@ def value_and_gradient(risk: Risk, data: Any, parts: tuple[Array, ...]) -> tuple
 
 
 def on_device(arrays: tuple[Array, ...]) -> tuple[Any, ...]:
-    """Put arrays where JAX computes, once, so that later calls do not convert them again; small ones stay as they are."""
+    """Put large arrays where JAX computes, once, so that later calls do not convert them again."""
     import jax
 
     if sum(array.nbytes for array in arrays) <= _SMALL:

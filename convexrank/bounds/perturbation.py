@@ -78,7 +78,7 @@ def perturbation_bound(
     :math:`\|\tilde w-w\|_K \le \|X^\top(\tilde y-y)\|_{K^{-1}} \max_j K_{jj} / (n\lambda_2)` for any positive
     diagonal K. This fails: see the example, where the printed bound is 0 and the minimiser moves by 40/77. The same
     instance refutes it for the published field (``oracle="projection"``), whose fixed points are the same two numbers.
-    The corrected bound is derived in :mod:`convexrank.problems.single_index.perturbation`. Choosing K does not
+    The corrected bound is derived in :mod:`convexrank.bounds.perturbation`. Choosing K does not
     tighten it: for this penalty the bound in the norm of K is never below :math:`\sqrt{\max_j K_{jj}}` times the
     Euclidean one, which is returned.
 
