@@ -1,4 +1,4 @@
-# make demo | test | lint | types | docs | bench | clean
+# make demo | quick | test | lint | types | docs | bench | clean
 #
 # Everything runs in .venv, made on first use and brought up to date when pyproject.toml changes.
 # Another interpreter: make PYTHON=python3.12 test. One test: make test ARGS="-k name".
@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs bench clean
+.PHONY: help demo quick test lint types docs bench clean
 
 help:
 	@sed -n '1,4s/^# \{0,1\}//p' Makefile
@@ -36,7 +36,10 @@ demo: .venv/.installed-demo
 	@$(BIN)/convexrank demo $(ARGS)
 
 # Two workers on two cores: the numerical libraries must not start threads of their own on top.
-test: export OMP_NUM_THREADS ?= 1
+quick test: export OMP_NUM_THREADS ?= 1
+quick: .venv/.installed-dev
+	$(BIN)/pytest -n 2 --dist worksteal -q -m quick $(ARGS)
+
 test: .venv/.installed-dev
 	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
 

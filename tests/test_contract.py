@@ -15,6 +15,8 @@ from tests.protocols import members, protocols
 from tests.small_problems import SMALL
 from tests.tolerances import tolerance
 
+pytestmark = pytest.mark.quick
+
 # A method with a slow rate stops at this gap.
 LOOSE = {"gradient": 1e-2, "no-regret-play": 1e-6}
 

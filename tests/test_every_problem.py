@@ -86,6 +86,14 @@ def test_what_a_problem_offers_it_has(name, seed):
 
 
 @EVERY
+@pytest.mark.quick
+def test_one_instance_agrees(name):
+    report = cr.verify(REGISTRY[name].random(41))
+    assert report.ok, str(report)
+    assert report.compared == 1, str(report)
+
+
+@EVERY
 def test_fast_equals_exact(name):
     report = cr.verify(REGISTRY[name], instances=8, seed=40)
     assert report.ok, str(report)

@@ -11,6 +11,8 @@ import pytest
 
 import convexrank as cr
 
+pytestmark = pytest.mark.quick
+
 ROOT = Path(cr.__file__).parent
 PROJECT = ROOT.parent
 # Floors, top first: a module may import from its own floor and from those below. CONTRIBUTING.md says the same.

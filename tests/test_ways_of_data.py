@@ -7,8 +7,11 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 import convexrank as cr
+
+pytestmark = pytest.mark.quick
 
 
 def calls_of(function):

@@ -61,31 +61,4 @@ REGISTRY: dict[str, type[Problem]] = {
     )
 }
 
-__all__ = [
-    "REGISTRY",
-    "BottomPush",
-    "ConsensusRank",
-    "ConvexRisk",
-    "CrucialPairs",
-    "IRPush",
-    "KernelLearnedDivergence",
-    "LearnedDivergence",
-    "ListNet",
-    "LpqRank",
-    "MarginRetargeting",
-    "NDCGRegression",
-    "PNormPush",
-    "PageRank",
-    "PageRankDual",
-    "PageRankGame",
-    "PenaltyRank",
-    "Push",
-    "RankCosine",
-    "RankSVM",
-    "RealizableLink",
-    "Retargeting",
-    "RmaxPush",
-    "TopBottomPush",
-    "TopPush",
-    "TrustPropagation",
-]
+__all__ = ["REGISTRY", "RankCosine", *REGISTRY]
