@@ -249,14 +249,14 @@ def test_evidence_notices_what_is_not_the_best(name, moved, monkeypatch):
     if moved == "offsets" and not problem.offsets:
         return
     scores = problem.scores(w)[problem._rows]
-    assert evidence(problem, scores)[2] <= tolerance("summation")
+    assert evidence(problem.rules, problem.fit(scores), scores)[2] <= tolerance("summation")
     best, right = problem.query_oracle(scores)[0], problem.fit(scores)
     other = problem.fit(scores + np.linspace(0.0, 1.0, len(scores)))
     planted = dataclasses.replace(right, targets=other.targets, chain=other.chain)
     if moved == "offsets":
         planted = dataclasses.replace(right, offsets=right.offsets + 0.5)
     monkeypatch.setattr(type(problem), "fit", lambda self, _: planted)
-    cost, _, left = evidence(problem, scores)
+    cost, _, left = evidence(problem.rules, problem.fit(scores), scores)
     assert cost > best
     assert left >= cost - best - tolerance("summation")
     assert problem.certificate(w).gap >= left
@@ -314,7 +314,7 @@ def test_nothing_is_left_to_gain_for_any_options(divergence):
         problem = MarginRetargeting(X, y, qid, divergence, l2=0.1, **options)
         w = float(rng.choice([0.1, 1.0, 5.0])) * rng.normal(size=X.shape[1])
         scores = problem.scores(w)[problem._rows]
-        value, _, left = evidence(problem, scores)
+        value, _, left = evidence(problem.rules, problem.fit(scores), scores)
         assert close(value, problem.query_oracle(scores)[0])
         assert left <= tolerance("summation") * max(1.0, abs(value))
 

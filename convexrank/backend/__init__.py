@@ -1,1 +1,1 @@
-"""The ground: JAX, numba and the standard library, and nothing of ranking."""
+"""The ground: JAX, numba, Newton's method and the standard library, and nothing of ranking."""

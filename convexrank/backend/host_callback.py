@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["call_on_host"]
+__all__ = ["call_on_host", "value_on_host"]
 
 Array = np.ndarray
 
@@ -58,6 +58,33 @@ def call_on_host(
         jax.lax.bitcast_convert_type(part, result.dtype) if result.dtype.itemsize == 8 else part
         for part, result in zip(received, results, strict=True)
     )
+
+
+def value_on_host(function: Callable[..., tuple[Any, Array]], point: Any, *data: Any) -> Any:
+    """Return a value that numpy computes, as a JAX scalar that can be differentiated once, in the point.
+
+    Parameters
+    ----------
+    function : callable
+        Takes the point and the data as numpy arrays, and returns the value and its gradient in the point.
+    point : array of JAX
+        Its type is that of the value, too.
+    *data : array of JAX
+        What the value is not differentiated in.
+
+    Returns
+    -------
+    JAX scalar
+        The value; of a batch one after the other.
+    """
+    results = jax.ShapeDtypeStruct((), point.dtype), jax.ShapeDtypeStruct(point.shape, point.dtype)
+
+    def on_host(*operands: Any) -> Any:
+        return call_on_host(function, results, *operands, vmap_method="sequential")
+
+    value = jax.custom_vjp(lambda *operands: on_host(*operands)[0])
+    value.defvjp(on_host, lambda gradient, change: (change * gradient, *([None] * len(data))))
+    return value(point, *data)
 
 
 def _unpack(part: Array, dtype: np.dtype) -> Array:

@@ -226,7 +226,7 @@ def _by_callback(host: _Host, rows: QueryRows, grades: Any, query: Any, steps: t
     """The loss by a callback; with a problem that is made here, once, if nothing but the scores is traced."""
     import jax
 
-    from convexrank.backend.host_callback import call_on_host
+    from convexrank.backend.host_callback import value_on_host
 
     scores = rows.scores
     sizes = [sizes_by_rank(step, len(scores)) if callable(step) else step for step in steps]
@@ -237,11 +237,4 @@ def _by_callback(host: _Host, rows: QueryRows, grades: Any, query: Any, steps: t
         with jax.ensure_compile_time_eval():
             problem = host.problem(np.asarray(grades).astype(scores.dtype), np.asarray(query), *sizes)
         operands, function = (), partial(host.known, problem)
-    results = jax.ShapeDtypeStruct((), scores.dtype), jax.ShapeDtypeStruct(scores.shape, scores.dtype)
-
-    def on_host(*parts: Any) -> Any:
-        return call_on_host(function, results, *parts, vmap_method="sequential")
-
-    loss = jax.custom_vjp(lambda *parts: on_host(*parts)[0])
-    loss.defvjp(on_host, lambda gradient, change: (change * gradient, *([None] * len(operands))))
-    return loss(scores, *operands)
+    return value_on_host(function, scores, *operands)

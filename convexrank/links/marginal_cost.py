@@ -244,18 +244,9 @@ class MarginalRisk:
 
     def __call__(self, targets: Any, scores: Any) -> Any:
         """Return m(θ)/n."""
-        import jax
+        from convexrank.backend.host_callback import value_on_host
 
-        from convexrank.backend.host_callback import call_on_host
-
-        shapes = jax.ShapeDtypeStruct((), scores.dtype), jax.ShapeDtypeStruct(scores.shape, scores.dtype)
-
-        def on_host(y: Any, theta: Any) -> Any:
-            return call_on_host(self._on_host, shapes, y, theta, vmap_method="sequential")
-
-        risk = jax.custom_vjp(lambda y, theta: on_host(y, theta)[0])
-        risk.defvjp(on_host, lambda gradient, change: (None, change * gradient))
-        return risk(targets, scores)
+        return value_on_host(lambda theta, y: self._on_host(y, theta), scores, targets)
 
     def _on_host(self, y: Array, theta: Array) -> tuple[Array, Array]:
         order, n = np.lexsort((y, theta)), len(y)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.problems.margin_retargeting._targets_bregman import BregmanTargets
-from convexrank.problems.margin_retargeting._targets_squared import Fit, SquaredTargets, TargetRules
+from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost
 from convexrank.problems.queries._base import QueryScores
+from convexrank.problems.retargeting._grade_blocks import GradeBlocks
 
 __all__ = ["MarginScores"]
 
@@ -23,31 +23,36 @@ _ZERO = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class MarginScores(QueryScores):
-    """Base of margin-equipped retargeting: a subclass says what targets must satisfy, and how queries are weighted."""
+    """Base of margin-equipped retargeting: a subclass says what targets must satisfy, and what they cost."""
 
     @property
-    def rules(self) -> TargetRules:
-        """What the targets must satisfy."""
+    def rules(self) -> JointCost:
+        """What targets must satisfy, and what they cost; with the minimisation over targets and offsets."""
         raise NotImplementedError
 
     @property
-    def engine(self) -> SquaredTargets | BregmanTargets:
-        """The inner minimisation, over targets and offsets."""
-        raise NotImplementedError
+    def blocks(self) -> GradeBlocks:
+        """The blocks of equal grade of the queries that count."""
+        return self.rules.blocks
 
     @property
     def query_weights(self) -> Array:
-        """The weight of each query."""
-        raise NotImplementedError
+        """One over the number of rows, or one."""
+        return self.rules.query_weights
+
+    @property
+    def margins(self) -> Array:
+        """The margin below each block of :attr:`blocks`; 0 below the lowest of a query."""
+        return self.rules.margins
 
     @property
     def rewards(self) -> Array:
-        """The reward for each unit of the gap below each block."""
-        raise NotImplementedError
+        """The reward for each unit of the gap below each block; 0 below the lowest of a query."""
+        return self.rules.rewards
 
     def fit(self, scores: Array) -> Fit:
         """Return the best targets and offsets for scores of the rows that count, query by query."""
-        return self.engine.fit(scores)
+        return self.rules.fit(scores)
 
     def targets(self, w: Any) -> Array:
         """Return the best targets for the scores Xw, shape (n,); NaN for rows of idle queries."""
@@ -69,14 +74,7 @@ class MarginScores(QueryScores):
 
     def query_oracle(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, all queries at once."""
-        return self._evaluated(scores)[:2]
-
-    def _evaluated(self, scores: Array) -> tuple[float, Array, Fit]:
-        fit = self.fit(scores)
-        value, gradient = self.engine.cost(fit, scores, self.query_weights)
-        if self.rules.rewarded:
-            value -= float(self.rewards @ fit.chain.gaps(fit.targets))
-        return value, gradient, fit
+        return self.rules.evaluate(self.fit(scores), scores)
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and generalised Hessian of risk + l2/2·‖w‖². O(n d² + n log n).
@@ -85,12 +83,12 @@ class MarginScores(QueryScores):
         """
         w = self.check_point(w)
         rows, scores = self._dense_rows, self._ordered(w)
-        value, slope, fit = self._evaluated(scores)
-        hessian = self.engine.second_order(fit, scores, rows, self.query_weights)
+        fit = self.fit(scores)
+        value, slope = self.rules.evaluate(fit, scores)
         return (
             value + 0.5 * self.l2 * float(w @ w),
             rows.T @ slope + self.l2 * w,
-            hessian + self.l2 * np.eye(self.dimension),
+            self.rules.second_order(fit, scores, rows) + self.l2 * np.eye(self.dimension),
         )
 
     @cached_property
@@ -103,15 +101,14 @@ class MarginScores(QueryScores):
     @property
     def term_constants(self) -> Array:
         """A Lipschitz constant of the gradient of what each query contributes, in w."""
-        bend = self.engine.largest_bend + self.rules.score_reg
-        squares = [_square_norm(rows) for rows, _, _ in self._terms]
-        return bend * self.query_weights * np.array(squares)
+        squares = [_square_norm(rows) for rows, _ in self._terms]
+        return (self.rules.largest_bend + self.rules.score_reg) * self.query_weights * np.array(squares)
 
     def term_gradient(self, term: int, w: Array) -> Array:
         """Return the gradient in w of what one query contributes, shape (d,)."""
-        rows, engine, weight = self._terms[term]
+        rows, cost = self._terms[term]
         scores = np.asarray(rows @ w, dtype=np.float64)
-        return rows.T @ engine.cost(engine.fit(scores), scores, weight)[1]
+        return rows.T @ cost.evaluate(cost.fit(scores), scores)[1]
 
     def term_gradients(self, w: Array) -> Array:
         """Return the gradients of all queries, shape (m, d)."""
@@ -121,15 +118,10 @@ class MarginScores(QueryScores):
         return np.asarray(found.toarray() if sparse.issparse(found) else found, dtype=np.float64)
 
     @cached_property
-    def _terms(self) -> list[tuple[Any, SquaredTargets | BregmanTargets, Array]]:
-        """Features, inner minimisation and weight of each query alone."""
+    def _terms(self) -> list[tuple[Any, JointCost]]:
+        """Features and cost of each query alone."""
         return [
-            (
-                self.rows_of_queries[self.stretch(q)],
-                replace(self.engine, rules=self.rules.of_query(q)),
-                self.query_weights[q : q + 1],
-            )
-            for q in range(len(self.groups))
+            (self.rows_of_queries[self.stretch(q)], self.rules.of_query(q)) for q in range(len(self.groups))
         ]
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from convexrank import divergences
 from convexrank.data import check_interval, check_nonnegative, check_vector
-from convexrank.problems.margin_retargeting._targets_squared import TargetRules
+from convexrank.problems.margin_retargeting._joint_cost import JointCost
+from convexrank.problems.retargeting._grade_blocks import Sizes
 
 __all__ = [
     "bounds_within",
@@ -28,7 +28,6 @@ Array = np.ndarray
 _ROUNDING = 1e-12
 # Targets stay so far inside a finite end of the domain.
 _INSIDE = 1e-12
-Sizes = float | tuple[float, ...] | Callable[[Array], Any] | None
 
 
 def check_divergence(given: Any) -> divergences.Divergence:
@@ -92,39 +91,30 @@ def joint_constant(
     return given
 
 
-def check_room(rules: TargetRules, ids: Array, total: float | None, inside: bool) -> None:
+def check_room(cost: JointCost) -> None:
     """Refuse margins that the bounds, or the sum of the targets, leave no room for, and name the query.
 
-    Parameters
-    ----------
-    rules : TargetRules
-        Margins and bounds.
-    ids : ndarray, shape (m,)
-        How the caller calls the queries.
-    total : float or None
-        What the targets of a query add up to.
-    inside : bool
-        Whether targets that the bounds alone determine are refused as well: they may be at an end of the domain.
+    Off the quadratic targets that the bounds alone determine are refused as well: they may be at an end of the domain.
     """
-    low, high, groups = rules.low, rules.high, rules.blocks.groups
+    low, high, groups, total = cost.low, cost.high, cost.groups, cost.divergence.total
     size = max([1.0, *(abs(bound) for bound in (low, high) if math.isfinite(bound))])
-    slack = 1e-9 * size if inside else -_ROUNDING * size
-    short = np.flatnonzero(rules.ceiling - low < slack)
+    slack = -_ROUNDING * size if cost.quadratic else 1e-9 * size
+    short = np.flatnonzero(cost.ceiling - low < slack)
     if len(short):
         query = int(short[0])
         raise ValueError(
-            f"infeasible: the margins of query {ids[query]} add up to {high - float(rules.ceiling[query]):g}, the "
-            f"bounds ({low:g}, {high:g}) leave {high - low:g}; lower margin, or widen bound."
+            f"infeasible: the margins of query {groups.ids[query]} add up to {high - float(cost.ceiling[query]):g}, "
+            f"the bounds ({low:g}, {high:g}) leave {high - low:g}; lower margin, or widen bound."
         )
     if total is None:
         return
-    lifts = groups.sums(rules.lift)
-    least, most = low * groups.sizes + lifts, rules.ceiling * groups.sizes + lifts
+    lifts = groups.sums(cost.lift)
+    least, most = low * groups.sizes + lifts, cost.ceiling * groups.sizes + lifts
     off = np.flatnonzero((least > total - 1e-9) | (most < total + 1e-9))
     if len(off):
         query = int(off[0])
         raise ValueError(
-            f"infeasible: with these margins and bounds the targets of query {ids[query]} add up to between "
+            f"infeasible: with these margins and bounds the targets of query {groups.ids[query]} add up to between "
             f"{least[query]:g} and {most[query]:g}, expected {total:g} in between; the more documents are above a "
             "margin, the smaller it must be: lower margin, or pass a function of the rank."
         )

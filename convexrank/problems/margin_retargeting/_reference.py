@@ -1,21 +1,16 @@
-"""Margin-equipped retargeting with other divergences, once more: what certificates and tests rest on."""
+"""Margin-equipped retargeting once more, from the definition: what certificates and tests rest on."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from convexrank.problems.margin_retargeting._cvxpy import steps_of_query
-from convexrank.problems.margin_retargeting._targets_bregman import conjugate_of, phi_of
-
-if TYPE_CHECKING:
-    from convexrank.divergences import Divergence
-    from convexrank.problems.margin_retargeting._targets_squared import Fit
-    from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
+from convexrank.divergences import Divergence, SquaredEuclidean
+from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost, conjugate_of, phi_of
+from convexrank.problems.retargeting._grade_blocks import Sizes
 
 __all__ = ["evidence", "joint_minimum", "plain_cost"]
 
@@ -25,7 +20,7 @@ Array = np.ndarray
 _FAR = 10.0
 
 
-def evidence(problem: MarginRetargeting, scores: Array) -> tuple[float, Array, float]:
+def evidence(cost: JointCost, fit: Fit, scores: Array) -> tuple[float, Array, float]:
     """Return what the targets found for these scores cost, the slope in the scores, and what is left to gain.
 
     However they were found, targets that satisfy the constraints cost at least the optimum. Their cost is convex, so
@@ -33,57 +28,51 @@ def evidence(problem: MarginRetargeting, scores: Array) -> tuple[float, Array, f
 
     Parameters
     ----------
-    problem : MarginRetargeting
-        The problem.
+    cost : JointCost
+        The joint cost.
+    fit : Fit
+        The targets and offsets that were found.
     scores : ndarray, shape (n,)
         Scores of the rows that count, query by query.
     """
-    divergence, groups, rules = problem.divergence, problem.groups, problem.rules
-    fit, query = problem.fit(scores), groups.query
-    c, r, s = problem.query_weights[query], fit.targets, scores + fit.offsets[query]
-    q = np.zeros_like(r) if rules.center is None else rules.center
-    cr, cw = rules.target_reg, rules.score_reg
-    phi, conjugates = phi_of(divergence, r), [_conjugates(problem, values) for values in (s, q)]
-    costs = (
-        groups.sums((1.0 + cr) * phi - r * (s + cr * q) + 0.5 * cw * s * s)
-        + conjugates[0]
-        + cr * conjugates[1]
-    )
-    slope = c * (_links(problem, s) - r + cw * s)
+    divergence, groups, query = cost.divergence, cost.groups, cost.groups.query
+    c, r, s, q = cost.query_weights[query], fit.targets, scores + fit.offsets[query], cost.center
+    cr, cw = cost.target_reg, cost.score_reg
+    costs = groups.sums((1.0 + cr) * phi_of(divergence, r) - r * (s + cr * q) + 0.5 * cw * s * s)
+    costs += _conjugates(cost, s) + cr * _conjugates(cost, q)
+    slope = c * (_links(cost, s) - r + cw * s)
     tangent = c * ((1.0 + cr) * divergence._slope(r) - s - cr * q)
-    pull = fit.chain.scatter(-fit.chain.pulled(problem.rewards))
-    value = float(problem.query_weights @ costs + pull @ r)
-    lift = np.empty_like(r)
-    lift[fit.chain.order] = rules.lift
-    lowered, low, high = r - lift, np.full(len(groups), rules.low), rules.ceiling
+    pull = fit.chain.scatter(-fit.chain.pulled(cost.rewards))
+    value = float(cost.query_weights @ costs + pull @ r)
+    lowered, low, high = r - fit.chain.scatter(cost.lift), np.full(len(groups), cost.low), cost.ceiling
     if divergence.total is not None:  # targets keep their sum: a constant in the tangent changes nothing
-        tangent = tangent - _multipliers(problem, fit, tangent + pull, lowered)[query]
+        tangent = tangent - _multipliers(cost, fit, tangent + pull, lowered)[query]
     far = _FAR * np.maximum(1.0, groups.maxima(np.abs(lowered)))
     low = np.where(np.isfinite(low), low, groups.minima(lowered) - far)
     high = np.where(np.isfinite(high), high, groups.maxima(lowered) + far)
-    falls = groups.sums((tangent + pull) * lowered) - _least_along(problem, tangent, low, high)
+    falls = groups.sums((tangent + pull) * lowered) - _least_along(cost, tangent, low, high)
     # the best offset makes the slopes add up to nothing
-    moves = np.abs(groups.sums(slope)) * _FAR * np.maximum(1.0, np.abs(fit.offsets)) if rules.offsets else 0.0
+    moves = np.abs(groups.sums(slope)) * _FAR * np.maximum(1.0, np.abs(fit.offsets)) if cost.offsets else 0.0
     return value, slope, float((np.maximum(falls, 0.0) + moves).sum())
 
 
-def _multipliers(problem: MarginRetargeting, fit: Fit, tangent: Array, lowered: Array) -> Array:
+def _multipliers(cost: JointCost, fit: Fit, tangent: Array, lowered: Array) -> Array:
     """The constant of each query: the mean slope of free targets, else one between those held at the bounds."""
-    groups, rules = problem.groups, problem.rules
+    groups = cost.groups
     free = fit.chain.scatter((fit.pools >= 0).astype(np.float64))
     count = groups.sums(free)
-    upper = lowered > 0.5 * (rules.low + rules.ceiling)[groups.query]
+    upper = lowered > 0.5 * (cost.low + cost.ceiling)[groups.query]
     between = np.maximum(groups.maxima(np.where(upper, tangent, -np.inf)), groups.minima(tangent))
     return np.where(count > 0, groups.sums(free * tangent) / np.maximum(count, 1.0), between)
 
 
-def _least_along(problem: MarginRetargeting, tangent: Array, low: Array, high: Array) -> Array:
+def _least_along(cost: JointCost, tangent: Array, low: Array, high: Array) -> Array:
     """The least of ⟨tangent, z⟩ less rewards over z in order between two ends, for each query.
 
     A linear program over differences: its vertices take the two values only. They change from low to high between two
     grades, which earns the reward of that gap, or within one grade, which earns none.
     """
-    blocks = problem.blocks
+    blocks = cost.blocks
     along, own = tangent[blocks.order], blocks.queries
     starts, firsts = blocks.offsets[:-1], blocks.offsets_by_query[:-1]
     sums = np.add.reduceat(along, starts)
@@ -92,43 +81,53 @@ def _least_along(problem: MarginRetargeting, tangent: Array, low: Array, high: A
     before = sums.cumsum() - sums
     below = before - before[firsts][own]
     totals = np.add.reduceat(sums, firsts)
-    change = low[own] * below + high[own] * (totals[own] - below) - problem.rewards * (high - low)[own]
+    change = low[own] * below + high[own] * (totals[own] - below) - cost.rewards * (high - low)[own]
     within = low[own] * below + mixed + high[own] * (totals[own] - below - sums)
     return np.minimum(low * totals, np.minimum.reduceat(np.minimum(change, within), firsts))
 
 
-def _conjugates(problem: MarginRetargeting, s: Array) -> Array:
-    groups = problem.groups
-    if problem.divergence.total is None:
-        return groups.sums(conjugate_of(problem.divergence, s))
+def _conjugates(cost: JointCost, s: Array) -> Array:
+    groups = cost.groups
+    if not cost.simplex:
+        return groups.sums(conjugate_of(cost.divergence, s))
     return np.log(groups.sums(np.exp(s - groups.maxima(s)[groups.query]))) + groups.maxima(s)
 
 
-def _links(problem: MarginRetargeting, s: Array) -> Array:
-    if problem.divergence.total is None:
-        return problem.divergence._point(s)
-    return np.exp(s - _conjugates(problem, s)[problem.groups.query])
+def _links(cost: JointCost, s: Array) -> Array:
+    if not cost.simplex:
+        return cost.divergence._point(s)
+    return np.exp(s - _conjugates(cost, s)[cost.groups.query])
 
 
-def plain_cost(problem: MarginRetargeting, query: int, scores: Array) -> tuple[float, Array]:
+def plain_cost(cost: JointCost, query: int, scores: Array) -> tuple[float, Array]:
     """Return the weighted cost of one query with the targets of :func:`plain_targets`, and its slope in the scores."""
-    divergence, c = problem.divergence, float(problem.query_weights[query])
-    r, offset = plain_targets(problem, query, scores)
-    s, q, cw = scores + offset, _center(problem, query, len(scores)), problem.rules.score_reg
-    cost = _pair(divergence, r, s) + problem.target_reg * _pair(divergence, r, q) + 0.5 * cw * float(s @ s)
-    grades = problem.grades[problem.stretch(query)]
-    levels, (_, rewards) = np.unique(grades), steps_of_query(problem, query)
+    divergence, part, c = cost.divergence, cost.stretch(query), float(cost.query_weights[query])
+    r, offset = plain_targets(cost, query, scores)
+    s, cw, grades = scores + offset, cost.score_reg, cost.blocks.grades[part]
+    value = _pair(divergence, r, s) + cost.target_reg * _pair(divergence, r, cost.center[part])
+    value += 0.5 * cw * float(s @ s)
+    levels, rewards = np.unique(grades), _steps(cost.reward, grades, cost.levels)
     gaps = [r[grades == b].min() - r[grades == a].max() for a, b in itertools.pairwise(levels)]
-    return c * cost - float(rewards @ np.array(gaps)), c * (_link(divergence, s) - r + cw * s)
+    return c * value - float(rewards @ np.array(gaps)), c * (_link(divergence, s) - r + cw * s)
 
 
-def _center(problem: MarginRetargeting, query: int, length: int) -> Array:
-    center = problem.rules.center
-    return np.zeros(length) if center is None else center[problem.stretch(query)]
+def _steps(given: Sizes, grades: Array, levels: Array) -> Array:
+    """The margins or rewards of the steps of one query, lowest first, from what the caller wrote."""
+    found: list[float] = []
+    for upper in np.unique(grades)[1:].tolist():
+        if callable(given):
+            found.append(float(np.max(given(np.array([(grades >= upper).sum()])))))
+        elif isinstance(given, tuple):
+            found.append(given[levels.tolist().index(upper) - 1])
+        else:
+            found.append(given or 0.0)
+    return np.array(found)
 
 
 def _pair(divergence: Divergence, r: Array, s: Array) -> float:
     """The divergence of targets from the link of s, by the Fenchel-Young gap."""
+    if isinstance(divergence, SquaredEuclidean):  # where the gap cancels
+        return 0.5 * float((r - s) @ (r - s))
     phi = float(np.sum(phi_of(divergence, r)))
     if divergence.total is not None:
         return phi + float(np.logaddexp.reduce(s)) - float(r @ s)
@@ -141,50 +140,57 @@ def _link(divergence: Divergence, s: Array) -> Array:
     return divergence._point(s)
 
 
-def plain_targets(problem: MarginRetargeting, query: int, scores: Array) -> tuple[Array, float]:
-    """Return the best targets and the best offset of one query: pool by pool, each level by root search.
+def plain_targets(cost: JointCost, query: int, scores: Array) -> tuple[Array, float]:
+    """Return the best targets and the best offset of one query.
+
+    By scipy's isotonic regression for squares; else pool by pool, each level by root search.
 
     Parameters
     ----------
-    problem : MarginRetargeting
-        The problem.
+    cost : JointCost
+        The joint cost.
     query : int
         Which query.
     scores : ndarray, shape (rows of the query,)
         Scores.
     """
-    divergence, cr, cw = problem.divergence, problem.target_reg, problem.rules.score_reg
-    grades = problem.grades[problem.stretch(query)]
-    q, share, c = _center(problem, query, len(scores)), 1.0 / (1.0 + cr), problem.query_weights[query]
-    margins, rewards = steps_of_query(problem, query)
+    from scipy.optimize import isotonic_regression
+
+    divergence, part, cw, share = cost.divergence, cost.stretch(query), cost.score_reg, cost.share
+    grades = cost.blocks.grades[part]
+    margins, rewards = (_steps(given, grades, cost.levels) for given in (cost.margin, cost.reward))
     rank = np.searchsorted(np.unique(grades), grades)
-    near = share * scores + (1.0 - share) * q
+    near = share * scores + (1.0 - share) * cost.center[part]
     order = np.lexsort((near, rank))
     lift = np.concatenate(([0.0], np.cumsum(margins)))[rank[order]]
     eta = near[order]
     for step, reward in enumerate(rewards):
         first = int(np.flatnonzero(rank[order] == step + 1)[0])
-        eta[first] += share * reward / c
-        eta[first - 1] -= share * reward / c
-    ceiling = problem.rules.high - lift[-1]
+        eta[first] += share * reward / cost.query_weights[query]
+        eta[first - 1] -= share * reward / cost.query_weights[query]
+    low, ceiling = cost.low, cost.high - lift[-1]
+    pooled = isotonic_regression(eta - lift).x if cost.quadratic else eta
 
     def targets(shift: float) -> Array:
         found = np.empty(len(scores))
-        levels = _pooled_levels(divergence, eta + shift, lift)
-        found[order] = np.clip(levels, problem.rules.low, ceiling) + lift
+        levels = pooled + shift if cost.quadratic else _pooled_levels(divergence, eta + shift, lift)
+        found[order] = np.clip(levels, low, ceiling) + lift
         return found
 
-    offset = 0.0
-    if divergence.total is not None:
-        if problem.offsets:
-            offset = -float(scores.mean())
+    def excess(offset: float) -> float:
+        s = scores + offset
+        return float((_link(divergence, s) + cw * s - targets(share * offset)).sum())
+
+    if cost.simplex:
+        offset = -float(scores.mean()) if cost.offsets else 0.0
         return targets(_root(lambda shift: float(targets(shift).sum()) - 1.0)), offset
-    if problem.offsets:
-        offset = _root(
-            lambda beta: float(
-                (_link(divergence, scores + beta) + cw * (scores + beta) - targets(share * beta)).sum()
-            )
-        )
+    if not cost.offsets:
+        offset = 0.0
+    elif cost.quadratic and not (cost.target_reg or cw or math.isfinite(ceiling - low)):
+        # nothing but one bound: far enough inside, everything moves along
+        offset = min(0.0, ceiling - pooled.max()) if ceiling < np.inf else max(0.0, low - pooled.min())
+    else:
+        offset = _root(excess)
     return targets(share * offset), offset
 
 
@@ -228,7 +234,7 @@ def _root(evaluate: Callable[[float], float], low: float = -math.inf, high: floa
         return float(brentq(evaluate, *ends, xtol=1e-15, rtol=1e-15, maxiter=5000))  # type: ignore[arg-type]
 
 
-def joint_minimum(problem: MarginRetargeting) -> Array:
+def joint_minimum(cost: JointCost, rows: Array, l2: float) -> Array:
     """Return the w of the joint minimum over weights, targets and offsets, by sequential quadratic programming.
 
     Constraints pair by pair, for small data only; good to about 1e-6. The cost is jointly convex, but no rule of
@@ -236,19 +242,23 @@ def joint_minimum(problem: MarginRetargeting) -> Array:
 
     Parameters
     ----------
-    problem : MarginRetargeting
-        The problem, without l1.
+    cost : JointCost
+        The joint cost.
+    rows : ndarray, shape (n, d)
+        Features, query by query.
+    l2 : float
+        Strength.
     """
     import scipy.optimize
 
-    groups, rules, d = problem.groups, problem.rules, problem.dimension
-    n, m, rows = groups.rows, len(groups), np.asarray(problem._dense_rows)
-    steps, limits, least = int(problem.blocks.above.sum()), [], []
+    groups, divergence, (n, d), m = cost.groups, cost.divergence, rows.shape, len(cost.groups)
+    steps, limits, least = int(cost.blocks.above.sum()), [], []
     size, gap = d + n + m + steps, d + n + m
     reward = np.zeros(size)
     for query in range(m):
-        places = np.arange(groups.offsets[query], groups.offsets[query + 1])
-        grades, (margins, rewards) = problem.grades[places], steps_of_query(problem, query)
+        places = np.arange(n)[cost.stretch(query)]
+        grades = cost.blocks.grades[places]
+        margins, rewards = (_steps(given, grades, cost.levels) for given in (cost.margin, cost.reward))
         levels = np.unique(grades)
         for step in range(len(margins)):
             for above in places[grades == levels[step + 1]]:
@@ -262,38 +272,37 @@ def joint_minimum(problem: MarginRetargeting) -> Array:
             gap += 1
     most = np.full(len(least), np.inf)
     held = [scipy.optimize.LinearConstraint(np.array(limits), np.array(least), most)]  # type: ignore[arg-type]
-    if problem.divergence.total is not None:
+    if cost.simplex:
         sums = np.zeros((m, size))
         sums[groups.query, d + np.arange(n)] = 1.0
         held.append(scipy.optimize.LinearConstraint(sums, np.ones(m), np.ones(m)))  # type: ignore[arg-type]
     free = np.full(size - d - n, np.inf)
     box = scipy.optimize.Bounds(
-        np.r_[np.full(d, -np.inf), np.full(n, rules.low), -free],  # type: ignore[arg-type]
-        np.r_[np.full(d, np.inf), np.full(n, rules.high), free],  # type: ignore[arg-type]
+        np.r_[np.full(d, -np.inf), np.full(n, cost.low), -free],  # type: ignore[arg-type]
+        np.r_[np.full(d, np.inf), np.full(n, cost.high), free],  # type: ignore[arg-type]
     )
 
-    def cost(x: Array) -> tuple[float, Array]:
-        w, r, offsets = x[:d], x[d : d + n], x[d + n : d + n + m] if problem.offsets else np.zeros(m)
-        scores, value = rows @ w, 0.5 * problem.l2 * float(w @ w) - float(reward @ x)
+    def evaluate(x: Array) -> tuple[float, Array]:
+        w, r, offsets = x[:d], x[d : d + n], x[d + n : d + n + m] if cost.offsets else np.zeros(m)
+        scores, value = rows @ w, 0.5 * l2 * float(w @ w) - float(reward @ x)
         slope, towards = np.empty(n), np.empty(n)
-        cr, cw = problem.target_reg, rules.score_reg
+        cr, cw = cost.target_reg, cost.score_reg
         for query in range(m):
-            part, c = problem.stretch(query), float(problem.query_weights[query])
-            q, s = _center(problem, query, part.stop - part.start), scores[part] + offsets[query]
-            value += c * (_pair(problem.divergence, r[part], s) + cr * _pair(problem.divergence, r[part], q))
+            part, c = cost.stretch(query), float(cost.query_weights[query])
+            q, s = cost.center[part], scores[part] + offsets[query]
+            value += c * (_pair(divergence, r[part], s) + cr * _pair(divergence, r[part], q))
             value += 0.5 * c * cw * float(s @ s)
-            slope[part] = c * (_link(problem.divergence, s) - r[part] + cw * s)
-            towards[part] = c * ((1.0 + cr) * problem.divergence._slope(r[part]) - s - cr * q)
-        of_offsets = groups.sums(slope) if problem.offsets else np.zeros(m)
-        gradient = np.r_[rows.T @ slope + problem.l2 * w, towards, of_offsets, np.zeros(steps)] - reward
-        return value, gradient
+            slope[part] = c * (_link(divergence, s) - r[part] + cw * s)
+            towards[part] = c * ((1.0 + cr) * divergence._slope(r[part]) - s - cr * q)
+        of_offsets = groups.sums(slope) if cost.offsets else np.zeros(m)
+        return value, np.r_[rows.T @ slope + l2 * w, towards, of_offsets, np.zeros(steps)] - reward
 
     start = np.zeros(size)
-    fit = problem.fit(np.zeros(n))
+    fit = cost.fit(np.zeros(n))
     start[d : d + n], start[d + n : d + n + m] = fit.targets, fit.offsets
-    start[d + n + m :] = fit.chain.gaps(fit.targets)[problem.blocks.above]
+    start[d + n + m :] = fit.chain.gaps(fit.targets)[cost.blocks.above]
     options = {"ftol": 1e-15, "maxiter": 2000}
     found = scipy.optimize.minimize(
-        cost, start, jac=True, method="SLSQP", bounds=box, constraints=held, options=options
+        evaluate, start, jac=True, method="SLSQP", bounds=box, constraints=held, options=options
     )
     return found.x[:d]

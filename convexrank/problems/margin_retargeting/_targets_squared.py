@@ -8,15 +8,13 @@ before the pooling. The offset β of a query is the root of an increasing functi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from convexrank.backend.cached import cached_property
-from convexrank.data import QueryGroups
-from convexrank.problems.retargeting._grade_blocks import Chain, GradeBlocks
+from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost
 
-__all__ = ["Fit", "SquaredTargets", "TargetRules", "increasing_roots", "rank_ones"]
+__all__ = ["SquaredTargets", "increasing_roots"]
 
 Array = np.ndarray
 
@@ -27,196 +25,57 @@ _HUGE = 1e300
 
 
 @dataclass(frozen=True, eq=False)
-class TargetRules:
-    """What targets must satisfy, and what they cost besides their distance.
-
-    Parameters
-    ----------
-    blocks : GradeBlocks
-        The blocks of equal grade.
-    heights : ndarray, shape (blocks,)
-        Cumulated margins: how far each block must lie above the lowest of its query.
-    rewards : ndarray, shape (blocks,)
-        Reward for each unit of the gap below a block, over the weight of its query.
-    low, high : float
-        Bounds of all targets; infinities for none.
-    target_reg, score_reg : float
-        The constants C_r and C_w of (3.17).
-    center : ndarray, shape (n,), or None
-        The natural parameters q of (3.17), query by query; None is 0.
-    offsets : bool
-        Whether each query has an offset of its own.
-    """
-
-    blocks: GradeBlocks
-    heights: Array
-    rewards: Array
-    low: float
-    high: float
-    target_reg: float
-    score_reg: float
-    center: Array | None
-    offsets: bool
-
-    @cached_property
-    def lift(self) -> Array:
-        """The height of each row's block, along any chain."""
-        return self.blocks.of_blocks(self.heights)
-
-    @cached_property
-    def ceiling(self) -> Array:
-        """What the lowered targets of each query may not exceed: the upper bound less the height of its top block."""
-        return self.high - self.heights[self.blocks.offsets_by_query[1:] - 1]
-
-    @cached_property
-    def bounded(self) -> bool:
-        """Whether there is any bound."""
-        return bool(np.isfinite([self.low, self.high]).any())
-
-    @cached_property
-    def rewarded(self) -> bool:
-        """Whether any gap earns a reward."""
-        return bool((self.rewards > 0).any())
-
-    def of_query(self, query: int) -> TargetRules:
-        """Return the same for one query alone."""
-        blocks, groups = self.blocks, self.blocks.groups
-        rows = slice(int(groups.offsets[query]), int(groups.offsets[query + 1]))
-        part = slice(int(blocks.offsets_by_query[query]), int(blocks.offsets_by_query[query + 1]))
-        alone = GradeBlocks(QueryGroups.from_sizes([rows.stop - rows.start]), blocks.grades[rows])
-        center = None if self.center is None else self.center[rows]
-        return replace(
-            self, blocks=alone, heights=self.heights[part], rewards=self.rewards[part], center=center
-        )
-
-    @cached_property
-    def shares(self) -> float:
-        """The α of Lemma 9: how much of the predictor is left in what the targets are near to."""
-        return 1.0 / (1.0 + self.target_reg)
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """The best targets for given scores.
-
-    Parameters
-    ----------
-    targets : ndarray, shape (n,)
-        The targets r, query by query.
-    offsets : ndarray, shape (m,)
-        The offset β of each query.
-    chain : Chain
-        The order in which the targets rise.
-    pools : ndarray of int, shape (n,)
-        Along the chain, the number of the pool whose targets move together; −1 where a bound holds them.
-    bends : ndarray, shape (n,)
-        Along the chain, φ'' at the targets; 1 for the squared distance.
-    """
-
-    targets: Array
-    offsets: Array
-    chain: Chain
-    pools: Array
-    bends: Array
-
-
-@dataclass(frozen=True, eq=False)
-class SquaredTargets:
-    """The best targets and what they cost, for the squared distance.
-
-    Parameters
-    ----------
-    rules : TargetRules
-        Margins, rewards, bounds, constants.
-    """
-
-    rules: TargetRules
-
-    @property
-    def largest_bend(self) -> float:
-        """The largest second derivative of the conjugate of φ."""
-        return 1.0
+class SquaredTargets(JointCost):
+    """The joint cost for the squared distance, with the best targets."""
 
     def fit(self, scores: Array) -> Fit:
         """Return the best targets and offsets for scores, query by query: O(n log n)."""
-        rules = self.rules
-        groups, share = rules.blocks.groups, rules.shares
-        near = share * scores
-        if rules.center is not None:
-            near = near + (1.0 - share) * rules.center
-        chain = rules.blocks.chain(near)
-        along = chain.gather(near) - rules.lift
-        if rules.rewarded:
-            along = along + share * chain.pulled(rules.rewards)
-        pooled, pools = chain.pooled(along)
-        offsets = _offsets(rules, pooled, scores) if rules.offsets else np.zeros(len(groups))
-        lowered = pooled + share * offsets[groups.query]
-        if rules.bounded:
-            ceiling = rules.ceiling[groups.query]
-            pools = np.where((lowered < rules.low) | (lowered > ceiling), -1, pools)
-            lowered = np.minimum(np.maximum(lowered, rules.low), ceiling)
-        return Fit(chain.scatter(lowered + rules.lift), offsets, chain, pools, np.ones(1))
+        groups = self.groups
+        chain, along = self.deflected(scores)
+        pooled, pools = chain.pooled(along - self.lift)
+        offsets = self._best_offsets(pooled, scores) if self.offsets else np.zeros(len(groups))
+        lowered = pooled + self.share * offsets[groups.query]
+        if self._bounded:
+            ceiling = self.ceiling[groups.query]
+            pools = np.where((lowered < self.low) | (lowered > ceiling), -1, pools)
+            lowered = np.minimum(np.maximum(lowered, self.low), ceiling)
+        return Fit(chain.scatter(lowered + self.lift), offsets, chain, pools)
 
-    def cost(self, fit: Fit, scores: Array, weights: Array) -> tuple[float, Array]:
-        """Return the cost without rewards, and its gradient in the scores; weights are those of queries."""
-        rules, query = self.rules, self.rules.blocks.groups.query
-        by_row, predictors = weights[query], scores + fit.offsets[query]
-        rests = predictors - fit.targets
+    @property
+    def _bounded(self) -> bool:
+        return bool(np.isfinite([self.low, self.high]).any())
+
+    def _without_rewards(self, r: Array, s: Array) -> tuple[float, Array]:
+        """The cost by squares, which are exact where the conjugates cancel, and its gradient in the scores."""
+        by_row, rests = self.query_weights[self.groups.query], s - r
         value, gradient = rests @ (by_row * rests), by_row * rests
-        if rules.score_reg:
-            value += rules.score_reg * (predictors @ (by_row * predictors))
-            gradient += rules.score_reg * by_row * predictors
-        if rules.target_reg:
-            away = fit.targets if rules.center is None else fit.targets - rules.center
-            value += rules.target_reg * (away @ (by_row * away))
+        if self.score_reg:
+            value += self.score_reg * (s @ (by_row * s))
+            gradient += self.score_reg * by_row * s
+        if self.target_reg:
+            away = r - self.center
+            value += self.target_reg * (away @ (by_row * away))
         return 0.5 * float(value), gradient
 
-    def second_order(self, fit: Fit, scores: Array, rows: Array, weights: Array) -> Array:
-        """Return the generalised Hessian of the cost in w, shape (d, d).
+    def _best_offsets(self, pooled: Array, scores: Array) -> Array:
+        """The offset of each query: predictors, with their own weight, must add up to the targets."""
+        groups, share, weight = self.groups, self.share, 1.0 + self.score_reg
+        fixed = weight * groups.sums(scores) - groups.sums(self.lift)
+        slope = weight - share
+        if not self._bounded:
+            # without bounds and constants the targets move along with the offset, and any will do
+            return (groups.sums(pooled) - fixed) / (groups.sizes * slope) if slope else np.zeros(len(groups))
+        ceiling = self.ceiling[groups.query]
 
-        (3.20) with the constraints taken in: targets of one pool move together, by the mean; those at a bound do not
-        move. An offset takes away the mean of what does not move along.
-        """
-        rules, pools = self.rules, fit.pools
-        groups, share = rules.blocks.groups, rules.shares
-        along = rows[fit.chain.order]
-        ends = (pools[1:] != pools[:-1]) | (groups.query[1:] != groups.query[:-1])
-        starts = np.concatenate(([0], np.flatnonzero(ends) + 1))
-        sums = np.add.reduceat(along, starts, axis=0)
-        free = pools[starts] >= 0
-        scale = share * weights[groups.query[starts]] * free / np.diff(starts, append=groups.rows)
-        hessian = (1.0 + rules.score_reg) * (weights[groups.query][:, None] * rows).T @ rows
-        hessian -= (scale[:, None] * sums).T @ sums
-        moves = (1.0 + rules.score_reg) - share * (pools >= 0)
-        return hessian - rank_ones(groups, moves, along, weights) if rules.offsets else hessian
+        def excess(offsets: Array) -> tuple[Array, Array, Array]:
+            lowered = pooled + share * offsets[groups.query]
+            free = (lowered >= self.low) & (lowered <= ceiling)
+            clipped = np.minimum(np.maximum(lowered, self.low), ceiling)
+            rise = weight * groups.sizes - share * groups.sums(free.astype(np.float64))
+            noise = groups.sums(np.abs(clipped) + np.abs(self.lift)) + np.abs(fixed)
+            return fixed + weight * groups.sizes * offsets - groups.sums(clipped), rise, noise
 
-
-def rank_ones(groups: QueryGroups, vectors: Array, rows: Array, weights: Array) -> Array:
-    """Sum over queries of c (Xᵀv)(Xᵀv)ᵀ / Σv, without those where v adds up to nothing."""
-    totals, means = groups.sums(vectors), groups.sums(vectors[:, None] * rows)
-    scale = np.where(totals > 0, weights / np.where(totals > 0, totals, 1.0), 0.0)
-    return (scale[:, None] * means).T @ means
-
-
-def _offsets(rules: TargetRules, pooled: Array, scores: Array) -> Array:
-    """The offset of each query: predictors, with their own weight, must add up to the targets."""
-    groups, share, weight = rules.blocks.groups, rules.shares, 1.0 + rules.score_reg
-    fixed = weight * groups.sums(scores) - groups.sums(rules.lift)
-    slope = weight - share
-    if not rules.bounded:
-        # without bounds and constants the targets move along with the offset, and any will do
-        return (groups.sums(pooled) - fixed) / (groups.sizes * slope) if slope else np.zeros(len(groups))
-    ceiling = rules.ceiling[groups.query]
-
-    def excess(offsets: Array) -> tuple[Array, Array, Array]:
-        lowered = pooled + share * offsets[groups.query]
-        free = (lowered >= rules.low) & (lowered <= ceiling)
-        clipped = np.minimum(np.maximum(lowered, rules.low), ceiling)
-        rise = weight * groups.sizes - share * groups.sums(free.astype(np.float64))
-        noise = groups.sums(np.abs(clipped) + np.abs(rules.lift)) + np.abs(fixed)
-        return fixed + weight * groups.sizes * offsets - groups.sums(clipped), rise, noise
-
-    return increasing_roots(excess, np.zeros(len(groups)))
+        return increasing_roots(excess, np.zeros(len(groups)))
 
 
 def increasing_roots(

@@ -12,9 +12,8 @@ from convexrank.backend.cached import cached_property
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_nonnegative, check_vector
 from convexrank.divergences import SquaredEuclidean
-from convexrank.problems._linear_scores import RiskData
 from convexrank.problems.margin_retargeting._base import MarginScores
-from convexrank.problems.margin_retargeting._cvxpy import CallbackRisk, joint_model, reference_fit
+from convexrank.problems.margin_retargeting._cvxpy import joint_model
 from convexrank.problems.margin_retargeting._fixed_targets import fit_weights
 from convexrank.problems.margin_retargeting._options import (
     bounds_within,
@@ -27,9 +26,9 @@ from convexrank.problems.margin_retargeting._options import (
 )
 from convexrank.problems.margin_retargeting._reference import evidence, joint_minimum, plain_cost
 from convexrank.problems.margin_retargeting._targets_bregman import BregmanTargets
-from convexrank.problems.margin_retargeting._targets_squared import SquaredTargets, TargetRules
+from convexrank.problems.margin_retargeting._targets_squared import SquaredTargets
 from convexrank.problems.queries._base import random_queries
-from convexrank.problems.retargeting._grade_blocks import GradeBlocks, step_sizes
+from convexrank.problems.retargeting._grade_blocks import GradeBlocks
 
 __all__ = ["MarginRetargeting"]
 
@@ -157,65 +156,39 @@ class MarginRetargeting(MarginScores):
         low, high = bounds_within(self.divergence, self.bound)
         constant = joint_constant(self.divergence, low, high, self.target_reg, given)
         object.__setattr__(self, "score_reg", constant)
-        rules = self.rules
-        check_room(rules, self.groups.ids, self.divergence.total, not self.quadratic)
-        if rules.rewarded and not (self.l2 > 0 or math.isfinite(rules.high - rules.low)):
+        check_room(self.rules)
+        if self.rules.rewarded and not (self.l2 > 0 or math.isfinite(self.rules.high - self.rules.low)):
             raise ValueError(
                 "reward without l2 has no minimiser in general: gaps may grow for ever; pass l2 > 0, or "
                 "bound=(lower, upper)."
             )
+
+    # --- the targets ------------------------------------------------------------------------------------------------
 
     @property
     def quadratic(self) -> bool:
         """Whether the divergence is the squared distance."""
         return isinstance(self.divergence, SquaredEuclidean)
 
-    # --- the targets ------------------------------------------------------------------------------------------------
-
     @cached_property
-    def blocks(self) -> GradeBlocks:
-        """The blocks of equal grade of the queries that count."""
-        return GradeBlocks(self.groups, self.grades)
-
-    @cached_property
-    def query_weights(self) -> Array:
-        """One over the number of rows, or one."""
-        return 1.0 / self.groups.sizes if self.normalize else np.ones(len(self.groups))
-
-    @cached_property
-    def _row_weights(self) -> Array:
-        return self.query_weights[self.groups.query]
-
-    @cached_property
-    def margins(self) -> Array:
-        """The margin below each block of :attr:`blocks`; 0 below the lowest of a query."""
-        return step_sizes(self.margin, self.blocks, np.unique(self.y), "margin")
-
-    @cached_property
-    def rewards(self) -> Array:
-        """The reward for each unit of the gap below each block; 0 below the lowest of a query."""
-        return step_sizes(self.reward, self.blocks, np.unique(self.y), "reward")
-
-    @cached_property
-    def rules(self) -> TargetRules:
-        """What the targets must satisfy."""
+    def rules(self) -> SquaredTargets | BregmanTargets:
+        """What targets must satisfy, and what they cost; with the minimisation over targets and offsets."""
         low, high = bounds_within(self.divergence, self.bound)
-        return TargetRules(
-            self.blocks,
-            self.blocks.lifted(self.margins),
-            self.rewards / self.query_weights[self.blocks.queries],
+        kind, groups = SquaredTargets if self.quadratic else BregmanTargets, self.groups
+        return kind(
+            GradeBlocks(groups, self.grades),
+            np.unique(self.y),
+            1.0 / groups.sizes if self.normalize else np.ones(len(groups)),
+            self.divergence,
+            self.margin,
+            self.reward,
             low,
             high,
             self.target_reg,
             float(self.score_reg or 0.0),
-            None if self.center is None else self.center[self._rows],
+            np.zeros(groups.rows) if self.center is None else self.center[self._rows],
             self.offsets,
         )
-
-    @cached_property
-    def engine(self) -> SquaredTargets | BregmanTargets:
-        """The inner minimisation, over targets and offsets."""
-        return SquaredTargets(self.rules) if self.quadratic else BregmanTargets(self.rules, self.divergence)
 
     # --- the risk, three times --------------------------------------------------------------------------------------
 
@@ -223,7 +196,7 @@ class MarginRetargeting(MarginScores):
     def capabilities(self) -> frozenset[str]:
         """What linear scores offer, and in blocks, or by query; off the quadratic a reference, not an exact model."""
         offered = super().capabilities | ({"Blocks"} if self.l1 == 0 else set())
-        if math.isfinite(self.engine.largest_bend):
+        if math.isfinite(self.rules.largest_bend):
             offered |= {"FiniteSum"}
         if not self.quadratic:
             offered |= {"Referenced"}
@@ -245,11 +218,6 @@ class MarginRetargeting(MarginScores):
         span = self.rules.high - self.rules.low
         return -float(self.rewards.sum()) * span if self.rules.rewarded else 0.0
 
-    @cached_property
-    def risk(self) -> RiskData:
-        """The risk as a JAX function of the scores, by a callback to the same kernel."""
-        return RiskData(CallbackRisk(self), (), (self.groups.rows,))
-
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the joint cost as a cvxpy expression, with targets and offsets as variables of its own.
 
@@ -261,32 +229,33 @@ class MarginRetargeting(MarginScores):
         ValueError
             When the conjugate of a function of the caller's own has no closed form.
         """
-        return joint_model(self, scores[self._rows])
+        return joint_model(self.rules, scores[self._rows])
 
     def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
         """Return the weighted cost of one query with its best targets, and its gradient, from the definition."""
-        if self.quadratic:
-            return reference_fit(self, query, scores)
-        return plain_cost(self, query, scores)
+        return plain_cost(self.rules, query, scores)
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores; off the quadratic the targets are evidence."""
         if self.quadratic:
             return super().reference_scores(scores)
-        value, slope, _ = evidence(self, self.split(scores)[0])
+        value, slope, _ = self._evidence(self.split(scores)[0])
         return value, self.join((slope,))
+
+    def _evidence(self, scores: Array) -> tuple[float, Array, float]:
+        return evidence(self.rules, self.fit(scores), scores)
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x; off the quadratic with what better targets might gain at x added."""
         found = super().certificate(x, witness)
         if self.quadratic:
             return found
-        left = evidence(self, self._ordered(self.check_point(x, "x")))[2]
+        left = self._evidence(self._ordered(self.check_point(x, "x")))[2]
         return replace(found, gap=found.gap + left, lower_bound=found.lower_bound - left)
 
     def reference(self) -> Array:
         """Return the joint minimiser by sequential quadratic programming, for small data; see ``distance``."""
-        return joint_minimum(self)
+        return joint_minimum(self.rules, self._dense_rows, self.l2)
 
     def distance(self, a: Array, b: Array) -> float:
         """Return the Euclidean distance."""
@@ -309,7 +278,7 @@ class MarginRetargeting(MarginScores):
         w, targets = x[: self.dimension], x[self.dimension :]
         if block == 0:
             return np.concatenate((w, self.fit(self._ordered(w)).targets))
-        return np.concatenate((fit_weights(self, targets, w), targets))
+        return np.concatenate((fit_weights(self.rules, self._dense_rows, self.l2, targets, w), targets))
 
     # --- what is particular -----------------------------------------------------------------------------------------
 

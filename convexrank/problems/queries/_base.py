@@ -10,8 +10,9 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import shape_class
 from convexrank.data import QueryGroups, as_groups, check_vector
-from convexrank.problems._linear_scores import LinearScores
+from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems.bipartite._base import random_features
+from convexrank.problems.queries._host_risk import HostRisk
 
 __all__ = ["QueryScores", "random_queries"]
 
@@ -89,6 +90,11 @@ class QueryScores(LinearScores):
     def query_oracle(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient (a subgradient) in the scores, both laid out query by query."""
         raise NotImplementedError
+
+    @cached_property
+    def risk(self) -> RiskData:
+        """The risk as a JAX function of the scores: by a callback to the oracle, where there is no other."""
+        return RiskData(HostRisk(self.query_oracle), (), (self.groups.rows,))
 
     def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
         """Return what one query contributes, and a subgradient in its scores, from the definition."""

@@ -17,9 +17,11 @@ from convexrank.backend.cached import cached_property
 from convexrank.data import QueryGroups
 from convexrank.projections.chains import Layout, pool_chains
 
-__all__ = ["Chain", "GradeBlocks", "step_sizes"]
+__all__ = ["Chain", "GradeBlocks", "Sizes", "step_sizes"]
 
 Array = np.ndarray
+# Sizes of steps between grades, as a caller states them; see `step_sizes`.
+Sizes = float | tuple[float, ...] | Callable[[Array], Any] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,12 +177,7 @@ class Chain:
         return pool_chains(values, np.ones(1) if weights is None else weights, self.blocks.groups.offsets)
 
 
-def step_sizes(
-    given: float | tuple[float, ...] | Callable[[Array], Any] | None,
-    blocks: GradeBlocks,
-    levels: Array,
-    name: str,
-) -> Array:
+def step_sizes(given: Sizes, blocks: GradeBlocks, levels: Array, name: str) -> Array:
     """Return the size of the step that leads up to each block; 0 at the lowest of a query.
 
     Parameters

@@ -12,8 +12,6 @@ from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_choice
 from convexrank.divergences import Divergence, resolve
-from convexrank.problems._linear_scores import RiskData
-from convexrank.problems.margin_retargeting._cvxpy import CallbackRisk
 from convexrank.problems.queries._base import QueryScores, random_queries
 from convexrank.problems.retargeting._cvxpy import joint_model
 from convexrank.problems.retargeting._fixed_targets import TargetRegression
@@ -198,12 +196,6 @@ class Retargeting(QueryScores):
             value = float(weights @ link.mismatch(targets, natural))
             slopes = weights * (link.predictions(natural) - targets)
         return (value if np.isfinite(value) else np.inf), slopes
-
-    @cached_property
-    def risk(self) -> RiskData:
-        """The risk as a JAX function of the scores, by a callback to the same kernel."""
-        owner: Any = self
-        return RiskData(CallbackRisk(owner), (), (self.groups.rows,))
 
     def targets(self, w: Any) -> Array:
         """Return the best targets for the scores Xw, shape (n,); NaN for rows of idle queries, which have none."""
