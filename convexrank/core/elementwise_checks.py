@@ -151,9 +151,27 @@ class OnGrid:
             raise ValueError(
                 f"{what} is negative: {values[place]:.6g} at {grid[place]:.4g}; it must be at least 0."
             )
-        _check_growth(grid, values, what)
-        if convex:
-            _check_bend(grid, values, what)
+        scale, gaps = np.maximum(np.abs(values), 1e-12), np.diff(grid)
+        falls = np.diff(values) < -_ROUNDING * np.maximum(scale[1:], scale[:-1])
+        if falls.any():
+            place = int(np.argmax(falls))
+            raise ValueError(
+                f"{what} is decreasing: from {values[place]:.6g} at {grid[place]:.4g} to {values[place + 1]:.6g} at "
+                f"{grid[place + 1]:.4g}; it must be non-decreasing."
+            )
+        if not convex:
+            return
+        slopes = np.diff(values) / gaps
+        # each slope carries the rounding of two values; compare against that, not against the slope's own size
+        noise = 4e-15 * (scale[1:] + scale[:-1]) / gaps
+        allowed = _ROUNDING * np.maximum(np.abs(slopes[1:]), np.abs(slopes[:-1])) + noise[1:] + noise[:-1]
+        bends = np.diff(slopes) < -allowed
+        if bends.any():
+            place = int(np.argmax(bends))
+            raise ValueError(
+                f"{what} is not convex: its slope falls from {slopes[place]:.6g} to {slopes[place + 1]:.6g} "
+                f"around {grid[place + 1]:.4g}; it must be convex."
+            )
 
     def kink(self, after: int = 0) -> float | None:
         """Return a point after so many intervals of the grid where the slope jumps, or None when none is found.
@@ -170,7 +188,7 @@ class OnGrid:
                 explained = 0.5 * np.diff(points, axis=0) * (bends[1:] + bends[:-1])
                 rest = np.abs(np.diff(slopes, axis=0) - explained)
                 size = np.abs(slopes).max(axis=0) if size is None else size
-                # overflow, infinite slopes at the end of the domain and what is not looked at leave NaN or infinity: no finding
+                # overflow, infinite slopes at the end of the domain, and what is left out, give NaN: no finding
                 suspicious = np.isfinite(rest).all(axis=0) & (rest.max(axis=0) > _JUMP * size)
                 if not suspicious.any():
                     return None
@@ -206,29 +224,3 @@ def _compile(function: Function, points: Array) -> Function:
             return lowered.compile(_QUICK)
         except jax.errors.JaxRuntimeError:  # an XLA without these options
             return lowered.compile()
-
-
-def _check_growth(grid: Array, values: Array, what: str) -> None:
-    scale = np.maximum(np.abs(values), 1e-12)
-    falls = np.diff(values) < -_ROUNDING * np.maximum(scale[1:], scale[:-1])
-    if falls.any():
-        place = int(np.argmax(falls))
-        raise ValueError(
-            f"{what} is decreasing: from {values[place]:.6g} at {grid[place]:.4g} to {values[place + 1]:.6g} at "
-            f"{grid[place + 1]:.4g}; it must be non-decreasing."
-        )
-
-
-def _check_bend(grid: Array, values: Array, what: str) -> None:
-    scale, gaps = np.maximum(np.abs(values), 1e-12), np.diff(grid)
-    slopes = np.diff(values) / gaps
-    # each slope carries the rounding of two values; compare against that, not against the slope's own size
-    noise = 4e-15 * (scale[1:] + scale[:-1]) / gaps
-    allowed = _ROUNDING * np.maximum(np.abs(slopes[1:]), np.abs(slopes[:-1])) + noise[1:] + noise[:-1]
-    bends = np.diff(slopes) < -allowed
-    if bends.any():
-        place = int(np.argmax(bends))
-        raise ValueError(
-            f"{what} is not convex: its slope falls from {slopes[place]:.6g} to {slopes[place + 1]:.6g} "
-            f"around {grid[place + 1]:.4g}; it must be convex."
-        )
