@@ -51,7 +51,7 @@ class CallbackRisk:
 
 def steps_of_query(problem: MarginRetargeting, query: int) -> tuple[Array, Array]:
     """The margins and the rewards of the steps of one query, lowest first, from what the caller wrote."""
-    grades, levels = problem.grades[problem.stretch(query)], np.unique(problem.y).tolist()
+    grades, levels = problem.grades[problem.stretch(query)], problem.levels.tolist()
     found = []
     specified: tuple[Any, Any] = (problem.margin, problem.reward)
     for given in specified:

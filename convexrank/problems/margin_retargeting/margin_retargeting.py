@@ -189,12 +189,12 @@ class MarginRetargeting(MarginScores):
     @cached_property
     def margins(self) -> Array:
         """The margin below each block of :attr:`blocks`; 0 below the lowest of a query."""
-        return step_sizes(self.margin, self.blocks, np.unique(self.y), "margin")
+        return step_sizes(self.margin, self.blocks, self.levels, "margin")
 
     @cached_property
     def rewards(self) -> Array:
         """The reward for each unit of the gap below each block; 0 below the lowest of a query."""
-        return step_sizes(self.reward, self.blocks, np.unique(self.y), "reward")
+        return step_sizes(self.reward, self.blocks, self.levels, "reward")
 
     @cached_property
     def rules(self) -> TargetRules:
