@@ -23,7 +23,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from convexrank import atoms
-from convexrank.core.elementwise_checks import apply, check_on_grid, find_kink
+from convexrank.core.elementwise_checks import OnGrid, apply
 from convexrank.data import check_choice, check_hashable, check_positive
 
 __all__ = ["Custom", "Exponential", "Hinge", "Logistic", "Loss", "SquaredHinge", "resolve"]
@@ -196,11 +196,13 @@ class Custom:
             raise TypeError(f"the loss is {self.function!r}, expected a function of z made of atoms.")
         grid = np.linspace(-30.0, 30.0, 241)
         # A loss must not increase, so it is checked as a function of -z.
-        values = check_on_grid(lambda u: self.function(-u), grid, "the loss, as a function of -z,")
-        kink = find_kink(self.function, grid)
+        loss = OnGrid(lambda u: self.function(-u), grid, "the loss, as a function of -z,")
+        loss.check()
+        values, kink = loss.values, loss.kink()
         if self.smooth and kink is not None:
             raise ValueError(
-                f"the loss is said to be smooth, but its slope jumps at z = {kink:.6g}; leave smooth out, or say False."
+                f"the loss is said to be smooth, but its slope jumps at z = {0.0 - kink:.6g}; leave smooth out, or "
+                "say False."
             )
         object.__setattr__(self, "smooth", kink is None if self.smooth is None else bool(self.smooth))
         if self.attained is None:

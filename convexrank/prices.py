@@ -20,7 +20,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from convexrank import atoms
-from convexrank.core.elementwise_checks import apply, check_on_grid, find_kink, follows_disciplined_rules
+from convexrank.core.elementwise_checks import OnGrid, apply, follows_disciplined_rules
 from convexrank.data import check_choice, check_hashable, check_positive
 
 __all__ = ["Custom", "ExpPrice", "Identity", "LogOnePlus", "Power", "Price", "resolve"]
@@ -202,33 +202,26 @@ class Custom(_TwoFaces):
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise TypeError(f"the price is {self.function!r}, expected a function of r made of atoms.")
+        import cvxpy as cp
+
+        price = OnGrid(self.g, _R_GRID, "the price g(r)")
         # being non-negative and non-decreasing is never waived; convexity may hold for one face only
-        check_on_grid(self.g, _R_GRID, "the price g(r)", convex=False)
-        in_r = self._defect_of_g()
+        price.check(convex=False)
+        r, x, a = cp.Variable(nonneg=True), cp.Variable(), cp.Variable()
+        in_r = _defect(self.g, r, cp.square(x), lambda: price)
         # a convex non-decreasing function of the convex exp(a) is convex
-        in_a = None if in_r is None else self._defect_of_h()
+        in_a = None
+        if in_r is not None:
+            # less 1, so that cvxpy knows the sign of neither argument
+            in_a = _defect(
+                self.h, a, cp.exp(a) - 1.0, lambda: OnGrid(self.h, _A_GRID, "the price h(a) = g(exp a)")
+            )
         if in_r is not None and in_a is not None:
             raise ValueError(f"{in_r} As a function of a = log r: {in_a}")
         object.__setattr__(self, "convex", in_r is None)
         object.__setattr__(self, "log_convex", in_a is None)
-        object.__setattr__(self, "smooth", find_kink(self.g, _R_GRID[1:]) is None)
-
-    def _defect_of_g(self) -> str | None:
-        import cvxpy as cp
-
-        r, x = cp.Variable(nonneg=True), cp.Variable()
-        if follows_disciplined_rules(self.g, r, cp.square(x)):
-            return None
-        return _defect(self.g, _R_GRID, "the price g(r)")
-
-    def _defect_of_h(self) -> str | None:
-        import cvxpy as cp
-
-        a = cp.Variable()
-        # less 1, so that cvxpy knows the sign of neither argument
-        if follows_disciplined_rules(self.h, a, cp.exp(a) - 1.0):
-            return None
-        return _defect(self.h, _A_GRID, "the price h(a) = g(exp a)")
+        # at r = 0 the domain ends: what atoms continue a price by there is no jump of its slope
+        object.__setattr__(self, "smooth", price.kink(after=1) is None)
 
     def g(self, r: Any) -> Any:
         """Evaluate the price of r >= 0, elementwise."""
@@ -245,9 +238,14 @@ class Custom(_TwoFaces):
             return self.function(atoms.exp(a))
 
 
-def _defect(function: Callable[[Any], Any], grid: np.ndarray, what: str) -> str | None:
+def _defect(
+    face: Callable[[Any], Any], argument: Any, convex_argument: Any, on_grid: Callable[[], OnGrid]
+) -> str | None:
+    """Why a face of a price is not convex, by cvxpy's rules or, where they cannot decide, on a grid; None if it is."""
+    if follows_disciplined_rules(face, argument, convex_argument):
+        return None
     try:
-        check_on_grid(function, grid, what)
+        on_grid().check()
     except ValueError as error:
         return str(error)
     return None

@@ -54,6 +54,22 @@ def test_gathering_and_spreading_are_inverse(qid):
     assert np.array_equal(np.asarray(qid)[groups.order], groups.ids[groups.query])
 
 
+@given(qid=IDS, seed=st.integers(0, 99))
+def test_repeated_rows_and_numbered_values_by_hand(qid, seed):
+    groups, rng = QueryGroups.from_qid(qid), np.random.default_rng(seed)
+    times, values = rng.integers(0, 3, len(qid)), rng.integers(0, 3, len(qid)).astype(float)
+    times[0] = 1
+    rows, kept = groups.repeated(groups.gather(times))
+    assert rows.tolist() == [row for row in groups.order for _ in range(times[row])]
+    assert kept.ids[kept.query].tolist() == np.asarray(qid)[rows].tolist()
+    assert kept.in_place
+    assert (kept.sizes > 0).all()
+    pairs = [*zip(groups.query.tolist(), groups.gather(values).tolist(), strict=True)]
+    assert groups.numbered(groups.gather(values)).tolist() == [
+        sorted(set(pairs)).index(pair) for pair in pairs
+    ]
+
+
 @given(sizes=st.lists(st.integers(0, 4), min_size=1, max_size=8), seed=st.integers(0, 99))
 def test_reductions_with_empty_queries(sizes, seed):
     groups = QueryGroups.from_sizes(sizes)

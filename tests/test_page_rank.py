@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank.graphs import distributions
 from convexrank.graphs.io import build
 from convexrank.problems.graph_ranks.page_rank import PageRank
 from tests.graph_files import LISTS, real_graph
@@ -171,3 +172,33 @@ def test_points_of_another_shape_are_refused():
         problem.objective(problem.start())
     with pytest.raises(ValueError, match="threads is 0"):
         cr.solvers.GaussSeidel(threads=0)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 3])
+def test_a_problem_and_its_operators_store_nothing_twice(monkeypatch, columns):
+    read = []
+    check = distributions.distribution
+    monkeypatch.setattr(distributions, "distribution", lambda *given: read.append(given) or check(*given))
+    weights = np.arange(1.0, 4.0 * columns + 1.0).reshape(4, columns)
+    problem = PageRank(four_nodes(), personalization=[None, weights[:, :1].ravel(), None, weights][columns])
+    problem.solve()
+    assert len(read) == columns  # each distribution once, on the way from the caller to the answer
+    assert len(problem.operators) == max(columns, 1)
+    for j, operator in enumerate(problem.operators):
+        assert operator.graph is problem.graph
+        if columns:
+            assert problem.teleport is problem.personalization
+            assert np.shares_memory(operator.personalization, problem.personalization)
+            assert operator.personalization.flags.c_contiguous
+            assert not operator.personalization.flags.writeable
+            theirs = problem.personalization.reshape(4, -1)[:, j]
+            assert np.array_equal(operator.teleport, theirs)
+        if columns == 3:
+            assert operator.share is problem.operators[0].share
+
+
+@pytest.mark.parametrize("formulation", [cr.problems.PenaltyRank, cr.problems.PageRankGame])
+def test_a_problem_takes_its_arguments_from_its_operator(formulation):
+    problem = formulation(four_nodes(), personalization=[1.0, 2.0, 3.0, 4.0])
+    assert problem.operator.personalization is problem.personalization
+    assert problem.operator.graph is problem.graph

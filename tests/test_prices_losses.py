@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import convexrank as cr
 from convexrank import atoms, losses, prices
-from convexrank.core.elementwise_checks import check_on_grid, find_kink, follows_disciplined_rules
+from convexrank.core import elementwise_checks
+from convexrank.core.elementwise_checks import OnGrid, follows_disciplined_rules
 from convexrank.core.results import Status
 from tests.tolerances import tolerance
 
@@ -220,6 +221,7 @@ ACCEPTED = {
     "squared excess": (lambda r: atoms.square(atoms.positive(r - 1)), (True, True, True)),
     "softplus": (lambda r: atoms.softplus(100 * (r - 5)), (True, True, True)),
     "cancellation": (lambda r: (r + 1e6) ** 2 - 1e12, (True, True, True)),
+    "positive part": (atoms.positive, (True, True, True)),
     "excess": (lambda r: atoms.positive(r - 2), (True, True, False)),
     "at least": (lambda r: atoms.maximum(r, 1.0), (True, True, False)),
     "small kink": (lambda r: r + 1e-5 * atoms.positive(r - 7.3), (True, True, False)),
@@ -262,6 +264,7 @@ REFUSED = {
     "None": (lambda r: None, "could not be evaluated"),
     "text": (lambda r: "r", "could not be evaluated"),
     "complex": (lambda r: 1j * r, "complex"),
+    "steps": (lambda r: 2 * (r > 3), r"g\(r\) is not convex: .* h\(a\) .* is not convex"),
     "raises": (lambda r: 1 / 0, "ZeroDivisionError: division by zero"),
     "two arguments": (lambda r, s: r, "missing 1 required positional argument"),
 }
@@ -272,6 +275,31 @@ def test_bad_custom_prices_are_refused(name):
     function, words = REFUSED[name]
     with pytest.raises(ValueError, match=words):
         prices.Custom(function)
+
+
+@pytest.mark.parametrize(
+    ("function", "most"),
+    [
+        (atoms.exp, 1),
+        (lambda r: atoms.log1p(atoms.exp(r)), 1),
+        (atoms.log1p, 1),
+        (lambda r: r**2 / (1 + r), 1),
+    ]
+    + [(lambda r: (r**3 + r) ** 0.5, 2)],
+)
+def test_a_face_of_a_custom_price_is_compiled_once_at_most(monkeypatch, function, most):
+    compiled = []
+    compile_ = jax.stages.Lowered.compile
+    monkeypatch.setattr(
+        jax.stages.Lowered, "compile", lambda self, *args: compiled.append(self) or compile_(self, *args)
+    )
+    prices.Custom(function)
+    assert 1 <= len(compiled) <= most
+
+
+def test_options_that_xla_does_not_know_change_nothing(monkeypatch):
+    monkeypatch.setattr(elementwise_checks, "_QUICK", {"xla_no_such_option": 1})
+    assert prices.Custom(lambda r: r**2 / (1 + r)).convex
 
 
 def test_a_price_that_is_no_function_is_refused():
@@ -541,20 +569,25 @@ def test_disciplined_rules_prove_growth_and_convexity_only():
     assert not rules(lambda u: 1.0)
 
 
+def kink(function):
+    return OnGrid(function, GRID, "f").kink()
+
+
 @pytest.mark.parametrize("place", [0.05, 3.14159, 9.97])
 def test_kinks_are_found_where_they_are(place):
-    found = find_kink(lambda x: x + 0.01 * atoms.positive(x - place), GRID)
+    found = kink(lambda x: x + 0.01 * atoms.positive(x - place))
     assert abs(found - place) <= tolerance("two solvers")
-    assert find_kink(lambda x: x + 0.01 * atoms.square(atoms.positive(x - place)), GRID) is None
-    assert find_kink(lambda x: atoms.softplus(200 * (x - place)), GRID) is None
+    assert kink(lambda x: x + 0.01 * atoms.square(atoms.positive(x - place))) is None
+    assert kink(lambda x: atoms.softplus(200 * (x - place))) is None
 
 
 def test_overflow_is_left_out_but_not_minus_infinity():
-    check_on_grid(lambda x: atoms.exp(200 * x), GRID, "f")
+    OnGrid(lambda x: atoms.exp(200 * x), GRID, "f").check()
     with pytest.raises(ValueError, match="finite at 1"):
-        check_on_grid(lambda x: atoms.exp(1e6 * x), GRID, "f")
+        OnGrid(lambda x: atoms.exp(1e6 * x), GRID, "f").check()
     with pytest.raises(ValueError, match="negative: -inf"):
-        check_on_grid(lambda x: atoms.log(x), GRID, "f")
+        OnGrid(atoms.log, GRID, "f").check()
+    bent = OnGrid(lambda x: x**0.9, GRID, "f")
+    bent.check(convex=False)
     with pytest.raises(ValueError, match="not convex"):
-        check_on_grid(lambda x: x**0.9, GRID, "f")
-    check_on_grid(lambda x: x**0.9, GRID, "f", convex=False)
+        bent.check()

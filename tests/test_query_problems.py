@@ -16,7 +16,7 @@ import convexrank as cr
 from convexrank import metrics
 from convexrank.data import QueryGroups
 from convexrank.divergences import KL, GeneralizedI, SquaredEuclidean
-from convexrank.pair_sums.within_queries import active_sums, dense_ranks, pair_list
+from convexrank.pair_sums.within_queries import active_sums, pair_list
 from convexrank.problems._linear_scores import LinearScores
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.queries.list_net import ListNet
@@ -341,7 +341,11 @@ def test_active_sums_equal_the_double_loop(sizes, seed):
     n, groups = sum(sizes), QueryGroups.from_sizes(sizes)
     scores, grades = np.round(rng.normal(size=n) * 2) / 2, rng.integers(0, 4, n).astype(float)
     values = rng.normal(size=(n, 2))
-    ranks = dense_ranks(grades, groups)
+    numbers = groups.numbered(grades)
+    ranks = numbers - groups.minima(numbers, 0)[groups.query]
+    assert len(set(numbers)) == len(
+        {*zip(groups.query, grades, strict=True)}
+    )  # one sequence through all queries
     for start, end in itertools.pairwise(groups.offsets):
         assert ranks[start:end].tolist() == [
             sorted(set(grades[start:end])).index(g) for g in grades[start:end]

@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from convexrank import ConvergenceWarning, RetargetingRanker
 from convexrank.data import QueryGroups
+from convexrank.data import groups as groups_of_rows
 from convexrank.metrics import conventions
 from convexrank.problems import MarginRetargeting
 from tests.query_references import by_query, one_ndcg
@@ -360,3 +361,38 @@ def test_bad_data_are_refused():
         fitted.score(X, np.zeros(len(y)), qid)
     with pytest.raises(ValueError, match="k is 0"):
         RetargetingRanker(ndcg_k=0).fit(X, y, qid).score(X, y, qid)
+
+
+def sorts_of_all_rows(monkeypatch, size):
+    """A list of the sorts of at least so many rows from now on, and of the times that ids of queries are checked."""
+    found = []
+
+    def count(module, name, length):
+        inner = getattr(module, name)
+
+        def counting(values, *arguments, **options):
+            if length(values) >= size:
+                found.append((name, length(values)))
+            return inner(values, *arguments, **options)
+
+        monkeypatch.setattr(module, name, counting)
+
+    for name in ("argsort", "unique"):
+        count(np, name, len)
+    count(np, "lexsort", lambda keys: len(keys[0]))
+    count(groups_of_rows, "check_groups", len)
+    return found
+
+
+@pytest.mark.parametrize("times", [None, 1, 2])
+def test_a_fit_groups_its_rows_once_and_sorts_them_once(monkeypatch, times):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.tile([0.0, 1.0], 30)
+    qid = rng.permutation(np.repeat([7, 3, 5], 20))
+    found = sorts_of_all_rows(monkeypatch, len(y))
+    RetargetingRanker(alpha=ALPHA).fit(
+        X, y, qid, sample_weight=None if times is None else np.full(len(y), times)
+    )
+    size = len(y) * (times or 1)
+    # by query; all grades there are; by grade within queries. What the certificate does for one query is shorter
+    assert found == [("check_groups", 60), ("argsort", 60), ("unique", size), ("lexsort", size)]

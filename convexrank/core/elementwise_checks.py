@@ -10,7 +10,7 @@ import numpy as np
 
 from convexrank.atoms import is_cvxpy
 
-__all__ = ["apply", "check_on_grid", "evaluate", "find_kink", "follows_disciplined_rules"]
+__all__ = ["OnGrid", "apply", "follows_disciplined_rules"]
 
 Array = np.ndarray
 Function = Callable[[Any], Any]
@@ -20,6 +20,8 @@ _ROUNDING = 1e-9
 # A jump of the slope, as a fraction of the slope nearby, that still counts once the interval around it has shrunk to
 # 2⁻³⁶ of its width.
 _JUMP, _HALVINGS = 1e-7, 36
+# A function is evaluated a few dozen times: XLA takes longer to optimise it than to run it.
+_QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 
 
 def apply(function: Function, x: Any) -> Any:
@@ -67,136 +69,158 @@ def follows_disciplined_rules(function: Function, argument: Any, convex_argument
     )
 
 
-def evaluate(function: Function, grid: Array, what: str) -> Array:
-    """Evaluate a function as the fast oracles will: traced by JAX, elementwise.
-
-    Raises
-    ------
-    ValueError
-        When JAX cannot trace the function, or it does not act on each entry by itself.
-    """
-    import jax
-    import jax.numpy as jnp
-
-    def both(x: Any) -> tuple[Any, Any]:
-        return jnp.asarray(function(x)), jax.vmap(lambda entry: jnp.asarray(function(entry)))(x)
-
-    try:
-        with jax.enable_x64(True):
-            together, alone = (np.asarray(values, dtype=np.float64) for values in jax.jit(both)(grid))
-    except Exception as error:
-        raise ValueError(
-            f"{what} could not be evaluated on a JAX array ({type(error).__name__}: {_first_line(error)}); write it "
-            "with convexrank.atoms and arithmetic. Functions of numpy and math, and Python's if, max and min, do not "
-            "work there: atoms.maximum and atoms.positive do."
-        ) from error
-    if together.shape != grid.shape or alone.shape != grid.shape:
-        raise ValueError(
-            f"{what} returned shape {together.shape} for input shape {grid.shape}; it must act elementwise."
-        )
-    differ = ~np.isclose(together, alone, rtol=_ROUNDING, atol=0.0, equal_nan=True)
-    if differ.any():
-        place = int(np.argmax(differ))
-        raise ValueError(
-            f"{what} is not elementwise: at {grid[place]:.4g} it is {alone[place]:.6g} alone, but "
-            f"{together[place]:.6g} as one of many; atoms.sum and atoms.log_sum_exp have no place in it."
-        )
-    return alone
-
-
-def check_on_grid(function: Function, grid: Array, what: str, convex: bool = True) -> Array:
-    """Raise a ValueError that says what fails and where, if a property is violated on the grid.
+class OnGrid:
+    """A function and its first two derivatives on a grid, compiled by JAX once, as the fast oracles will be.
 
     Parameters
     ----------
     function : callable
         Acts elementwise on arrays.
     grid : ndarray
-        Increasing points. Points where the function overflows are left out.
+        Increasing points.
     what : str
-        How the function is called in the message.
-    convex : bool
-        Whether convexity is asked for, besides being non-negative and non-decreasing.
+        How the function is called in messages.
 
-    Returns
-    -------
-    ndarray
-        The values on the whole grid.
+    Attributes
+    ----------
+    values : ndarray
+        The function on the whole grid.
+
+    Raises
+    ------
+    ValueError
+        When JAX cannot trace the function, or it does not act on each entry by itself.
     """
-    everywhere = evaluate(function, grid, what)
-    if np.isnan(everywhere).any():
-        raise ValueError(
-            f"{what} is NaN at {grid[np.isnan(everywhere)][0]:.4g}; it must be defined for all such values."
-        )
-    usable = everywhere < np.inf
-    grid, values = grid[usable], everywhere[usable]
-    if len(grid) < 3:
-        raise ValueError(f"{what} is finite at {len(grid)} of the points tried; it must be finite.")
-    # the typical size: that of the largest values says nothing about rounding elsewhere
-    negative = values < -_ROUNDING * max(float(np.median(np.abs(values))), 1e-12)
-    if negative.any():
-        place = int(np.argmax(negative))
-        raise ValueError(
-            f"{what} is negative: {values[place]:.6g} at {grid[place]:.4g}; it must be at least 0."
-        )
-    _check_growth(grid, values, what)
-    if convex:
-        _check_bend(grid, values, what)
-    return everywhere
+
+    def __init__(self, function: Function, grid: Array, what: str) -> None:
+        self._grid, self._what = grid, what
+        self._points = _with_middles(grid[:-1], grid[1:])
+        points = self._points.ravel()
+        try:
+            self._compiled = _compile(function, points)
+            together, alone, *_ = self._at(points)
+        except Exception as error:
+            raise ValueError(
+                f"{what} could not be evaluated on a JAX array ({type(error).__name__}: {_first_line(error)}); write "
+                "it with convexrank.atoms and arithmetic. Functions of numpy and math, and Python's if, max and min, "
+                "do not work there: atoms.maximum and atoms.positive do."
+            ) from error
+        if together.shape != points.shape or alone.shape != points.shape:
+            raise ValueError(
+                f"{what} returned shape {together.shape} for input shape {points.shape}; it must act elementwise."
+            )
+        differ = ~np.isclose(together, alone, rtol=_ROUNDING, atol=0.0, equal_nan=True)
+        if differ.any():
+            place = int(np.argmax(differ))
+            raise ValueError(
+                f"{what} is not elementwise: at {points[place]:.4g} it is {alone[place]:.6g} alone, but "
+                f"{together[place]:.6g} as one of many; atoms.sum and atoms.log_sum_exp have no place in it."
+            )
+        self.values = np.append(alone[: len(grid) - 1], alone[-1])
+
+    def _at(self, points: Array) -> list[Array]:
+        """Values of all points together and of each alone, slopes and second derivatives."""
+        import jax
+
+        with jax.enable_x64(True):
+            return [np.array(values, dtype=np.float64) for values in self._compiled(points)]
+
+    def check(self, convex: bool = True) -> None:
+        """Raise a ValueError that says what fails and where, if a property is violated on the grid.
+
+        Points where the function overflows are left out.
+
+        Parameters
+        ----------
+        convex : bool
+            Whether convexity is asked for, besides being non-negative and non-decreasing.
+        """
+        grid, values, what = self._grid, self.values, self._what
+        if np.isnan(values).any():
+            raise ValueError(
+                f"{what} is NaN at {grid[np.isnan(values)][0]:.4g}; it must be defined for all such values."
+            )
+        usable = values < np.inf
+        grid, values = grid[usable], values[usable]
+        if len(grid) < 3:
+            raise ValueError(f"{what} is finite at {len(grid)} of the points tried; it must be finite.")
+        # the typical size: that of the largest values says nothing about rounding elsewhere
+        negative = values < -_ROUNDING * max(float(np.median(np.abs(values))), 1e-12)
+        if negative.any():
+            place = int(np.argmax(negative))
+            raise ValueError(
+                f"{what} is negative: {values[place]:.6g} at {grid[place]:.4g}; it must be at least 0."
+            )
+        scale, gaps = np.maximum(np.abs(values), 1e-12), np.diff(grid)
+        falls = np.diff(values) < -_ROUNDING * np.maximum(scale[1:], scale[:-1])
+        if falls.any():
+            place = int(np.argmax(falls))
+            raise ValueError(
+                f"{what} is decreasing: from {values[place]:.6g} at {grid[place]:.4g} to {values[place + 1]:.6g} at "
+                f"{grid[place + 1]:.4g}; it must be non-decreasing."
+            )
+        if not convex:
+            return
+        slopes = np.diff(values) / gaps
+        # each slope carries the rounding of two values; compare against that, not against the slope's own size
+        noise = 4e-15 * (scale[1:] + scale[:-1]) / gaps
+        allowed = _ROUNDING * np.maximum(np.abs(slopes[1:]), np.abs(slopes[:-1])) + noise[1:] + noise[:-1]
+        bends = np.diff(slopes) < -allowed
+        if bends.any():
+            place = int(np.argmax(bends))
+            raise ValueError(
+                f"{what} is not convex: its slope falls from {slopes[place]:.6g} to {slopes[place + 1]:.6g} "
+                f"around {grid[place + 1]:.4g}; it must be convex."
+            )
+
+    def kink(self, after: int = 0) -> float | None:
+        """Return a point after so many intervals of the grid where the slope jumps, or None when none is found.
+
+        In each interval the change of the slope is held against what the second derivative explains. The half that
+        leaves more unexplained is kept, again and again: for a continuous slope the rest shrinks with the interval, a
+        jump stays. At most one kink an interval is looked for, and jumps below 1e-7 of the slope are not seen.
+        """
+        points, size = self._points, None
+        with np.errstate(invalid="ignore", over="ignore"):
+            for _ in range(_HALVINGS):
+                slopes, bends = (values.reshape(points.shape) for values in self._at(points.ravel())[2:])
+                slopes[:, :after] = np.nan
+                explained = 0.5 * np.diff(points, axis=0) * (bends[1:] + bends[:-1])
+                rest = np.abs(np.diff(slopes, axis=0) - explained)
+                size = np.abs(slopes).max(axis=0) if size is None else size
+                # overflow, infinite slopes at the end of the domain, and what is left out, give NaN: no finding
+                suspicious = np.isfinite(rest).all(axis=0) & (rest.max(axis=0) > _JUMP * size)
+                if not suspicious.any():
+                    return None
+                upper = rest[1] > rest[0]
+                left, middle, right = points
+                points = _with_middles(np.where(upper, middle, left), np.where(upper, right, middle))
+        return float(points[0, np.argmax(suspicious)])
 
 
-def _check_growth(grid: Array, values: Array, what: str) -> None:
-    scale = np.maximum(np.abs(values), 1e-12)
-    falls = np.diff(values) < -_ROUNDING * np.maximum(scale[1:], scale[:-1])
-    if falls.any():
-        place = int(np.argmax(falls))
-        raise ValueError(
-            f"{what} is decreasing: from {values[place]:.6g} at {grid[place]:.4g} to {values[place + 1]:.6g} at "
-            f"{grid[place + 1]:.4g}; it must be non-decreasing."
-        )
+def _with_middles(left: Array, right: Array) -> Array:
+    return np.stack([left, 0.5 * (left + right), right])
 
 
-def _check_bend(grid: Array, values: Array, what: str) -> None:
-    scale, gaps = np.maximum(np.abs(values), 1e-12), np.diff(grid)
-    slopes = np.diff(values) / gaps
-    # each slope carries the rounding of two values; compare against that, not against the slope's own size
-    noise = 4e-15 * (scale[1:] + scale[:-1]) / gaps
-    allowed = _ROUNDING * np.maximum(np.abs(slopes[1:]), np.abs(slopes[:-1])) + noise[1:] + noise[:-1]
-    bends = np.diff(slopes) < -allowed
-    if bends.any():
-        place = int(np.argmax(bends))
-        raise ValueError(
-            f"{what} is not convex: its slope falls from {slopes[place]:.6g} to {slopes[place + 1]:.6g} "
-            f"around {grid[place + 1]:.4g}; it must be convex."
-        )
-
-
-def find_kink(function: Function, grid: Array) -> float | None:
-    """Return a point between grid points where the slope jumps, or None when none is found.
-
-    In each interval the change of the slope is held against what the second derivative explains. The half that leaves
-    more unexplained is kept, again and again: for a continuous slope the rest shrinks with the interval, a jump stays.
-    At most one kink an interval is looked for, and jumps below 1e-7 of the slope are not seen.
-    """
+def _compile(function: Function, points: Array) -> Function:
+    """Compile what :class:`OnGrid` asks for, with derivatives of each entry by itself."""
     import jax
     import jax.numpy as jnp
 
-    def slope(x: Any) -> Any:
-        return jax.grad(lambda t: jnp.sum(jnp.broadcast_to(function(t), t.shape)))(x)
+    def alone(x: Any) -> tuple[Any, Any]:
+        value = jnp.asarray(function(x))
+        return 1.0 * jnp.sum(value), value
 
-    bending = jax.jit(lambda x: jax.jvp(slope, (x,), (jnp.ones_like(x),)))
-    left, right, size = grid[:-1], grid[1:], None
-    with jax.enable_x64(True), np.errstate(invalid="ignore", over="ignore"):
-        for _ in range(_HALVINGS):
-            points = np.stack([left, 0.5 * (left + right), right])
-            slopes, bends = (np.asarray(values) for values in bending(points))
-            explained = 0.5 * np.diff(points, axis=0) * (bends[1:] + bends[:-1])
-            rest = np.abs(np.diff(slopes, axis=0) - explained)
-            size = np.abs(slopes).max(axis=0) if size is None else size
-            # overflow, and infinite slopes at the end of the domain, leave NaN or infinity: no finding
-            suspicious = np.isfinite(rest).all(axis=0) & (rest.max(axis=0) > _JUMP * size)
-            if not suspicious.any():
-                return None
-            upper = rest[1] > rest[0]
-            left, right = np.where(upper, points[1], left), np.where(upper, right, points[1])
-    return float(left[np.argmax(suspicious)])
+    def both(x: Any) -> tuple[Any, ...]:
+        forward = jax.vmap(
+            lambda x: jax.jvp(jax.value_and_grad(alone, has_aux=True), (x,), (jnp.ones_like(x),))
+        )
+        ((_, values), slopes), (_, bends) = forward(x)
+        return jnp.asarray(function(x)), values, slopes, bends
+
+    with jax.enable_x64(True):
+        lowered = jax.jit(both).lower(points)
+        try:
+            return lowered.compile(_QUICK)
+        except jax.errors.JaxRuntimeError:  # an XLA without these options
+            return lowered.compile()

@@ -84,16 +84,20 @@ class QueryGroups:
         ids = _readable_ids(qid, length, name)
         if len(ids) == 0:
             raise ValueError(f"{name} is empty; pass at least one row.")
-        distinct, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-        appearance = np.argsort(first, kind="stable")
-        number = np.empty(len(distinct), dtype=np.int64)
-        number[appearance] = np.arange(len(distinct))
-        query = number[inverse.ravel()]
-        offsets = np.concatenate(([0], np.bincount(query, minlength=len(distinct)).cumsum()))
-        return cls(np.argsort(query, kind="stable"), offsets, distinct[appearance])
+        by_id = np.argsort(ids, kind="stable")
+        starts = np.concatenate(([0], np.flatnonzero(ids[by_id[1:]] != ids[by_id[:-1]]) + 1))
+        first = by_id[starts]
+        appearance = np.argsort(first)
+        sizes = np.diff(starts, append=len(ids))[appearance]
+        offsets = np.concatenate(([0], sizes.cumsum()))
+        # whole queries change places, in which the sort left the rows as they came
+        moves = np.repeat(starts[appearance] - offsets[:-1], sizes)
+        return cls(by_id[np.arange(len(ids)) + moves], offsets, ids[first[appearance]])
 
     @classmethod
-    def from_sizes(cls, sizes: Any, length: int | None = None, *, name: str = "sizes") -> Self:
+    def from_sizes(
+        cls, sizes: Any, length: int | None = None, *, ids: Array | None = None, name: str = "sizes"
+    ) -> Self:
         """Group rows that already stand together, from the number of rows of each query: LightGBM's ``group``.
 
         Parameters
@@ -102,13 +106,15 @@ class QueryGroups:
             Rows of each query, in the order of the rows; 0 is an empty query.
         length : int, optional
             The number of rows that the sizes must add up to.
+        ids : ndarray, shape (m,), optional
+            The id of each query; 0, 1, 2, … by default.
         name : str
             How the argument is called in messages.
 
         Returns
         -------
         QueryGroups
-            The layout; the ids are 0, 1, 2, ….
+            The layout.
 
         Raises
         ------
@@ -130,7 +136,7 @@ class QueryGroups:
             raise ValueError(
                 f"{name} adds up to {offsets[-1]} rows, expected {length}; pass the sizes that belong to these rows."
             )
-        return cls(np.arange(offsets[-1]), offsets, np.arange(len(counts)))
+        return cls(np.arange(offsets[-1]), offsets, np.arange(len(counts)) if ids is None else ids)
 
     @property
     def rows(self) -> int:
@@ -177,6 +183,15 @@ class QueryGroups:
         # brackets of a Series or a DataFrame ask for labels, not for places
         return array.iloc[places] if hasattr(array, "iloc") else array[places]
 
+    def numbered(self, values: Array) -> Array:
+        """Number the distinct values of each query, laid out query by query: 0, 1, … through all queries, ascending."""
+        order = np.lexsort((values, self.query))
+        moved = values[order]
+        changes = np.concatenate(([False], (moved[1:] != moved[:-1]) | (np.diff(self.query) != 0)))
+        numbers = np.empty(len(values), dtype=np.int64)
+        numbers[order] = changes.cumsum()
+        return numbers
+
     def sums(self, values: Array) -> Array:
         """Add up values laid out query by query within each query; 0 for an empty one."""
         return self._reduced(np.add, values, 0)
@@ -199,6 +214,24 @@ class QueryGroups:
         result = np.full((len(self), *values.shape[1:]), empty, dtype=np.result_type(values, type(empty)))
         result[filled] = reduced
         return result
+
+    def repeated(self, times: Array) -> tuple[Array, Self]:
+        """Repeat each row so many times, where 0 leaves it out; queries without a row left are left out too.
+
+        Parameters
+        ----------
+        times : ndarray of int, shape (n,)
+            One number a row, laid out query by query.
+
+        Returns
+        -------
+        rows : ndarray of int
+            The rows, laid out query by query.
+        groups : QueryGroups
+            The queries of those rows.
+        """
+        sizes = self.sums(times)
+        return np.repeat(self.order, times), self.from_sizes(sizes[sizes > 0], ids=self.ids[sizes > 0])
 
     def subset(self, queries: Any) -> Array:
         """Return the rows of the chosen queries (a mask or numbers), laid out query by query."""

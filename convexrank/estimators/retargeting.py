@@ -299,5 +299,4 @@ def _repeated(qid: Any, sample_weight: Any, length: int) -> tuple[Any, QueryGrou
     counts = check_counts(sample_weight, length)
     if counts is None:
         return slice(None), groups
-    rows = np.repeat(np.arange(length), counts)
-    return rows, QueryGroups.from_qid(groups.spread(groups.query)[rows])
+    return groups.repeated(groups.gather(counts))

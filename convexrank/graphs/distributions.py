@@ -75,7 +75,7 @@ def distributions(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) 
     Returns
     -------
     ndarray, shape (n,) or (n, k)
-        Non-negative, each column summing to 1.
+        Non-negative, each column summing to 1 and contiguous.
     """
     if getattr(nodes, "ndim", None) != 2 and not _has_rows(nodes, names):
         return distribution(n, names, nodes, name)
@@ -87,7 +87,7 @@ def distributions(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) 
             f"{name} has shape {weights.shape}, expected ({n}, k) with k >= 1: a column for each rank."
         )
     dense: Any = sparse.csr_array(weights).toarray() if sparse.issparse(weights) else weights
-    return np.ascontiguousarray(np.stack([distribution(n, None, column, name) for column in dense.T], axis=1))
+    return np.stack([distribution(n, None, column, name) for column in dense.T]).T
 
 
 def _has_rows(nodes: Any, names: tuple[Any, ...] | None) -> bool:

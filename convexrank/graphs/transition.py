@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +91,12 @@ class Transition:
             v = self.graph.seeds(self.personalization, "personalization")
             v.flags.writeable = False
             object.__setattr__(self, "personalization", v)
+
+    def toward(self, distribution: Array | None) -> Transition:
+        """Return the walk with another teleport: a distribution, neither checked nor copied, or None for uniform."""
+        other = copy(self)
+        object.__setattr__(other, "personalization", distribution)
+        return other
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -23,16 +23,6 @@ def _read(y: Any, s: Any, qid: Any) -> tuple[QueryGroups, Array, Array]:
     return groups, groups.gather(grades), groups.gather(scores)
 
 
-def _dense_ranks(values: Array, groups: QueryGroups) -> Array:
-    """Number the distinct values of all queries in one sequence: first by query, then by value, smallest first."""
-    order = np.lexsort((values, groups.query))
-    moved = values[order]
-    changes = np.concatenate(([False], (moved[1:] != moved[:-1]) | (np.diff(groups.query) != 0)))
-    ranks = np.empty(len(values), dtype=np.int64)
-    ranks[order] = changes.cumsum()
-    return ranks
-
-
 def kendall_tau(
     y: Any,
     s: Any,
@@ -91,7 +81,7 @@ def kendall_tau(
     check_choice(variant, {"a": 0, "b": 0}, "variant")
     groups, grades, scores = _read(y, s, qid)
     # ranks that rise from query to query in both: rows of different queries are never in opposite order
-    by_grade, by_score = _dense_ranks(grades, groups), _dense_ranks(scores, groups)
+    by_grade, by_score = groups.numbered(grades), groups.numbered(scores)
     opposite, same = _count_pairs(by_grade, by_score)
     pairs = groups.sizes * (groups.sizes - 1) // 2
     tied_y, tied_s, tied_both = (
@@ -175,6 +165,6 @@ def spearman_footrule(
 
 def _mean_ranks(values: Array, groups: QueryGroups) -> Array:
     """Ranks from the smallest value up, counted through all queries; tied rows of a query share their mean."""
-    ranks = _dense_ranks(values, groups)
+    ranks = groups.numbered(values)
     sizes = np.bincount(ranks)
     return (sizes.cumsum() - (sizes - 1) / 2)[ranks]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.atoms import is_cvxpy
-from convexrank.core.elementwise_checks import apply, evaluate
+from convexrank.core.elementwise_checks import OnGrid, apply
 from convexrank.data import check_real
 from convexrank.divergences.base import Divergence, _library
 from convexrank.divergences.domains import Interval
@@ -181,7 +181,7 @@ class FromGenerator(Divergence):
 
     def _check_convex(self) -> None:
         grid = _from_line(np.linspace(-30.0, 30.0, 401), self.domain)
-        values = evaluate(self.function, grid, "the function phi")
+        values = OnGrid(self.function, grid, "the function phi").values
         usable = np.isfinite(values)
         if usable[180:221].sum() < 41:
             place = 180 + int(np.argmin(usable[180:221]))
@@ -205,7 +205,8 @@ class FromGenerator(Divergence):
             return
         x = _from_line(np.linspace(-3.0, 3.0, 61), self.domain)
         theta = self._slope(x)
-        expected, found = theta * x - self._phi(x), evaluate(self.conjugate_function, theta, "the conjugate")
+        found = OnGrid(self.conjugate_function, theta, "the conjugate").values
+        expected = theta * x - self._phi(x)
         off = ~(np.abs(found - expected) <= 1e-9 * (1.0 + np.abs(theta * x) + np.abs(expected)))
         if off.any():
             place = int(np.argmax(off))

@@ -11,13 +11,13 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.warning_level import level_of_caller
-from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_choice, check_flags, check_positive, check_real, check_vector
 from convexrank.graphs import Graph
 from convexrank.graphs.certified_order import certified_prefix
 from convexrank.graphs.lpq_map import NormMap
 from convexrank.graphs.transition import check_alpha
+from convexrank.problems.graph_ranks._base import GraphRank
 from convexrank.problems.graph_ranks._lpq_reference import dense_rank, log_image
 from convexrank.problems.graph_ranks._random_graph import random_graph
 
@@ -35,7 +35,7 @@ _ROUNDING = 32.0 * np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True, eq=False)
-class LpqRank(Problem):
+class LpqRank(GraphRank):
     r"""The fixed point of :math:`r_i \propto \|(a_{ij} r_j)_j\|_p^{\theta}`, θ = p/q, with weak links.
 
     With :math:`a_{ij} = w_{ij}/d_j` on the links j → i, 1/N for a dangling j, and :math:`b = (1-\alpha)/N`, the map U
@@ -118,10 +118,7 @@ class LpqRank(Problem):
     allow_expansive: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.graph, Graph):
-            raise TypeError(
-                f"graph is a {type(self.graph).__name__}, expected a convexrank.Graph; make one with Graph.from_edges."
-            )
+        super().__post_init__()
         check_flags(self)
         p, q = (_exponent(getattr(self, name), name) for name in ("p", "q"))
         object.__setattr__(self, "p", p)
@@ -176,11 +173,6 @@ class LpqRank(Problem):
     def default_solver(self) -> str:
         """Name of the solver used when none is asked for."""
         return "power"
-
-    @property
-    def dimension(self) -> int:
-        """Number of nodes."""
-        return self.graph.n
 
     @cached_property
     def degrees(self) -> Array:
@@ -258,12 +250,6 @@ class LpqRank(Problem):
     def reference(self) -> Array:
         """Return the rank by iteration with a dense matrix of entries, O(n²) a round."""
         return dense_rank(self)
-
-    def objective(self, w: Any) -> float:
-        """Raise: a fixed point has no objective."""
-        raise ValueError(
-            "LpqRank is a fixed point and has no objective; ask certificate(x) how far x is from it."
-        )
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -10,11 +10,11 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_vector
 from convexrank.graphs import Graph, Transition
 from convexrank.graphs.distributions import distributions
+from convexrank.problems.graph_ranks._base import GraphRank
 from convexrank.problems.graph_ranks._random_graph import random_graph
 
 __all__ = ["PageRank"]
@@ -28,7 +28,7 @@ _ROUNDING = 8.0 * np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True, eq=False)
-class PageRank(Problem):
+class PageRank(GraphRank):
     r"""The stationary distribution of a surfer who follows a link with probability α and starts afresh otherwise.
 
     .. math:: \pi = P\pi, \qquad P = \alpha T + (1-\alpha)\, v 1^\top, \qquad \textstyle\sum_i \pi_i = 1
@@ -83,27 +83,21 @@ class PageRank(Problem):
     dangling: str = "teleport"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.graph, Graph):
-            raise TypeError(
-                f"graph is a {type(self.graph).__name__}, expected a convexrank.Graph; make one with Graph.from_edges, "
-                "from_scipy or from_networkx."
-            )
+        super().__post_init__()
         if self.personalization is not None:
-            object.__setattr__(self, "personalization", self._distributions())
+            v = distributions(self.graph.n, self.graph.names, self.personalization, "personalization")
+            v.flags.writeable = False
+            object.__setattr__(self, "personalization", v)
         object.__setattr__(self, "alpha", self.operators[0].alpha)
-
-    def _distributions(self) -> Array:
-        """The personalization as one distribution, shape (n,), or one in each column, shape (n, k)."""
-        chosen = distributions(self.graph.n, self.graph.names, self.personalization, "personalization")
-        chosen.flags.writeable = False
-        return chosen
 
     @cached_property
     def operators(self) -> tuple[Transition, ...]:
-        """The matrix P of each rank asked for."""
-        v = self.personalization
-        columns = [v] if v is None or np.ndim(v) != 2 else list(v.T)
-        return tuple(Transition(self.graph, self.alpha, column, self.dangling) for column in columns)
+        """The matrix P of each rank asked for; their distributions are the columns of the personalization."""
+        walk, v = Transition(self.graph, self.alpha, None, self.dangling), self.personalization
+        if v is None or v.ndim == 1:
+            return (walk.toward(v),)
+        _ = walk.share  # once for all columns
+        return tuple(walk.toward(column) for column in v.T)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -130,11 +124,10 @@ class PageRank(Problem):
         """The factor α: the map brings any two points closer by this factor in the L1 norm."""
         return self.alpha
 
-    @cached_property
+    @property
     def teleport(self) -> Array:
         """The distribution v, or one in each column."""
-        columns = [operator.teleport for operator in self.operators]
-        return columns[0] if len(self.shape) == 1 else np.stack(columns, axis=1)
+        return self.operators[0].teleport if self.personalization is None else self.personalization
 
     def start(self) -> Array:
         """Return v."""
@@ -196,12 +189,6 @@ class PageRank(Problem):
             system = np.eye(self.graph.n) - follow
             answers.append(np.linalg.solve(system, (1.0 - self.alpha) * operator.teleport))
         return answers[0] if len(self.shape) == 1 else np.stack(answers, axis=1)
-
-    def objective(self, w: Any) -> float:
-        """Raise: a fixed point has no objective."""
-        raise ValueError(
-            "PageRank is a fixed point and has no objective; ask certificate(x) how far x is from it."
-        )
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Witness
-from convexrank.data import check_choice, check_real
+from convexrank.data import check_real
 from convexrank.divergences.generators.on_simplex import restricted
-from convexrank.graphs import Graph, Transition
+from convexrank.graphs import Graph
 from convexrank.graphs.poisson_equation import stationary
+from convexrank.problems.graph_ranks._base import WalkRank
 from convexrank.problems.graph_ranks._random_graph import random_graph
 
 __all__ = ["PenaltyRank"]
@@ -36,7 +36,7 @@ _SUM = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class PenaltyRank(Problem):
+class PenaltyRank(WalkRank):
     r"""A consensus ρ that weighs the recommendations of the nodes by itself. It is not PageRank.
 
     .. math:: \min_{\rho\in\Delta}\ G(\rho) = \sum_i \rho_i\,\mathrm{KL}(t_i\|\rho)
@@ -92,25 +92,13 @@ class PenaltyRank(Problem):
     dangling: str = "teleport"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.graph, Graph):
-            raise TypeError(
-                f"graph is a {type(self.graph).__name__}, expected a convexrank.Graph; make one with Graph.from_edges, "
-                "from_scipy or from_networkx."
-            )
-        check_choice(self.dangling, {"teleport": 0, "uniform": 1}, "dangling")
-        object.__setattr__(self, "alpha", self.operator.alpha)
-        object.__setattr__(self, "personalization", self.operator.personalization)
+        super().__post_init__()
         if self.operator.teleport.min() <= 0.0:
             place = int(self.operator.teleport.argmin())
             raise ValueError(
                 f"the personalization of node {place} is 0, expected positive weights for all nodes: G has no "
                 "derivative where a share vanishes. Mix in a little of the uniform distribution."
             )
-
-    @cached_property
-    def operator(self) -> Transition:
-        """The matrix P."""
-        return Transition(self.graph, self.alpha, self.personalization, self.dangling)
 
     @cached_property
     def recommendations(self) -> Array:
@@ -126,11 +114,6 @@ class PenaltyRank(Problem):
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities."""
         return frozenset({"Multimodal", "Referenced", "Certified"})
-
-    @property
-    def dimension(self) -> int:
-        """Number of nodes n."""
-        return self.graph.n
 
     @property
     def floor(self) -> float:

@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_real, check_vector
 from convexrank.graphs import Graph
 from convexrank.graphs.lpq_map import NormMap, log_sums
 from convexrank.graphs.reach import reached_from
 from convexrank.graphs.transition import check_alpha
+from convexrank.problems.graph_ranks._base import GraphRank
 from convexrank.problems.graph_ranks._random_graph import random_graph
 
 __all__ = ["TrustPropagation"]
@@ -27,7 +27,7 @@ _ROUNDS = 5_000
 
 
 @dataclass(frozen=True, eq=False)
-class TrustPropagation(Problem):
+class TrustPropagation(GraphRank):
     r"""Trust :math:`r_+ = \gamma U(r_+) + (1-\gamma)s_+` on the graph, distrust the same on the reversed graph.
 
     .. math:: U(r)_i = \Bigl(\sum_{j \to i} (w_{ij} r_j/d_j)^p\Bigr)^{1/q}, \qquad \theta = p/q \le 1
@@ -83,10 +83,7 @@ class TrustPropagation(Problem):
     q: float = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.graph, Graph):
-            raise TypeError(
-                f"graph is a {type(self.graph).__name__}, expected a convexrank.Graph; make one with Graph.from_edges."
-            )
+        super().__post_init__()
         object.__setattr__(self, "gamma", check_alpha(self.gamma, "gamma"))
         for name in ("p", "q"):
             value = check_real(getattr(self, name), name)
@@ -226,12 +223,6 @@ class TrustPropagation(Problem):
                     break
             answers.append(r)
         return np.concatenate(answers)
-
-    def objective(self, w: Any) -> float:
-        """Raise: a fixed point has no objective."""
-        raise ValueError(
-            "TrustPropagation is a fixed point and has no objective; ask certificate(x) about the error."
-        )
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -177,7 +177,7 @@ class MarginRetargeting(MarginScores):
         kind, groups = SquaredTargets if self.quadratic else BregmanTargets, self.groups
         return kind(
             GradeBlocks(groups, self.grades),
-            np.unique(self.y),
+            self.levels,
             1.0 / groups.sizes if self.normalize else np.ones(len(groups)),
             self.divergence,
             self.margin,

@@ -12,12 +12,12 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.warning_level import level_of_caller
-from convexrank.core.problem import Problem
-from convexrank.data import check_choice, check_flags, check_positive
+from convexrank.data import check_flags, check_positive
 from convexrank.divergences import PolytopeEntropy, resolve
 from convexrank.divergences.generators.on_simplex import restricted
-from convexrank.graphs import Graph, Transition
+from convexrank.graphs import Graph
 from convexrank.graphs.poisson_equation import solve_poisson, stationary
+from convexrank.problems.graph_ranks._base import WalkRank
 from convexrank.problems.graph_ranks._random_graph import random_graph
 from convexrank.problems.page_rank_game._norm_ball import Norm, norm_of
 
@@ -34,7 +34,7 @@ _AT_THRESHOLD = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class PageRankPayoff(Problem):
+class PageRankPayoff(WalkRank):
     """The payoff of the PageRank game and what follows from it; see :class:`PageRankGame`, which derives from it."""
 
     graph: Graph
@@ -47,18 +47,11 @@ class PageRankPayoff(Problem):
     relaxed: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.graph, Graph):
-            raise TypeError(
-                f"graph is a {type(self.graph).__name__}, expected a convexrank.Graph; make one with Graph.from_edges, "
-                "from_scipy or from_networkx."
-            )
+        super().__post_init__()
         check_flags(self)
-        check_choice(self.dangling, {"teleport": 0, "uniform": 1}, "dangling")
         if not hasattr(self.divergence, "restrict"):
             object.__setattr__(self, "divergence", resolve(self.divergence))
         object.__setattr__(self, "norm", norm_of(self.norm).name)
-        object.__setattr__(self, "alpha", self.operator.alpha)
-        object.__setattr__(self, "personalization", self.operator.personalization)
         _ = self.recommendations  # refuses columns at which φ is infinite
         if self.epsilon is None:
             if math.isinf(self.threshold):
@@ -79,11 +72,6 @@ class PageRankPayoff(Problem):
                 )
 
     # --- the data of the game ---------------------------------------------------------------------------------------
-
-    @cached_property
-    def operator(self) -> Transition:
-        """The matrix P."""
-        return Transition(self.graph, self.alpha, self.personalization, self.dangling)
 
     @cached_property
     def generator(self) -> Any:
@@ -131,11 +119,6 @@ class PageRankPayoff(Problem):
     def is_exact(self) -> bool:
         """Whether R ≥ R*, so that the answer is PageRank."""
         return self.radius >= self.threshold * (1.0 - _AT_THRESHOLD)
-
-    @property
-    def dimension(self) -> int:
-        """Number of nodes n."""
-        return self.graph.n
 
     # --- the players --------------------------------------------------------------------------------------------------
 

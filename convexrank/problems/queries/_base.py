@@ -44,13 +44,9 @@ class QueryScores(LinearScores):
                 f"none of the {len(groups)} queries has two rows of different grades, so there is nothing to rank; "
                 "check that y and qid describe the same rows."
             )
-        kept = np.repeat(asks, groups.sizes)
-        self.__dict__["_rows"] = groups.order[kept]
-        sizes = groups.sizes[asks]
-        self.__dict__["groups"] = QueryGroups(
-            np.arange(int(sizes.sum())), np.concatenate(([0], sizes.cumsum())), groups.ids[asks]
-        )
-        self.__dict__["idle_queries"] = len(groups) - int(asks.sum())
+        self.__dict__["_rows"], counting = groups.repeated(np.repeat(asks.astype(np.int64), groups.sizes))
+        self.__dict__["groups"] = counting
+        self.__dict__["idle_queries"] = len(groups) - len(counting)
 
     @property
     def groups(self) -> QueryGroups:
@@ -71,6 +67,11 @@ class QueryScores(LinearScores):
     def grades(self) -> Array:
         """The grades of the rows that count, query by query."""
         return self.y[self._rows]
+
+    @cached_property
+    def levels(self) -> Array:
+        """All grades, ascending."""
+        return np.unique(self.y)
 
     @cached_property
     def padded_sizes(self) -> tuple[int, int]:

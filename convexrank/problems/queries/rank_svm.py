@@ -12,7 +12,7 @@ from convexrank import losses
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import derivatives, pad, shape_class
 from convexrank.pair_sums.all_pairs import reference_graded
-from convexrank.pair_sums.within_queries import active_sums, dense_ranks, pair_list
+from convexrank.pair_sums.within_queries import active_sums, pair_list
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems.queries._base import QueryScores, random_queries
 
@@ -114,20 +114,17 @@ class RankSVM(QueryScores):
     @cached_property
     def ranks(self) -> Array:
         """The grades of each query as 0, 1, 2, …, query by query."""
-        return dense_ranks(self.grades, self.groups)
+        return self._numbers - self.groups.minima(self._numbers, 0)[self.groups.query]
+
+    @cached_property
+    def _numbers(self) -> Array:
+        return self.groups.numbered(self.grades)
 
     @cached_property
     def pair_counts(self) -> Array:
         """The number of pairs of each query."""
-        groups, count = self.groups, self.ranks + self._query_starts
-        equal = np.bincount(count)[count]
+        groups, equal = self.groups, np.bincount(self._numbers)[self._numbers]
         return (groups.sizes**2 - groups.sums(equal)) // 2
-
-    @cached_property
-    def _query_starts(self) -> Array:
-        """A number for each query that lifts its ranks above those of the queries before it."""
-        highest = self.groups.maxima(self.ranks, 0) + 1
-        return np.repeat(highest.cumsum() - highest, self.groups.sizes)
 
     @cached_property
     def query_weights(self) -> Array:
