@@ -52,7 +52,7 @@ def restricted_marginal(
     ranked: Array,
     strong: float | None,
     smooth: float | None,
-    bounds: tuple[float, float],
+    bounds: tuple[float, float] | None,
 ) -> tuple[float, Array]:
     """Return the cost under an output range and one subgradient, for scores sorted in non-decreasing order.
 
@@ -66,7 +66,7 @@ def restricted_marginal(
         The targets in non-decreasing order.
     strong, smooth : float or None
         Moduli s and l of the class.
-    bounds : pair of float
+    bounds : pair of float or None
         The range; infinities are no bounds.
 
     Returns
@@ -80,8 +80,10 @@ def restricted_marginal(
     φ alone, and some tens to two hundred evaluations for both moduli.
     """
     value, slope = marginal(scores, targets, ranked, strong, smooth)
+    if smooth is None or bounds is None:
+        return value, slope
     expected, (low, high) = slope + targets, bounds
-    if smooth is None or (low <= expected[0] and expected[-1] <= high):
+    if low <= expected[0] and expected[-1] <= high:
         return value, slope
     kept, expected = cut_off(scores, targets, ranked, strong, smooth, bounds)
     value, slope = marginal(kept, targets, ranked, strong, smooth)

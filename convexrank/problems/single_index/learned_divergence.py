@@ -13,7 +13,7 @@ from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_choice, check_positive, check_vector
 from convexrank.links import Link, fit_link
 from convexrank.links.bounded_cost import RestrictedRisk, check_range, restricted_marginal
-from convexrank.links.marginal_cost import MarginalRisk, marginal, projected_targets
+from convexrank.links.marginal_cost import MarginalRisk, projected_targets
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.single_index._centred_norm import centred_square_norm
@@ -184,10 +184,7 @@ class LearnedDivergence(LinearScores):
             return self._in_order.marginal_without_smooth(scores, self.strong)
         n, (order, ordered) = len(self.y), self._in_order.order(scores)
         parts = ordered, self.y[order], self._in_order.ranked, self.strong, self.smooth
-        if self.output_range is None:
-            value, slope = marginal(*parts)
-        else:
-            value, slope = restricted_marginal(*parts, self.output_range)
+        value, slope = restricted_marginal(*parts, self.output_range)
         gradient = np.empty(n)
         gradient[order] = slope / n
         return value / n, gradient
@@ -262,6 +259,12 @@ class LearnedDivergence(LinearScores):
                 )
         fitted[order] = projected_targets(ordered, self.y[order], self.strong, self.smooth, bounds)
         return self.update_direction(fitted, w)
+
+    def hessian(self, w: Any) -> Array:
+        """Refuse: the gradient is linear by pieces, and has kinks between them."""
+        raise ValueError(
+            "LearnedDivergence has no Hessian: its gradient is linear by pieces; use gradient, or solver lbfgs."
+        )
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x; for the published field its residual, and called so."""

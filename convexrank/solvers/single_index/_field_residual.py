@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
+
+from convexrank.core.capabilities import Field
 
 __all__ = ["residual_of"]
 
 Array = np.ndarray
 
 
-class HasProx(Protocol):
-    """Whatever has a proximal map."""
-
-    def prox(self, v: Array, step: float) -> Array:
-        """Return the proximal map of constraints and of terms that a direction leaves out."""
-        ...
-
-
-def residual_of(problem: HasProx, x: Array, direction: Array) -> float:
+def residual_of(problem: Field, x: Array, direction: Array) -> float:
     """Length of a unit step along a direction from x, constraints and l1 taken into account; 0 at a solution.
 
     Parameters
     ----------
-    problem : HasProx
+    problem : Field
         Its ``prox`` is used.
     x : ndarray, shape (d,)
         The point.

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from convexrank.core.capabilities import Field
 from convexrank.core.loop import State
 from convexrank.solvers.single_index._field_residual import residual_of
 
 __all__ = ["SingleIndex", "follow", "start"]
 
 Array = np.ndarray
+P = TypeVar("P", bound=Field, contravariant=True)
 
 
-class SingleIndex(Protocol):
-    """Targets to be fitted by a function of one linear score, and a field without an objective."""
+@runtime_checkable
+class SingleIndex(Field, Protocol):
+    """Targets to be fitted by a function of one linear score: what Isotron and its relatives need."""
 
     @property
     def targets(self) -> Array:
@@ -31,16 +34,8 @@ class SingleIndex(Protocol):
         """Return what a unit step subtracts from w, for fitted targets of shape (n,)."""
         ...
 
-    def field(self, x: Array) -> Array:
-        """Return the direction of the fit that the problem itself takes."""
-        ...
 
-    def prox(self, v: Array, step: float) -> Array:
-        """Return the proximal map of what the direction leaves out."""
-        ...
-
-
-class FixedSteps(Protocol):
+class FixedSteps(Protocol[P]):
     """A method, by its direction and the length of its steps."""
 
     @property
@@ -48,22 +43,22 @@ class FixedSteps(Protocol):
         """What the direction is multiplied by."""
         ...
 
-    def direction(self, problem: SingleIndex, w: Array) -> Array:
+    def direction(self, problem: P, w: Array) -> Array:
         """Return what a unit step subtracts from w."""
         ...
 
 
-def start(self: FixedSteps, problem: SingleIndex, x0: Array) -> State:
+def start(self: FixedSteps[P], problem: P, x0: Array) -> State:
     """Evaluate the direction at the start."""
     return _state(self, problem, np.array(x0, dtype=np.float64))
 
 
-def follow(self: FixedSteps, problem: SingleIndex, state: State) -> State:
+def follow(self: FixedSteps[P], problem: P, state: State) -> State:
     """Go to the next point, found before."""
     return _state(self, problem, state.memory)
 
 
-def _state(method: FixedSteps, problem: SingleIndex, w: Array) -> State:
+def _state(method: FixedSteps[P], problem: P, w: Array) -> State:
     """The state at w, with the next point as its memory; stalled where the method does not move."""
     direction, length = method.direction(problem, w), method.length
     following = problem.prox(w - length * direction, length)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from convexrank.core.capabilities import Field
 from convexrank.data import check_positive
-from convexrank.solvers.single_index._single_index import SingleIndex, follow, start
+from convexrank.solvers.single_index._single_index import follow, start
 
 __all__ = ["UnitStep"]
 
@@ -53,6 +54,6 @@ class UnitStep:
     def __post_init__(self) -> None:
         check_positive(self.length, "length")
 
-    def direction(self, problem: SingleIndex, w: Array) -> Array:
+    def direction(self, problem: Field, w: Array) -> Array:
         """Return the field."""
         return problem.field(w)
