@@ -120,7 +120,7 @@ def cut_off(
     Returns
     -------
     ndarray of shape (n,), ndarray of shape (n,) or None
-        θ − t for the best t, and the values of the link for smooth φ alone.
+        The scores less the best t, and the values of the link for smooth φ alone.
     """
     low, high = bounds
     if strong is not None:
