@@ -155,7 +155,7 @@ def solve(
         callback=callback,
         progress=progress,
     )
-    made = resolve(problem, solver)
+    made = problem.adapt_solver(resolve(problem, solver))
     if hasattr(made, "solve"):
         solution = made.solve(problem, options)
     else:

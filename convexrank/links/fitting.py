@@ -2,35 +2,65 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from convexrank.data import check_interval, check_vector
+from convexrank.links.bounded_cost import cut_off
 from convexrank.links.curves import monotone
 from convexrank.links.link import Link
+from convexrank.links.marginal_cost import mutual_regressions, projected_targets
 
-if TYPE_CHECKING:
-    from convexrank.problems import LearnedDivergence
-
-__all__ = ["fit_link", "marginal_knots", "project_link"]
+__all__ = ["HasLink", "fit_link", "marginal_knots", "project_link"]
 
 Array = np.ndarray
 
-# As far as a root can be told from its neighbours.
-_LAST_DIGITS = 1e-15
+
+class HasLink(Protocol):
+    """A formulation with a learned link: what :func:`fit_link` asks of it."""
+
+    @property
+    def y(self) -> Any:
+        """The targets, shape (n,)."""
+        ...
+
+    @property
+    def strong(self) -> float | None:
+        """Modulus s of the class."""
+        ...
+
+    @property
+    def smooth(self) -> float | None:
+        """Modulus l of the class."""
+        ...
+
+    @property
+    def output_range(self) -> Any:
+        """The range of the link, None for no range."""
+        ...
+
+    @property
+    def oracle(self) -> str:
+        """Either ``"marginal"`` or ``"projection"``."""
+        ...
+
+    def check_point(self, x: Any) -> Array:
+        """Return the weights as an array; a Solution stands for its point."""
+        ...
+
+    def scores(self, w: Array) -> Array:
+        """Return the scores at the weights, shape (n,)."""
+        ...
 
 
-def fit_link(problem: LearnedDivergence, w: Any, *, optimal: bool = True) -> Link:
+def fit_link(problem: HasLink, w: Any, *, optimal: bool = True) -> Link:
     r"""Return the link that belongs to weights w.
 
     Parameters
     ----------
-    problem : LearnedDivergence
-        The formulation with its data.
+    problem : HasLink
+        The formulation with its data: a :class:`~convexrank.problems.LearnedDivergence`.
     w : array, shape (d,), or Solution
         The weights.
     optimal : bool
@@ -64,64 +94,15 @@ def fit_link(problem: LearnedDivergence, w: Any, *, optimal: bool = True) -> Lin
     True
     """
     scores = np.asarray(problem.scores(problem.check_point(w)), dtype=np.float64)
-    moduli, y = (problem.strong, problem.smooth), np.asarray(problem.y, dtype=np.float64)
+    strong, smooth, y = problem.strong, problem.smooth, np.asarray(problem.y, dtype=np.float64)
     output_range = check_interval((None, None) if problem.output_range is None else problem.output_range)
     if problem.oracle == "projection":
-        return project_link(scores, y, *moduli, output_range=output_range)
-    if problem.output_range is not None and problem.smooth is not None:
-        scores = _cut_off(scores, y, *moduli, *output_range)
-    knots, values = marginal_knots(scores, y, *moduli, optimal=optimal)
-    return Link(knots, values, *moduli, output_range)
-
-
-def _cut_off(
-    scores: Array, y: Array, strong: float | None, smooth: float | None, low: float, high: float
-) -> Array:
-    """Return the scores cut off where the link without a range, at scores so cut off, meets the range.
-
-    The sum of its values over the scores cut off below must be low for each of them, and likewise above: two roots, one
-    nested in the other.
-    """
-    from convexrank.links.marginal_cost import marginal
-
-    order = np.lexsort((y, scores))
-    theta, targets, ranked = scores[order], y[order], np.sort(y)
-
-    def link(bottom: float, top: float) -> Array:
-        return marginal(np.clip(theta, bottom, top), targets, ranked, strong, smooth)[1] + targets
-
-    first, last = float(theta[0]), float(theta[-1])
-    inside = link(first, last)
-    if low <= inside[0] and inside[-1] <= high:
-        return scores
-
-    @cache
-    def top_of(bottom: float) -> float:
-        def lack(top: float) -> float:
-            return high - float(link(bottom, top)[np.searchsorted(theta, top) :].mean())
-
-        return _crossing(lack, last, bottom)
-
-    def excess(bottom: float) -> float:
-        return float(link(bottom, top_of(bottom))[: np.searchsorted(theta, bottom, "right")].mean()) - low
-
-    bottom = _crossing(excess, first, last)
-    return np.clip(scores, bottom, top_of(bottom))
-
-
-def _crossing(rising: Callable[[float], float], outer: float, inner: float) -> float:
-    """Where a function that rises from the outer to the inner end crosses 0; an end where it does not."""
-    from scipy import optimize  # slow to import
-
-    brentq: Any = optimize.brentq
-
-    if outer == inner or rising(outer) >= 0.0:
-        return outer
-    if rising(inner) <= 0.0:
-        return inner
-    return float(
-        brentq(rising, outer, inner, xtol=_LAST_DIGITS * abs(outer - inner), rtol=_LAST_DIGITS, disp=False)
-    )
+        return project_link(scores, y, strong, smooth, output_range=output_range)
+    if problem.output_range is not None and smooth is not None:
+        order = np.lexsort((y, scores))
+        scores = cut_off(scores[order], y[order], np.sort(y), strong, smooth, output_range)[0]
+    knots, values = marginal_knots(scores, y, strong, smooth, optimal=optimal)
+    return Link(knots, values, strong, smooth, output_range)
 
 
 def project_link(
@@ -165,20 +146,14 @@ def project_link(
     >>> project_link([0.0, 1.0, 2.0], [0.0, 2.0, 1.0], strong=1.0).values.round(3).tolist()
     [0.333, 1.333, 1.333]
     """
-    from convexrank.projections import bounded_increments  # compiles when first used
-
     theta = check_vector(theta, name="theta")
     y = check_vector(y, len(theta), "y")
+    bounds = check_interval(output_range, "output_range")
     order = np.argsort(theta, kind="stable")
-    starts = np.flatnonzero(np.diff(theta[order], prepend=-math.inf) > 0)
-    counts = np.diff(np.append(starts, len(theta)))
-    knots, means = theta[order][starts], np.add.reduceat(y[order], starts) / counts
-    lower = 0.0 if smooth is None else np.diff(knots) / smooth
-    upper = math.inf if strong is None else np.diff(knots) / strong
-    if strong is not None and smooth is not None:
-        upper = np.maximum(lower, upper)
-    values = bounded_increments(means, lower, upper, weights=counts, bounds=output_range)
-    return Link(knots, np.maximum.accumulate(values), strong, smooth, output_range)
+    knots = theta[order]
+    values = np.maximum.accumulate(projected_targets(knots, y[order], strong, smooth, bounds))
+    fresh = np.diff(knots, prepend=-np.inf) > 0
+    return Link(knots[fresh], values[fresh], strong, smooth, output_range)
 
 
 def marginal_knots(
@@ -200,7 +175,6 @@ def marginal_knots(
     ndarray, ndarray
         Their scores and values, along the curve.
     """
-    from convexrank.links.marginal_cost import mutual_regressions
     from convexrank.projections import isotonic
 
     middle, centre = float(scores.mean()), float(y.mean())  # as the marginal does; keeps digits
@@ -210,7 +184,7 @@ def marginal_knots(
         fitted = ranked if smooth is None else isotonic(ranked - rest) + rest
         return np.sort(scores), np.maximum.accumulate(fitted) + centre
     if smooth is None:
-        u, v, k = ranked, isotonic(theta - strong * ranked), math.inf
+        u, v, k = ranked, isotonic(theta - strong * ranked), np.inf
     else:
         u, v = mutual_regressions(theta, ranked, strong, smooth)
         k = smooth - strong

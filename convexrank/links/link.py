@@ -195,9 +195,8 @@ class Link:
         """
         theta = _finite(theta, "theta")
         low, high = between(self.knots, self.values, *self.slopes, theta)
-        chosen = along(
-            self.knots, self.values, self.slopes[0], self.slopes[0], theta
-        )  # rounding must not push it out
+        # rounding must not push it out
+        chosen = along(self.knots, self.values, self.slopes[0], self.slopes[0], theta)
         return (
             np.clip(np.minimum(low, chosen), *self.output_range),
             np.clip(np.maximum(high, chosen), *self.output_range),
@@ -288,8 +287,6 @@ class Link:
 
 def _finite(values: Any, name: str) -> Array:
     array = np.asarray(values)
-    return (
-        check_vector(array.ravel(), name=name).reshape(array.shape)
-        if array.size
-        else array.astype(np.float64)
-    )
+    if not array.size:
+        return array.astype(np.float64)
+    return check_vector(array.ravel(), name=name).reshape(array.shape)

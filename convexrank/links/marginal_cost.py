@@ -43,7 +43,7 @@ _SOLVE_EVERY = 5
 
 
 def _isotonic(values: Array, weights: Array | None = None) -> Array:
-    """The nearest non-decreasing vector; the kernel itself, because NaN must come through here and not raise."""
+    """The nearest non-decreasing vector, without a check: NaN must come through here and not raise."""
     from convexrank.projections.chains import pool_chains  # slow to import
 
     return pool_chains(values, np.ones(1) if weights is None else weights, np.array([0, len(values)]))[0]
@@ -198,7 +198,11 @@ def _on_blocks(scores: Array, targets: Array, u: Array, v: Array, strong: float,
 
 
 def projected_targets(
-    scores: Array, targets: Array, strong: float | None = None, smooth: float | None = None
+    scores: Array,
+    targets: Array,
+    strong: float | None = None,
+    smooth: float | None = None,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Array:
     """Return the projection of the targets on the slopes a class allows, (4.14), for scores in non-decreasing order.
 
@@ -210,14 +214,22 @@ def projected_targets(
         In the same order of rows.
     strong, smooth : float, optional
         Moduli s and l of the class, s < l; None for no such condition.
+    bounds : pair of float, optional
+        Bounds of the values; infinities are none.
 
     Returns
     -------
     ndarray, shape (n,)
         The nearest s with slopes between 1/l (or 0) and 1/s (or infinity), equal where scores are equal. O(n)
-        without s, O(n log n) with it.
+        without s and bounds, O(n log n) with them.
+
+    Raises
+    ------
+    ValueError
+        Where slopes of at least 1/l leave the bounds.
     """
-    if strong is None:  # no upper bound: one isotonic regression, of the means over equal scores
+    # without an upper bound: one isotonic regression, of the means over equal scores
+    if strong is None and not np.isfinite(bounds).any():
         floor = np.zeros_like(scores) if smooth is None else scores / smooth
         starts = np.flatnonzero(np.diff(scores, prepend=-np.inf) > 0)
         counts = np.diff(np.r_[starts, len(scores)])
@@ -226,7 +238,9 @@ def projected_targets(
     from convexrank.projections import bounded_increments
 
     gaps = np.diff(scores)
-    return bounded_increments(targets, 0.0 if smooth is None else gaps / smooth, gaps / strong)
+    lower = 0.0 if smooth is None else gaps / smooth
+    upper = np.where(gaps > 0.0, np.inf, 0.0) if strong is None else gaps / strong
+    return bounded_increments(targets, lower, upper, bounds=bounds)
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ class RealizableScores:
 
     def nearest(self, scores: Array) -> Array:
         """Return the projection of the scores, by one bounded-increment regression. O(n log n)."""
-        from convexrank.projections import bounded_increments  # the compiled kernel takes a moment to load
+        from convexrank.projections import bounded_increments  # slow to import
 
         levels, level, counts = self._levels
         if self.chained:
@@ -98,7 +98,7 @@ class RealizableScores:
     def violation(self, scores: Array) -> float:
         """Return the root mean square by which the scores must be moved: their distance from the set over √n.
 
-        The kernel's projection is not taken on trust: its answer is moved inside first, so that a wrong one could only
+        The compiled projection is not taken on trust: its answer is moved inside first, so that a wrong one could only
         give too large a number.
         """
         with np.errstate(over="ignore", invalid="ignore"):

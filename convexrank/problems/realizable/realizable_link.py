@@ -187,13 +187,8 @@ class RealizableLink(Problem):
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Return the violation at x, with what is proved about the least one that is possible."""
-        return Certificate(
-            self.violation(x),
-            math.nan,
-            self.separation(x)[1],
-            "violation",
-            metric="root mean square of scores",
-        )
+        most, least = self.violation(x), self.separation(x)[1]
+        return Certificate(most, math.nan, least, "violation", metric="root mean square of scores")
 
     def terminal_status(self, w: Array) -> Status | None:
         """Recognise by a separating hyperplane that nothing satisfies the constraints."""
@@ -205,10 +200,7 @@ class RealizableLink(Problem):
 
         w = cp.Variable(self.dimension, name="w")
         levels, level = np.unique(self.y, return_inverse=True)
-        smallest, largest = (
-            cp.Variable(len(levels), name="smallest"),
-            cp.Variable(len(levels), name="largest"),
-        )
+        smallest, largest = (cp.Variable(len(levels), name=name) for name in ("smallest", "largest"))
         scores, gaps = self.X @ w, np.diff(levels)
         limits = [cp.norm2(w) <= self.radius, scores >= smallest[level], scores <= largest[level]]
         if len(levels) > 1:
@@ -217,9 +209,8 @@ class RealizableLink(Problem):
                 limits.append(largest[1:] - smallest[:-1] <= self.smooth * gaps)
         if self.smooth is not None:
             limits.append(largest == smallest)
-        return CvxpyModel(
-            cp.Problem(cp.Minimize(0), limits), {"w": w, "smallest": smallest, "largest": largest}
-        )
+        variables = {"w": w, "smallest": smallest, "largest": largest}
+        return CvxpyModel(cp.Problem(cp.Minimize(0), limits), variables)
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -7,6 +7,8 @@ from typing import Self
 
 import numpy as np
 
+from convexrank.backend.cached import cached_property
+
 __all__ = ["FeatureSpace", "random_kernel"]
 
 Array = np.ndarray
@@ -42,10 +44,10 @@ class FeatureSpace:
         """The rows in orthonormal coordinates, shape (n, r): their products are the kernel matrix."""
         return self.vectors * np.sqrt(self.values)
 
-    def coefficients(self, weights: Array) -> Array:
-        """Return the coefficients with the same scores as weights of the features, without a part in the null space."""
-        shares = np.zeros_like(self.values)
-        return self.vectors @ np.divide(weights, np.sqrt(self.values), out=shares, where=self.values > 0)
+    @cached_property
+    def inverse(self) -> Array:
+        """What takes weights of the features to coefficients with the same scores, without a part in the null space."""
+        return self.vectors / np.sqrt(np.where(self.values > 0.0, self.values, np.inf))
 
 
 def random_kernel(rng: np.random.Generator, n: int, kind: int) -> tuple[Array, Array]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem
-from convexrank.core.results import Certificate, ConvergenceWarning, Solution, Status, Witness
+from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_kernel, check_matrix, check_positive
+from convexrank.links import fit_link
 from convexrank.problems.single_index._kernel_features import FeatureSpace, random_kernel
 from convexrank.problems.single_index.learned_divergence import LearnedDivergence
+from convexrank.solvers.change_of_variables import ChangeOfVariables
 
 __all__ = ["KernelLearnedDivergence"]
 
@@ -118,7 +117,7 @@ class KernelLearnedDivergence(Problem):
 
     def coefficients(self, weights: Array) -> Array:
         """Return the α with the same scores as weights of :attr:`linear`, and no part in the null space of K."""
-        return self._space.coefficients(weights)
+        return self._space.inverse @ weights
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -140,6 +139,12 @@ class KernelLearnedDivergence(Problem):
         """Quasi-Newton in the coordinates of the feature space."""
         return "lbfgs"
 
+    def adapt_solver(self, solver: Any) -> Any:
+        """Return the solver on :attr:`linear`, its states in α; the exact one stays with α and K."""
+        if "Exact" in solver.requires:
+            return solver
+        return ChangeOfVariables(solver, self.linear, self.coordinates, self.coefficients)
+
     # --- value and gradient ----------------------------------------------------------------------------------------
 
     def value_and_gradient(self, w: Any) -> tuple[float, Array]:
@@ -153,9 +158,14 @@ class KernelLearnedDivergence(Problem):
         """Return the same: all of it is smooth."""
         return self.value_and_gradient(w)
 
-    def prox(self, v: Array, step: float) -> Array:
-        """Return v: nothing is left beside the smooth part."""
-        return v
+    def nonsmooth_value(self, w: Array) -> float:
+        """Return 0: all of it is smooth."""
+        return 0.0
+
+    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
+        """Estimate value − optimum at α from the gradient there, in the coordinates of the feature space."""
+        inner = gradient @ self._space.inverse
+        return min(float(inner @ inner) / (2.0 * self.l2), value)
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective at α."""
@@ -195,57 +205,6 @@ class KernelLearnedDivergence(Problem):
         gap = max(float(rest @ (self.K @ rest)), 0.0) / (2.0 * self.l2)
         gap = min(gap, value) if value > 0 else gap  # the objective is never negative
         return Certificate(gap, value, value - gap)
-
-    # --- solving ---------------------------------------------------------------------------------------------------
-
-    def solve(
-        self,
-        solver: Any = None,
-        *,
-        tol: float = 1e-8,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
-        x0: Any = None,
-        callback: Callable[[Any], Any] | None = None,
-        progress: bool = False,
-    ) -> Solution:
-        """Solve in the coordinates of the feature space, or exactly in α; see :meth:`Problem.solve`.
-
-        A callback sees α.
-        """
-        from convexrank.solvers import resolve
-
-        made = resolve(self, solver)
-        limits: dict[str, Any] = {
-            "tol": tol,
-            "max_iter": max_iter,
-            "time_limit": time_limit,
-            "progress": progress,
-        }
-        if "Exact" in made.requires:
-            return super().solve(made, x0=x0, callback=callback, **limits)
-        start = None if x0 is None else self.coordinates(x0)
-        seen = None if callback is None else lambda s: callback(replace(s, x=self.coefficients(s.x)))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # repeated below under this problem's name
-            found = self.linear.solve(made, x0=start, callback=seen, **limits)
-        solution = self._in_coefficients(found, tol)
-        if solution.status is not Status.CONVERGED:
-            text = f"{solution.problem} with {solution.solver}: {solution.status.name}: {solution.message}"
-            warnings.warn(text, ConvergenceWarning, stacklevel=level_of_caller())
-        return solution
-
-    def _in_coefficients(self, found: Solution, tol: float) -> Solution:
-        """Restate a solution of the linear problem; what is certified is certified again, for α and K."""
-        alpha = self.coefficients(found.x)
-        certificate = self.certificate(alpha)
-        lost = found.converged and certificate.gap > tol * max(1.0, abs(certificate.value))
-        status = Status.FAILED if lost else found.status
-        found.trace["gap"][-1] = certificate.gap
-        return replace(
-            found, x=alpha, value=self.objective(alpha), gap=certificate.gap, status=status, certificate=certificate,
-            problem=type(self).__name__, message=f"{status.message} ({certificate})", witness=None,
-        )  # fmt: skip
 
     # --- prediction ------------------------------------------------------------------------------------------------
 
@@ -287,8 +246,6 @@ class KernelLearnedDivergence(Problem):
         ndarray, shape (m,)
             Predictions.
         """
-        from convexrank.links import fit_link
-
         return fit_link(self.linear, self.coordinates(x))(self.scores_at(rows, x))
 
     @classmethod

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_choice, check_positive, check_vector
-from convexrank.links.marginal_cost import MarginalRisk, marginal, projected_targets
+from convexrank.links import Link, fit_link
+from convexrank.links.bounded_cost import RestrictedRisk, check_range, restricted_marginal
+from convexrank.links.marginal_cost import MarginalRisk, projected_targets
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems.bipartite._base import random_features
-from convexrank.problems.single_index._bounded_link import (
-    RestrictedRisk,
-    check_range,
-    projected_within,
-    restricted_marginal,
-)
 from convexrank.problems.single_index._centred_norm import centred_square_norm
 from convexrank.problems.single_index._reference import class_model, reference_marginal
 from convexrank.problems.single_index._sorted_targets import RankedTargets
-
-if TYPE_CHECKING:
-    from convexrank.links import Link
 
 __all__ = ["LearnedDivergence"]
 
@@ -192,17 +184,14 @@ class LearnedDivergence(LinearScores):
             return self._in_order.marginal_without_smooth(scores, self.strong)
         n, (order, ordered) = len(self.y), self._in_order.order(scores)
         parts = ordered, self.y[order], self._in_order.ranked, self.strong, self.smooth
-        if self.output_range is None:
-            value, slope = marginal(*parts)
-        else:
-            value, slope = restricted_marginal(*parts, self.output_range)
+        value, slope = restricted_marginal(*parts, self.output_range)
         gradient = np.empty(n)
         gradient[order] = slope / n
         return value / n, gradient
 
     @property
     def risk(self) -> RiskData:
-        """The risk as a JAX function of the scores, by a callback to the same kernel."""
+        """The risk as a JAX function of the scores, by a callback to the same code."""
         self._require("marginal", "the objective")
         if self.output_range is None or self.smooth is None:
             cost = MarginalRisk(self.strong, self.smooth)
@@ -216,8 +205,6 @@ class LearnedDivergence(LinearScores):
 
     def link(self, w: Any, *, optimal: bool = True) -> Link:
         """Return the learned link as a curve, with its interval and φ; see :func:`convexrank.links.fit_link`."""
-        from convexrank.links import fit_link  # looks upward, as solve does
-
         return fit_link(self, w, optimal=optimal)
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
@@ -257,11 +244,20 @@ class LearnedDivergence(LinearScores):
         self._require("projection", "the published field")
         w = self.check_point(x)
         fitted, (order, ordered) = np.empty(self.rows), self._in_order.order(self.scores(w))
-        y = self.y[order]
-        if self.output_range is None or self.smooth is None:  # without smooth the fit stays among the targets
-            fitted[order] = projected_targets(ordered, y, self.strong, self.smooth)
-        else:
-            fitted[order] = projected_within(ordered, y, self.strong, self.smooth, *self.output_range)
+        bounds = -math.inf, math.inf
+        if (
+            self.output_range is not None and self.smooth is not None
+        ):  # without smooth the fit stays among the targets
+            bounds = self.output_range
+            spread, width = float(ordered[-1] - ordered[0]), bounds[1] - bounds[0]
+            if spread / self.smooth > width:
+                raise ValueError(
+                    f"the published field has no value here: the scores spread over {spread:g}, so that a link with "
+                    f"slopes of at least 1/smooth spreads over {spread / self.smooth:g}, and output_range is "
+                    f"{width:g} wide; take shorter steps, raise smooth, leave one of the two out, or take "
+                    'oracle="marginal", which cuts the link off.'
+                )
+        fitted[order] = projected_targets(ordered, self.y[order], self.strong, self.smooth, bounds)
         return self.update_direction(fitted, w)
 
     def hessian(self, w: Any) -> Array:
@@ -269,11 +265,6 @@ class LearnedDivergence(LinearScores):
         raise ValueError(
             "LearnedDivergence has no Hessian: its gradient is linear by pieces; use gradient, or solver lbfgs."
         )
-
-    def to_cvxpy(self, explicit_scores: bool = False) -> CvxpyModel:
-        """Return the exact model; see :meth:`LinearScores.to_cvxpy`."""
-        self._require("marginal", "the exact model")
-        return super().to_cvxpy(explicit_scores)
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x; for the published field its residual, and called so."""

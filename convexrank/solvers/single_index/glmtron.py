@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.loop import State
 from convexrank.data import check_choice
-from convexrank.solvers.single_index._field_residual import moved_state
+from convexrank.solvers.single_index._single_index import SingleIndex, follow, start
 
 __all__ = ["GLMtron"]
 
@@ -77,20 +76,15 @@ class GLMtron:
     name = "glmtron"
     requires = frozenset({"Field", "SingleIndex"})
     default_max_iter = 10_000
+    length = 1.0
+    init, step = start, follow
 
     def __post_init__(self) -> None:
         if not callable(self.link):
             check_choice(self.link, _LINKS, "link")
 
-    def init(self, problem: Any, x0: Array) -> State:
-        """Evaluate at the start."""
-        return self._at(problem, np.array(x0, dtype=np.float64))
-
-    def step(self, problem: Any, state: State) -> State:
-        """Go to the next point, found before."""
-        return self._at(problem, state.memory)
-
-    def _at(self, problem: Any, w: Array) -> State:
+    def direction(self, problem: SingleIndex, w: Array) -> Array:
+        """Return the update for the link."""
         link = self.link if callable(self.link) else _LINKS[self.link]
         scores = np.asarray(problem.scores(w), dtype=np.float64)
         fitted = np.asarray(link(scores), dtype=np.float64)
@@ -99,4 +93,4 @@ class GLMtron:
                 f"link returned shape {fitted.shape} with sum {fitted.sum()}, expected {len(scores)} finite values: "
                 "one for each score."
             )
-        return moved_state(problem, w, problem.update_direction(fitted, w), 1.0)
+        return problem.update_direction(fitted, w)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from convexrank.core.loop import State
 from convexrank.projections import isotonic
-from convexrank.solvers.single_index._field_residual import moved_state
+from convexrank.solvers.single_index._single_index import SingleIndex, follow, start
 
 __all__ = ["Isotron"]
 
@@ -46,15 +44,9 @@ class Isotron:
     name = "isotron"
     requires = frozenset({"Field", "SingleIndex"})
     default_max_iter = 10_000
+    length = 1.0
+    init, step = start, follow
 
-    def init(self, problem: Any, x0: Array) -> State:
-        """Evaluate at the start."""
-        return self._at(problem, np.array(x0, dtype=np.float64))
-
-    def step(self, problem: Any, state: State) -> State:
-        """Go to the next point, found before."""
-        return self._at(problem, state.memory)
-
-    def _at(self, problem: Any, w: Array) -> State:
-        fitted = isotonic(problem.targets, order=problem.scores(w))
-        return moved_state(problem, w, problem.update_direction(fitted, w), 1.0)
+    def direction(self, problem: SingleIndex, w: Array) -> Array:
+        """Return the update for the isotonic regression."""
+        return problem.update_direction(isotonic(problem.targets, order=problem.scores(w)), w)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from convexrank.core.loop import State
 from convexrank.data import check_positive
 from convexrank.projections import bounded_increments
-from convexrank.solvers.single_index._field_residual import moved_state
+from convexrank.solvers.single_index._single_index import SingleIndex, follow, start
 
 __all__ = ["Slisotron"]
 
@@ -55,22 +53,17 @@ class Slisotron:
     name = "slisotron"
     requires = frozenset({"Field", "SingleIndex"})
     default_max_iter = 10_000
+    length = 1.0
+    init, step = start, follow
 
     def __post_init__(self) -> None:
         check_positive(self.lipschitz, "lipschitz")
 
-    def init(self, problem: Any, x0: Array) -> State:
-        """Evaluate at the start."""
-        return self._at(problem, np.array(x0, dtype=np.float64))
-
-    def step(self, problem: Any, state: State) -> State:
-        """Go to the next point, found before."""
-        return self._at(problem, state.memory)
-
-    def _at(self, problem: Any, w: Array) -> State:
+    def direction(self, problem: SingleIndex, w: Array) -> Array:
+        """Return the update for the Lipschitz isotonic regression."""
         scores = np.asarray(problem.scores(w), dtype=np.float64)
         order = np.argsort(scores)
         fitted = np.empty(len(scores))
         steps = self.lipschitz * np.diff(scores[order])
         fitted[order] = bounded_increments(problem.targets[order], 0.0, steps)
-        return moved_state(problem, w, problem.update_direction(fitted, w), 1.0)
+        return problem.update_direction(fitted, w)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from convexrank.core.loop import State
+from convexrank.core.capabilities import Field
 from convexrank.data import check_positive
-from convexrank.solvers.single_index._field_residual import moved_state
+from convexrank.solvers.single_index._single_index import follow, start
 
 __all__ = ["UnitStep"]
 
@@ -50,17 +49,11 @@ class UnitStep:
     name = "unit-step"
     requires = frozenset({"Field"})
     default_max_iter = 10_000
+    init, step = start, follow
 
     def __post_init__(self) -> None:
         check_positive(self.length, "length")
 
-    def init(self, problem: Any, x0: Array) -> State:
-        """Evaluate the field at the start."""
-        return self._at(problem, np.array(x0, dtype=np.float64))
-
-    def step(self, problem: Any, state: State) -> State:
-        """Go to the next point, found before."""
-        return self._at(problem, state.memory)
-
-    def _at(self, problem: Any, x: Array) -> State:
-        return moved_state(problem, x, problem.field(x), self.length)
+    def direction(self, problem: Field, w: Array) -> Array:
+        """Return the field."""
+        return problem.field(w)

@@ -1,0 +1,70 @@
+"""A solver that steps in other variables than those in which a problem states its points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from convexrank.core.loop import Solver, State
+
+__all__ = ["ChangeOfVariables"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class ChangeOfVariables:
+    """Runs a solver on the same problem in other variables; every state that comes out is in the problem's own.
+
+    Parameters
+    ----------
+    solver : Solver
+        The method.
+    problem : Problem
+        The problem as the method sees it, with the same values.
+    enter : callable
+        Takes a point of the problem that is solved to the other variables.
+    leave : callable
+        Takes a point back.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.KernelLearnedDivergence([[4.0, 2.0], [2.0, 1.0]], [1.0, 0.0], strong=1.0, l2=0.1)
+    >>> problem.adapt_solver(cr.solvers.LBFGS()).problem.X.shape
+    (2, 1)
+    """
+
+    solver: Solver
+    problem: Any
+    enter: Callable[[Array], Array]
+    leave: Callable[[Array], Array]
+
+    @property
+    def name(self) -> str:
+        """The name of the method."""
+        return self.solver.name
+
+    @property
+    def requires(self) -> frozenset[str]:
+        """What the method needs of the problem that it sees."""
+        return self.solver.requires
+
+    @property
+    def default_max_iter(self) -> int:
+        """The limit of the method."""
+        return self.solver.default_max_iter
+
+    def init(self, problem: Any, x0: Array) -> State:
+        """Start at the point that x0 stands for."""
+        return self._leave(self.solver.init(self.problem, self.enter(x0)))
+
+    def step(self, problem: Any, state: State) -> State:
+        """Take a step of the method."""
+        return self._leave(self.solver.step(self.problem, replace(state.memory, iteration=state.iteration)))
+
+    def _leave(self, inner: State) -> State:
+        return replace(inner, x=self.leave(inner.x), memory=inner)

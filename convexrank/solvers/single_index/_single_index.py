@@ -1,0 +1,66 @@
+"""What the perceptron-like methods share: steps of a fixed length along a direction that is no gradient."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from convexrank.core.capabilities import Field
+from convexrank.core.loop import State
+from convexrank.solvers.single_index._field_residual import residual_of
+
+__all__ = ["SingleIndex", "follow", "start"]
+
+Array = np.ndarray
+P = TypeVar("P", bound=Field, contravariant=True)
+
+
+@runtime_checkable
+class SingleIndex(Field, Protocol):
+    """Targets to be fitted by a function of one linear score: what Isotron and its relatives need."""
+
+    @property
+    def targets(self) -> Array:
+        """The targets, shape (n,)."""
+        ...
+
+    def scores(self, w: Array) -> Array:
+        """Return the scores, shape (n,)."""
+        ...
+
+    def update_direction(self, fitted: Array, w: Array) -> Array:
+        """Return what a unit step subtracts from w, for fitted targets of shape (n,)."""
+        ...
+
+
+class FixedSteps(Protocol[P]):
+    """A method, by its direction and the length of its steps."""
+
+    @property
+    def length(self) -> float:
+        """What the direction is multiplied by."""
+        ...
+
+    def direction(self, problem: P, w: Array) -> Array:
+        """Return what a unit step subtracts from w."""
+        ...
+
+
+def start(self: FixedSteps[P], problem: P, x0: Array) -> State:
+    """Evaluate the direction at the start."""
+    return _state(self, problem, np.array(x0, dtype=np.float64))
+
+
+def follow(self: FixedSteps[P], problem: P, state: State) -> State:
+    """Go to the next point, found before."""
+    return _state(self, problem, state.memory)
+
+
+def _state(method: FixedSteps[P], problem: P, w: Array) -> State:
+    """The state at w, with the next point as its memory; stalled where the method does not move."""
+    direction, length = method.direction(problem, w), method.length
+    following = problem.prox(w - length * direction, length)
+    stalled = bool(np.array_equal(following, w))
+    return State(w, math.nan, residual_of(problem, w, direction), following, stalled=stalled)
