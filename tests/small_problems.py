@@ -280,6 +280,28 @@ class LipschitzProximal(Proximal):
     lipschitz = 1.0
 
 
+class SingleIndex(Small):
+    """Targets on a line: the isotonic fit is the targets where scores rise with them, and the update is 0."""
+
+    default_solver = "isotron"
+    capabilities = frozenset({"Field", "SingleIndex"})
+    features = np.array([[1.0, 0.0], [0.0, 0.5], [0.5, 0.5]])
+    answer = np.array([0.5, 0.25])
+    targets = features @ answer
+
+    def scores(self, w):
+        return self.features @ w
+
+    def update_direction(self, fitted, w):
+        return self.features.T @ (fitted - self.targets)
+
+    def field(self, x):
+        return self.features.T @ (self.scores(x) - self.targets)
+
+    def prox(self, v, step):
+        return v
+
+
 class FixedPoint(Small):
     """x = Mx + c with ‖M‖ = ½."""
 
@@ -497,6 +519,7 @@ SMALL = {
         Field,
         LipschitzField,
         LipschitzProximal,
+        SingleIndex,
         FixedPoint,
         AffineFixedPoint,
         SplitFeasibility,

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from convexrank.core import capabilities as can
     from convexrank.core.problem import Problem
     from convexrank.problems._linear_scores import LinearScores
+    from convexrank.problems._second_order import SecondOrder
     from convexrank.problems.bipartite._base import LogForm
     from convexrank.problems.consensus.consensus_rank import ConsensusRank
     from convexrank.problems.graph_ranks.lpq_rank import LpqRank
@@ -38,8 +39,11 @@ if TYPE_CHECKING:
 
     def linear(
         x: LinearScores,
-    ) -> tuple[can.Exact, can.Convex, can.TwiceDifferentiable, can.Proximal, JaxObjective, can.Certified]:
-        return x, x, x, x, x, x
+    ) -> tuple[can.Exact, can.Convex, can.Proximal, JaxObjective, can.Certified]:
+        return x, x, x, x, x
+
+    def curved(x: SecondOrder) -> can.TwiceDifferentiable:
+        return x
 
     def bipartite(x: LogForm) -> Coordinates:
         return x
@@ -47,7 +51,7 @@ if TYPE_CHECKING:
     def learned(x: LearnedDivergence) -> tuple[LipschitzProximal, LipschitzField, can.Smooth]:
         return x, x, x
 
-    def kernel(x: KernelLearnedDivergence) -> tuple[can.Exact, can.Smooth, can.Proximal, can.Certified]:
+    def kernel(x: KernelLearnedDivergence) -> tuple[can.Exact, JaxObjective, can.Proximal, can.Certified]:
         return x, x, x, x
 
     def retargeting(x: Retargeting) -> tuple[Blocks, JaxObjective]:

@@ -25,6 +25,8 @@ def accepted(solver):
     """The protocols in the signature of a solver, one a way to fit."""
     method = solver.solve if hasattr(solver, "solve") else solver.step
     hint = typing.get_type_hints(method)["problem"]
+    if isinstance(hint, typing.TypeVar):  # steps that several methods share: their direction says it
+        hint = typing.get_type_hints(solver.direction)["problem"]
     return typing.get_args(hint) if isinstance(hint, types.UnionType) or typing.get_origin(hint) else (hint,)
 
 

@@ -18,6 +18,7 @@ from convexrank.data import QueryGroups
 from convexrank.divergences import KL, GeneralizedI, SquaredEuclidean
 from convexrank.pair_sums.within_queries import active_sums, pair_list
 from convexrank.problems._linear_scores import LinearScores
+from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.queries.list_net import ListNet
 from convexrank.problems.queries.ndcg_regression import NDCGRegression
@@ -85,7 +86,7 @@ def test_hessian_is_that_of_the_compiled_oracle(name, seed):
     problem, w = draw(name, seed)
     if problem.differentiable:
         for found, expected in zip(
-            problem.second_order(w), LinearScores.second_order(problem, w), strict=True
+            problem.second_order(w), SecondOrder.second_order(problem, w), strict=True
         ):
             assert close(found, expected)
         twin = make(name, sparse.csr_array(problem.X), problem.y, problem.qid, l2=0.1)

@@ -151,7 +151,7 @@ def _jitted_second_order(risk: Risk, parts: int) -> Callable[..., Any]:
         # the first output does not depend on the direction: vmap computes it once
         (value, slopes), (_, images) = jax.vmap(push, out_axes=((None, None), 0))(*columns)
         pulled = sum(part @ slope for part, slope in zip(columns, slopes, strict=True))
-        curvature = sum(jnp.matmul(part, image.T) for part, image in zip(columns, images, strict=True))
+        curvature: Any = sum(jnp.matmul(part, image.T) for part, image in zip(columns, images, strict=True))
         # one array, because each that leaves JAX costs tens of microseconds
         return jnp.concatenate([value[None], pulled, curvature.ravel()])
 

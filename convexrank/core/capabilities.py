@@ -67,6 +67,10 @@ class Solvable(Protocol):
         """A modulus of strong convexity of the objective in the Euclidean norm; 0 when none is known."""
         ...
 
+    def adapt_solver(self, solver: Any) -> Any:
+        """Return the solver that runs in place of one that fits."""
+        ...
+
     def start(self) -> Array:
         """Return the point at which solvers start unless told otherwise."""
         ...

@@ -109,8 +109,10 @@ class Problem:
         return solver
 
     def objective(self, w: Any) -> float:
-        """Evaluate the objective."""
-        raise NotImplementedError
+        """Evaluate the objective; fixed points, fields and feasibility problems have none."""
+        raise ValueError(
+            f"this {type(self).__name__} has no objective; ask certificate(x) how far x is from the answer."
+        )
 
     def terminal_status(self, w: Array) -> Status | None:
         """Recognise at w that no minimiser exists (separable data, unbounded objective); None otherwise."""

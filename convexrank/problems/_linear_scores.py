@@ -82,11 +82,6 @@ class LinearScores(Problem):
         return True
 
     @property
-    def has_curvature(self) -> bool:
-        """Whether second derivatives of the risk are cheap enough for Newton's method."""
-        return self.differentiable
-
-    @property
     def risk_infimum(self) -> float:
         """A number that the risk is never below."""
         return 0.0
@@ -174,8 +169,6 @@ class LinearScores(Problem):
             names.add("Proximal")
             if self.penalty.smooth:
                 names |= {"Smooth", "JaxObjective"}
-                if self.has_curvature:
-                    names.add("TwiceDifferentiable")
         return frozenset(names)
 
     @property
@@ -256,18 +249,6 @@ class LinearScores(Problem):
             padded[:, : len(part)] = part.T
             parts.append(padded)
         return jax_oracles.on_device(tuple(parts))
-
-    def second_order(self, w: Any) -> tuple[float, Array, Array]:
-        """Return value, gradient and Hessian of risk + l2/2·‖w‖² from one pass. O(n d²)."""
-        w = self.check_point(w)
-        risk = self.risk
-        value, gradient, curvature = jax_oracles.second_order(risk.function, risk.data, self._columns, w)
-        curvature.flat[:: self.dimension + 1] += self.l2
-        return value + 0.5 * self.l2 * float(w @ w), gradient + self.l2 * w, curvature
-
-    def hessian(self, w: Any) -> Array:
-        """Return the Hessian of risk + l2/2·‖w‖², shape (d, d). O(n d²)."""
-        return self.second_order(w)[2]
 
     def prox(self, v: Array, step: float) -> Array:
         """Proximal map of l1 and the ball."""

@@ -12,7 +12,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.core.results import Status
 from convexrank.data import check_binary_labels, check_weights
-from convexrank.problems._linear_scores import LinearScores
+from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.bipartite._boosting_oracle import LogSumExpCoordinates, LogSumExpTerm
 
 __all__ = ["Bipartite", "LogForm", "log_mean_exp_gradient", "random_features", "random_labels"]
@@ -33,7 +33,7 @@ def log_mean_exp_gradient(exponents: Array, log_weights: Array) -> tuple[float, 
 
 
 @dataclass(frozen=True, eq=False)
-class Bipartite(LinearScores):
+class Bipartite(SecondOrder):
     """Base of the problems that rank positives above negatives.
 
     Row weights act as repeated rows: a weight of 2 is the row twice, a weight of 0 drops it.

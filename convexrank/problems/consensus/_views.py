@@ -211,12 +211,6 @@ class Projection:
         """The projections of w."""
         return self.absorbed.nearest(np.log(_distribution(x)))
 
-    def objective(self, x: Array) -> float:
-        """Raise: there is none."""
-        raise ValueError(
-            "the projection view is a fixed point and has no objective; ask certificate(x) for its residual."
-        )
-
     def apply_map(self, x: Array) -> Array:
         """Return the PageRank of the projections of w."""
         return stationary(self.recommendations(x))

@@ -196,7 +196,7 @@ class ConsensusRank(Problem):
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective at a point: the distance from consensus, pessimistic: minus the distance."""
-        return self._form.objective(self.check_point(w))
+        return self._form.objective(self.check_point(w)) if self.has_objective else super().objective(w)
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Pessimistic: a true gap from the dual. Optimistic: what a step still gains. Projection: ‖Tw − w‖₁."""

@@ -29,12 +29,6 @@ class GraphRank(Problem):
         """Number of nodes n."""
         return self.graph.n
 
-    def objective(self, w: Any) -> float:
-        """Raise: a fixed point has no objective."""
-        raise ValueError(
-            f"{type(self).__name__} is a fixed point and has no objective; ask certificate(x) how far x is from it."
-        )
-
 
 class WalkRank(GraphRank):
     """Base of the problems about one matrix of PageRank on which no rank is lost.

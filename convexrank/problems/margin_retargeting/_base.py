@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost
 from convexrank.problems.queries._base import QueryScores
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
@@ -22,7 +23,7 @@ _ZERO = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class MarginScores(QueryScores):
+class MarginScores(SecondOrder, QueryScores):
     """Base of margin-equipped retargeting: a subclass says what targets must satisfy, and what they cost."""
 
     @property

@@ -13,7 +13,8 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.data import check_vector, check_weights
 from convexrank.pair_sums import all_pairs
-from convexrank.problems._linear_scores import LinearScores, RiskData
+from convexrank.problems._linear_scores import RiskData
+from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.bipartite._base import random_features
 from convexrank.regularizers import L1Ball, L2Ball
 
@@ -26,7 +27,7 @@ _FEW_ROWS = 1_500
 
 
 @dataclass(frozen=True, eq=False)
-class ConvexRisk(LinearScores):
+class ConvexRisk(SecondOrder):
     r"""The empirical convex ranking risk A_n: a U-statistic over all pairs of rows with real-valued labels.
 
     .. math::

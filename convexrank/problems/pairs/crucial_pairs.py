@@ -13,7 +13,8 @@ from convexrank.backend import jax_oracles
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.data import check_pairs
-from convexrank.problems._linear_scores import LinearScores, RiskData
+from convexrank.problems._linear_scores import RiskData
+from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.bipartite.push import check_price_fits, is_flat_at_zero
 
@@ -51,7 +52,7 @@ class _PairSums:
 
 
 @dataclass(frozen=True, eq=False)
-class CrucialPairs(LinearScores):
+class CrucialPairs(SecondOrder):
     r"""The push objective for a given list of pairs, each asking that one row rank above another.
 
     .. math::

@@ -11,6 +11,7 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad
 from convexrank.problems._linear_scores import RiskData
+from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.queries._base import QueryScores
 
 __all__ = ["SoftmaxQueries"]
@@ -35,7 +36,7 @@ def _risk(data: Any, scores: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class SoftmaxQueries(QueryScores):
+class SoftmaxQueries(SecondOrder, QueryScores):
     r"""Base of the risks :math:`\sum_i c_i\,\mathrm{KL}(q_i \,\|\, \mathrm{softmax}(s_i))` over queries i.
 
     A subclass gives the distributions :math:`q_i` and the weights :math:`c_i`.

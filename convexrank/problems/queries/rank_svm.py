@@ -14,6 +14,7 @@ from convexrank.backend.jax_oracles import derivatives, pad, shape_class
 from convexrank.pair_sums.all_pairs import reference_graded
 from convexrank.pair_sums.within_queries import active_sums, pair_list
 from convexrank.problems._linear_scores import RiskData
+from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.queries._base import QueryScores, random_queries
 
 __all__ = ["RankSVM"]
@@ -38,7 +39,7 @@ class _PairRisk:
 
 
 @dataclass(frozen=True, eq=False)
-class RankSVM(QueryScores):
+class RankSVM(SecondOrder, QueryScores):
     r"""RankSVM: every pair of documents of one query should be a margin of 1 apart.
 
     .. math::

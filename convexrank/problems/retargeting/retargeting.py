@@ -143,11 +143,6 @@ class Retargeting(QueryScores):
         return names | {"Blocks"}
 
     @property
-    def has_curvature(self) -> bool:
-        """False: second derivatives jump where targets become tied."""
-        return False
-
-    @property
     def unique(self) -> bool:
         """Whether the minimiser is known to be unique."""
         return self.convex and super().unique

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -122,7 +123,7 @@ class KernelLearnedDivergence(Problem):
     @property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance."""
-        return frozenset({"Exact", "Smooth", "Proximal", "Certified"})
+        return frozenset({"Exact", "Smooth", "JaxObjective", "Proximal", "Certified"})
 
     @property
     def dimension(self) -> int:
@@ -153,6 +154,13 @@ class KernelLearnedDivergence(Problem):
         scores = self.K @ alpha
         value, slope = self.linear.risk_and_score_gradient(scores)
         return value + 0.5 * self.l2 * float(alpha @ scores), self.K @ (slope + self.l2 * alpha)
+
+    dtype = "float64"
+
+    def jax_objective(self) -> Callable[[Any], Any]:
+        """Return the objective as a JAX function of α."""
+        objective, features = self.linear.jax_objective(), self.linear.X
+        return lambda alpha: objective(features.T @ alpha)
 
     def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
         """Return the same: all of it is smooth."""

@@ -131,11 +131,6 @@ class LearnedDivergence(LinearScores):
         return self.strong is not None
 
     @property
-    def has_curvature(self) -> bool:
-        """No: the gradient has kinks."""
-        return False
-
-    @property
     def attained(self) -> bool:
         """Yes: a convex function that is quadratic by pieces and bounded below has a minimiser."""
         return True
@@ -259,12 +254,6 @@ class LearnedDivergence(LinearScores):
                 )
         fitted[order] = projected_targets(ordered, self.y[order], self.strong, self.smooth, bounds)
         return self.update_direction(fitted, w)
-
-    def hessian(self, w: Any) -> Array:
-        """Refuse: the gradient is linear by pieces, and has kinks between them."""
-        raise ValueError(
-            "LearnedDivergence has no Hessian: its gradient is linear by pieces; use gradient, or solver lbfgs."
-        )
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x; for the published field its residual, and called so."""

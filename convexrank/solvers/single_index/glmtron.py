@@ -74,7 +74,7 @@ class GLMtron:
     link: Any = "logistic"
 
     name = "glmtron"
-    requires = frozenset({"Field", "SingleIndex"})
+    requires = frozenset({"SingleIndex"})
     default_max_iter = 10_000
     length = 1.0
     init, step = start, follow

@@ -42,7 +42,7 @@ class Isotron:
     """
 
     name = "isotron"
-    requires = frozenset({"Field", "SingleIndex"})
+    requires = frozenset({"SingleIndex"})
     default_max_iter = 10_000
     length = 1.0
     init, step = start, follow

@@ -51,7 +51,7 @@ class Slisotron:
     lipschitz: float = 1.0
 
     name = "slisotron"
-    requires = frozenset({"Field", "SingleIndex"})
+    requires = frozenset({"SingleIndex"})
     default_max_iter = 10_000
     length = 1.0
     init, step = start, follow
