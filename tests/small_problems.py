@@ -42,6 +42,9 @@ class Small(cr.Problem):
     def capabilities(self):
         return frozenset({type(self).__name__})
 
+    def _distance(self, x):
+        return np.abs(x - self.answer).max()
+
 
 class Ridge(Small):
     """The objective that most protocols state in their own way."""
@@ -281,13 +284,16 @@ class LipschitzProximal(Proximal):
 
 
 class SingleIndex(Small):
-    """Targets on a line: the isotonic fit is the targets where scores rise with them, and the update is 0."""
+    """Targets on a line: any w whose scores rise with the targets is fitted by an isotonic function."""
 
     default_solver = "isotron"
     capabilities = frozenset({"Field", "SingleIndex"})
     features = np.array([[1.0, 0.0], [0.0, 0.5], [0.5, 0.5]])
     answer = np.array([0.5, 0.25])
     targets = features @ answer
+
+    def _distance(self, x):
+        return float((np.argsort(self.scores(x)) != np.argsort(self.targets)).sum())
 
     def scores(self, w):
         return self.features @ w
