@@ -8,6 +8,7 @@ import numpy as np
 
 from convexrank.data import check_choice, check_vector
 from convexrank.data.groups import QueryGroups, as_groups
+from convexrank.data.ranks import running_ranks
 from convexrank.metrics.queries import Empty, averaged
 from convexrank.metrics.risk import _count_pairs
 
@@ -21,16 +22,6 @@ def _read(y: Any, s: Any, qid: Any) -> tuple[QueryGroups, Array, Array]:
     scores = check_vector(s, len(grades), "s")
     groups = as_groups(qid, len(grades))
     return groups, groups.gather(grades), groups.gather(scores)
-
-
-def _dense_ranks(values: Array, groups: QueryGroups) -> Array:
-    """Number the distinct values of all queries in one sequence: first by query, then by value, smallest first."""
-    order = np.lexsort((values, groups.query))
-    moved = values[order]
-    changes = np.concatenate(([False], (moved[1:] != moved[:-1]) | (np.diff(groups.query) != 0)))
-    ranks = np.empty(len(values), dtype=np.int64)
-    ranks[order] = changes.cumsum()
-    return ranks
 
 
 def kendall_tau(
@@ -52,28 +43,17 @@ def kendall_tau(
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Grades; larger is more relevant.
-    s : array-like, shape (n,)
-        Finite scores; high means near the top.
-    qid : array of int or str, shape (n,), QueryGroups, or None
-        The query of each row, in any order; None is one query.
+    y, s, qid : array-like, shape (n,)
+        Grades, scores and queries, as for all measures by query: :mod:`convexrank.metrics`.
     variant : {"b", "a"}
         Whether ties are taken out of the denominator.
-    empty : {"skip", 0, 1}
-        What a query counts that has no two rows of different grades: nothing, or that value.
-    per_query : bool
-        Return one value a query, in the order in which the queries first appear; NaN where skipped.
+    empty, per_query : {"skip", 0, 1}, bool
+        As for all measures by query; one is defined that has two rows of different grades.
 
     Returns
     -------
     float or ndarray, shape (m,)
         The mean over the queries that count, or the values.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When the data are not finite, lengths differ, an option is unknown, or no query counts.
 
     See Also
     --------
@@ -91,7 +71,7 @@ def kendall_tau(
     check_choice(variant, {"a": 0, "b": 0}, "variant")
     groups, grades, scores = _read(y, s, qid)
     # ranks that rise from query to query in both: rows of different queries are never in opposite order
-    by_grade, by_score = _dense_ranks(grades, groups), _dense_ranks(scores, groups)
+    by_grade, by_score = running_ranks(grades, groups), running_ranks(scores, groups)
     opposite, same = _count_pairs(by_grade, by_score)
     pairs = groups.sizes * (groups.sizes - 1) // 2
     tied_y, tied_s, tied_both = (
@@ -126,28 +106,17 @@ def spearman_footrule(
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Grades; larger is more relevant.
-    s : array-like, shape (n,)
-        Finite scores; high means near the top.
-    qid : array of int or str, shape (n,), QueryGroups, or None
-        The query of each row, in any order; None is one query.
+    y, s, qid : array-like, shape (n,)
+        Grades, scores and queries, as for all measures by query: :mod:`convexrank.metrics`.
     normalized : bool
         Divide by the largest value possible.
-    empty : {"skip", 0, 1}
-        What a query counts that has no two rows of different grades: nothing, or that value.
-    per_query : bool
-        Return one value a query, in the order in which the queries first appear; NaN where skipped.
+    empty, per_query : {"skip", 0, 1}, bool
+        As for all measures by query; one is defined that has two rows of different grades.
 
     Returns
     -------
     float or ndarray, shape (m,)
         The mean over the queries that count, or the values.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When the data are not finite, lengths differ, an option is unknown, or no query counts.
 
     References
     ----------
@@ -175,6 +144,6 @@ def spearman_footrule(
 
 def _mean_ranks(values: Array, groups: QueryGroups) -> Array:
     """Ranks from the smallest value up, counted through all queries; tied rows of a query share their mean."""
-    ranks = _dense_ranks(values, groups)
+    ranks = running_ranks(values, groups)
     sizes = np.bincount(ranks)
     return (sizes.cumsum() - (sizes - 1) / 2)[ranks]

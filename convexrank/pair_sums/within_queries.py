@@ -9,20 +9,11 @@ from typing import Any
 import numpy as np
 
 from convexrank.data import QueryGroups
+from convexrank.data.ranks import dense_ranks
 
 __all__ = ["active_sums", "dense_ranks", "pair_list"]
 
 Array = np.ndarray
-
-
-def dense_ranks(values: Array, groups: QueryGroups) -> Array:
-    """Number the distinct values of each query 0, 1, …, smallest first; values laid out query by query."""
-    order = np.lexsort((values, groups.query))
-    moved = values[order]
-    changes = np.concatenate(([False], (moved[1:] != moved[:-1]) | (np.diff(groups.query) != 0)))
-    ranks = np.empty(len(values), dtype=np.int64)
-    ranks[order] = changes.cumsum()
-    return ranks - groups.minima(ranks, 0)[groups.query]
 
 
 def pair_list(ranks: Array, groups: QueryGroups) -> tuple[Array, Array]:
