@@ -104,11 +104,6 @@ def check(
     progress : callable, optional
         Called with every finding.
 
-    Returns
-    -------
-    ClaimsReport
-        The findings, in the order of the registry.
-
     Raises
     ------
     ValueError

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim, equal
+from convexrank.claims.claim import Comparison, at_least, at_most, claim, defined_in, equal
 from convexrank.claims.consensus.graph import PAGERANK, P, costs, lse, softmax
 
 __all__ = ["CLAIMS"]
@@ -46,7 +46,6 @@ def _history() -> tuple[Array, Array]:
     "The payoff of the averages is at most the value of the game plus the mean regret C(τ)/τ.",
     1.0,
     otherwise=("It is never above the value.", 0.0),
-    documented=Verdict.HOLDS,
 )
 def play_from_below(share: float) -> list[Comparison]:
     """2000 rounds, the regret from its definition."""
@@ -62,7 +61,6 @@ def play_from_below(share: float) -> list[Comparison]:
     "The payoff of the averages is above the value, by the mean regret at most.",
     (0.0, 1.0),
     corrected=("It is within the mean regret of the value, on either side.", (-1.0, 1.0)),
-    documented=Verdict.CORRECTED,
 )
 def play_within_regret(shares: tuple[float, float]) -> list[Comparison]:
     """2000 rounds; the two bounds in units of the mean regret."""
@@ -84,7 +82,6 @@ def _logarithm(t: Array) -> Array:
     "For a strongly concave payoff there is a learner whose regret grows like log τ.",
     _logarithm,
     otherwise=("Its regret does not grow.", np.ones_like),
-    documented=Verdict.HOLDS,
 )
 def regret_logarithmic(growth: Callable[[Array], Array]) -> list[Comparison]:
     """The leader's regret over 2000 rounds, against one and a half times the growth stated from round 10 on."""
@@ -100,7 +97,6 @@ def regret_logarithmic(growth: Callable[[Array], Array]) -> list[Comparison]:
     "The value of the game is at most φ*(φ(t)).",
     lse,
     otherwise=("It is at most the largest φ(t_i).", np.max),
-    documented=Verdict.HOLDS,
 )
 def game_value_bound(bound: Callable[[Array], float]) -> list[Comparison]:
     """The value from PageRank."""
@@ -113,7 +109,6 @@ def game_value_bound(bound: Callable[[Array], float]) -> list[Comparison]:
     "The best response is unique for every p-norm of the multipliers with 0 < p < ∞.",
     (1.0, 1.5, 2.0, 3.0),
     corrected=("For every one with 1 < p < ∞.", (1.5, 2.0, 3.0)),
-    documented=Verdict.CORRECTED,
 )
 def best_response_unique(powers: tuple[float, ...]) -> list[Comparison]:
     """How far all but best responses lie apart, where two entries of w − Pw tie: conic programs, from p = 1 on."""
@@ -133,10 +128,4 @@ def best_response_unique(powers: tuple[float, ...]) -> list[Comparison]:
     return compared
 
 
-CLAIMS = (
-    play_from_below,
-    play_within_regret,
-    regret_logarithmic,
-    game_value_bound,
-    best_response_unique,
-)
+CLAIMS = defined_in(globals())

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim, equal
+from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim, defined_in, equal
 from convexrank.claims.consensus.graph import ALPHA, costs, softmax, stationary
 from convexrank.claims.exact import optimum
 
@@ -167,7 +167,6 @@ def eigensolver_alternation_global(extreme: Callable[..., float]) -> list[Compar
     "The weights that minimise (5.38) for given ρ and recommendations are ρ_i exp(−KL(t_i‖ρ)), normalised.",
     lambda beta: 1.0,
     corrected=("The exponent has the factor β/(1−β).", lambda beta: beta / (1 - beta)),
-    documented=Verdict.CORRECTED,
 )
 def brew_weight_update(factor: Callable[[float], float]) -> list[Comparison]:
     """Conic program in w."""
@@ -244,11 +243,4 @@ def blend_is_stationary(sets: Callable[[int], Array]) -> list[Comparison]:
     return [at_most("‖Tw − w‖₁", float(np.abs(matrix @ w - w).sum()), 0.0, 8e-3, clearly=3e-2)]
 
 
-CLAIMS = (
-    sets_fixed_point_dropped,
-    pessimistic_flows_single,
-    eigensolver_alternation_global,
-    brew_weight_update,
-    blend_is_pessimistic,
-    blend_is_stationary,
-)
+CLAIMS = defined_in(globals())

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim, equal
+from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim, defined_in, equal
 from convexrank.claims.consensus.graph import stationary
 from convexrank.claims.trust.updates import (
     ALPHA,
@@ -35,7 +35,6 @@ _claim = partial(claim, 6)
     "For convex f, Σ f(x_k) is at least its value with all entries replaced by their mean.",
     lambda x: x**3,
     otherwise=("For concave f it is.", np.sqrt),
-    documented=Verdict.HOLDS,
 )
 def few_good_links(f: Callable[[Array], Array]) -> list[Comparison]:
     """Random non-negative entries."""
@@ -50,7 +49,6 @@ def few_good_links(f: Callable[[Array], Array]) -> list[Comparison]:
     "k·x^(1/k) tends to log x as k grows.",
     lambda x, k: k * x ** (1 / k),
     corrected=("k·(x^(1/k) − 1) does.", lambda x, k: k * np.expm1(np.log(x) / k)),
-    documented=Verdict.CORRECTED,
 )
 def logarithm_as_limit(form: Callable[[Array, float], Array]) -> list[Comparison]:
     """Largest distance from the logarithm on [0.1, 10] at k = 10⁷."""
@@ -64,7 +62,6 @@ def logarithm_as_limit(form: Callable[[Array, float], Array]) -> list[Comparison
     "At p = q = 1 the update is PageRank's.",
     literal,
     corrected=("It is when every page has a weak link, and an entry of its own, inside the norm.", inside),
-    documented=Verdict.CORRECTED,
 )
 def pagerank_at_one(update: Callable[..., Array]) -> list[Comparison]:
     """Limits on random graphs, against linear equations."""
@@ -82,7 +79,6 @@ def pagerank_at_one(update: Callable[..., Array]) -> list[Comparison]:
     "When the ranks of the pages that link here are scaled by β, the rank is scaled by β^(q/p).",
     lambda p, q: q / p,
     corrected=("It is scaled by β^(p/q).", lambda p, q: p / q),
-    documented=Verdict.CORRECTED,
 )
 def scaling_of_neighbours(exponent: Callable[[float, float], float]) -> list[Comparison]:
     """One update, p = 2, q = 3, β = 1.7."""
@@ -98,7 +94,6 @@ def scaling_of_neighbours(exponent: Callable[[float, float], float]) -> list[Com
     "With p = q, when flows grow by q_j, a rank grows by at most ‖q‖_p.",
     1.0,
     otherwise=("It grows by at most half of that.", 0.5),
-    documented=Verdict.HOLDS,
 )
 def increment_of_neighbours(factor: float) -> list[Comparison]:
     """Random flows and increments, p = 3."""
@@ -140,11 +135,4 @@ def norm_rank_transforms_pagerank(entrywise: bool) -> list[Comparison]:
     ]
 
 
-CLAIMS = (
-    few_good_links,
-    logarithm_as_limit,
-    pagerank_at_one,
-    scaling_of_neighbours,
-    increment_of_neighbours,
-    norm_rank_transforms_pagerank,
-)
+CLAIMS = defined_in(globals())

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, claim, equal
+from convexrank.claims.claim import Comparison, Verdict, claim, defined_in, equal
 from convexrank.claims.trust.updates import (
     links_of,
     norm,
@@ -41,7 +41,6 @@ def _series(update: Callable[[Array], Array], gamma: float, terms: int = 400) ->
     "The series (6.3) converges for γ < λ, the eigenvalue of U.",
     lambda eigenvalue: 0.9 * eigenvalue,
     corrected=("It converges for γ < 1/λ.", lambda eigenvalue: 0.9 / eigenvalue),
-    documented=Verdict.CORRECTED,
 )
 def decay_condition(decay: Callable[[float], float]) -> list[Comparison]:
     """Last term over the sum, for the linear U of a graph without division by out-degrees."""
@@ -95,7 +94,6 @@ def _normalised_trust(share: Array, gamma: float) -> Array:
         "It does with seeds that sum to 1 − γ; as printed trust decays by γ/(γ + |V₊|).",
         _normalised_trust,
     ),
-    documented=Verdict.CORRECTED,
 )
 def trust_iteration(method: Callable[[Array, float], Array]) -> list[Comparison]:
     """Distance of the normalised trust, γ = 0.85, two seeds."""
@@ -114,7 +112,6 @@ def trust_iteration(method: Callable[[Array, float], Array]) -> list[Comparison]
     "The factor r₊/(r₊ + r₋) is defined for every page.",
     0.0,
     corrected=("(r₊ + κ/2)/(r₊ + r₋ + κ) is, for κ > 0.", 1e-3),
-    documented=Verdict.CORRECTED,
 )
 def trust_factor(kappa: float) -> list[Comparison]:
     """Pages that no seed reaches: 2→3 and 4→5 beside a trusted 0→1."""
@@ -125,9 +122,4 @@ def trust_factor(kappa: float) -> list[Comparison]:
     return [equal("pages without a factor", undefined, 0.0, 1e-3)]
 
 
-CLAIMS = (
-    decay_condition,
-    series_solves_equation,
-    trust_iteration,
-    trust_factor,
-)
+CLAIMS = defined_in(globals())

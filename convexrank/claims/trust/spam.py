@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim
+from convexrank.claims.claim import Comparison, at_least, at_most, claim, defined_in
 from convexrank.claims.trust.updates import (
     inside,
     links_of,
@@ -30,7 +30,6 @@ _claim = partial(claim, 6)
     "Of two pages with equal inflow, the one with fewer and better links is ranked above: p = 2.",
     2.0,
     otherwise=("It is with p = 1, PageRank.", 1.0),
-    documented=Verdict.HOLDS,
 )
 def few_good_links_ranked_first(p: float) -> list[Comparison]:
     """The seven pages of the figure."""
@@ -46,7 +45,6 @@ def few_good_links_ranked_first(p: float) -> list[Comparison]:
     "The spam page of a farm of three comes below every legitimate page: p = q = ∞, weak links outside the norm.",
     np.inf,
     otherwise=("It does with p = 1, PageRank.", 1.0),
-    documented=Verdict.HOLDS,
 )
 def farm_below_all(p: float) -> list[Comparison]:
     """The nine pages of the figure, the farm's target the sixth."""
@@ -64,7 +62,6 @@ def farm_below_all(p: float) -> list[Comparison]:
     "With p = 4, q = 4.8 a farm gains less than with PageRank.",
     1.0,
     corrected=("A farm of two pages gains less when out-degrees count as at least 8.", 8.0),
-    documented=Verdict.CORRECTED,
 )
 def norms_resist_farms(floor: float) -> list[Comparison]:
     """Position, from the top, of two pages that link to each other alone, among 60 with 8 links each."""
@@ -80,8 +77,4 @@ def norms_resist_farms(floor: float) -> list[Comparison]:
     return [at_least("position of the farm", position, before, 0.5, clearly=3)]
 
 
-CLAIMS = (
-    few_good_links_ranked_first,
-    farm_below_all,
-    norms_resist_farms,
-)
+CLAIMS = defined_in(globals())
