@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any
+from typing import Any, SupportsFloat
 
 __all__ = [
     "Claim",
@@ -82,7 +82,9 @@ class Comparison:
         return f"{self.what}: {self.found:.3g} (stated: {sign}{self.stated:.3g})"
 
 
-def equal(what: str, found: float, stated: float, tolerance: float, **clearly: float) -> Comparison:
+def equal(
+    what: str, found: SupportsFloat, stated: SupportsFloat, tolerance: float, **clearly: float
+) -> Comparison:
     """Return the comparison found = stated.
 
     Examples
@@ -93,7 +95,9 @@ def equal(what: str, found: float, stated: float, tolerance: float, **clearly: f
     return Comparison(what, float(found), float(stated), "=", tolerance, **clearly)
 
 
-def at_most(what: str, found: float, stated: float, tolerance: float, **clearly: float) -> Comparison:
+def at_most(
+    what: str, found: SupportsFloat, stated: SupportsFloat, tolerance: float, **clearly: float
+) -> Comparison:
     """Return the comparison found <= stated.
 
     Examples
@@ -104,7 +108,9 @@ def at_most(what: str, found: float, stated: float, tolerance: float, **clearly:
     return Comparison(what, float(found), float(stated), "<=", tolerance, **clearly)
 
 
-def at_least(what: str, found: float, stated: float, tolerance: float, **clearly: float) -> Comparison:
+def at_least(
+    what: str, found: SupportsFloat, stated: SupportsFloat, tolerance: float, **clearly: float
+) -> Comparison:
     """Return the comparison found >= stated.
 
     Examples

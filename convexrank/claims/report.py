@@ -21,7 +21,7 @@ _WIDTH = 118
 
 @dataclass(frozen=True)
 class ClaimsReport:
-    """Findings, one a claim; its string is a table.
+    """Findings, one for each claim; its string is a table.
 
     Parameters
     ----------

@@ -65,9 +65,7 @@ def game_finds_pagerank(share: float) -> list[Comparison]:
     for norm, name in ((1, "1-norm"), (2, "2-norm"), (0, "maximum norm")):
         _, w = _relaxed(share * _threshold(norm), norm)
         compared.append(
-            equal(
-                f"distance from PageRank, {name}", float(np.abs(w - PAGERANK).sum()), 0.0, 1e-4, clearly=5e-3
-            )
+            equal(f"distance from PageRank, {name}", np.abs(w - PAGERANK).sum(), 0.0, 1e-4, clearly=5e-3)
         )
     return compared
 
@@ -107,7 +105,7 @@ def game_value(value: float) -> list[Comparison]:
     answer = minimize(lambda s: lse(_SELF + s - P.T @ s), np.zeros(4), method="BFGS", options={"gtol": 1e-9})
     return [
         equal("greatest of the least payoffs", highest, value, 1e-5, clearly=1e-2),
-        equal("least of the greatest payoffs", float(answer.fun), value, 1e-6, clearly=1e-2),
+        equal("least of the greatest payoffs", answer.fun, value, 1e-6, clearly=1e-2),
     ]
 
 
@@ -126,7 +124,7 @@ def eigenvector_recovered(minimised: bool) -> list[Comparison]:
     if minimised:
         s = minimize(lambda v: lse(_SELF + v - P.T @ v), s, method="BFGS", options={"gtol": 1e-9}).x
     w = softmax(_SELF + s - P.T @ s)
-    return [equal("‖Pw − w‖₁", float(np.abs(P @ w - w).sum()), 0.0, 1e-5)]
+    return [equal("‖Pw − w‖₁", np.abs(P @ w - w).sum(), 0.0, 1e-5)]
 
 
 @_claim(

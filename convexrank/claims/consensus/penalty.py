@@ -106,7 +106,7 @@ def absorbing_the_teleport(which: str) -> list[Comparison]:
             return float(ALPHA * w @ links + (1 - ALPHA) * kl(teleport, rho))
 
         two = _least(apart)
-    return [equal("distance of the minimisers", float(np.abs(one - two).sum()), 0.0, 1e-5)]
+    return [equal("distance of the minimisers", np.abs(one - two).sum(), 0.0, 1e-5)]
 
 
 @_claim(
@@ -124,9 +124,7 @@ def penalty_weight_update(factor: float) -> list[Comparison]:
     penalty = (1 - beta) / beta * (-cp.sum(cp.entr(w)) - np.log(rho) @ w)
     optimum(cp.Minimize(costs(rho) @ w + penalty), [cp.sum(w) == 1], tolerance=1e-9)
     formula = rho * np.exp(-factor * beta / (1 - beta) * costs(rho))
-    return [
-        equal("distance of the weights", float(np.abs(formula / formula.sum() - w.value).sum()), 0.0, 1e-4)
-    ]
+    return [equal("distance of the weights", np.abs(formula / formula.sum() - w.value).sum(), 0.0, 1e-4)]
 
 
 def _penalised(beta: float, columns: Array = P) -> Array:
@@ -157,7 +155,7 @@ def _round(w: Array, beta: float, columns: Array = P) -> Array:
 def penalty_limit(residual: Callable[[Array], Array]) -> list[Comparison]:
     """The residual of the limit, for a small and a smaller β, extrapolated to 0."""
     coarse, fine = (residual(_penalised(beta)) for beta in (0.02, 0.01))
-    return [equal("residual at β → 0", float(np.abs(2 * fine - coarse).sum()), 0.0, 1e-4)]
+    return [equal("residual at β → 0", np.abs(2 * fine - coarse).sum(), 0.0, 1e-4)]
 
 
 @_claim(
@@ -193,7 +191,7 @@ def penalty_schedule(weight: Callable[[int], float]) -> list[Comparison]:
     for t in range(1, 2001):
         w = _round(w, 1.0 / (1.0 + weight(t)))
     residual = P @ w - w - w * (costs(w) - w @ costs(w))
-    return [equal("residual", float(np.abs(residual).sum()), 0.0, 1e-2, clearly=0.1)]
+    return [equal("residual", np.abs(residual).sum(), 0.0, 1e-2, clearly=0.1)]
 
 
 @_claim(

@@ -67,8 +67,8 @@ def play_within_regret(shares: tuple[float, float]) -> list[Comparison]:
     regrets, payoffs = _history()
     ratio = payoffs * np.arange(1, len(regrets) + 1) / regrets
     return [
-        at_least("least excess over the value, in mean regrets", float(ratio.min()), shares[0], 1e-6),
-        at_most("largest excess, in mean regrets", float(ratio.max()), shares[1], 1e-6),
+        at_least("least excess over the value, in mean regrets", ratio.min(), shares[0], 1e-6),
+        at_most("largest excess, in mean regrets", ratio.max(), shares[1], 1e-6),
     ]
 
 
@@ -100,7 +100,7 @@ def regret_logarithmic(growth: Callable[[Array], Array]) -> list[Comparison]:
 )
 def game_value_bound(bound: Callable[[Array], float]) -> list[Comparison]:
     """The value from PageRank."""
-    return [at_most("value", _VALUE, float(bound(_SELF)), 1e-9)]
+    return [at_most("value", _VALUE, bound(_SELF), 1e-9)]
 
 
 @_claim(

@@ -41,7 +41,7 @@ def mean_is_consensus(order: str) -> list[Comparison]:
     else:
         cost = -cp.sum(cp.entr(rho)) - (np.log(P) @ w) @ rho
     optimum(cp.Minimize(cost), [cp.sum(rho) == 1], tolerance=1e-9)
-    return [equal("distance from the mean", float(np.abs(rho.value - P @ w).sum()), 0.0, 1e-4)]
+    return [equal("distance from the mean", np.abs(rho.value - P @ w).sum(), 0.0, 1e-4)]
 
 
 @_claim(
@@ -123,7 +123,7 @@ def affine_centre_closed_form(where: str) -> list[Comparison]:
         stated = total / total.max()  # the least c for which total/c is in the square is the largest entry
     else:
         stated = 1.0 / (1.0 + np.exp(-60.0 * total / np.linalg.norm(total)))
-    return [equal("distance of the minimiser", float(np.abs(point - stated).sum()), 0.0, 1e-4)]
+    return [equal("distance of the minimiser", np.abs(point - stated).sum(), 0.0, 1e-4)]
 
 
 @_claim(
@@ -181,8 +181,8 @@ def divergence_bounds(factors: tuple[float, float]) -> list[Comparison]:
 
     ratio = (phi(x) - phi(y) - (2 * y + np.tanh(y)) * (x - y)) / (x - y) ** 2
     return [
-        at_least("least ratio", float(ratio.min()), 2.0 * factors[0], 1e-6),
-        at_most("largest ratio", float(ratio.max()), 3.0 * factors[1], 1e-6),
+        at_least("least ratio", ratio.min(), 2.0 * factors[0], 1e-6),
+        at_most("largest ratio", ratio.max(), 3.0 * factors[1], 1e-6),
     ]
 
 

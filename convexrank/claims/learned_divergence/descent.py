@@ -156,7 +156,7 @@ def isotron_step(link: Callable[..., Array]) -> list[Comparison]:
     x, y, w = rng.normal(size=(7, 2)), rng.normal(size=7), np.array([0.6, -0.4])
     step = x.T @ (y - link(x @ w, y))
     slopes = [(marginal(x @ (w + h), y) - marginal(x @ (w - h), y)) / 2e-5 for h in 1e-5 * np.eye(2)]
-    return [equal("distance from minus the gradient", float(np.linalg.norm(step + slopes)), 0.0, 1e-5)]
+    return [equal("distance from minus the gradient", np.linalg.norm(step + slopes), 0.0, 1e-5)]
 
 
 @_claim(

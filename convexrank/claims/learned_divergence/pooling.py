@@ -179,7 +179,7 @@ def kernel_representation(factor: float) -> list[Comparison]:
     y = np.tanh(x @ [1.0, -1.0]) + 0.2 * rng.normal(size=8)
     w = _fitted(x, y, strong, 2.0 * share)
     formula = factor * x.T @ (rearranged(x @ w, y, strong) - y) / share
-    return [equal("distance from the minimiser", float(np.linalg.norm(w - formula)), 0.0, 1e-6)]
+    return [equal("distance from the minimiser", np.linalg.norm(w - formula), 0.0, 1e-6)]
 
 
 @_claim(

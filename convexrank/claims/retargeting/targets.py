@@ -50,7 +50,7 @@ def _chain(margin: float = 0.0) -> Callable[[Any], Sequence[Any]]:
 
 
 def _near(name: str, found: Array, exact: Array) -> Comparison:
-    return equal(f"distance, {name}", float(np.abs(found - exact).max()), 0.0, 1e-4)
+    return equal(f"distance, {name}", np.abs(found - exact).max(), 0.0, 1e-4)
 
 
 # --- one projection for every divergence ----------------------------------------------------------------------------

@@ -8,15 +8,7 @@ from functools import partial
 import numpy as np
 
 from convexrank.claims.claim import Comparison, at_most, claim, defined_in, equal
-from convexrank.claims.trust.updates import (
-    hilbert,
-    inside,
-    links_of,
-    norm,
-    random_links,
-    rank_of,
-    shares,
-)
+from convexrank.claims.trust.updates import hilbert, inside, links_of, norm, random_links, rank_of, shares
 
 __all__ = ["CLAIMS"]
 

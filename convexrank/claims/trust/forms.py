@@ -40,7 +40,7 @@ def few_good_links(f: Callable[[Array], Array]) -> list[Comparison]:
     """Random non-negative entries."""
     x = np.random.default_rng(50).random((200, 5))
     gap = f(x).sum(axis=1) - 5 * f(x.mean(axis=1))
-    return [at_least("least difference", float(gap.min()), 0.0, 1e-12)]
+    return [at_least("least difference", gap.min(), 0.0, 1e-12)]
 
 
 @_claim(
@@ -53,7 +53,7 @@ def few_good_links(f: Callable[[Array], Array]) -> list[Comparison]:
 def logarithm_as_limit(form: Callable[[Array, float], Array]) -> list[Comparison]:
     """Largest distance from the logarithm on [0.1, 10] at k = 10⁷."""
     x = np.linspace(0.1, 10.0, 100)
-    return [equal("distance at k = 1e7", float(np.abs(form(x, 1e7) - np.log(x)).max()), 0.0, 1e-5)]
+    return [equal("distance at k = 1e7", np.abs(form(x, 1e7) - np.log(x)).max(), 0.0, 1e-5)]
 
 
 @_claim(
@@ -85,7 +85,7 @@ def scaling_of_neighbours(exponent: Callable[[float, float], float]) -> list[Com
     rng = np.random.default_rng(52)
     links, r = random_links(rng), rng.random(8)
     ratio = inside(links, 1.7 * r, 2.0, 2.0 / 3.0) / inside(links, r, 2.0, 2.0 / 3.0)
-    return [equal("scale of the ranks", float(ratio.max()), 1.7 ** exponent(2.0, 3.0), 1e-9)]
+    return [equal("scale of the ranks", ratio.max(), 1.7 ** exponent(2.0, 3.0), 1e-9)]
 
 
 @_claim(
@@ -100,7 +100,7 @@ def increment_of_neighbours(factor: float) -> list[Comparison]:
     rng = np.random.default_rng(53)
     flows, more = rng.random((2, 200, 5))
     excess = norm(flows + more, 3.0) - norm(flows, 3.0) - factor * norm(more, 3.0)
-    return [at_most("growth beyond the bound", float(excess.max()), 0.0, 1e-12)]
+    return [at_most("growth beyond the bound", excess.max(), 0.0, 1e-12)]
 
 
 def _powered(links: Array, p: float, entrywise: bool) -> Array:
@@ -130,9 +130,7 @@ def norm_rank_transforms_pagerank(entrywise: bool) -> list[Comparison]:
     """Limit of the update at p = q = 2 on a random graph."""
     links = random_links(np.random.default_rng(54))
     rank = rank_of(lambda r: inside(links, r, 2.0, 1.0), np.ones(8), 3000)
-    return [
-        equal("distance of the ranks", float(np.abs(rank - _powered(links, 2.0, entrywise)).sum()), 0.0, 1e-8)
-    ]
+    return [equal("distance of the ranks", np.abs(rank - _powered(links, 2.0, entrywise)).sum(), 0.0, 1e-8)]
 
 
 CLAIMS = defined_in(globals())

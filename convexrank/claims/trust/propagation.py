@@ -8,12 +8,7 @@ from functools import partial
 import numpy as np
 
 from convexrank.claims.claim import Comparison, Verdict, claim, defined_in, equal
-from convexrank.claims.trust.updates import (
-    links_of,
-    norm,
-    random_links,
-    shares,
-)
+from convexrank.claims.trust.updates import links_of, norm, random_links, shares
 
 __all__ = ["CLAIMS"]
 
@@ -48,7 +43,7 @@ def decay_condition(decay: Callable[[float], float]) -> list[Comparison]:
     eigenvalue = float(np.abs(np.linalg.eigvals(links)).max())
     gamma = decay(eigenvalue)
     total, fewer = (_series(lambda r: links @ r, gamma, terms) for terms in (200, 199))
-    return [equal("share of the 200th term", float((total - fewer).sum() / total.sum()), 0.0, 1e-6)]
+    return [equal("share of the 200th term", (total - fewer).sum() / total.sum(), 0.0, 1e-6)]
 
 
 @_claim(
@@ -67,7 +62,7 @@ def series_solves_equation(p: float) -> list[Comparison]:
         return norm(share * r, p)
 
     total = _series(update, 0.5)
-    return [equal("residual", float(np.abs(total - 0.5 * update(total) - _TRUSTED).sum()), 0.0, 1e-9)]
+    return [equal("residual", np.abs(total - 0.5 * update(total) - _TRUSTED).sum(), 0.0, 1e-9)]
 
 
 def _published_trust(share: Array, gamma: float) -> Array:
@@ -100,9 +95,7 @@ def trust_iteration(method: Callable[[Array, float], Array]) -> list[Comparison]
     share = shares(random_links(np.random.default_rng(62)))
     found, exact = method(share, 0.85), _series(lambda r: share @ r, 0.85)
     return [
-        equal(
-            "distance of the trust", float(np.abs(found / found.sum() - exact / exact.sum()).sum()), 0.0, 1e-9
-        )
+        equal("distance of the trust", np.abs(found / found.sum() - exact / exact.sum()).sum(), 0.0, 1e-9)
     ]
 
 

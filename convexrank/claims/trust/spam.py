@@ -7,13 +7,7 @@ from functools import partial
 import numpy as np
 
 from convexrank.claims.claim import Comparison, at_least, at_most, claim, defined_in
-from convexrank.claims.trust.updates import (
-    inside,
-    links_of,
-    outside,
-    pagerank,
-    rank_of,
-)
+from convexrank.claims.trust.updates import inside, links_of, outside, pagerank, rank_of
 
 __all__ = ["CLAIMS"]
 
@@ -36,7 +30,7 @@ def few_good_links_ranked_first(p: float) -> list[Comparison]:
     arrows = [(i, j) for i in (0, 1, 2) for j in (3, 4, 5, 6)]
     links = links_of(7, [*arrows, (3, 0), (4, 0), (4, 1), (5, 1), (5, 2), (6, 1), (6, 2)])
     rank = rank_of(lambda r: inside(links, r, p, 1.0), np.ones(7), 3000)
-    return [at_least("rank of page 1 less that of page 2", float(rank[0] - rank[1]), 0.01, 1e-6)]
+    return [at_least("rank of page 1 less that of page 2", rank[0] - rank[1], 0.01, 1e-6)]
 
 
 @_claim(
@@ -51,9 +45,7 @@ def farm_below_all(p: float) -> list[Comparison]:
     arrows = [(0, 1), (0, 2), (0, 3), (0, 4), (1, 2), (2, 3), (3, 4), (4, 1), (4, 0)]
     links = links_of(9, [*arrows, *((i, 5) for i in (6, 7, 8)), *((5, i) for i in (6, 7, 8))])
     rank = rank_of(lambda r: outside(links, r, p, 1.0), np.ones(9), 3000)
-    return [
-        at_most("rank of the spam page less the least legitimate", float(rank[5] - rank[:5].min()), 0.0, 1e-6)
-    ]
+    return [at_most("rank of the spam page less the least legitimate", rank[5] - rank[:5].min(), 0.0, 1e-6)]
 
 
 @_claim(

@@ -8,15 +8,7 @@ from functools import partial
 import numpy as np
 
 from convexrank.claims.claim import Comparison, at_least, at_most, claim, defined_in, equal
-from convexrank.claims.trust.updates import (
-    hilbert,
-    inside,
-    links_of,
-    norm,
-    random_links,
-    rank_of,
-    shares,
-)
+from convexrank.claims.trust.updates import hilbert, inside, links_of, norm, random_links, rank_of, shares
 
 __all__ = ["CLAIMS"]
 
@@ -62,8 +54,8 @@ def scaling_keeps_eigenvectors(after: Callable[[Array], Array]) -> list[Comparis
     image = after(inside(links, u_hat, 4.0, 4 / 4.8))
     residual = np.abs(after(inside(links, u, 4.0, 4 / 4.8)) / value - u).max()
     return [
-        at_most("distance of u from an eigenvector", float(residual), 0.0, 1e-9),
-        equal("distance of the scaled image", float(np.abs(image / image.sum() - u_hat).sum()), 0.0, 1e-9),
+        at_most("distance of u from an eigenvector", residual, 0.0, 1e-9),
+        equal("distance of the scaled image", np.abs(image / image.sum() - u_hat).sum(), 0.0, 1e-9),
     ]
 
 
@@ -123,7 +115,7 @@ def maximum_ignores_poor_links(p: float) -> list[Comparison]:
     rng = np.random.default_rng(67)
     flows = rng.random((20, 6))
     more = np.hstack([flows, rng.random((20, 1000)) * flows.max(axis=1, keepdims=True)])
-    return [equal("largest change", float(np.abs(norm(more, p) - norm(flows, p)).max()), 0.0, 1e-12)]
+    return [equal("largest change", np.abs(norm(more, p) - norm(flows, p)).max(), 0.0, 1e-12)]
 
 
 @_claim(
@@ -166,9 +158,7 @@ def iterations_drop_with_q(exponents: Sequence[float]) -> list[Comparison]:
                 r, change = new / new.sum(), float(np.abs(new / new.sum() - r).sum())
                 row[column] += 1
     return [
-        at_most(
-            "largest growth from one q to the next", float(np.diff(needed, axis=1).max()), 0.0, 0.1, clearly=1
-        )
+        at_most("largest growth from one q to the next", np.diff(needed, axis=1).max(), 0.0, 0.1, clearly=1)
     ]
 
 
