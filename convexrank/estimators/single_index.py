@@ -11,13 +11,7 @@ from scipy import sparse
 from sklearn.base import RegressorMixin
 
 from convexrank.core.results import ConvergenceWarning, Solution, Status
-from convexrank.data import (
-    check_choice,
-    check_integer,
-    check_interval,
-    check_nonnegative,
-    check_positive,
-)
+from convexrank.data import check_choice, check_integer, check_interval, check_nonnegative, check_positive
 from convexrank.estimators._linear_ranker import LinearEstimator, repeated_rows
 from convexrank.links import fit_link
 from convexrank.problems import LearnedDivergence

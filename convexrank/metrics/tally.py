@@ -50,11 +50,6 @@ def tally(y: Any, s: Any) -> Tally:
     y, s : array-like, shape (n,)
         Labels of two classes, of which the larger is the positive one, and scores.
 
-    Returns
-    -------
-    Tally
-        The counts, highest score first.
-
     Raises
     ------
     ValueError, TypeError

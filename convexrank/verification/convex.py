@@ -151,7 +151,9 @@ def _check_gradient(problem: Any, model: CvxpyModel, w: Array, rng: np.random.Ge
     ahead, behind = model.value_at(centre + width * direction), model.value_at(centre - width * direction)
     expected = (ahead - behind) / (2.0 * width)
     slope = float(problem.value_and_gradient(centre)[1] @ direction)
-    bent = abs(ahead + behind - 2.0 * model.value_at(centre)) / width  # more than the error of the difference
+    curvature = (
+        abs(ahead + behind - 2.0 * model.value_at(centre)) / width
+    )  # more than the error of the difference
     noise = SLOPE * max(1.0, abs(slope)) + 1e-14 * abs(ahead) / width
-    if not abs(slope - expected) <= noise + bent:
+    if not abs(slope - expected) <= noise + curvature:
         yield f"slope of the gradient {slope:.8g}, differences of the model give {expected:.8g}"

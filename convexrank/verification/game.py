@@ -19,18 +19,7 @@ def check_players(
 ) -> Iterable[str]:
     """Compare responses of both sides of a game with other moves, and the payoff with the model's value.
 
-    Parameters
-    ----------
-    problem : Problem
-        One with the capability ``Saddle``.
-    expected : float
-        The value of its exact model at w.
-    w : ndarray
-        A feasible point.
-    rng : numpy.random.Generator
-        Where other moves come from.
-    precision : float
-        How good the expected value is.
+    ``expected`` is the value of the exact model at the feasible point w, good to ``precision``; other moves are random.
 
     Yields
     ------
@@ -64,7 +53,10 @@ def _check_replies(problem: Any, s: Array, move: Array, w: Array) -> Iterable[st
         yield f"slope {slope:.8g} of the best payoff on the way to another move, payoffs give {expected:.8g}"
     centre, direction = 0.5 * (w + reply), reply - w
     ahead, behind = (problem.payoff(s, centre + step * direction) for step in (STEP, -STEP))
-    expected, bent = (ahead - behind) / (2.0 * STEP), abs(ahead + behind - 2.0 * problem.payoff(s, centre))
+    expected, curvature = (
+        (ahead - behind) / (2.0 * STEP),
+        abs(ahead + behind - 2.0 * problem.payoff(s, centre)),
+    )
     found = float(problem.payoff_gradient(s, centre) @ direction)
-    if not abs(found - expected) <= SLOPE * max(1.0, abs(expected)) + bent / STEP:
+    if not abs(found - expected) <= SLOPE * max(1.0, abs(expected)) + curvature / STEP:
         yield f"slope of the payoff {found:.8g}, differences of it give {expected:.8g}"
