@@ -158,6 +158,18 @@ def _compute(function: Callable[..., Any], *arguments: Any) -> Any:
     return result if result.ndim else result.item()
 
 
+def _lowered(cvxpy_form: Callable[[Any], Any], jax_form: Callable[[Any], Any], *arguments: Any) -> Any:
+    """Apply a function of cvxpy to expressions, or one of JAX to anything else; neither is imported without need."""
+    arguments = tuple(map(materialize, arguments))
+    if any(map(is_cvxpy, arguments)):
+        import cvxpy
+
+        return cvxpy_form(cvxpy)(*arguments)
+    import jax
+
+    return _compute(jax_form(jax), *arguments)
+
+
 def exp(x: Any) -> Any:
     """Exponential :math:`e^x`, elementwise; convex, increasing.
 
@@ -167,14 +179,7 @@ def exp(x: Any) -> Any:
     >>> float(atoms.exp(0.0))
     1.0
     """
-    x = materialize(x)
-    if is_cvxpy(x):
-        import cvxpy as cp
-
-        return cp.exp(x)
-    import jax.numpy as jnp
-
-    return _compute(jnp.exp, x)
+    return _lowered(lambda cp: cp.exp, lambda jax: jax.numpy.exp, x)
 
 
 def log(x: Any) -> Any:
@@ -188,13 +193,7 @@ def log(x: Any) -> Any:
     """
     if isinstance(x, LogDomain):
         return x.log
-    if is_cvxpy(x):
-        import cvxpy as cp
-
-        return cp.log(x)
-    import jax.numpy as jnp
-
-    return _compute(jnp.log, x)
+    return _lowered(lambda cp: cp.log, lambda jax: jax.numpy.log, x)
 
 
 def log1p(x: Any) -> Any:
@@ -210,13 +209,7 @@ def log1p(x: Any) -> Any:
     """
     if isinstance(x, LogDomain):
         return softplus(x.log)
-    if is_cvxpy(x):
-        import cvxpy as cp
-
-        return cp.log1p(x)
-    import jax.numpy as jnp
-
-    return _compute(jnp.log1p, x)
+    return _lowered(lambda cp: cp.log1p, lambda jax: jax.numpy.log1p, x)
 
 
 def softplus(x: Any) -> Any:
@@ -228,14 +221,7 @@ def softplus(x: Any) -> Any:
     >>> round(float(atoms.softplus(0.0)), 6)  # log 2
     0.693147
     """
-    x = materialize(x)
-    if is_cvxpy(x):
-        import cvxpy as cp
-
-        return cp.logistic(x)
-    import jax.nn
-
-    return _compute(jax.nn.softplus, x)
+    return _lowered(lambda cp: cp.logistic, lambda jax: jax.nn.softplus, x)
 
 
 def power(x: Any, exponent: float) -> Any:
@@ -249,13 +235,7 @@ def power(x: Any, exponent: float) -> Any:
     """
     if isinstance(x, LogDomain):
         return x**exponent
-    if is_cvxpy(x):
-        import cvxpy as cp
-
-        return x if exponent == 1 else cp.power(x, exponent)
-    import jax.numpy as jnp
-
-    return x if exponent == 1 else _compute(lambda base: jnp.power(base, exponent), x)
+    return x if exponent == 1 else _lowered(lambda cp: cp.power, lambda jax: jax.numpy.power, x, exponent)
 
 
 def x_log_x(x: Any) -> Any:
@@ -267,14 +247,9 @@ def x_log_x(x: Any) -> Any:
     >>> float(atoms.x_log_x(1.0)), float(atoms.x_log_x(0.0))
     (0.0, 0.0)
     """
-    x = materialize(x)
-    if is_cvxpy(x):
-        import cvxpy as cp
-
-        return -cp.entr(x)
-    import jax.scipy.special
-
-    return _compute(lambda entry: -jax.scipy.special.entr(entry) + 0.0, x)
+    return _lowered(
+        lambda cp: lambda x: -cp.entr(x), lambda jax: lambda x: -jax.scipy.special.entr(x) + 0.0, x
+    )
 
 
 def square(x: Any) -> Any:
@@ -304,14 +279,7 @@ def positive(x: Any) -> Any:
     >>> float(atoms.positive(-2.0)), float(atoms.positive(2.0))
     (0.0, 2.0)
     """
-    x = materialize(x)
-    if is_cvxpy(x):
-        import cvxpy as cp
-
-        return cp.pos(x)
-    import jax.nn
-
-    return _compute(jax.nn.relu, x)
+    return _lowered(lambda cp: cp.pos, lambda jax: jax.nn.relu, x)
 
 
 def maximum(x: Any, y: Any) -> Any:
@@ -323,14 +291,7 @@ def maximum(x: Any, y: Any) -> Any:
     >>> float(atoms.maximum(1.0, 3.0))
     3.0
     """
-    x, y = materialize(x), materialize(y)
-    if is_cvxpy(x) or is_cvxpy(y):
-        import cvxpy as cp
-
-        return cp.maximum(x, y)
-    import jax.numpy as jnp
-
-    return _compute(jnp.maximum, x, y)
+    return _lowered(lambda cp: cp.maximum, lambda jax: jax.numpy.maximum, x, y)
 
 
 def huber(x: Any, threshold: float = 1.0) -> Any:
@@ -367,14 +328,7 @@ def sum(x: Any) -> Any:  # noqa: A001 - the field's name for it, used as atoms.s
     >>> float(atoms.sum(np.array([1.0, 2.0])))
     3.0
     """
-    x = materialize(x)
-    if is_cvxpy(x):
-        import cvxpy as cp
-
-        return cp.sum(x)
-    import jax.numpy as jnp
-
-    return _compute(jnp.sum, x)
+    return _lowered(lambda cp: cp.sum, lambda jax: jax.numpy.sum, x)
 
 
 def log_sum_exp(x: Any) -> Any:
@@ -387,11 +341,4 @@ def log_sum_exp(x: Any) -> Any:
     >>> round(float(atoms.log_sum_exp(np.array([1000.0, 1000.0]))), 6)
     1000.693147
     """
-    x = materialize(x)
-    if is_cvxpy(x):
-        import cvxpy as cp
-
-        return cp.log_sum_exp(x)
-    import jax.nn
-
-    return _compute(jax.nn.logsumexp, x)
+    return _lowered(lambda cp: cp.log_sum_exp, lambda jax: jax.nn.logsumexp, x)

@@ -47,7 +47,7 @@ def quantile_thresholds(X: Any, count: int = 16) -> tuple[Array, ...]:
 
     Notes
     -----
-    O(n log n) a feature. A sparse X is read one column at a time.
+    O(n log n) for each feature. A sparse X is read one column at a time.
 
     References
     ----------
@@ -79,11 +79,11 @@ def threshold_rankers(X: Any, thresholds: int | Sequence[Any] = 16) -> Matrix:
     Parameters
     ----------
     X : array or sparse array, shape (n, d)
-        One row an example.
+        One row for each example.
     thresholds : int or sequence of arrays
         A number asks for that many quantiles of each feature of X, see :func:`quantile_thresholds`. Otherwise the
-        thresholds of each feature, one entry a feature, each a number of thresholds (possibly none); they are taken as
-        they are, so that test data get the same columns as the training data.
+        thresholds, one entry for each feature, which holds any number of them (possibly none); they are taken as they
+        are, so that test data get the same columns as the training data.
 
     Returns
     -------
@@ -93,12 +93,8 @@ def threshold_rankers(X: Any, thresholds: int | Sequence[Any] = 16) -> Matrix:
     Raises
     ------
     ValueError, TypeError
-        When X is not a finite real matrix, the thresholds are not finite numbers or not one entry a feature, or no
-        ranker is left.
-
-    References
-    ----------
-    C. Rudin, Ranking with a P-Norm Push, COLT (2006), section 5 (threshold features).
+        When X is not a finite real matrix, the thresholds are not finite numbers or not one entry for each feature, or
+        no ranker is left.
 
     Examples
     --------

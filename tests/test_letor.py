@@ -107,7 +107,7 @@ def test_bad_query_files_are_refused(tmp_path, text, words):
 
 
 BAD_IDS = {
-    "not given": (None, "qid is not given, expected one query id a row"),
+    "not given": (None, "qid is not given, expected one query id for each row"),
     "short": ([1, 2], "qid has 2 entries, expected 3"),
     "NaN": ([1.0, math.nan, 2.0], "1 NaN"),
     "None": (np.array([1, None, None], dtype=object), r"qid\[1\] is None.*drop the 2 row"),

@@ -13,6 +13,7 @@ import convexrank as cr
 from convexrank.core.results import Certificate
 from convexrank.problems import REGISTRY
 from convexrank.problems._linear_scores import LinearScores
+from convexrank.verification.comparison import disagree
 from convexrank.verification.report import Report
 
 SCORERS = [name for name, cls in REGISTRY.items() if issubclass(cls, LinearScores)]
@@ -217,3 +218,10 @@ def test_statuses_are_compared_where_no_minimiser_exists():
 def test_bad_arguments_are_refused(arguments, error):
     with pytest.raises(error):
         cr.verify(**arguments)
+
+
+def test_an_infinite_value_disagrees_with_a_finite_one():
+    assert disagree(math.inf, 5.0)
+    assert disagree(math.nan, math.nan)
+    assert not disagree(math.inf, math.inf)
+    assert not disagree(1e9, 1e9 + 1.0)

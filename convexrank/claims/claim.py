@@ -5,11 +5,22 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any
+from typing import Any, SupportsFloat
 
-__all__ = ["Claim", "Comparison", "Finding", "Verdict", "at_least", "at_most", "claim", "equal", "judge"]
+__all__ = [
+    "Claim",
+    "Comparison",
+    "Finding",
+    "Verdict",
+    "at_least",
+    "at_most",
+    "claim",
+    "defined_in",
+    "equal",
+    "judge",
+]
 
 # A number that misses by more than this many tolerances is wrong; by less, it may be the arithmetic that is.
 _CLEARLY = 100.0
@@ -71,7 +82,9 @@ class Comparison:
         return f"{self.what}: {self.found:.3g} (stated: {sign}{self.stated:.3g})"
 
 
-def equal(what: str, found: float, stated: float, tolerance: float, **clearly: float) -> Comparison:
+def equal(
+    what: str, found: SupportsFloat, stated: SupportsFloat, tolerance: float, **clearly: float
+) -> Comparison:
     """Return the comparison found = stated.
 
     Examples
@@ -82,7 +95,9 @@ def equal(what: str, found: float, stated: float, tolerance: float, **clearly: f
     return Comparison(what, float(found), float(stated), "=", tolerance, **clearly)
 
 
-def at_most(what: str, found: float, stated: float, tolerance: float, **clearly: float) -> Comparison:
+def at_most(
+    what: str, found: SupportsFloat, stated: SupportsFloat, tolerance: float, **clearly: float
+) -> Comparison:
     """Return the comparison found <= stated.
 
     Examples
@@ -93,7 +108,9 @@ def at_most(what: str, found: float, stated: float, tolerance: float, **clearly:
     return Comparison(what, float(found), float(stated), "<=", tolerance, **clearly)
 
 
-def at_least(what: str, found: float, stated: float, tolerance: float, **clearly: float) -> Comparison:
+def at_least(
+    what: str, found: SupportsFloat, stated: SupportsFloat, tolerance: float, **clearly: float
+) -> Comparison:
     """Return the comparison found >= stated.
 
     Examples
@@ -225,7 +242,7 @@ def claim(
     statement: str,
     stated: Any,
     *,
-    documented: Verdict,
+    documented: Verdict | None = None,
     otherwise: tuple[str, Any] | None = None,
     corrected: tuple[str, Any] | None = None,
 ) -> Callable[[Callable[[Any], Sequence[Comparison]]], Claim]:
@@ -243,8 +260,8 @@ def claim(
         In our words.
     stated : object
         Handed to the judge.
-    documented : Verdict
-        What the documentation says.
+    documented : Verdict, optional
+        What the documentation says; by default CORRECTED with ``corrected``, HOLDS with ``otherwise``.
     otherwise : (str, object), optional
         A contrast that is another statement: its words, and what is handed to the judge.
     corrected : (str, object), optional
@@ -257,7 +274,7 @@ def claim(
 
     Examples
     --------
-    >>> @claim(0, "pi", "section 0", "Pi is 22/7.", 22 / 7, documented=Verdict.CORRECTED,
+    >>> @claim(0, "pi", "section 0", "Pi is 22/7.", 22 / 7,
     ...        corrected=("Pi is 355/113, to six digits.", 355 / 113))
     ... def pi(value):
     ...     import math
@@ -269,19 +286,16 @@ def claim(
     if contrast is None or (otherwise and corrected):
         raise TypeError("a claim needs exactly one of otherwise and corrected: what its judge is tried on.")
     words, other = contrast
+    verdict = documented or (Verdict.CORRECTED if corrected else Verdict.HOLDS)
 
     def of(comparisons: Callable[[Any], Sequence[Comparison]]) -> Claim:
-        return Claim(
-            identifier,
-            chapter,
-            location,
-            statement,
-            stated,
-            comparisons,
-            other,
-            words,
-            documented,
-            corrected is not None,
-        )
+        judged = Claim(identifier, chapter, location, statement, stated, comparisons, other, words, verdict)
+        return replace(judged, amendment=corrected is not None)
 
     return of
+
+
+def defined_in(module: dict[str, Any]) -> tuple[Claim, ...]:
+    """Return the claims that a module with these globals defines, in the order in which they stand there."""
+    claims = [value for value in module.values() if isinstance(value, Claim)]
+    return tuple(one for one in claims if one.comparisons.__module__ == module["__name__"])

@@ -21,7 +21,7 @@ _WIDTH = 118
 
 @dataclass(frozen=True)
 class ClaimsReport:
-    """Findings, one a claim; its string is a table.
+    """Findings, one for each claim; its string is a table.
 
     Parameters
     ----------
@@ -103,11 +103,6 @@ def check(
         Only the claims of this chapter.
     progress : callable, optional
         Called with every finding.
-
-    Returns
-    -------
-    ClaimsReport
-        The findings, in the order of the registry.
 
     Raises
     ------

@@ -10,6 +10,7 @@ import numpy as np
 
 from convexrank.consensus.with_teleport import Absorbed, absorb
 from convexrank.data import check_choice, check_integer, check_positive, check_real
+from convexrank.divergences.base import softmax
 
 __all__ = ["PublishedRank", "blend", "brew"]
 
@@ -79,12 +80,8 @@ def brew(
 
     Parameters
     ----------
-    sets : RecommendationSets, LabelledGraph or list
-        The sets T_i.
-    alpha : float
-        Probability of following a recommendation.
-    personalization : array-like, shape (n,), optional
-        The distribution v > 0.
+    sets, alpha, personalization : RecommendationSets, float, array-like
+        As for :func:`score_intervals`; v is positive.
     beta : float
         The penalty parameter β, in (0, 1).
     weights : {"published", "penalty"}
@@ -98,11 +95,6 @@ def brew(
     -------
     PublishedRank
         Scores, recommendations and residual.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When sets or numbers are out of range.
 
     References
     ----------
@@ -125,7 +117,7 @@ def brew(
         rho = beta * (P.T @ w) + (1.0 - beta) * w
         P = absorbed.nearest(np.log(rho))
         exponents = np.log(rho) - factor * _costs(P, np.log(rho))
-        new = _softmax(exponents)
+        new = softmax(exponents)
         change, w, count = float(np.abs(new - w).sum()), new, count + 1
         if change <= tol:
             break
@@ -155,12 +147,8 @@ def blend(
 
     Parameters
     ----------
-    sets : RecommendationSets, LabelledGraph or list
-        The sets T_i.
-    alpha : float
-        Probability of following a recommendation.
-    personalization : array-like, shape (n,), optional
-        The distribution v > 0.
+    sets, alpha, personalization : RecommendationSets, float, array-like
+        As for :func:`score_intervals`; v is positive.
     loop : {"single", "double"}
         Which of the two.
     epsilon : float
@@ -172,11 +160,6 @@ def blend(
     -------
     PublishedRank
         Scores, recommendations and residual.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When sets or numbers are out of range.
 
     References
     ----------
@@ -206,7 +189,7 @@ def blend(
         gains += np.sum(P * np.log(P), axis=1) + s - P @ s
         scores += w
         total += P
-        new = _softmax(gains / t)
+        new = softmax(gains / t)
         change, w = float(np.abs(new - w).sum()), new
     return _result(scores / count, total / count, change, count)
 
@@ -238,8 +221,3 @@ def _single(absorbed: Absorbed, w: Array, P: Array, radius: float, leaders: Any)
 def _costs(P: Array, logarithms: Array) -> Array:
     """KL(t_i‖ρ) of every node."""
     return np.sum(P * (np.log(P) - logarithms), axis=1)
-
-
-def _softmax(v: Array) -> Array:
-    masses = np.exp(v - v.max())
-    return masses / masses.sum()

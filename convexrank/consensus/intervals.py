@@ -84,8 +84,8 @@ def score_intervals(
 
     Notes
     -----
-    Two linear programs a node, by HiGHS, with a variable for each candidate, or for each entry that a polytope leaves
-    free. Bounds on the scores do not tell the whole truth on order: two intervals may overlap though one node is
+    Two linear programs for each node, by HiGHS, with a variable for each candidate, or for each entry that a polytope
+    leaves free. Bounds on the scores do not tell the whole truth on order: two intervals may overlap though one node is
     always ahead.
 
     References

@@ -141,11 +141,7 @@ def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64) -> Matrix:
 
 
 def check_vector(
-    values: Any,
-    length: int | None = None,
-    name: str = "scores",
-    dtype: Any = np.float64,
-    each: str = "row",
+    values: Any, length: int | None = None, name: str = "scores", dtype: Any = np.float64, each: str = "row"
 ) -> np.ndarray:
     """Return a finite real vector, of the given length when one is given: one value for ``each`` row, column, ….
 
@@ -197,7 +193,9 @@ def check_binary_labels(y: Any, length: int | None = None, name: str = "y") -> n
     if labels.ndim == 2 and labels.shape[1] == 1:
         raise ValueError(f"{name} has shape {labels.shape}, expected (n,); pass {name}.ravel().")
     if labels.ndim != 1:
-        raise ValueError(f"{name} has shape {labels.shape}, expected one dimension (n,), one label a row.")
+        raise ValueError(
+            f"{name} has shape {labels.shape}, expected one dimension (n,), one label for each row."
+        )
     if labels.size == 0:
         raise ValueError(f"{name} is empty; pass at least one positive and one negative label.")
     _check_length(labels, length, name)
@@ -329,7 +327,7 @@ def check_choice(value: str, choices: dict[str, Any], name: str) -> Any:
 
 
 def check_groups(groups: Any, length: int, name: str = "groups") -> np.ndarray | None:
-    """Return one group id a row (numbers or strings, in any order), or None when none were given.
+    """Return one group id for each row (numbers or strings, in any order), or None when none were given.
 
     Raises
     ------
@@ -340,7 +338,7 @@ def check_groups(groups: Any, length: int, name: str = "groups") -> np.ndarray |
         return None
     ids = _read(groups, name)
     if ids.ndim != 1:
-        raise ValueError(f"{name} has shape {ids.shape}, expected ({length},), one id a row.")
+        raise ValueError(f"{name} has shape {ids.shape}, expected ({length},), one id for each row.")
     _check_length(ids, length, name)
     if ids.dtype.kind == "O":
         if not all(isinstance(entry, str) for entry in ids):

@@ -15,7 +15,7 @@ _SUM = 1e-9
 
 
 def check_distributions(rows: Any, n: int | None = None, name: str = "rows") -> np.ndarray:
-    """Return distributions over n nodes, one a row, each divided by its sum, which rounding may have moved off 1.
+    """Return distributions over n nodes, one in each row, divided by its sum, which rounding may have moved off 1.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def check_distributions(rows: Any, n: int | None = None, name: str = "rows") -> 
     ):
         wanted = "(k, n)" if n is None else f"(k, {n})"
         raise ValueError(
-            f"{name} has shape {array.shape}, expected {wanted} with k >= 1: one distribution a row."
+            f"{name} has shape {array.shape}, expected {wanted} with k >= 1: one distribution in each row."
         )
     values = _real_array(array, name, np.float64)
     _refuse_non_finite(values, name)

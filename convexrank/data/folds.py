@@ -60,11 +60,6 @@ def letor_folds(folder: Any, *, null: float | None = None) -> tuple[LetorFold, .
     null : float, optional
         What the value ``NULL`` counts as, see `read_letor`.
 
-    Returns
-    -------
-    tuple of LetorFold
-        The folds in order.
-
     Raises
     ------
     ValueError

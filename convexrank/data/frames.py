@@ -56,7 +56,7 @@ def in_node_order(values: Any, n: int, names: tuple[Any, ...] | None, name: str,
     Parameters
     ----------
     values : array-like, Series or DataFrame
-        One row a node.
+        One row for each node.
     n : int
         Number of nodes.
     names : tuple or None
@@ -65,11 +65,6 @@ def in_node_order(values: Any, n: int, names: tuple[Any, ...] | None, name: str,
         How the argument is called in messages.
     whole : bool
         Whether every node must have a row; otherwise those without get 0.
-
-    Returns
-    -------
-    ndarray
-        The values.
 
     Raises
     ------
@@ -92,7 +87,7 @@ def in_node_order(values: Any, n: int, names: tuple[Any, ...] | None, name: str,
         )
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
-        raise ValueError(f"the index of {name} has {twice!r} twice, expected one row a node.")
+        raise ValueError(f"the index of {name} has {twice!r} twice, expected one row for each node.")
     if names is not None and len(labels) == n and _is_default(values):
         raise ValueError(
             f"the index of {name} is pandas' default, but nodes of the graph are called 0, 1, … in another order; "

@@ -58,15 +58,8 @@ class QueryGroups:
             The query of each row, in any order. None makes one query of all rows.
         length : int, optional
             The number of rows expected; needed when qid is None.
-        required : bool
-            Refuse None.
-        name : str
-            How the argument is called in messages.
-
-        Returns
-        -------
-        QueryGroups
-            The layout.
+        required, name : bool, str
+            Refuse None; how the argument is called in messages.
 
         Raises
         ------
@@ -77,8 +70,8 @@ class QueryGroups:
         if qid is None:
             if required or length is None:
                 raise ValueError(
-                    f"{name} is not given, expected one query id a row; pass {name}=np.zeros(n, dtype=int) if all rows "
-                    "belong to one query."
+                    f"{name} is not given, expected one query id for each row; pass {name}=np.zeros(n, dtype=int) if "
+                    "all rows belong to one query."
                 )
             return cls(np.arange(length), np.array([0, length]), np.zeros(1, dtype=np.int64))
         ids = _readable_ids(qid, length, name)
@@ -169,7 +162,7 @@ class QueryGroups:
         return bool((self.order == np.arange(self.rows)).all())
 
     def gather(self, values: Any) -> Any:
-        """Return values (one a row, or a matrix of rows) laid out query by query."""
+        """Return values (one for each row, or a matrix of rows) laid out query by query."""
         return self._taken(values, self.order)
 
     def spread(self, values: Any) -> Any:
@@ -262,26 +255,7 @@ def _readable_ids(qid: Any, length: int | None, name: str) -> Array:
 def as_groups(qid: Any, length: int, *, required: bool = False, name: str = "qid") -> QueryGroups:
     """Return groups for so many rows: groups as they are, ids grouped, None as one query of all rows.
 
-    Parameters
-    ----------
-    qid : QueryGroups, array of int or str, or None
-        What the caller handed in.
-    length : int
-        The number of rows.
-    required : bool
-        Refuse None.
-    name : str
-        How the argument is called in messages.
-
-    Returns
-    -------
-    QueryGroups
-        The layout.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As :meth:`QueryGroups.from_qid`; or when groups of another number of rows come.
+    Arguments and errors are those of :meth:`QueryGroups.from_qid`.
     """
     if not isinstance(qid, QueryGroups):
         return QueryGroups.from_qid(qid, length, required=required, name=name)

@@ -39,6 +39,12 @@ def relative_entropy(x: Any, y: Any) -> Any:
     return y * (product - ratio + 1.0)
 
 
+def softmax(theta: Any) -> Any:
+    """Distribution proportional to e^θ, without overflow; numpy or JAX."""
+    masses = _library(theta).exp(theta - theta.max())
+    return masses / masses.sum()
+
+
 @dataclass(frozen=True)
 class Divergence:
     r"""A Bregman divergence :math:`D_\phi(x\|y) = \phi(x) - \phi(y) - \langle\nabla\phi(y), x - y\rangle`.
@@ -49,6 +55,11 @@ class Divergence:
     ----------
     weights : array of float, shape (n,), optional
         Weights :math:`w_i > 0` of the entries, not normalised; all 1 by default. Kept as a tuple.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For weights, or other parameters, that are not finite, or weights that are not positive.
 
     Examples
     --------
@@ -177,32 +188,14 @@ class Divergence:
     def smoothness(self, lower: Any = -math.inf, upper: Any = math.inf) -> float:
         """Return the Lipschitz constant of the gradient, in the Euclidean norm, for x between the bounds.
 
-        Parameters
-        ----------
-        lower, upper : float or array
-            Bounds of the entries; cut to the domain.
-
-        Returns
-        -------
-        float
-            The least L; may be infinite.
+        The bounds are as in :meth:`strong_convexity`; the constant may be infinite.
         """
         return float(np.max(self._constants(lower, upper)[1]))
 
     def cvxpy(self, x: Any, y: Any = None) -> tuple[Any, list[Any]]:
         """Return φ(x), or the divergence from y when one is given, and the constraints that keep x in the domain.
 
-        Parameters
-        ----------
-        x : cvxpy expression, shape (n,)
-            The variable.
-        y : array, shape (n,), optional
-            A fixed point inside the domain.
-
-        Returns
-        -------
-        tuple
-            A convex cvxpy expression and a list of constraints.
+        x is a cvxpy expression of shape (n,), y a fixed point inside the domain.
         """
         import cvxpy as cp
 

@@ -73,11 +73,6 @@ def name_of(divergence: Any, allowed: Iterable[str]) -> str:
     allowed : iterable of str
         The names that will do.
 
-    Returns
-    -------
-    str
-        One of them.
-
     Raises
     ------
     ValueError

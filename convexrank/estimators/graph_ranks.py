@@ -46,10 +46,10 @@ def pagerank(
     alpha : float
         Probability of following a link.
     personalization : array-like, optional
-        Where the surfer starts afresh: ids, names, or n weights; a pandas Series of weights with an index of its own
+        Where the surfer restarts: ids, names, or n weights; a pandas Series of weights with an index of its own
         goes by that index. Columns of an (n, k) array or DataFrame ask for k ranks at once.
     dangling : {"teleport", "uniform", "drop"}
-        Where he goes from a node without links.
+        How dangling nodes distribute rank.
     tol : float
         The largest error.
 
@@ -140,14 +140,8 @@ def antitrust_rank(graph: Any, seeds: Any, alpha: float = 0.85, *, tol: float = 
 
     Parameters
     ----------
-    graph : Graph, networkx graph, or scipy sparse matrix
-        The graph.
-    seeds : array-like
-        Bad nodes: ids, names, or n weights.
-    alpha : float
-        Decay with each link.
-    tol : float
-        The largest L1 error.
+    graph, seeds, alpha, tol : Graph, array-like, float, float
+        As for :func:`trust_rank`; the seeds are bad nodes.
 
     Returns
     -------

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from convexrank.data import QueryGroups, as_groups, check_integer, check_positive
-from convexrank.estimators._scores import linear_scores
+from convexrank.estimators._linear_ranker import LinearRanker
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
 
 __all__ = ["OnlineMEMR"]
@@ -19,7 +18,8 @@ __all__ = ["OnlineMEMR"]
 Array = np.ndarray
 
 
-class OnlineMEMR(BaseEstimator):
+@dataclass(eq=False, repr=False)
+class OnlineMEMR(LinearRanker):
     r"""Online ranking of queries by margin-equipped retargeting: scores first, then the grades, then a step.
 
     In round t the features of a query come, the current weights :math:`w_t` score them, its grades are revealed, and
@@ -95,53 +95,19 @@ class OnlineMEMR(BaseEstimator):
     (40, True)
     """
 
-    def __init__(
-        self,
-        sigma: float = 0.1,
-        divergence: Any = "squared",
-        margin: Any = 1.0,
-        *,
-        reward: Any = None,
-        bound: Any = None,
-        target_reg: float = 0.0,
-        score_reg: float | None = None,
-        normalize: bool = True,
-        radius: float | None = None,
-    ) -> None:
-        self.sigma = sigma
-        self.divergence = divergence
-        self.margin = margin
-        self.reward = reward
-        self.bound = bound
-        self.target_reg = target_reg
-        self.score_reg = score_reg
-        self.normalize = normalize
-        self.radius = radius
-
-    def __sklearn_tags__(self) -> Tags:
-        """Describe the estimator to scikit-learn: sparse X, y needed, neither classifier nor regressor."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.sparse = True
-        return tags
+    sigma: float = 0.1
+    divergence: Any = "squared"
+    margin: Any = 1.0
+    _: KW_ONLY
+    reward: Any = None
+    bound: Any = None
+    target_reg: float = 0.0
+    score_reg: float | None = None
+    normalize: bool = True
+    radius: float | None = None
 
     def fit(self, X: Any, y: Any, qid: Any = None) -> Self:
-        """Forget everything, and play one round for each query; see :meth:`partial_fit`.
-
-        Parameters
-        ----------
-        X : array or sparse matrix, shape (n, d)
-            One row a document.
-        y : array, shape (n,)
-            Grades.
-        qid : array of int or str, shape (n,), QueryGroups, or None
-            The query of each row; None is one query.
-
-        Returns
-        -------
-        OnlineMEMR
-            Itself.
-        """
+        """Forget everything, and play one round for each query; see :meth:`partial_fit`."""
         for name in ("coef_", "losses_"):
             self.__dict__.pop(name, None)
         return self.partial_fit(X, y, qid)
@@ -155,16 +121,11 @@ class OnlineMEMR(BaseEstimator):
         Parameters
         ----------
         X : array or sparse matrix, shape (n, d)
-            One row a document.
+            One row for each document.
         y : array, shape (n,)
             Grades.
         qid : array of int or str, shape (n,), QueryGroups, or None
             The query of each row; None is one query.
-
-        Returns
-        -------
-        OnlineMEMR
-            Itself.
 
         Raises
         ------
@@ -172,7 +133,7 @@ class OnlineMEMR(BaseEstimator):
             When the data are not finite and real, lengths differ, or a parameter is out of range.
         """
         first = not hasattr(self, "coef_")
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, reset=first)
+        X, y = self._validated(X, y, y_numeric=True, reset=first)
         sigma = check_positive(self.sigma, "sigma")
         if self.radius is not None:
             check_positive(self.radius, "radius")
@@ -243,11 +204,6 @@ class OnlineMEMR(BaseEstimator):
         rounds : int, optional
             Only the first so many rounds.
 
-        Returns
-        -------
-        float
-            The regret.
-
         Raises
         ------
         ValueError
@@ -255,7 +211,7 @@ class OnlineMEMR(BaseEstimator):
         """
         check_is_fitted(self, "losses_")
         count = self.rounds_ if rounds is None else check_integer(rounds, "rounds", 1)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = self._validated(X, reset=False)
         y, groups = np.asarray(y, dtype=np.float64), as_groups(qid, X.shape[0])
         asked = [
             rows for rows in map(groups.subset, ([q] for q in range(len(groups)))) if len(set(y[rows])) > 1
@@ -271,33 +227,3 @@ class OnlineMEMR(BaseEstimator):
         names = np.repeat(np.arange(count), [len(part) for part in asked[:count]])
         best = self._problem(X[rows], y[rows], names, count * self.sigma).solve()
         return float(self.losses_[:count].sum() - best.value)
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the scores Xw; higher is nearer the top of its query.
-
-        Parameters
-        ----------
-        X : array or sparse matrix, shape (n, d)
-            One row a document.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            The scores.
-        """
-        return linear_scores(self, X)
-
-    def predict(self, X: Any) -> Array:
-        """Return the scores Xw, the same as :meth:`decision_function`.
-
-        Parameters
-        ----------
-        X : array or sparse matrix, shape (n, d)
-            One row a document.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            The scores.
-        """
-        return self.decision_function(X)

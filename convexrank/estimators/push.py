@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, Tags
-from sklearn.utils.validation import validate_data
 
 from convexrank import losses, prices
 from convexrank.core.problem import Problem
 from convexrank.data import check_binary_labels, check_positive, check_weights
-from convexrank.estimators._scores import linear_scores
+from convexrank.estimators._linear_ranker import LinearRanker
 from convexrank.metrics import auc
 from convexrank.metrics.tally import tally
 from convexrank.problems import PNormPush, Push, RmaxPush, TopPush
@@ -23,7 +22,8 @@ __all__ = ["PushRanker"]
 Array = np.ndarray
 
 
-class PushRanker(BaseEstimator):
+@dataclass(eq=False, repr=False)
+class PushRanker(LinearRanker):
     r"""Linear ranker for binary labels that concentrates on the top of the list, as a scikit-learn estimator.
 
     It fits one linear score f = Xw, with no intercept (it cancels in every pair), by minimising
@@ -79,16 +79,11 @@ class PushRanker(BaseEstimator):
         The weights w.
     classes_ : ndarray, shape (2,)
         The two labels, sorted; the second is the positive one.
-    gap_ : float
-        Certified bound on objective − optimum; ``solution_.certificate`` names its kind.
-    n_iter_ : int
-        Iterations of the solver.
-    solution_ : Solution
-        Everything the solver returned.
-    n_features_in_ : int
-        Number of features seen by fit.
-    feature_names_in_ : ndarray of str, shape (d,)
-        Names of the features, when X had names that are all strings.
+    gap_, n_iter_, solution_ : float, int, Solution
+        Certified bound on objective − optimum, iterations, and everything the solver returned;
+        ``solution_.certificate`` names the kind of the bound.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of features seen by fit, and their names when X had names that are all strings.
 
     References
     ----------
@@ -108,32 +103,19 @@ class PushRanker(BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        p: float = 4.0,
-        *,
-        price: Any = None,
-        loss: Any = "exponential",
-        l2: float = 1e-2,
-        l1: float = 0.0,
-        solver: Any = None,
-        tol: float = 1e-8,
-        max_iter: int | None = None,
-    ) -> None:
-        self.p = p
-        self.price = price
-        self.loss = loss
-        self.l2 = l2
-        self.l1 = l1
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
+    p: float = 4.0
+    _: KW_ONLY
+    price: Any = None
+    loss: Any = "exponential"
+    l2: float = 1e-2
+    l1: float = 0.0
+    solver: Any = None
+    tol: float = 1e-8
+    max_iter: int | None = None
 
     def __sklearn_tags__(self) -> Tags:
-        """Describe the estimator to scikit-learn: sparse X, binary y, not a classifier."""
+        """Describe the estimator to scikit-learn: as all rankers, and y is binary."""
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.sparse = True
         # scikit-learn has no tag for rankers; this is its one way to say "y has two values". estimator_type, which
         # is_classifier reads, stays None.
         tags.classifier_tags = ClassifierTags(multi_class=False)
@@ -145,18 +127,13 @@ class PushRanker(BaseEstimator):
         Parameters
         ----------
         X : array or sparse matrix, shape (n, d)
-            One row an example. Sparse X stays sparse.
+            One row for each example. Sparse X stays sparse.
         y : array, shape (n,)
             Two classes: {0, 1}, {−1, +1}, booleans, or two strings; the larger is the positive class.
         qid : array, shape (n,), optional
             Query of each row. The push is defined for one list, so all entries must be equal.
         sample_weight : array, shape (n,), optional
             Row weights; a weight of 2 is the row twice, a weight of 0 drops it.
-
-        Returns
-        -------
-        PushRanker
-            Itself.
 
         Raises
         ------
@@ -169,17 +146,12 @@ class PushRanker(BaseEstimator):
         ConvergenceWarning
             When the certified gap did not meet ``tol``.
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        X, y = self._validated(X, y)
         _check_one_query(qid, len(y))
         positive = check_binary_labels(y)
         problem = self._problem(X, positive, check_weights(sample_weight, len(y)))
-        solution = problem.solve(self.solver, tol=self.tol, max_iter=self.max_iter)
         self.classes_ = np.unique(y)
-        self.solution_ = solution
-        self.coef_ = solution.x
-        self.n_iter_ = solution.iterations
-        self.gap_ = solution.gap
-        return self
+        return self._keep(problem.solve(self.solver, tol=self.tol, max_iter=self.max_iter))
 
     def _problem(self, X: Any, positive: Array, weights: Array | None) -> Problem:
         """Choose the formulation that the parameters name."""
@@ -199,59 +171,18 @@ class PushRanker(BaseEstimator):
         scaled = _shares(positive, weights, of_positives=True)
         return Push(X, positive, prices.Power(p), loss, sample_weight=scaled, **penalty)
 
-    def decision_function(self, X: Any) -> Array:
-        """Return the scores Xw; higher is nearer the top.
-
-        Parameters
-        ----------
-        X : array or sparse matrix, shape (n, d)
-            One row an example.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            The scores. Only their order means anything.
-        """
-        return linear_scores(self, X)
-
-    def predict(self, X: Any) -> Array:
-        """Return the scores Xw, the same as :meth:`decision_function`.
-
-        Parameters
-        ----------
-        X : array or sparse matrix, shape (n, d)
-            One row an example.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            The scores, not labels.
-        """
-        return self.decision_function(X)
-
     def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
         r"""Return the area under the ROC curve; a tie counts one half.
 
         .. math:: \frac{\sum_{i,k} v_i v_k\,(1[f_i>f_k]+\frac12 1[f_i=f_k])}{\sum_{i,k} v_i v_k}
 
-        over positives i and negatives k with row weights v, ones by default. It does not look at the top in
-        particular; for that, use a scorer made from :func:`convexrank.metrics.precision_at` or another measure.
+        over positives i and negatives k with row weights v, ones by default; larger is better. It does not look at the
+        top in particular; for that, use a scorer made from :func:`convexrank.metrics.precision_at` or another measure.
 
         Parameters
         ----------
-        X : array or sparse matrix, shape (n, d)
-            One row an example.
-        y : array, shape (n,)
-            Labels, both of the two that fit saw.
-        qid : array, shape (n,), optional
-            As in :meth:`fit`.
-        sample_weight : array, shape (n,), optional
-            Row weights v, as repeated rows.
-
-        Returns
-        -------
-        float
-            From 0 to 1, larger is better.
+        X, y, qid, sample_weight : arrays
+            As in :meth:`fit`; y has both of the labels that fit saw, and the weights are v.
 
         Raises
         ------
@@ -279,7 +210,7 @@ def _check_one_query(qid: Any, length: int) -> None:
         return
     queries = np.asarray(qid)
     if queries.shape != (length,):
-        raise ValueError(f"qid has shape {queries.shape}, expected ({length},), one query a row.")
+        raise ValueError(f"qid has shape {queries.shape}, expected ({length},), one query for each row.")
     count = len(np.unique(queries))
     if count > 1:
         raise ValueError(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
-from sklearn.utils.validation import validate_data
 
 from convexrank.data import QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
-from convexrank.estimators._counts import check_counts
-from convexrank.estimators._scores import linear_scores
+from convexrank.estimators._linear_ranker import LinearRanker, check_counts
 from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
 
@@ -22,7 +19,8 @@ Array = np.ndarray
 _CONVENTIONS = {"convexrank": CONVEXRANK, "scikit-learn": SKLEARN, "letor3": LETOR3, "letor4": LETOR4}
 
 
-class RetargetingRanker(BaseEstimator):
+@dataclass(eq=False, repr=False)
+class RetargetingRanker(LinearRanker):
     r"""Linear ranker for graded queries that regresses on targets of its own choice, as a scikit-learn estimator.
 
     Grades say an order, not numbers. So the scores :math:`s_i = X_i w` of query i are fitted to targets
@@ -80,16 +78,11 @@ class RetargetingRanker(BaseEstimator):
     ----------
     coef_ : ndarray, shape (d,)
         The weights w.
-    gap_ : float
-        Certified bound on objective − optimum; ``solution_.certificate`` names its kind.
-    n_iter_ : int
-        Iterations of the solver.
-    solution_ : Solution
-        Everything the solver returned.
-    n_features_in_ : int
-        Number of features seen by fit.
-    feature_names_in_ : ndarray of str, shape (d,)
-        Names of the features, when X had names that are all strings.
+    gap_, n_iter_, solution_ : float, int, Solution
+        Certified bound on objective − optimum, iterations, and everything the solver returned;
+        ``solution_.certificate`` names the kind of the bound.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of features seen by fit, and their names when X had names that are all strings.
 
     References
     ----------
@@ -114,47 +107,22 @@ class RetargetingRanker(BaseEstimator):
     convexrank: gain 2^y - 1, discount 1/log2(1 + rank), ties averaged, queries without relevant rows are skipped, ...
     """
 
-    def __init__(
-        self,
-        divergence: Any = "squared",
-        margin: Any = 1.0,
-        alpha: float = 1e-2,
-        *,
-        reward: Any = None,
-        bound: Any = None,
-        target_reg: Any = None,
-        score_reg: Any = None,
-        l1: float = 0.0,
-        offsets: bool = True,
-        normalize: bool = True,
-        ndcg_convention: Any = "convexrank",
-        ndcg_k: int | None = None,
-        solver: Any = None,
-        tol: float = 1e-8,
-        max_iter: int | None = None,
-    ) -> None:
-        self.divergence = divergence
-        self.margin = margin
-        self.alpha = alpha
-        self.reward = reward
-        self.bound = bound
-        self.target_reg = target_reg
-        self.score_reg = score_reg
-        self.l1 = l1
-        self.offsets = offsets
-        self.normalize = normalize
-        self.ndcg_convention = ndcg_convention
-        self.ndcg_k = ndcg_k
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-
-    def __sklearn_tags__(self) -> Tags:
-        """Describe the estimator to scikit-learn: sparse X, y needed, neither classifier nor regressor."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.sparse = True
-        return tags
+    divergence: Any = "squared"
+    margin: Any = 1.0
+    alpha: float = 1e-2
+    _: KW_ONLY
+    reward: Any = None
+    bound: Any = None
+    target_reg: Any = None
+    score_reg: Any = None
+    l1: float = 0.0
+    offsets: bool = True
+    normalize: bool = True
+    ndcg_convention: Any = "convexrank"
+    ndcg_k: int | None = None
+    solver: Any = None
+    tol: float = 1e-8
+    max_iter: int | None = None
 
     @property
     def convention(self) -> Convention:
@@ -169,18 +137,13 @@ class RetargetingRanker(BaseEstimator):
         Parameters
         ----------
         X : array or sparse matrix, shape (n, d)
-            One row a document. Sparse X stays sparse.
+            One row for each document. Sparse X stays sparse.
         y : array, shape (n,)
             Grades; only their order counts, larger should rank higher.
         qid : array of int or str, shape (n,), QueryGroups, or None
             The query of each row, in any order; None is one query.
         sample_weight : array of whole numbers, shape (n,), optional
             How often each row counts, 0 to leave it out; the formulation has no other weights.
-
-        Returns
-        -------
-        RetargetingRanker
-            Itself.
 
         Raises
         ------
@@ -194,19 +157,12 @@ class RetargetingRanker(BaseEstimator):
             When the certified gap did not meet ``tol``.
         """
         _ = self.convention  # refused here, not after the fit
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, ensure_min_samples=2
-        )
+        X, y = self._validated(X, y, y_numeric=True, ensure_min_samples=2)
         y = np.asarray(y, dtype=np.float64)
         rows, queries = _repeated(qid, sample_weight, len(y))
         self._fitted_on_queries = qid is not None
         problem = self._problem(X[rows], y[rows], queries)
-        solution = problem.solve(self.solver, tol=self.tol, max_iter=self.max_iter)
-        self.solution_ = solution
-        self.coef_ = solution.x
-        self.n_iter_ = solution.iterations
-        self.gap_ = solution.gap
-        return self
+        return self._keep(problem.solve(self.solver, tol=self.tol, max_iter=self.max_iter))
 
     def _problem(self, X: Any, y: Array, queries: Any) -> MarginRetargeting:
         options = {name: getattr(self, name) for name in ("reward", "bound", "target_reg", "score_reg")}
@@ -224,57 +180,16 @@ class RetargetingRanker(BaseEstimator):
             **given,
         )
 
-    def decision_function(self, X: Any) -> Array:
-        """Return the scores Xw; higher is nearer the top of its query.
-
-        Parameters
-        ----------
-        X : array or sparse matrix, shape (n, d)
-            One row a document.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            The scores. Only their order within a query means anything.
-        """
-        return linear_scores(self, X)
-
-    def predict(self, X: Any) -> Array:
-        """Return the scores Xw, the same as :meth:`decision_function`.
-
-        Parameters
-        ----------
-        X : array or sparse matrix, shape (n, d)
-            One row a document.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            The scores, not grades.
-        """
-        return self.decision_function(X)
-
     def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
         r"""Return NDCG in the convention that ``ndcg_convention`` and ``ndcg_k`` name: a mean over queries.
 
         By default gains are 2^y − 1, discounts 1/log2(1 + rank), rows of one score take the mean over their orders, and
-        queries without a grade above 0 are skipped; see :func:`convexrank.metrics.ndcg`.
+        queries without a grade above 0 are skipped; from 0 to 1, larger is better. See :func:`convexrank.metrics.ndcg`.
 
         Parameters
         ----------
-        X : array or sparse matrix, shape (n, d)
-            One row a document.
-        y : array, shape (n,)
-            Grades of at least 0.
-        qid : array of int or str, shape (n,), QueryGroups, or None
-            The query of each row, in any order. None is one query, and only taken if fit was given none.
-        sample_weight : array of whole numbers, shape (n,), optional
-            How often each row counts, as in :meth:`fit`.
-
-        Returns
-        -------
-        float
-            From 0 to 1, larger is better.
+        X, y, qid, sample_weight : arrays
+            As in :meth:`fit`. Grades are at least 0, and qid is None only if it was for fit.
 
         Raises
         ------

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import validate_data
+from sklearn.base import RegressorMixin
 
 from convexrank.core.results import ConvergenceWarning, Solution, Status
-from convexrank.data import (
-    check_choice,
-    check_integer,
-    check_interval,
-    check_nonnegative,
-    check_positive,
-)
-from convexrank.estimators._counts import check_counts
-from convexrank.estimators._scores import linear_scores
+from convexrank.data import check_choice, check_integer, check_interval, check_nonnegative, check_positive
+from convexrank.estimators._linear_ranker import LinearEstimator, check_counts
 from convexrank.links import fit_link
 from convexrank.problems import LearnedDivergence
 from convexrank.solvers import Accelerated
@@ -37,7 +28,8 @@ _TURN, _MAX_ITER = 500, 20_000
 _FACTORS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 
 
-class SingleIndexRegressor(RegressorMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class SingleIndexRegressor(RegressorMixin, LinearEstimator):
     r"""Regression :math:`y \approx g(Xw)` with weights w and an increasing link g learned together.
 
     A generalized linear model whose link nobody has to choose. The fit is
@@ -92,16 +84,11 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
         The moduli used, after scaling and cross-validation.
     cv_results_ : dict of str to ndarray
         ``"strong"``, ``"l2"`` and ``"mean_squared_error"`` of each candidate; only after a cross-validation.
-    gap_ : float
-        Certified gap, or residual; ``solution_.certificate`` names its kind.
-    n_iter_ : int
-        Iterations of the solver.
-    solution_ : Solution
-        Everything the solver returned.
-    n_features_in_ : int
-        Number of features seen by fit.
-    feature_names_in_ : ndarray of str, shape (d,)
-        Names of the features, when X had names that are all strings.
+    gap_, n_iter_, solution_ : float, int, Solution
+        Certified gap or residual, iterations, and everything the solver returned;
+        ``solution_.certificate`` names the kind of the gap.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of features seen by fit, and their names when X had names that are all strings.
 
     References
     ----------
@@ -121,34 +108,16 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
     (3, 2)
     """
 
-    def __init__(
-        self,
-        oracle: str = "projection",
-        *,
-        strong: Any = "scale",
-        smooth: float | None = None,
-        l2: Any = 1e-4,
-        output_range: Any = None,
-        cv: Any = 5,
-        solver: Any = None,
-        tol: float = 1e-8,
-        max_iter: int | None = None,
-    ) -> None:
-        self.oracle = oracle
-        self.strong = strong
-        self.smooth = smooth
-        self.l2 = l2
-        self.output_range = output_range
-        self.cv = cv
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-
-    def __sklearn_tags__(self) -> Tags:
-        """Describe the estimator to scikit-learn: a regressor that takes sparse X."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+    oracle: str = "projection"
+    _: KW_ONLY
+    strong: Any = "scale"
+    smooth: float | None = None
+    l2: Any = 1e-4
+    output_range: Any = None
+    cv: Any = 5
+    solver: Any = None
+    tol: float = 1e-8
+    max_iter: int | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit weights and link.
@@ -156,16 +125,11 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array or sparse matrix, shape (n, d)
-            One row an example. Sparse X stays sparse.
+            One row for each example. Sparse X stays sparse.
         y : array, shape (n,)
             Real targets.
         sample_weight : array of whole numbers, shape (n,), optional
             How often each row counts, 0 to leave it out; the formulation has no other weights.
-
-        Returns
-        -------
-        SingleIndexRegressor
-            Itself.
 
         Raises
         ------
@@ -178,11 +142,10 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
         ConvergenceWarning
             When gap or residual did not meet ``tol``.
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
-        y = np.asarray(y, dtype=np.float64)
+        X, y = self._validated(X, y, y_numeric=True)
         counts = check_counts(sample_weight, len(y))
-        if counts is not None:
-            X, y = X[np.repeat(np.arange(len(y)), counts)], np.repeat(y, counts)
+        rows = slice(None) if counts is None else np.repeat(np.arange(len(y)), counts)
+        X, y = X[rows], np.asarray(y, dtype=np.float64)[rows]
         check_choice(self.oracle, {"projection": "", "marginal": ""}, "oracle")
         output_range = check_interval(
             (None, None) if self.output_range is None else self.output_range, "output_range"
@@ -194,12 +157,8 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
             candidates = [candidates[int(np.argmin(self.cv_results_["mean_squared_error"]))]]
         self.strong_, self.l2_ = candidates[0]
         problem, solution = self._solve(X, y, self.strong_, self.l2_)
-        self.solution_ = solution
-        self.coef_ = solution.x
         self.link_ = replace(fit_link(problem, solution), output_range=output_range)
-        self.n_iter_ = solution.iterations
-        self.gap_ = solution.gap
-        return self
+        return self._keep(solution)
 
     def _candidates(self, X: Any) -> list[tuple[float | None, float]]:
         """Return the pairs (strong, l2) to choose from, those that allow the least first."""
@@ -248,9 +207,8 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
                 if start is not None and strong is not None and before is not None:
                     start = start * (strong / before)  # weights are in units of strong
                 with warnings.catch_warnings():
-                    warnings.simplefilter(
-                        "ignore", ConvergenceWarning
-                    )  # the last fit is the one that has to converge
+                    # the last fit is the one that has to converge
+                    warnings.simplefilter("ignore", ConvergenceWarning)
                     problem, solution = self._solve(X[train], y[train], strong, l2, start)
                 start, before = solution.x, strong
                 predicted = fit_link(problem, solution)(X[test] @ solution.x)
@@ -262,36 +220,12 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
             "mean_squared_error": errors / held_out,
         }
 
-    # --- prediction --------------------------------------------------------------------------------------------------
-
     def index(self, X: Any) -> Array:
-        """Return the single index Xw.
-
-        Parameters
-        ----------
-        X : array or sparse matrix, shape (n, d)
-            One row an example.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            The scores that ``link_`` takes.
-        """
-        return linear_scores(self, X)
+        """Return the single index Xw, shape (n,): the scores that ``link_`` takes."""
+        return self._linear_scores(X)
 
     def predict(self, X: Any) -> Array:
-        """Return the link at the index, g(Xw).
-
-        Parameters
-        ----------
-        X : array or sparse matrix, shape (n, d)
-            One row an example.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            Predictions, inside :meth:`predict_interval`.
-        """
+        """Return the link at the index, g(Xw), shape (n,), inside :meth:`predict_interval`."""
         index = self.index(X)
         return self.link_(index)
 
@@ -300,11 +234,6 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
 
         It is no confidence interval: it holds the values of all links that fit as well as this one, and says nothing
         about noise. See :meth:`convexrank.links.Link.interval`.
-
-        Parameters
-        ----------
-        X : array or sparse matrix, shape (n, d)
-            One row an example.
 
         Returns
         -------

@@ -46,5 +46,5 @@ class Adjacency(Protocol):
         ...
 
     def edges(self) -> tuple[Array, Array, Array]:
-        """Return sources, targets and weights, one entry an edge, by target."""
+        """Return sources, targets and weights, one entry for each edge, by target."""
         ...

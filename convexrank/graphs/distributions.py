@@ -62,15 +62,11 @@ def distributions(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) 
 
     Parameters
     ----------
-    n : int
-        Number of nodes.
-    names : tuple or None
-        Their names.
+    n, names, name : int, tuple or None, str
+        As in :func:`distribution`.
     nodes : array-like or sparse
-        As in :func:`distribution`, or a matrix with one row a node. A DataFrame with an index of its own goes by that
-        index.
-    name : str
-        How the argument is called in messages.
+        As in :func:`distribution`, or a matrix with one row for each node. A DataFrame with an index of its own goes
+        by that index.
 
     Returns
     -------

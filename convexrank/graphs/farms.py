@@ -228,14 +228,8 @@ def farm_gain(
         Takes a graph and returns n scores of at least 0, such as :func:`convexrank.pagerank`.
     helpers : sequence of int
         Sizes to try.
-    kind : str
-        As for :func:`inject_farm`.
-    target : int, optional
-        As for :func:`inject_farm`.
-    hijacked : int
-        As for :func:`inject_farm`; the pages are the same for all sizes.
-    seed : int
-        Of the drawing.
+    kind, target, hijacked, seed : str, int, int, int
+        As for :func:`inject_farm`; hijacked pages are the same for all sizes.
 
     Returns
     -------

@@ -109,11 +109,6 @@ class Graph:
         names : sequence, optional
             What the nodes are called.
 
-        Returns
-        -------
-        Graph
-            The graph.
-
         Raises
         ------
         ValueError, TypeError
@@ -132,15 +127,8 @@ class Graph:
         ----------
         matrix : scipy sparse array or matrix, shape (n, n)
             The adjacency matrix; rows are sources.
-        self_loops : bool
-            Whether entries on the diagonal are kept.
-        names : sequence, optional
-            What the nodes are called.
-
-        Returns
-        -------
-        Graph
-            The graph.
+        self_loops, names : bool, sequence
+            As for :meth:`from_edges`.
         """
         source, target, weight, n = edges_of_scipy(matrix)
         return cls.from_edges(source, target, weight, n, self_loops=self_loops, names=names)
@@ -156,12 +144,7 @@ class Graph:
         weight : str or None
             Attribute that holds the weight, 1 where an edge has none; None counts every edge once.
         self_loops : bool
-            Whether edges from a node to itself are kept.
-
-        Returns
-        -------
-        Graph
-            The graph.
+            As for :meth:`from_edges`.
         """
         source, target, weights, names = edges_of_networkx(graph, weight)
         return cls.from_edges(source, target, weights, len(names), self_loops=self_loops, names=names)
@@ -171,7 +154,7 @@ class Graph:
         cls, frame: Any, source: Any = "source", target: Any = "target", weight: Any = None, *,
         self_loops: bool = True,
     ) -> Self:  # fmt: skip
-        """Make a graph from columns of a data frame, one edge a row; nodes are called what the columns call them.
+        """Make a graph from columns of a data frame, one edge in each row; nodes are called what the columns call them.
 
         Parameters
         ----------
@@ -182,12 +165,7 @@ class Graph:
         weight : str, optional
             Column of weights of at least 0; by default every edge counts once.
         self_loops : bool
-            Whether edges from a node to itself are kept.
-
-        Returns
-        -------
-        Graph
-            The graph.
+            As for :meth:`from_edges`.
 
         Raises
         ------
@@ -214,7 +192,7 @@ class Graph:
         Parameters
         ----------
         path : str or Path
-            A file with one edge a line: source, target, and perhaps a weight. Lines that start with # or % are
+            A file with one edge on each line: source, target, and perhaps a weight. Lines that start with # or % are
             comments.
         delimiter : str, optional
             What separates the columns; white space by default.
@@ -222,18 +200,11 @@ class Graph:
             Whether a third column is the weight; by default it is where there is one.
         skip_rows : int
             Lines to skip, such as a header.
-        n : int, optional
-            Number of nodes.
-        self_loops : bool
-            Whether edges from a node to itself are kept.
+        n, self_loops : int, bool
+            As for :meth:`from_edges`.
         named : bool, optional
             Whether the ends are names, and the nodes those that occur; otherwise they are numbers of nodes, and every
             number up to the largest is one. By default they are numbers where the first line has two of them.
-
-        Returns
-        -------
-        Graph
-            The graph.
 
         Raises
         ------
@@ -290,8 +261,8 @@ class Graph:
         x = one_a_node(x, self.n, "x")
         out = np.empty(self.n)
         weights = () if self.weights is None else (self.weights,)
-        kernel = edge_sums.gather if self.weights is None else edge_sums.gather_weighted
-        each_range(kernel, cuts(self.offsets), self.offsets, self.sources, *weights, x, out)
+        function = edge_sums.gather if self.weights is None else edge_sums.gather_weighted
+        each_range(function, cuts(self.offsets), self.offsets, self.sources, *weights, x, out)
         return out
 
     def push(self, s: Array) -> Array:
@@ -307,7 +278,7 @@ class Graph:
         return out
 
     def edges(self) -> tuple[Array, Array, Array]:
-        """Return sources, targets and weights, one entry an edge, by target. Takes 12 bytes an edge or more."""
+        """Return sources, targets and weights, one entry for each edge, by target: 12 bytes or more each."""
         target = np.repeat(np.arange(self.n, dtype=np.int32), np.diff(self.offsets))
         return self.sources, target, np.ones(self.m) if self.weights is None else self.weights
 
@@ -361,7 +332,7 @@ class Graph:
         Parameters
         ----------
         values : array-like, shape (n,)
-            One value a node, such as a rank. A pandas Series with an index of its own goes by that index.
+            One value for each node, such as a rank. A pandas Series with an index of its own goes by that index.
 
         Returns
         -------

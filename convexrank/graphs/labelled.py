@@ -1,4 +1,4 @@
-"""Graphs whose edges have a type: several candidate out-distributions a node."""
+"""Graphs whose edges have a type: several candidate out-distributions for each node."""
 
 from __future__ import annotations
 
@@ -57,26 +57,17 @@ class LabelledGraph:
 
         Parameters
         ----------
-        source, target : array-like of int, shape (m,)
-            Ends of the edges.
         label : array-like, shape (m,)
             Type of each edge.
-        weight : array-like, shape (m,), optional
-            Weights of at least 0.
-        n : int, optional
-            Number of nodes.
-        self_loops : bool
-            Whether edges from a node to itself are kept.
-
-        Returns
-        -------
-        LabelledGraph
-            The graph.
+        source, target, weight, n, self_loops : array-like, int, bool
+            As for :meth:`Graph.from_edges`.
         """
         source, target, n = check_endpoints(source, target, n)
         kinds = np.asarray(label)
         if kinds.shape != source.shape:
-            raise ValueError(f"label has shape {kinds.shape}, expected ({len(source)},), one type an edge.")
+            raise ValueError(
+                f"label has shape {kinds.shape}, expected ({len(source)},), one type for each edge."
+            )
         if not len(source):
             raise ValueError("the graph has no edges, and so no types; list at least one edge.")
         refuse_missing(kinds, "label", "edge")
@@ -98,20 +89,10 @@ class LabelledGraph:
     def candidates(self, node: int) -> Array:
         """Return the distributions over targets that a node's types give, shape (k, n); k = 0 for a dangling node.
 
-        Parameters
-        ----------
-        node : int
-            The node.
-
         Returns
         -------
         ndarray, shape (k, n)
             One row for each type that has an edge out of the node, in the order of ``labels``.
-
-        Raises
-        ------
-        ValueError, TypeError
-            When there is no such node.
         """
         if check_integer(node, "node", 0) >= self.n:
             raise ValueError(f"node is {node}, expected one in 0..{self.n - 1}.")

@@ -1,7 +1,7 @@
 r"""The map of the L_{p,q} rank, :math:`r_i \mapsto \|(a_{ij} r_j)_j\|_p^{\theta}`, weak links in one of three places.
 
-All powers are taken relative to the largest, once a node and not once an edge; sums that fall out of the range of
-floating point are done again in logarithms.
+All powers are taken relative to the largest, once for each node and not for each edge; sums that fall out of the range
+of floating point are done again in logarithms.
 """
 
 from __future__ import annotations
@@ -181,10 +181,10 @@ class NormMap:
         graph, offsets, out = self.graph, self.graph.offsets, np.empty(self.graph.n)
         weighted = graph.weights is not None
         held = (self._edge_factors,) if weighted else ()
-        kernel = edge_sums.gather_weighted if weighted else edge_sums.gather
+        function = edge_sums.gather_weighted if weighted else edge_sums.gather
 
         def roots(first: int, last: int) -> Array:
-            kernel(offsets, graph.sources, *held, sent, out, first, last)
+            function(offsets, graph.sources, *held, sent, out, first, last)
             part = out[first:last]
             part += common
             low = np.flatnonzero(part < TINY) + first
@@ -232,37 +232,13 @@ class NormMap:
 
 
 def log_sum(logs: Array) -> float:
-    """Return the logarithm of the sum of exponentials of all entries.
-
-    Parameters
-    ----------
-    logs : ndarray
-        Logarithms; −infinity is a zero.
-
-    Returns
-    -------
-    float
-        The logarithm; −infinity for none.
-    """
+    """Return the logarithm of the sum of exponentials of all entries; −infinity for none."""
     top = logs.max(initial=-np.inf)
     return float(top) if top == -np.inf else float(top + np.log(np.exp(logs - top).sum()))
 
 
 def log_sums(logs: Array, offsets: Array) -> Array:
-    """Return the logarithm of the sum of exponentials over each range of a vector.
-
-    Parameters
-    ----------
-    logs : ndarray
-        Logarithms; −infinity is a zero.
-    offsets : ndarray of int, shape (k + 1,)
-        Ends of the ranges.
-
-    Returns
-    -------
-    ndarray, shape (k,)
-        The logarithms; −infinity for an empty range.
-    """
+    """Return the same over each of k ranges of a vector, whose k + 1 ends are ``offsets``; shape (k,)."""
     lengths = np.diff(offsets)
     out, filled = np.full(len(lengths), -np.inf), lengths > 0
     if filled.any():

@@ -17,17 +17,7 @@ _ROUNDS = 64
 def reached_from(graph: Graph, start: Array) -> Array:
     """Return which nodes a walk from some nodes can come to, these included. O(n + m) but for a constant.
 
-    Parameters
-    ----------
-    graph : Graph
-        The graph.
-    start : ndarray of bool, shape (n,)
-        Where walks begin.
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
-        Where they may come to.
+    Both are booleans, shape (n,).
     """
     reached = start.copy()
     for _ in range(_ROUNDS):

@@ -24,20 +24,7 @@ DANGLING = {
 
 
 def check_alpha(alpha: Any, name: str = "alpha") -> float:
-    """Return a damping factor in [0, 1).
-
-    Parameters
-    ----------
-    alpha : float
-        The number.
-    name : str
-        How it is called in messages.
-
-    Returns
-    -------
-    float
-        The same.
-    """
+    """Return a damping factor in [0, 1); ``name`` is what messages call it."""
     value = check_real(alpha, name)
     if not 0.0 <= value < 1.0:
         raise ValueError(f"{name} is {alpha}, expected a number in [0, 1); 0.85 is customary.")
@@ -61,7 +48,7 @@ class Transition:
     personalization : array-like, optional
         Where the walk goes otherwise: ids, names, or n weights, scaled to a distribution v; uniform by default.
     dangling : {"teleport", "uniform", "drop"}
-        Where the walk goes from a node without links.
+        How dangling nodes distribute rank.
 
     Raises
     ------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
+
 from convexrank.data import check_choice, check_positive
 from convexrank.divergences.names import name_of
 from convexrank.jax_losses.rows import QueryRows
@@ -30,26 +32,12 @@ def list_net(
 
     Parameters
     ----------
-    scores, grades : array, shape (n,)
-        Scores of a model, and grades; larger should rank higher.
-    query : array, shape (n,), or QueryGroups
-        Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
-    queries : int, optional
-        How many queries there are. Without it `query` holds ids of any kind, or is groups, and must not be traced.
+    scores, grades, query, queries : array, array, array or QueryGroups, int
+        As for all losses: :mod:`convexrank.jax_losses`.
     target : {"softmax", "exp2", "linear"}
         How grades become a distribution.
     normalize : bool
         Divide by the number of rows of each query.
-
-    Returns
-    -------
-    JAX scalar
-        The sum over queries.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When the target is unknown, `queries` is not an integer of at least 1, or shapes differ.
 
     Examples
     --------
@@ -61,7 +49,6 @@ def list_net(
     (0.0, True)
     """
     check_choice(target, _TARGETS, "target")
-    import jax.numpy as jnp
 
     rows = QueryRows(scores, grades, query, queries)
     worth = jnp.exp(rows.log_softmax(rows.grades)[0]) if target == "softmax" else rows.gains(target)
@@ -84,28 +71,14 @@ def ndcg_regression(
 
     Parameters
     ----------
-    scores, grades : array, shape (n,)
-        Scores of a model, and grades of at least 0; larger should rank higher.
-    query : array, shape (n,), or QueryGroups
-        Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
-    queries : int, optional
-        How many queries there are. Without it `query` holds ids of any kind, or is groups, and must not be traced.
+    scores, grades, query, queries : array, array, array or QueryGroups, int
+        As for all losses: :mod:`convexrank.jax_losses`.
     divergence : {"squared", "generalized_i"} or Divergence
         Which Bregman divergence: a name, or the object it stands for.
     gain : {"exp2", "linear"}
         g(y) = 2^y − 1, or y itself.
     normalize : bool
         Divide by the number of rows of each query.
-
-    Returns
-    -------
-    JAX scalar
-        The sum over queries.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When an option is unknown, `queries` is not an integer of at least 1, or shapes differ.
 
     Examples
     --------
@@ -116,7 +89,6 @@ def ndcg_regression(
     """
     divergence = name_of(divergence, _DIVERGENCES)
     check_choice(gain, _GAINS, "gain")
-    import jax.numpy as jnp
 
     rows = QueryRows(scores, grades, query, queries)
     worth = rows.gains(gain)
@@ -146,28 +118,14 @@ def rank_cosine(
 
     Parameters
     ----------
-    scores, grades : array, shape (n,)
-        Scores of a model, and grades of at least 0; larger should rank higher.
-    query : array, shape (n,), or QueryGroups
-        Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
-    queries : int, optional
-        How many queries there are. Without it `query` holds ids of any kind, or is groups, and must not be traced.
+    scores, grades, query, queries : array, array, array or QueryGroups, int
+        As for all losses: :mod:`convexrank.jax_losses`.
     gain : {"exp2", "linear"}
         g = 2^y − 1, or y itself.
     center : bool
         Centre gains and scores in each query.
     smoothing : float
         The ε of the formula, above 0.
-
-    Returns
-    -------
-    JAX scalar
-        The sum over queries.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When an option is out of range, `queries` is not an integer of at least 1, or shapes differ.
 
     Examples
     --------
@@ -178,7 +136,6 @@ def rank_cosine(
     """
     check_choice(gain, _GAINS, "gain")
     floor = check_positive(smoothing, "smoothing") ** 2
-    import jax.numpy as jnp
 
     rows = QueryRows(scores, grades, query, queries)
     worth, moved = rows.gains(gain), rows.scores

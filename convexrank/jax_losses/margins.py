@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
+from convexrank.backend.host_callback import value_on_host
 from convexrank.data import QueryGroups, check_nonnegative
 from convexrank.divergences import SquaredEuclidean
 from convexrank.jax_losses.rows import QueryRows, numbered, sizes_by_rank
@@ -62,12 +66,8 @@ def margin_retargeting(
 
     Parameters
     ----------
-    scores, grades : array, shape (n,)
-        Scores of a model, and grades; larger should rank higher.
-    query : array, shape (n,), or QueryGroups
-        Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
-    queries : int, optional
-        How many queries there are. Without it `query` holds ids of any kind, or is groups, and must not be traced.
+    scores, grades, query, queries : array, array, array or QueryGroups, int
+        As for all losses: :mod:`convexrank.jax_losses`.
     margin : float or callable
         The margin t, at least 0; or a function of the rank, made of JAX or numpy operations on an array k of
         integers: the margin of a step with k rows of the query above it.
@@ -97,9 +97,8 @@ def margin_retargeting(
     Raises
     ------
     ValueError, TypeError
-        When margin or reward is out of range, the divergence, its bounds or its constants are refused by the problem,
-        `queries` is not an integer of at least 1, or shapes differ; and where grades and queries are not traced, when
-        the margins of a query are infeasible.
+        As all losses; when margin or reward is out of range, or the problem refuses the divergence, its bounds or its
+        constants; and where grades and queries are not traced, when the margins of a query are infeasible.
 
     References
     ----------
@@ -124,8 +123,6 @@ def margin_retargeting(
     low, high = bounds_within(found, limits)
     pulls = check_nonnegative(target_reg, "target_reg")
     given = None if score_reg is None else check_nonnegative(score_reg, "score_reg")
-    import jax
-
     # constants of a divergence from a function of the caller's own are found by JAX
     with jax.ensure_compile_time_eval():
         constant = joint_constant(found, low, high, pulls, given)
@@ -136,7 +133,7 @@ def margin_retargeting(
             f"infeasible: margin is {steps:g}, and the bounds ({low:g}, {high:g}) of the targets leave {high - low:g}; "
             "lower margin, or widen bound."
         )
-    if queries is None and not _is_traced(query):
+    if queries is None and not isinstance(query, Tracer):
         query, queries = numbered(query)
     rows = QueryRows(scores, grades, query, queries)
     if squared and pulls == constant == 0.0 and math.isinf(low) and math.isinf(high):
@@ -146,16 +143,8 @@ def margin_retargeting(
     return _by_callback(host, rows, grades, query, (steps, earns))
 
 
-def _is_traced(value: Any) -> bool:
-    from jax.core import Tracer
-
-    return isinstance(value, Tracer)
-
-
 def _squares(rows: QueryRows, steps: Any, earns: Any, normalize: bool) -> Any:
     """The squared distance without anything else."""
-    import jax.numpy as jnp
-
     lifts = rows.lifts(steps)
     near, chain, earned = rows.scores - lifts, rows.chain(), None
     if earns is not None:
@@ -211,7 +200,7 @@ class _Host:
         rest = iter(late)
         try:
             problem = self.problem(
-                grades, query, *(next(rest) if _is_traced(size) else size for size in sizes)
+                grades, query, *(next(rest) if isinstance(size, Tracer) else size for size in sizes)
             )
         except ValueError:
             return np.asarray(np.nan, scores.dtype), np.full_like(scores, np.nan)
@@ -224,14 +213,10 @@ def _of_rank(table: Array) -> Callable[[Array], Array]:
 
 def _by_callback(host: _Host, rows: QueryRows, grades: Any, query: Any, steps: tuple[Any, Any]) -> Any:
     """The loss by a callback; with a problem that is made here, once, if nothing but the scores is traced."""
-    import jax
-
-    from convexrank.backend.host_callback import value_on_host
-
     scores = rows.scores
     sizes = [sizes_by_rank(step, len(scores)) if callable(step) else step for step in steps]
-    late = [size.astype(scores.dtype) for size in sizes if _is_traced(size)]
-    if late or _is_traced(grades) or _is_traced(query):
+    late = [size.astype(scores.dtype) for size in sizes if isinstance(size, Tracer)]
+    if late or isinstance(grades, Tracer) or isinstance(query, Tracer):
         operands, function = (rows.grades, rows.query, *late), partial(host.traced, sizes)
     else:
         with jax.ensure_compile_time_eval():

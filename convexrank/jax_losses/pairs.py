@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+
 from convexrank.jax_losses.rows import QueryRows
 
 __all__ = ["rank_svm"]
@@ -30,26 +33,12 @@ def rank_svm(
 
     Parameters
     ----------
-    scores, grades : array, shape (n,)
-        Scores of a model, and grades; larger should rank higher.
-    query : array, shape (n,), or QueryGroups
-        Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
-    queries : int, optional
-        How many queries there are. Without it `query` holds ids of any kind, or is groups, and must not be traced.
+    scores, grades, query, queries : array, array, array or QueryGroups, int
+        As for all losses: :mod:`convexrank.jax_losses`.
     squared : bool
         The square of the hinge.
     normalize : bool
         Divide by the number of pairs of each query.
-
-    Returns
-    -------
-    JAX scalar
-        The sum over queries.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When `queries` is not an integer of at least 1, or shapes differ.
 
     Examples
     --------
@@ -58,9 +47,6 @@ def rank_svm(
     >>> round(float(rank_svm([0.0, 0.0, 0.0, 7.0], [2.0, 0.0, 1.0, 1.0], query, queries)), 6)
     1.0
     """
-    import jax
-    import jax.numpy as jnp
-
     rows = QueryRows(scores, grades, query, queries)
     count = rows.scores.shape[0]
     length = max(1, min(count, _PAIRS // max(count, 1)))

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from convexrank.data import QueryGroups, check_integer
+from convexrank.projections import isotonic
 
 __all__ = ["QueryRows", "numbered"]
 
@@ -42,8 +46,6 @@ def numbered(qid: Any) -> tuple[np.ndarray, int]:
 
 def _of_rows(values: Any, name: str, scores: Any) -> Any:
     """Return values of rows as a JAX array; they and the scores must be vectors of one length."""
-    import jax.numpy as jnp
-
     try:
         array = jnp.asarray(values)
     except TypeError as error:
@@ -64,10 +66,6 @@ def sizes_by_rank(steps: Callable[[Any], Any], rows: int) -> Any:
     ValueError
         When the function does not give one number for each rank.
     """
-    import jax
-    import jax.numpy as jnp
-    from jax.core import Tracer
-
     # ranks are known, so that functions of numpy and of JAX will do, inside jit as well; those that no step has may
     # give anything
     with jax.ensure_compile_time_eval(), np.errstate(all="ignore"):
@@ -96,10 +94,6 @@ class QueryRows:
     """
 
     def __init__(self, scores: Any, grades: Any, query: Any, queries: int | None) -> None:
-        import jax
-        import jax.numpy as jnp
-        from jax.core import Tracer
-
         if queries is None:
             if isinstance(query, Tracer):
                 raise TypeError(
@@ -127,28 +121,19 @@ class QueryRows:
 
     def sums(self, values: Any) -> Any:
         """Sum of each query."""
-        import jax
-
         # padded rows are out of range, and dropped
         return jax.ops.segment_sum(values, self.query, self.queries)
 
     def maxima(self, values: Any) -> Any:
         """Largest value of each query; minus infinity where it has no rows."""
-        import jax
-
         return jax.ops.segment_max(values, self.query, self.queries)
 
     def of(self, values: Any, fill: Any = 0.0) -> Any:
         """Return values of queries for each row."""
-        import jax.numpy as jnp
-
         return jnp.append(values, fill)[self.query]
 
     def log_softmax(self, values: Any) -> tuple[Any, Any]:
         """Logarithm of the softmax within queries for each row, and the log-sum-exp of each query."""
-        import jax
-        import jax.numpy as jnp
-
         tops = jax.lax.stop_gradient(self.maxima(values))
         tops = jnp.where(jnp.isfinite(tops), tops, 0.0)
         sums = self.sums(jnp.exp(values - self.of(tops)))
@@ -157,8 +142,6 @@ class QueryRows:
 
     def gains(self, gain: str) -> Any:
         """What grades are worth; 2^y − 1 over the 2^y of the best row of the query, which cannot overflow."""
-        import jax.numpy as jnp
-
         if gain == "linear":
             return self.grades
         tops = self.of(self.maxima(self.grades))
@@ -166,8 +149,6 @@ class QueryRows:
 
     def best_dcg(self, worth: Any) -> Any:
         """The DCG of each query in its best order."""
-        import jax.numpy as jnp
-
         order = jnp.lexsort((-worth, self.query))
         sizes = self.sums(self.ones)
         starts = jnp.append(jnp.cumsum(sizes) - sizes, 0.0)[self.query[order]]
@@ -179,8 +160,6 @@ class QueryRows:
 
     def divergences(self, targets: Any) -> tuple[Any, Any]:
         """For each query, divergence of the softmax from the targets scaled to sum to 1, and the targets' sum."""
-        import jax.numpy as jnp
-
         totals = self.sums(jnp.where(self.counts, targets, 0.0))
         shares = targets / self.of(jnp.where(self.asks, totals, 1.0), 1.0)
         named = self.counts & (shares > 0)
@@ -189,15 +168,10 @@ class QueryRows:
 
     def total(self, values: Any, normalize: bool) -> Any:
         """Sum over the queries that count, each divided by its number of rows if asked for."""
-        import jax.numpy as jnp
-
         return jnp.where(self.asks, values / (self.sizes if normalize else 1.0), 0.0).sum()
 
     def chain(self) -> Any:
         """The rows by query, grade, and score within a grade: the order in which the best targets rise."""
-        import jax
-        import jax.numpy as jnp
-
         return jax.lax.stop_gradient(jnp.lexsort((self.scores, self.grades, self.query)))
 
     def pooled(self, tied: bool, values: Any = None) -> Any:
@@ -205,10 +179,6 @@ class QueryRows:
 
         `values` in place of the scores must have their order within each grade.
         """
-        import jax.numpy as jnp
-
-        from convexrank.projections import isotonic
-
         values = self.scores if values is None else values
         if tied:
             return isotonic(values, order=self.grades, groups=self.query)
@@ -218,9 +188,6 @@ class QueryRows:
 
     def on_simplex(self, values: Any) -> Any:
         """Project the values of each query on the simplex."""
-        import jax
-        import jax.numpy as jnp
-
         below = values - self.of(jnp.where(self.asks, self.maxima(values), 0.0))
 
         def level(active: Any) -> Any:
@@ -241,8 +208,6 @@ class QueryRows:
 
         A step is a number, or a function of the rank; it is 0 within a grade, and where a query begins.
         """
-        import jax.numpy as jnp
-
         order = jnp.lexsort((self.grades, self.query))
         query, grades = self.query[order], self.grades[order]
         first = jnp.append(True, query[1:] != query[:-1])
@@ -259,8 +224,6 @@ class QueryRows:
 
     def lifts(self, steps: Any) -> Any:
         """For each row what the steps up to its grade add up to."""
-        import jax
-        import jax.numpy as jnp
 
         def add(left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[Any, Any]:
             return jnp.where(right[1], right[0], left[0] + right[0]), left[1] | right[1]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
+
 from convexrank.data import check_choice
 from convexrank.divergences.names import name_of
 from convexrank.jax_losses.rows import QueryRows
@@ -36,12 +38,8 @@ def retargeting(
 
     Parameters
     ----------
-    scores, grades : array, shape (n,)
-        Scores of a model, and grades; larger should rank higher.
-    query : array, shape (n,), or QueryGroups
-        Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
-    queries : int, optional
-        How many queries there are. Without it `query` holds ids of any kind, or is groups, and must not be traced.
+    scores, grades, query, queries : array, array, array or QueryGroups, int
+        As for all losses: :mod:`convexrank.jax_losses`.
     divergence : {"squared", "kl", "generalized_i"} or Divergence
         Which Bregman divergence: a name, or the object it stands for.
     order : {"hidden", "block"}
@@ -53,16 +51,10 @@ def retargeting(
     normalize : bool
         Divide by the number of rows of each query.
 
-    Returns
-    -------
-    JAX scalar
-        The sum over queries.
-
     Raises
     ------
     ValueError, TypeError
-        When an option is unknown, offsets make the loss void, `queries` is not an integer of at least 1, or shapes
-        differ.
+        As all losses; and when offsets take the loss of all scores to 0.
 
     Examples
     --------
@@ -93,8 +85,6 @@ def retargeting(
 
 
 def _exponentials(rows: QueryRows, pooled: Any, on_simplex: bool, free: bool) -> Any:
-    import jax.numpy as jnp
-
     if not on_simplex:
         return rows.sums(jnp.where(rows.counts, jnp.exp(rows.scores) - jnp.exp(pooled), 0.0))
     targets = rows.log_softmax(pooled)[1]
@@ -104,8 +94,6 @@ def _exponentials(rows: QueryRows, pooled: Any, on_simplex: bool, free: bool) ->
 
 
 def _squares(rows: QueryRows, pooled: Any, on_simplex: bool, free: bool) -> Any:
-    import jax.numpy as jnp
-
     predictions, targets = rows.scores, pooled
     if on_simplex:
         targets = rows.on_simplex(pooled)

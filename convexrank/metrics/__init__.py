@@ -1,7 +1,9 @@
 """Measures of a ranking: how well scores s order labels y.
 
-Every measure takes the labels first and the scores second, leaves both as they are, costs
-O(n log n), and depends on the scores only through their order. A high score means near the top.
+Every measure takes the labels ``y`` first and the scores ``s`` second, both array-like of shape (n,), leaves both as
+they are, costs O(n log n), and depends on the scores only through their order. A high score means near the top.
+A measure of one list takes labels of two classes, of which the larger is the positive one. ValueError or TypeError is
+raised when y does not hold exactly two classes, s is not a finite real vector, or their lengths differ.
 
 ========================= ==================================================== =========================
 measure                   what it is                                           a tie in the scores
@@ -17,7 +19,7 @@ precision_at              share of positives among the k first                 m
 ranking_risk              share of ordered pairs misranked, with its error     one half, or as asked
 ========================= ==================================================== =========================
 
-By query, with ``qid``, as a mean over queries or one value a query:
+By query, as a mean over queries or one value for each:
 
 ========================= ==================================================== =========================
 measure                   what it is                                           a tie in the scores
@@ -30,6 +32,20 @@ expected_reciprocal_rank  one over the rank where a reader is satisfied        a
 kendall_tau               pairs in the same order minus those in opposite      neither, and tau-b
 spearman_footrule         sum of the differences of ranks                      shares the mean rank
 ========================= ==================================================== =========================
+
+These take grades ``y``, larger is more relevant, and
+
+* ``qid``, the query of each row: integers or strings in any order, :class:`~convexrank.data.QueryGroups`, or None for
+  one query;
+* ``threshold``: rows with a grade above it are relevant;
+* ``ties``, how rows of one score are ordered: ``"average"`` is the mean over all their orders, ``"stable"`` the order
+  in which they stand in y, ``"worst"`` the lowest grade (or the irrelevant rows) first, ``"best"`` the highest first;
+* ``empty``, what a query on which the measure is not defined counts: ``"skip"`` is nothing, 0 or 1 that value;
+* ``per_query``: return one value for each query, shape (m,), in the order in which the queries first appear, NaN where
+  skipped; instead of the mean over the queries that count.
+
+ValueError or TypeError is raised when the data are not finite, lengths differ, an option is unknown, or no query
+counts.
 
 Of ranks of a graph, whose scores come first:
 

@@ -42,28 +42,17 @@ def kendall_tau(
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Grades; larger is more relevant.
-    s : array-like, shape (n,)
-        Finite scores; high means near the top.
-    qid : array of int or str, shape (n,), QueryGroups, or None
-        The query of each row, in any order; None is one query.
+    y, s, qid : array-like, shape (n,)
+        Grades, scores and queries, as for all measures by query: :mod:`convexrank.metrics`.
     variant : {"b", "a"}
         Whether ties are taken out of the denominator.
-    empty : {"skip", 0, 1}
-        What a query counts that has no two rows of different grades: nothing, or that value.
-    per_query : bool
-        Return one value a query, in the order in which the queries first appear; NaN where skipped.
+    empty, per_query : {"skip", 0, 1}, bool
+        As for all measures by query; one is defined that has two rows of different grades.
 
     Returns
     -------
     float or ndarray, shape (m,)
         The mean over the queries that count, or the values.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When the data are not finite, lengths differ, an option is unknown, or no query counts.
 
     See Also
     --------
@@ -116,28 +105,17 @@ def spearman_footrule(
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Grades; larger is more relevant.
-    s : array-like, shape (n,)
-        Finite scores; high means near the top.
-    qid : array of int or str, shape (n,), QueryGroups, or None
-        The query of each row, in any order; None is one query.
+    y, s, qid : array-like, shape (n,)
+        Grades, scores and queries, as for all measures by query: :mod:`convexrank.metrics`.
     normalized : bool
         Divide by the largest value possible.
-    empty : {"skip", 0, 1}
-        What a query counts that has no two rows of different grades: nothing, or that value.
-    per_query : bool
-        Return one value a query, in the order in which the queries first appear; NaN where skipped.
+    empty, per_query : {"skip", 0, 1}, bool
+        As for all measures by query; one is defined that has two rows of different grades.
 
     Returns
     -------
     float or ndarray, shape (m,)
         The mean over the queries that count, or the values.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When the data are not finite, lengths differ, an option is unknown, or no query counts.
 
     References
     ----------

@@ -41,24 +41,15 @@ def expected_reciprocal_rank(
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Grades of at least 0; larger is more relevant.
-    s : array-like, shape (n,)
-        Finite scores; high means near the top.
-    qid : array of int or str, shape (n,), QueryGroups, or None
-        The query of each row, in any order; None is one query.
+    y, s, qid : array-like, shape (n,)
+        Grades, scores and queries, as for all measures by query: :mod:`convexrank.metrics`.
     k : int, optional
         Cut-off; by default the whole list.
     max_grade : float, optional
         The largest grade there can be; by default the largest in y. Give it when values of different data are to be
         compared: it is a constant of the scale of grades and not of the sample.
-    ties : {"average", "stable", "worst", "best"}
-        Rows of one score: the mean over all their orders, the order in which they stand in y, the lowest grade first,
-        or the highest first.
-    empty : {"skip", 0, 1}
-        What a query without a grade above 0 counts: nothing, or that value.
-    per_query : bool
-        Return one value a query, in the order in which the queries first appear; NaN where skipped.
+    ties, empty, per_query : {"average", "stable", "worst", "best"}, {"skip", 0, 1}, bool
+        As for all measures by query; one is defined that has a grade above 0.
 
     Returns
     -------
@@ -68,8 +59,7 @@ def expected_reciprocal_rank(
     Raises
     ------
     ValueError, TypeError
-        When the data are not finite, lengths differ, a grade is negative or above `max_grade`, an option is unknown, or
-        no query counts.
+        As all measures by query; and when a grade is negative or above `max_grade`.
 
     References
     ----------

@@ -31,20 +31,13 @@ def dcg(y: Any, s: Any) -> float:
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Labels of two classes; the larger class is the positive one.
-    s : array-like, shape (n,)
-        Finite scores; high means near the top.
+    y, s : array-like, shape (n,)
+        Labels of two classes, and scores.
 
     Returns
     -------
     float
         The sum, above 0.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When y does not hold exactly two classes, s is not a finite real vector, or their lengths differ.
 
     References
     ----------
@@ -64,30 +57,21 @@ def dcg(y: Any, s: Any) -> float:
 def average_reciprocal_rank(y: Any, s: Any) -> float:
     r"""Sum over the positives of one over their rank, AveR in the P-Norm Push paper.
 
-    .. math:: \mathrm{AveR}(s) = \sum_{i=1}^{I} \frac{1}{\mathrm{Rank}(i)}, \qquad
-              \mathrm{Rank}(i) = \sum_{k=1}^{K} 1[s_i \le s_k] + \sum_{j=1}^{I} 1[s_i \le s_j]
+    .. math:: \mathrm{AveR}(s) = \sum_{i=1}^{I} \frac{1}{\mathrm{Rank}(i)}
 
-    Over I positives i, j and K negatives k. The paper names it an average but prints a sum, and its
+    With Rank(i) as in :func:`dcg`, ties included. The paper names it an average but prints a sum, and its
     tables hold sums (values above 1); divide by I for the mean. It lies between I/n and the harmonic
-    number 1 + 1/2 + ... + 1/I; larger is better. Rank(i) counts every row at or above i, i itself
-    included: the best rank is 1, and rows in a tie all get the worst rank of the tie. Cost O(n log n).
+    number 1 + 1/2 + ... + 1/I; larger is better. Cost O(n log n).
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Labels of two classes; the larger class is the positive one.
-    s : array-like, shape (n,)
-        Finite scores; high means near the top.
+    y, s : array-like, shape (n,)
+        Labels of two classes, and scores.
 
     Returns
     -------
     float
         The sum, above 0.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When y does not hold exactly two classes, s is not a finite real vector, or their lengths differ.
 
     References
     ----------

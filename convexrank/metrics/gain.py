@@ -52,28 +52,19 @@ def ndcg(
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Grades of at least 0; larger is more relevant.
-    s : array-like, shape (n,)
-        Finite scores; high means near the top.
-    qid : array of int or str, shape (n,), QueryGroups, or None
-        The query of each row, in any order; None is one query.
+    y, s, qid : array-like, shape (n,)
+        Grades, scores and queries, as for all measures by query: :mod:`convexrank.metrics`.
     k : int, optional
         Cut-off, in the sum and in the ideal sum; by default the whole list.
     gain : {"exp2", "linear"}
         g(y) = 2^y − 1, or y itself.
     discount : {"log2", "letor"}
         d(r) = 1/log2(1 + r), or that of the LETOR scripts: 1 for r = 1, 2 and 1/log2(r) from there on.
-    ties : {"average", "stable", "worst", "best"}
-        Rows of one score: the mean over all their orders, the order in which they stand in y, the lowest grade first,
-        or the highest first. Only "stable" depends on the order of the rows.
-    empty : {"skip", 0, 1}
-        What a query without a grade above 0, or without rows, counts: nothing, or that value.
+    ties, empty, per_query : {"average", "stable", "worst", "best"}, {"skip", 0, 1}, bool
+        As for all measures by query; one is defined that has a grade above 0.
     short : {"pad", "zero"}
         A query with fewer than k rows: its list is continued by irrelevant rows, or it counts 0, as the LETOR scripts
         have it.
-    per_query : bool
-        Return one value a query, in the order in which the queries first appear; NaN where skipped.
 
     Returns
     -------
@@ -83,8 +74,7 @@ def ndcg(
     Raises
     ------
     ValueError, TypeError
-        When the data are not finite, lengths differ, a grade is negative or too large, an option is unknown, or no
-        query counts.
+        As all measures by query; and when a grade is negative or too large.
 
     References
     ----------

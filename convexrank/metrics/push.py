@@ -25,20 +25,13 @@ def heights(y: Any, s: Any) -> np.ndarray:
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Labels of two classes; the larger class is the positive one.
-    s : array-like, shape (n,)
-        Finite scores; high means near the top.
+    y, s : array-like, shape (n,)
+        Labels of two classes, and scores.
 
     Returns
     -------
     ndarray of int, shape (K,)
-        One height a negative, in the order in which the negatives stand in y.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When y does not hold exactly two classes, s is not a finite real vector, or their lengths differ.
+        One height for each negative, in the order in which the negatives stand in y.
 
     See Also
     --------
@@ -72,20 +65,13 @@ def reverse_heights(y: Any, s: Any) -> np.ndarray:
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Labels of two classes; the larger class is the positive one.
-    s : array-like, shape (n,)
-        Finite scores; high means near the top.
+    y, s : array-like, shape (n,)
+        Labels of two classes, and scores.
 
     Returns
     -------
     ndarray of int, shape (I,)
-        One reverse height a positive, in the order in which the positives stand in y.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When y does not hold exactly two classes, s is not a finite real vector, or their lengths differ.
+        One reverse height for each positive, in the order in which the positives stand in y.
 
     References
     ----------
@@ -111,10 +97,8 @@ def r_p(y: Any, s: Any, p: float, *, log: bool = False) -> float:
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Labels of two classes; the larger class is the positive one.
-    s : array-like, shape (n,)
-        Finite scores; high means near the top.
+    y, s : array-like, shape (n,)
+        Labels of two classes, and scores.
     p : float
         Power, greater than 0 and finite; a larger p looks more at the top. For the limit see `r_max`.
     log : bool
@@ -128,8 +112,7 @@ def r_p(y: Any, s: Any, p: float, *, log: bool = False) -> float:
     Raises
     ------
     ValueError, TypeError
-        When p is not a finite number above 0, y does not hold exactly two classes, s is not a finite
-        real vector, or their lengths differ.
+        As all measures; and when p is not a finite number above 0.
 
     Warns
     -----
@@ -183,20 +166,13 @@ def r_max(y: Any, s: Any) -> int:
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Labels of two classes; the larger class is the positive one.
-    s : array-like, shape (n,)
-        Finite scores; high means near the top.
+    y, s : array-like, shape (n,)
+        Labels of two classes, and scores.
 
     Returns
     -------
     int
         The count, from 0 to I.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When y does not hold exactly two classes, s is not a finite real vector, or their lengths differ.
 
     Notes
     -----

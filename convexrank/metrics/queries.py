@@ -65,23 +65,10 @@ class QueryRanking:
 
 
 def prepare(y: Any, s: Any, qid: Any, ties: str, also: tuple[str, ...] = ()) -> tuple[QueryRanking, Array]:
-    """Validate, group and sort, in O(n log n).
+    """Validate, group and sort, in O(n log n): the ranking, and the grades in its order.
 
-    Parameters
-    ----------
-    y, s : array, shape (n,)
-        Grades and scores.
-    qid : array, QueryGroups or None
-        The query of each row.
-    ties : str
-        How ties are ordered: "worst" puts the lower grade first, "best" the higher, others keep the order of the rows.
-    also : tuple of str
-        Names accepted besides the usual four.
-
-    Returns
-    -------
-    QueryRanking, ndarray
-        The ranking, and the grades in its order.
+    For ties, "worst" puts the lower grade first, "best" the higher, others (those of ``also`` too) keep the order of
+    the rows.
     """
     check_choice(ties, {**_TIES, **{name: name for name in also}}, "ties")
     grades = check_vector(y, name="y")
@@ -112,34 +99,12 @@ def segment_cumsum(values: Array, groups: QueryGroups) -> Array:
 
 
 def averaged(values: Array, defined: Array, empty: Any, per_query: bool, lacking: str) -> Any:
-    """Return one value a query, or their mean; where the measure is not defined, what `empty` says.
+    """Return the value of each query, or their mean; where the measure is not defined, what `empty` says.
 
-    Parameters
-    ----------
-    values : ndarray, shape (m,)
-        The measure of each query.
-    defined : ndarray of bool, shape (m,)
-        Where the measure means something.
-    empty : "skip", 0 or 1
-        What a query counts where it does not: nothing, or that value.
-    per_query : bool
-        Return the values and not their mean; NaN stands for skipped.
-    lacking : str
-        What no query has when all are skipped, for the message.
-
-    Returns
-    -------
-    float or ndarray
-        The mean, or the values.
-
-    Raises
-    ------
-    ValueError
-        When `empty` is something else, or the mean is over no query.
+    ``lacking`` is what no query has when all are skipped, for the message.
     """
-    if isinstance(empty, str) or isinstance(empty, bool) or empty not in (0, 1):
-        if empty != "skip" or isinstance(empty, bool):
-            raise ValueError(f"empty is {empty!r}, expected 'skip', 0 or 1.")
+    if isinstance(empty, bool) or (empty != "skip" if isinstance(empty, str) else empty not in (0, 1)):
+        raise ValueError(f"empty is {empty!r}, expected 'skip', 0 or 1.")
     fill = math.nan if empty == "skip" else float(empty)
     result = np.where(defined, values, fill)
     if per_query:

@@ -46,31 +46,16 @@ def mean_average_precision(
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Grades; a row is relevant when its grade is above the threshold.
-    s : array-like, shape (n,)
-        Finite scores; high means near the top.
-    qid : array of int or str, shape (n,), QueryGroups, or None
-        The query of each row, in any order; None is one query.
-    threshold : float
-        What grades of relevant rows are above.
-    ties : {"average", "threshold", "stable", "worst", "best"}
-        Rows of one score: the mean over all their orders; all of them get the precision at the end of the tie, as in
-        scikit-learn; the order in which they stand in y; irrelevant ones first; relevant ones first.
-    empty : {"skip", 0, 1}
-        What a query without a relevant row counts: nothing, or that value.
-    per_query : bool
-        Return one value a query, in the order in which the queries first appear; NaN where skipped.
+    y, s, qid : array-like, shape (n,)
+        Grades, scores and queries, as for all measures by query: :mod:`convexrank.metrics`.
+    threshold, ties, empty, per_query : float, str, {"skip", 0, 1}, bool
+        As for all measures by query; one is defined that has a relevant row. With ``ties="threshold"`` all rows of one
+        score get the precision at the end of the tie, as in scikit-learn.
 
     Returns
     -------
     float or ndarray, shape (m,)
         The mean over the queries that count, or the values.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When the data are not finite, lengths differ, an option is unknown, or no query counts.
 
     References
     ----------
@@ -122,31 +107,15 @@ def mean_reciprocal_rank(
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Grades; a row is relevant when its grade is above the threshold.
-    s : array-like, shape (n,)
-        Finite scores; high means near the top.
-    qid : array of int or str, shape (n,), QueryGroups, or None
-        The query of each row, in any order; None is one query.
-    threshold : float
-        What grades of relevant rows are above.
-    ties : {"average", "stable", "worst", "best"}
-        Rows of one score: the mean over all their orders, the order in which they stand in y, irrelevant ones first, or
-        relevant ones first.
-    empty : {"skip", 0, 1}
-        What a query without a relevant row counts: nothing, or that value.
-    per_query : bool
-        Return one value a query, in the order in which the queries first appear; NaN where skipped.
+    y, s, qid : array-like, shape (n,)
+        Grades, scores and queries, as for all measures by query: :mod:`convexrank.metrics`.
+    threshold, ties, empty, per_query : float, str, {"skip", 0, 1}, bool
+        As for all measures by query; one is defined that has a relevant row.
 
     Returns
     -------
     float or ndarray, shape (m,)
         The mean over the queries that count, or the values.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When the data are not finite, lengths differ, an option is unknown, or no query counts.
 
     See Also
     --------

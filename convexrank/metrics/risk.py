@@ -82,7 +82,7 @@ def ranking_risk(y: Any, s: Any, ties: Literal["strict", "half", "misrank"] = "h
     Raises
     ------
     ValueError, TypeError
-        When y or s is not a finite real vector, their lengths differ, y is constant, or `ties` is unknown.
+        As all measures; and when y is constant.
 
     References
     ----------

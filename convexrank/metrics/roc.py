@@ -23,20 +23,13 @@ def auc(y: Any, s: Any) -> float:
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Labels of two classes; the larger class is the positive one.
-    s : array-like, shape (n,)
-        Finite scores; high means near the top.
+    y, s : array-like, shape (n,)
+        Labels of two classes, and scores.
 
     Returns
     -------
     float
         The share, from 0 to 1.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When y does not hold exactly two classes, s is not a finite real vector, or their lengths differ.
 
     References
     ----------
@@ -73,10 +66,8 @@ def partial_auc(y: Any, s: Any, max_fpr: float, standardize: bool = False) -> fl
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Labels of two classes; the larger class is the positive one.
-    s : array-like, shape (n,)
-        Finite scores; high means near the top.
+    y, s : array-like, shape (n,)
+        Labels of two classes, and scores.
     max_fpr : float
         The false positive rate m to stop at, greater than 0 and at most 1.
     standardize : bool
@@ -90,8 +81,7 @@ def partial_auc(y: Any, s: Any, max_fpr: float, standardize: bool = False) -> fl
     Raises
     ------
     ValueError, TypeError
-        When max_fpr is not in (0, 1], y does not hold exactly two classes, s is not a finite real
-        vector, or their lengths differ.
+        As all measures; and when max_fpr is not in (0, 1].
 
     References
     ----------

@@ -69,20 +69,13 @@ def spam_met(rank: Any, spam: Any) -> Array:
 
     Parameters
     ----------
-    rank : array-like, shape (n,)
-        Finite scores; high means near the top.
-    spam : array-like
-        Which pages are spam: n booleans, or the ids of the pages.
+    rank, spam : array-like
+        As for :func:`spam_mass`; the scores may be negative.
 
     Returns
     -------
     ndarray, shape (n,)
         Entry k − 1 belongs to the k first.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When the rank is not finite, or ``spam`` is neither n booleans nor distinct ids in 0..n−1.
 
     References
     ----------
@@ -164,7 +157,7 @@ def order_distance(
 
 
 def _flags(pages: Any) -> Any:
-    """What has one entry a page, and so an index of pages: booleans, not ids."""
+    """Return booleans, which have one entry for each page and so an index of pages; None for ids."""
     return pages if np.asarray(pages).dtype.kind == "b" else None
 
 
@@ -175,7 +168,8 @@ def _chosen(pages: Any, n: int, name: str) -> Array:
         return array
     if array.dtype.kind == "b" or array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise TypeError(
-            f"{name} has shape {array.shape} and type {array.dtype}, expected {n} booleans, one a page, or integer ids."
+            f"{name} has shape {array.shape} and type {array.dtype}, expected {n} booleans, one for each page, or "
+            "integer ids."
         )
     chosen = np.zeros(n, dtype=bool)
     if array.size == 0:

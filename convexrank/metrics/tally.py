@@ -47,15 +47,8 @@ def tally(y: Any, s: Any) -> Tally:
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Labels of two classes; the larger class is the positive one.
-    s : array-like, shape (n,)
-        Finite scores.
-
-    Returns
-    -------
-    Tally
-        The counts, highest score first.
+    y, s : array-like, shape (n,)
+        Labels of two classes, of which the larger is the positive one, and scores.
 
     Raises
     ------

@@ -27,20 +27,13 @@ def positives_at_top(y: Any, s: Any) -> int:
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Labels of two classes; the larger class is the positive one.
-    s : array-like, shape (n,)
-        Finite scores; high means near the top.
+    y, s : array-like, shape (n,)
+        Labels of two classes, and scores.
 
     Returns
     -------
     int
         The count, from 0 to I.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When y does not hold exactly two classes, s is not a finite real vector, or their lengths differ.
 
     References
     ----------
@@ -84,28 +77,19 @@ def precision_at(
 
     Parameters
     ----------
-    y : array-like, shape (n,)
-        Labels of two classes, of which the larger is the positive one; with qid, grades.
-    s : array-like, shape (n,)
-        Finite scores; high means near the top.
+    y, s : array-like, shape (n,)
+        Labels of two classes, or grades with qid; and scores.
     k : int or float
         An integer is a number of rows, from 1 to n. A float is a share of the n rows in (0, 1], and the
         number of rows is ceil(k n), with k read as the decimal number that it prints as: 0.07 of 100
         rows is 7 rows. So ``k=1`` is the first row and ``k=1.0`` is all of them. With qid, an integer of at least 1.
     qid : array of int or str, shape (n,), or QueryGroups, optional
-        The query of each row, in any order. What follows is for queries only.
-    threshold : float
-        What positive grades are above.
-    ties : {"average", "stable", "worst", "best"}
-        Rows of one score: the mean over all their orders, the order in which they stand in y, negatives first, or
-        positives first.
-    empty : {"skip", 0, 1}
-        What a query without a positive row counts: nothing, or that value.
+        The query of each row. What follows is for queries only.
+    threshold, ties, empty, per_query : float, str, {"skip", 0, 1}, bool
+        As for all measures by query (:mod:`convexrank.metrics`); one is defined that has a positive row.
     short : {"pad", "zero", "length"}
         A query with fewer than k rows: still divided by k, as if irrelevant rows followed; counts 0; or divided by
         the number of its rows.
-    per_query : bool
-        Return one value a query, in the order in which the queries first appear; NaN where skipped.
 
     Returns
     -------
@@ -115,8 +99,7 @@ def precision_at(
     Raises
     ------
     ValueError, TypeError
-        When k is out of its range or not a number, s is not a finite real vector, lengths differ, or an option is
-        unknown. Without qid: when y does not hold exactly two classes, or an option for queries is given.
+        As all measures; and when k is out of its range or not a number, or an option for queries is given without qid.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 r"""Sums over positive–negative pairs, without the I×K array.
 
-All kernels compute :math:`R = \sum_k v_k\, g\bigl(\sum_i u_i\,\ell(a_i - b_k)\bigr)` and its gradient in the scores
+All functions compute :math:`R = \sum_k v_k\, g\bigl(\sum_i u_i\,\ell(a_i - b_k)\bigr)` and its gradient in the scores
 a (positives) and b (negatives), with row weights u and v.
 
 * losses that are polynomials in :math:`(1-z)_+`: one sort and prefix sums, O((I+K) log(I+K)), for any price;

@@ -44,8 +44,6 @@ def trace(
     ------
     ValueError, TypeError
         When there is no solution, ``against`` is unknown, or ax does not hold two Axes.
-    ImportError
-        When matplotlib is not installed.
 
     Examples
     --------

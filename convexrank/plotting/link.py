@@ -47,8 +47,6 @@ def link(learned: Link, theta: Any = None, y: Any = None, *, points: int = 400, 
     ------
     ValueError, TypeError
         When learned is no Link, only one of theta and y is given, they do not fit, or points is below 2.
-    ImportError
-        When matplotlib is not installed.
 
     Examples
     --------
@@ -96,19 +94,7 @@ def link(learned: Link, theta: Any = None, y: Any = None, *, points: int = 400, 
 def link_band(learned: Link, shown: Array, points: int) -> tuple[Array, Array, Array]:
     """Return scores over the range shown and a little more, with corners on both sides of jumps; and the interval.
 
-    Parameters
-    ----------
-    learned : Link
-        The link.
-    shown : ndarray
-        Scores that have to be in the picture.
-    points : int
-        Number of scores besides the corners.
-
-    Returns
-    -------
-    ndarray, ndarray, ndarray
-        Scores, lower and upper ends.
+    ``shown`` are the scores that have to be in the picture, ``points`` is how many there are besides the corners.
     """
     least, most = float(shown.min()), float(shown.max())
     margin = 0.05 * (most - least) or 0.5

@@ -9,6 +9,7 @@ import numpy as np
 
 from convexrank.core.problem import Problem
 from convexrank.data import check_binary_labels, check_choice, check_positive, check_vector, check_weights
+from convexrank.divergences.base import softmax
 from convexrank.plotting.style import axes, label_text
 from convexrank.problems import IRPush, PNormPush
 
@@ -48,10 +49,8 @@ def pair_shares(
 
     Parameters
     ----------
-    y : array, shape (n,)
-        Labels of two classes; the larger is the positive one.
-    scores : array, shape (n,)
-        Finite scores.
+    y, scores : array, shape (n,)
+        Labels of two classes, of which the larger is the positive one, and finite scores.
     p : float
         The push, greater than 0; not used by the IR Push.
     kind : {"p_norm", "ir"}
@@ -90,12 +89,12 @@ def pair_shares(
     rows, columns = order[positive[order]], order[~positive[order]]
     if kind == "p_norm":
         push = check_positive(p, "p")
-        a = _softmax(log_weights[rows] - values[rows])
-        return a, _softmax(log_weights[columns] + push * values[columns])
+        a = softmax(log_weights[rows] - values[rows])
+        return a, softmax(log_weights[columns] + push * values[columns])
     weighted = log_weights[columns] + values[columns]
     excess = np.logaddexp.reduce(weighted) - values[rows]
     loss = np.exp(log_weights[rows]) * np.logaddexp(0.0, excess)
-    return loss / loss.sum(), _softmax(weighted)
+    return loss / loss.sum(), softmax(weighted)
 
 
 def _log_weights(sample_weight: Any, positive: Array) -> Array:
@@ -107,11 +106,6 @@ def _log_weights(sample_weight: Any, positive: Array) -> Array:
         if not weights[group].any():
             raise ValueError(f"sample_weight leaves no {which} example; give at least one a weight above 0.")
     return np.log(weights, out=np.full(len(weights), -np.inf), where=weights > 0)
-
-
-def _softmax(exponents: Array) -> Array:
-    terms = np.exp(exponents - exponents.max())
-    return terms / terms.sum()
 
 
 def pair_contributions(
@@ -142,7 +136,7 @@ def pair_contributions(
     kind : {"p_norm", "ir"}
         Whose objective: the P-Norm Push's or the IR Push's (which has no p).
     sample_weight : array, shape (n,), optional
-        Row weights, as repeated rows.
+        As for :func:`pair_shares`.
     decades : float, optional
         Make the grey scale logarithmic, black at this many powers of ten below the largest share. By default it is
         linear from zero, as in the paper; on real data a few pairs then outshine all others.
@@ -158,8 +152,6 @@ def pair_contributions(
     ------
     ValueError, TypeError
         When the labels or scores are not usable, p is not positive, or the problem is of another kind.
-    ImportError
-        When matplotlib is not installed.
 
     References
     ----------

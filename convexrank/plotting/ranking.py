@@ -49,8 +49,6 @@ def roc(
     ------
     ValueError, TypeError
         When curves is empty, zoom is out of range, ax is not of the right number, or labels and scores do not fit.
-    ImportError
-        When matplotlib is not installed.
 
     References
     ----------
@@ -129,8 +127,6 @@ def precision_at_top(
     ------
     ValueError, TypeError
         When rankings or fractions are empty or out of range, or labels and scores do not fit.
-    ImportError
-        When matplotlib is not installed.
 
     Examples
     --------

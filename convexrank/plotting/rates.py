@@ -54,8 +54,6 @@ def rates(
     ------
     ValueError, TypeError
         When there is no solution, none has more than 10 rounds, or a guide is unknown.
-    ImportError
-        When matplotlib is not installed.
 
     Examples
     --------

@@ -21,7 +21,8 @@ def check_steps(steps: Any, n: int, name: str) -> Array:
     array = array.astype(np.float64)
     if array.ndim > 1 or (array.ndim == 1 and len(array) != n - 1):
         raise ValueError(
-            f"{name} has shape {array.shape}, expected a number or shape ({n - 1},): one bound a step, for {n} rows."
+            f"{name} has shape {array.shape}, expected a number or shape ({n - 1},): one bound for each step between "
+            f"{n} rows."
         )
     array = np.atleast_1d(array)
     if np.isnan(array).any():
@@ -31,7 +32,7 @@ def check_steps(steps: Any, n: int, name: str) -> Array:
 
 
 def spread(steps: Array, n: int) -> Array:
-    """One bound a row: for the step that starts there; the last row starts none."""
+    """One bound for each row: for the step that starts there; the last row starts none."""
     return np.append(steps, 0.0) if len(steps) == n - 1 else np.full(n, steps[0] if len(steps) else 0.0)
 
 

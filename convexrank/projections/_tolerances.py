@@ -1,4 +1,4 @@
-"""Tolerances that the kernels on the host and on devices share."""
+"""Tolerances that the compiled loops on the host and on devices share."""
 
 # Rounding of a sum of bounds may empty an interval that holds one point; beyond this share of it, it is empty.
 EMPTY = 1e-12

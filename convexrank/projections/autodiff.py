@@ -1,8 +1,8 @@
 """The projections as JAX functions: which code runs where, and the derivatives.
 
 The derivative of a projection on a polyhedron is the projection on its active face: entries that are tied move
-together, by the weighted mean. The kernels say what is tied; the rules below take means by segment sums, O(n) in time
-and memory. They are linear in the tangents, so forward mode, reverse mode and ``vmap`` all follow from them.
+together, by the weighted mean. The compiled loops say what is tied; the rules below take means by segment sums, O(n) in
+time and memory. They are linear in the tangents, so forward mode, reverse mode and ``vmap`` all follow from them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LONGEST_ON_DEVICE = 20_000
 
 
 def _select(path: str, on_host: Callable[..., Any], on_device: Callable[..., Any], *operands: Any) -> Any:
-    """Run the compiled kernel or pure JAX; ``path`` is "auto", "host", "device", or "platform": by the platform."""
+    """Run the compiled loop or pure JAX; ``path`` is "auto", "host", "device", or "platform": by the platform."""
     if path == "auto":
         # tracing both branches costs time, and without an accelerator one of them never runs
         path = "host" if jax.default_backend() == "cpu" else "platform"

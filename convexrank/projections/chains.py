@@ -1,6 +1,6 @@
-"""Many chains in flat arrays: which rows make a chain, and the compiled kernels with what they need around them.
+"""Many chains in flat arrays: which rows make a chain, and the compiled loops with what they need around them.
 
-Arrays are flat and the rows of a chain may lie anywhere. A `Layout` says where; inside the kernels a chain is
+Arrays are flat and the rows of a chain may lie anywhere. A `Layout` says where; inside the compiled loops a chain is
 contiguous.
 """
 
@@ -27,7 +27,7 @@ class Layout:
 
     @staticmethod
     def of(groups: Array | None, n: int, batch: int = 1) -> Layout:
-        """Lay out ``batch`` times n rows, one chain a group; ``groups`` is flat and of that length, or None."""
+        """Lay out ``batch`` times n rows, one chain for each group; ``groups`` is flat and of that length, or None."""
         if batch * n >= MOST_ROWS:
             raise ValueError(
                 f"{batch * n} rows, expected fewer than {MOST_ROWS} in one call; project group by group."
@@ -81,7 +81,7 @@ def _stable_order(codes: Array) -> Array:
 
 
 def _plain(values: Array) -> Array:
-    """As the kernels were compiled for: float64, contiguous, writeable."""
+    """As the loops were compiled for: float64, contiguous, writeable."""
     values = np.ascontiguousarray(values, dtype=np.float64)
     return values if values.flags.writeable and values.flags.aligned else values.copy()
 
@@ -147,22 +147,22 @@ def solve_increments(
     lower, 1 by its upper bound, 0 not), what holds each block (at one of its entries −1 the lower bound, 1 the upper; 0
     elsewhere) and the first entry after which the bounds leave nothing (−1: none; such a chain becomes NaN).
     """
-    from convexrank.projections.compiled import piece_tree as kernel
+    from convexrank.projections.compiled import piece_tree
     from convexrank.projections.compiled.increments import solver
 
     n, longest = len(z), int(np.diff(offsets).max())
     s, side, pin = np.empty(n), np.zeros(n, np.int8), np.zeros(n, np.int8)
-    size = longest // 8 + 2 * kernel.SPARE
+    size = longest // 8 + 2 * piece_tree.SPARE
     arrays = [_plain(values) for values in (z, w, low, high)]
     while True:
         # numpy asks for large pages where the system has them; numba's own allocation does not
         scratch = (
-            np.empty(2 * kernel.ROOM + size * kernel.CHUNK, kernel.PIECE),
-            np.empty(size // 2 * kernel.FAN, kernel.ENTRY),
+            np.empty(2 * piece_tree.ROOM + size * piece_tree.CHUNK, piece_tree.PIECE),
+            np.empty(size // 2 * piece_tree.FAN, piece_tree.ENTRY),
             np.empty(size, np.int32),
             np.empty(size // 2, np.int32),
             np.empty((longest + 1 if len(w) > 1 else 1, 2)),
-            np.empty(kernel.STATE, np.int64),
+            np.empty(piece_tree.STATE, np.int64),
         )
         bad = solver()(*scratch, *arrays, offsets, _plain(bounds), s, side, pin)
         if bad != -2:

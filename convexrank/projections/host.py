@@ -1,4 +1,4 @@
-"""The compiled kernels behind `jax.pure_callback`, for a batch of problems at a time."""
+"""The compiled loops behind `jax.pure_callback`, for a batch of problems at a time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from convexrank.backend.host_callback import call_on_host
-from convexrank.projections.chains import (
-    Layout,
-    solve_increments,
-    solve_isotonic,
-    solve_permutahedron,
-)
+from convexrank.projections.chains import Layout, solve_increments, solve_isotonic, solve_permutahedron
 
 __all__ = ["increments", "isotonic", "permutahedron"]
 
@@ -105,7 +100,7 @@ def increments(
 ) -> tuple[Any, Any, Any, Any]:
     """Projection, row by row; chain by chain the ties, the pins, and which rows these are of.
 
-    ``low`` and ``high`` have one value a row, for the step that starts there.
+    ``low`` and ``high`` have one value for each row, for the step that starts there.
     """
 
     def solve(

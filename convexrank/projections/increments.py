@@ -1,4 +1,4 @@
-"""Least squares under bounds on the increments: one kernel for isotonic, Lipschitz, margin and bounded regression."""
+"""Least squares under bounds on the increments: isotonic, Lipschitz, margin and bounded regression in one."""
 
 from __future__ import annotations
 

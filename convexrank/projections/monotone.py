@@ -39,15 +39,10 @@ def isotonic(
         The values to be fitted.
     order : array, shape (n,), optional
         Scores to sort by. Without it rows count in the order in which they come, and none are tied.
-    weights : array, shape (n,), optional
-        Weights :math:`w_i > 0`; not normalised. All 1 by default.
-    groups : array, shape (n,), optional
-        Rows of equal id are fitted together, apart from the others; the rows of a group may lie anywhere. Ten thousand
-        queries are one call.
+    weights, groups, bounds : array, array, pair of float or None
+        As for :func:`bounded_increments`; rows of a group are fitted together.
     increasing : bool
         Whether s rises with the order, or falls.
-    bounds : pair of float or None
-        Bounds of all entries; None is no bound.
 
     Returns
     -------
@@ -57,13 +52,11 @@ def isotonic(
     Raises
     ------
     ValueError, TypeError
-        For NaN or infinite values, weights that are not positive, arrays of other lengths, and bounds that hold no
-        number. Inside ``jit`` only what is known there is checked; where the values turn out to be bad, all of their
-        group becomes NaN.
+        As :func:`bounded_increments`.
 
     Notes
     -----
-    O(n) after the sort, O(n) memory. On the CPU a compiled kernel, inside ``jit`` behind a callback; on other devices
+    O(n) after the sort, O(n) memory. On the CPU a compiled loop, inside ``jit`` behind a callback; on other devices
     pure JAX that merges halves of the sequence, with a depth of O(log² n).
 
     Neighbours with equal fit that no force ties count as two blocks for the derivative.
@@ -130,8 +123,7 @@ def permutahedron(z: Any, y: Any, groups: Any = None) -> Any:
     Raises
     ------
     ValueError, TypeError
-        For NaN or infinite values and arrays of other lengths. Inside ``jit`` only what is known there is checked;
-        where the values turn out to be bad, all of their group becomes NaN.
+        As :func:`bounded_increments`.
 
     Notes
     -----

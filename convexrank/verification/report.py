@@ -1,9 +1,8 @@
-"""The verifier: the fast path against the exact model, on random instances or on yours.
+"""The verifier: compare the fast solver with the exact model, on random instances or on yours.
 
-For each convex instance it holds four independent statements of the formulation against each other: the compiled
-oracle, the cvxpy model, the reference code of the certificate, and the solution of the fast solver against the conic
-one. Fixed points are held against a slow reference, feasibility problems against the verdict of the conic solver; see
-:mod:`convexrank.verification.compare`.
+For each convex instance it compares four independent statements of the formulation: the compiled oracle, the cvxpy
+model, the reference code of the certificate, and the solution of the fast solver with the conic one. Fixed points are
+compared with a slow reference, feasibility problems with the verdict of the conic solver: one module for each kind.
 """
 
 from __future__ import annotations
@@ -164,7 +163,7 @@ def verify(
     tol: float = 1e-6,
     progress: Callable[[Comparison], Any] | None = None,
 ) -> Report:
-    """Hold the fast path against the exact model, or a slow reference where there is no objective.
+    """Compare the fast solver with the exact model, or with a slow reference where there is no objective.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim, equal
+from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim, defined_in, equal
 from convexrank.claims.consensus.graph import ALPHA, PAGERANK, P, costs, lse, softmax, stationary
 from convexrank.claims.exact import optimum
 
@@ -58,7 +58,6 @@ def _threshold(norm: int, poisson: bool = True) -> float:
     "The game with ‖∇φ(ρ)‖ ≤ R has PageRank as its w, whatever R is.",
     0.5,
     corrected=("It has when R is at least a threshold R*; below it w is a relaxed optimum.", 1.01),
-    documented=Verdict.CORRECTED,
 )
 def game_finds_pagerank(share: float) -> list[Comparison]:
     """Conic program at that share of R*, three norms."""
@@ -66,9 +65,7 @@ def game_finds_pagerank(share: float) -> list[Comparison]:
     for norm, name in ((1, "1-norm"), (2, "2-norm"), (0, "maximum norm")):
         _, w = _relaxed(share * _threshold(norm), norm)
         compared.append(
-            equal(
-                f"distance from PageRank, {name}", float(np.abs(w - PAGERANK).sum()), 0.0, 1e-4, clearly=5e-3
-            )
+            equal(f"distance from PageRank, {name}", np.abs(w - PAGERANK).sum(), 0.0, 1e-4, clearly=5e-3)
         )
     return compared
 
@@ -79,7 +76,6 @@ def game_finds_pagerank(share: float) -> list[Comparison]:
     "The threshold R* is the least norm of ∇φ(π) + v + c1, v from the Poisson equation.",
     True,
     otherwise=("It is that of ∇φ(π) + c1.", False),
-    documented=Verdict.HOLDS,
 )
 def game_threshold(poisson: bool) -> list[Comparison]:
     """w is PageRank just above, and is not just below, three norms."""
@@ -100,7 +96,6 @@ def game_threshold(poisson: bool) -> list[Comparison]:
     "The value of the game is ⟨π, D(π)⟩, the consensus cost of PageRank, from either side.",
     _VALUE,
     otherwise=("It is the bound φ*(φ(t)) that (5.28) ends with.", lse(_SELF)),
-    documented=Verdict.HOLDS,
 )
 def game_value(value: float) -> list[Comparison]:
     """Maximum over w by a conic program, minimum over s by BFGS on (5.34)."""
@@ -110,7 +105,7 @@ def game_value(value: float) -> list[Comparison]:
     answer = minimize(lambda s: lse(_SELF + s - P.T @ s), np.zeros(4), method="BFGS", options={"gtol": 1e-9})
     return [
         equal("greatest of the least payoffs", highest, value, 1e-5, clearly=1e-2),
-        equal("least of the greatest payoffs", float(answer.fun), value, 1e-6, clearly=1e-2),
+        equal("least of the greatest payoffs", answer.fun, value, 1e-6, clearly=1e-2),
     ]
 
 
@@ -120,7 +115,6 @@ def game_value(value: float) -> list[Comparison]:
     "At the minimum s of (5.34), w = ∇φ*(φ(t) + (I − Pᵀ)s) is stationary.",
     True,
     otherwise=("It is stationary at s = 0.", False),
-    documented=Verdict.HOLDS,
 )
 def eigenvector_recovered(minimised: bool) -> list[Comparison]:
     """BFGS on (5.34)."""
@@ -130,7 +124,7 @@ def eigenvector_recovered(minimised: bool) -> list[Comparison]:
     if minimised:
         s = minimize(lambda v: lse(_SELF + v - P.T @ v), s, method="BFGS", options={"gtol": 1e-9}).x
     w = softmax(_SELF + s - P.T @ s)
-    return [equal("‖Pw − w‖₁", float(np.abs(P @ w - w).sum()), 0.0, 1e-5)]
+    return [equal("‖Pw − w‖₁", np.abs(P @ w - w).sum(), 0.0, 1e-5)]
 
 
 @_claim(
@@ -139,7 +133,6 @@ def eigenvector_recovered(minimised: bool) -> list[Comparison]:
     "For 1-strongly convex φ the function G(w) is 1-strongly concave.",
     1.0,
     otherwise=("It is 4-strongly concave.", 4.0),
-    documented=Verdict.HOLDS,
 )
 def game_strongly_concave(modulus: float) -> list[Comparison]:
     """Midpoints of random pairs; G(w) = ⟨w, a⟩ − φ(w) − R‖Pw − w‖₂."""
@@ -162,7 +155,6 @@ def game_strongly_concave(modulus: float) -> list[Comparison]:
     "g(ρ), the greatest payoff against ρ, is convex in ∇φ(ρ).",
     "gradient",
     otherwise=("It is convex in ρ.", "rho"),
-    documented=Verdict.HOLDS,
 )
 def game_convex_in_gradient(variable: str) -> list[Comparison]:
     """Midpoints of random pairs of logarithms, or of distributions."""
@@ -184,7 +176,6 @@ def game_convex_in_gradient(variable: str) -> list[Comparison]:
     "Against w the best response with ‖s‖ ≤ 1/ε brings ε‖Tw − w‖, in the dual norm.",
     lambda epsilon: epsilon,
     corrected=("It brings −‖Tw − w‖/ε.", lambda epsilon: -1.0 / epsilon),
-    documented=Verdict.CORRECTED,
 )
 def best_response_value(factor: Callable[[float], float]) -> list[Comparison]:
     """Conic program in s."""
@@ -260,7 +251,6 @@ def rounds_logarithmic(bound: Callable[[Array, Array], Array]) -> list[Compariso
     "For any w, ‖w − π‖₁ is at most ‖Pw − w‖₁/(1 − α).",
     1.0 / (1.0 - ALPHA),
     otherwise=("It is at most ‖Pw − w‖₁.", 1.0),
-    documented=Verdict.HOLDS,
 )
 def residual_bounds_error(factor: float) -> list[Comparison]:
     """Random graphs and distributions."""
@@ -275,15 +265,4 @@ def residual_bounds_error(factor: float) -> list[Comparison]:
     return [at_most("error beyond the bound", worst, 0.0, 1e-9)]
 
 
-CLAIMS = (
-    game_finds_pagerank,
-    game_threshold,
-    game_value,
-    eigenvector_recovered,
-    game_strongly_concave,
-    game_convex_in_gradient,
-    best_response_value,
-    play_from_above,
-    rounds_logarithmic,
-    residual_bounds_error,
-)
+CLAIMS = defined_in(globals())

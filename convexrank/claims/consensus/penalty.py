@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, at_most, claim, equal
+from convexrank.claims.claim import Comparison, Verdict, at_most, claim, defined_in, equal
 from convexrank.claims.consensus.graph import ALPHA, LINKS, PAGERANK, P, costs, kl, softmax
 from convexrank.claims.exact import optimum
 
@@ -106,7 +106,7 @@ def absorbing_the_teleport(which: str) -> list[Comparison]:
             return float(ALPHA * w @ links + (1 - ALPHA) * kl(teleport, rho))
 
         two = _least(apart)
-    return [equal("distance of the minimisers", float(np.abs(one - two).sum()), 0.0, 1e-5)]
+    return [equal("distance of the minimisers", np.abs(one - two).sum(), 0.0, 1e-5)]
 
 
 @_claim(
@@ -115,7 +115,6 @@ def absorbing_the_teleport(which: str) -> list[Comparison]:
     "With absorbed columns the weights are ρ_i exp(−αβ/(1−β) KL(t_i‖ρ)), normalised.",
     ALPHA,
     corrected=("The factor α is in the columns already and has to go.", 1.0),
-    documented=Verdict.CORRECTED,
 )
 def penalty_weight_update(factor: float) -> list[Comparison]:
     """Conic program in w."""
@@ -125,9 +124,7 @@ def penalty_weight_update(factor: float) -> list[Comparison]:
     penalty = (1 - beta) / beta * (-cp.sum(cp.entr(w)) - np.log(rho) @ w)
     optimum(cp.Minimize(costs(rho) @ w + penalty), [cp.sum(w) == 1], tolerance=1e-9)
     formula = rho * np.exp(-factor * beta / (1 - beta) * costs(rho))
-    return [
-        equal("distance of the weights", float(np.abs(formula / formula.sum() - w.value).sum()), 0.0, 1e-4)
-    ]
+    return [equal("distance of the weights", np.abs(formula / formula.sum() - w.value).sum(), 0.0, 1e-4)]
 
 
 def _penalised(beta: float, columns: Array = P) -> Array:
@@ -158,7 +155,7 @@ def _round(w: Array, beta: float, columns: Array = P) -> Array:
 def penalty_limit(residual: Callable[[Array], Array]) -> list[Comparison]:
     """The residual of the limit, for a small and a smaller β, extrapolated to 0."""
     coarse, fine = (residual(_penalised(beta)) for beta in (0.02, 0.01))
-    return [equal("residual at β → 0", float(np.abs(2 * fine - coarse).sum()), 0.0, 1e-4)]
+    return [equal("residual at β → 0", np.abs(2 * fine - coarse).sum(), 0.0, 1e-4)]
 
 
 @_claim(
@@ -167,7 +164,6 @@ def penalty_limit(residual: Callable[[Array], Array]) -> list[Comparison]:
     "The consensus cost may have more than one local minimum.",
     2,
     otherwise=("It has one.", 1),
-    documented=Verdict.HOLDS,
 )
 def penalty_minima(count: int) -> list[Comparison]:
     """Two communities of two nodes each: limits of the alternation from both, told apart by their first two shares."""
@@ -188,7 +184,6 @@ def penalty_minima(count: int) -> list[Comparison]:
     "With any c_t → ∞ the alternation comes to a stationary point.",
     lambda t: 2.0 ** min(t, 1000),
     corrected=("The sum of 1/c_t has to be infinite, or it stops on the way.", lambda t: float(t)),
-    documented=Verdict.CORRECTED,
 )
 def penalty_schedule(weight: Callable[[int], float]) -> list[Comparison]:
     """2000 rounds from the uniform distribution; the residual of the stationarity of G, which J tends to."""
@@ -196,7 +191,7 @@ def penalty_schedule(weight: Callable[[int], float]) -> list[Comparison]:
     for t in range(1, 2001):
         w = _round(w, 1.0 / (1.0 + weight(t)))
     residual = P @ w - w - w * (costs(w) - w @ costs(w))
-    return [equal("residual", float(np.abs(residual).sum()), 0.0, 1e-2, clearly=0.1)]
+    return [equal("residual", np.abs(residual).sum(), 0.0, 1e-2, clearly=0.1)]
 
 
 @_claim(
@@ -205,7 +200,6 @@ def penalty_schedule(weight: Callable[[int], float]) -> list[Comparison]:
     "The cost exceeds its surrogate J by D(ρ‖∇φ*(∇φ(ρ) − D(ρ)/c)).",
     lambda c: 1.0,
     corrected=("By c times that.", lambda c: c),
-    documented=Verdict.CORRECTED,
 )
 def penalty_gap_identity(factor: Callable[[float], float]) -> list[Comparison]:
     """J by a conic program, against the formula."""
@@ -229,7 +223,6 @@ def penalty_gap_identity(factor: Callable[[float], float]) -> list[Comparison]:
     "That excess is at most the squared radius of the domain over s·c.",
     lambda spread, c: 1.0 / c,
     corrected=("It is at most (largest − smallest D_i)²/(8c).", lambda spread, c: spread**2 / (8 * c)),
-    documented=Verdict.CORRECTED,
 )
 def penalty_gap_bound(bound: Callable[[float, float], float]) -> list[Comparison]:
     """Excess in closed form for random ρ, some near the boundary; the simplex has radius 1, and s = 1."""
@@ -261,14 +254,4 @@ def brew_is_stationary(columns: Array) -> list[Comparison]:
     return [equal("least ‖Tw − w‖₁ over β", least, 0.0, 1e-6)]
 
 
-CLAIMS = (
-    pagerank_minimises,
-    absorbing_the_teleport,
-    penalty_weight_update,
-    penalty_limit,
-    penalty_minima,
-    penalty_schedule,
-    penalty_gap_identity,
-    penalty_gap_bound,
-    brew_is_stationary,
-)
+CLAIMS = defined_in(globals())

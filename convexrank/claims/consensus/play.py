@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim, equal
+from convexrank.claims.claim import Comparison, at_least, at_most, claim, defined_in, equal
 from convexrank.claims.consensus.graph import PAGERANK, P, costs, lse, softmax
 
 __all__ = ["CLAIMS"]
@@ -46,7 +46,6 @@ def _history() -> tuple[Array, Array]:
     "The payoff of the averages is at most the value of the game plus the mean regret C(τ)/τ.",
     1.0,
     otherwise=("It is never above the value.", 0.0),
-    documented=Verdict.HOLDS,
 )
 def play_from_below(share: float) -> list[Comparison]:
     """2000 rounds, the regret from its definition."""
@@ -62,15 +61,14 @@ def play_from_below(share: float) -> list[Comparison]:
     "The payoff of the averages is above the value, by the mean regret at most.",
     (0.0, 1.0),
     corrected=("It is within the mean regret of the value, on either side.", (-1.0, 1.0)),
-    documented=Verdict.CORRECTED,
 )
 def play_within_regret(shares: tuple[float, float]) -> list[Comparison]:
     """2000 rounds; the two bounds in units of the mean regret."""
     regrets, payoffs = _history()
     ratio = payoffs * np.arange(1, len(regrets) + 1) / regrets
     return [
-        at_least("least excess over the value, in mean regrets", float(ratio.min()), shares[0], 1e-6),
-        at_most("largest excess, in mean regrets", float(ratio.max()), shares[1], 1e-6),
+        at_least("least excess over the value, in mean regrets", ratio.min(), shares[0], 1e-6),
+        at_most("largest excess, in mean regrets", ratio.max(), shares[1], 1e-6),
     ]
 
 
@@ -84,7 +82,6 @@ def _logarithm(t: Array) -> Array:
     "For a strongly concave payoff there is a learner whose regret grows like log τ.",
     _logarithm,
     otherwise=("Its regret does not grow.", np.ones_like),
-    documented=Verdict.HOLDS,
 )
 def regret_logarithmic(growth: Callable[[Array], Array]) -> list[Comparison]:
     """The leader's regret over 2000 rounds, against one and a half times the growth stated from round 10 on."""
@@ -100,11 +97,10 @@ def regret_logarithmic(growth: Callable[[Array], Array]) -> list[Comparison]:
     "The value of the game is at most φ*(φ(t)).",
     lse,
     otherwise=("It is at most the largest φ(t_i).", np.max),
-    documented=Verdict.HOLDS,
 )
 def game_value_bound(bound: Callable[[Array], float]) -> list[Comparison]:
     """The value from PageRank."""
-    return [at_most("value", _VALUE, float(bound(_SELF)), 1e-9)]
+    return [at_most("value", _VALUE, bound(_SELF), 1e-9)]
 
 
 @_claim(
@@ -113,7 +109,6 @@ def game_value_bound(bound: Callable[[Array], float]) -> list[Comparison]:
     "The best response is unique for every p-norm of the multipliers with 0 < p < ∞.",
     (1.0, 1.5, 2.0, 3.0),
     corrected=("For every one with 1 < p < ∞.", (1.5, 2.0, 3.0)),
-    documented=Verdict.CORRECTED,
 )
 def best_response_unique(powers: tuple[float, ...]) -> list[Comparison]:
     """How far all but best responses lie apart, where two entries of w − Pw tie: conic programs, from p = 1 on."""
@@ -133,10 +128,4 @@ def best_response_unique(powers: tuple[float, ...]) -> list[Comparison]:
     return compared
 
 
-CLAIMS = (
-    play_from_below,
-    play_within_regret,
-    regret_logarithmic,
-    game_value_bound,
-    best_response_unique,
-)
+CLAIMS = defined_in(globals())

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, at_least, claim, equal
+from convexrank.claims.claim import Comparison, Verdict, at_least, claim, defined_in, equal
 from convexrank.claims.consensus.graph import ALPHA, costs, lse, softmax, stationary
 from convexrank.claims.exact import optimum
 
@@ -125,7 +125,6 @@ def sets_orders_exchange(over_sets: bool) -> list[Comparison]:
     "Flows y_ik = w_i λ_ik make the pessimistic problem convex; its dual has the worst candidate of every node.",
     "max",
     otherwise=("Its dual has the same candidate for all nodes, the better one.", "min"),
-    documented=Verdict.HOLDS,
 )
 def pessimistic_flows(worst: str) -> list[Comparison]:
     """Both sides as conic programs."""
@@ -154,7 +153,6 @@ def pessimistic_flows(worst: str) -> list[Comparison]:
     "Two linear programs in flows give the least and the greatest score of a node over all mixtures.",
     True,
     otherwise=("The scores of the candidates taken all together do.", False),
-    documented=Verdict.HOLDS,
 )
 def score_intervals(flows: bool) -> list[Comparison]:
     """Against all mixtures on a grid, which has the extreme points."""
@@ -179,10 +177,4 @@ def score_intervals(flows: bool) -> list[Comparison]:
     return compared
 
 
-CLAIMS = (
-    sets_payoff_convex,
-    eigensolver_is_pessimistic,
-    sets_orders_exchange,
-    pessimistic_flows,
-    score_intervals,
-)
+CLAIMS = defined_in(globals())

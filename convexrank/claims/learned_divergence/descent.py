@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim, equal
+from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim, defined_in, equal
 from convexrank.claims.exact import isotonic, least_value
 from convexrank.claims.learned_divergence.gradient import marginal, projected, rearranged
 
@@ -73,7 +73,6 @@ rate_accelerated = _claim(
     "For strongly convex φ accelerated gradient, without function values, has the rate 1/T².",
     _accelerated(1),
     otherwise=("Unit steps without acceleration, as Isotron's, have it.", _unit_steps),
-    documented=Verdict.HOLDS,
 )(_quadratic_rate)
 
 momentum_as_printed = _claim(
@@ -82,7 +81,6 @@ momentum_as_printed = _claim(
     "With the momentum a ← (1 + √(4a² + 1))²/2 accelerated gradient has the rate 1/T².",
     _accelerated(2),
     corrected=("With a ← (1 + √(4a² + 1))/2 it has.", _accelerated(1)),
-    documented=Verdict.CORRECTED,
 )(_quadratic_rate)
 
 
@@ -100,7 +98,6 @@ def _constant(t: int) -> float:
     "For all convex φ, steps a/(b + √t) along a subgradient come down at the rate 1/√T.",
     _shrinking,
     otherwise=("Steps of constant length do.", _constant),
-    documented=Verdict.HOLDS,
 )
 def rate_subgradient(length: Callable[[int], float]) -> list[Comparison]:
     """The excess times √T, in units of (Lipschitz constant) × (distance), over the second half of the run."""
@@ -123,7 +120,6 @@ def rate_subgradient(length: Callable[[int], float]) -> list[Comparison]:
     "For strongly convex φ and a strongly convex regularizer accelerated gradient converges linearly.",
     True,
     otherwise=("Unit steps are as fast as accelerated ones.", False),
-    documented=Verdict.HOLDS,
 )
 def rate_linear(momentum: bool) -> list[Comparison]:
     """The worst ratio of the excess to its bound (1 − √(μ/L))^t (excess + μ/2 distance²)."""
@@ -160,7 +156,7 @@ def isotron_step(link: Callable[..., Array]) -> list[Comparison]:
     x, y, w = rng.normal(size=(7, 2)), rng.normal(size=7), np.array([0.6, -0.4])
     step = x.T @ (y - link(x @ w, y))
     slopes = [(marginal(x @ (w + h), y) - marginal(x @ (w - h), y)) / 2e-5 for h in 1e-5 * np.eye(2)]
-    return [equal("distance from minus the gradient", float(np.linalg.norm(step + slopes)), 0.0, 1e-5)]
+    return [equal("distance from minus the gradient", np.linalg.norm(step + slopes), 0.0, 1e-5)]
 
 
 @_claim(
@@ -169,7 +165,6 @@ def isotron_step(link: Callable[..., Array]) -> list[Comparison]:
     "For s-strongly convex φ the cost is at least s/2 times the squared error of the link.",
     0.5,
     otherwise=("It is at least s times that.", 1.0),
-    documented=Verdict.HOLDS,
 )
 def surrogate(factor: float) -> list[Comparison]:
     """The least margin over random scores and targets, scores from nearly tied to far apart."""
@@ -187,7 +182,6 @@ def surrogate(factor: float) -> list[Comparison]:
     "Projections in turn find exact scores linearly, when the set that holds w cuts the monotone scores.",
     1.5,
     otherwise=("Also when it only touches them.", 1.0),
-    documented=Verdict.HOLDS,
 )
 def realizable_linear(size: float) -> list[Comparison]:
     """Distance between the sets at late rounds; the ball has ``size`` times the least radius."""
@@ -206,12 +200,4 @@ def realizable_linear(size: float) -> list[Comparison]:
     return [at_most("gap after 150 rounds over the gap after 100", ratio, 0.1, 1e-3)]
 
 
-CLAIMS = (
-    rate_accelerated,
-    momentum_as_printed,
-    rate_subgradient,
-    rate_linear,
-    isotron_step,
-    surrogate,
-    realizable_linear,
-)
+CLAIMS = defined_in(globals())

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim, equal
+from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim, defined_in, equal
 from convexrank.claims.exact import (
     bounded_increments,
     central_differences,
@@ -194,7 +194,6 @@ marginal_both = _marginal_claim("marginal-both", "Strongly convex and smooth φ"
     "φ(y) + φ*(θ) − yθ is jointly convex in φ and θ.",
     "scores",
     otherwise=("The divergence D_φ(y‖x) is jointly convex in φ and the point x.", "points"),
-    documented=Verdict.HOLDS,
 )
 def joint_convexity(second: str) -> list[Comparison]:
     """Midpoints of random pairs of functions on a grid."""
@@ -226,7 +225,6 @@ def joint_convexity(second: str) -> list[Comparison]:
     "When φ is s-strongly convex, the gradient of m has a Lipschitz constant of at least 1/s.",
     at_least,
     corrected=("It has one of at most 1/s: for equal targets it is 0.", at_most),
-    documented=Verdict.CORRECTED,
 )
 def marginal_smoothness(bound: Callable[..., Comparison]) -> list[Comparison]:
     """The largest ratio of changes seen, for random and for equal targets."""
@@ -260,15 +258,4 @@ def curvature_dispensable(strong: float | None) -> list[Comparison]:
     return [at_least("cost at w = 0 less the cost of a good w", at_zero - best, 1.0, 1e-6)]
 
 
-CLAIMS = (
-    gradmapr_gradient,
-    gradmapr_monotone,
-    projection_is_best_link,
-    marginal_convex,
-    marginal_strong,
-    marginal_smooth,
-    marginal_both,
-    joint_convexity,
-    marginal_smoothness,
-    curvature_dispensable,
-)
+CLAIMS = defined_in(globals())

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, at_most, claim, equal
+from convexrank.claims.claim import Comparison, Verdict, at_most, claim, defined_in, equal
 from convexrank.claims.exact import bounded_increments, isotonic, least_value, optimum
 from convexrank.claims.learned_divergence.gradient import marginal, rearranged
 
@@ -92,7 +92,6 @@ def _minimiser(y: Array, generator: str, weights: Array) -> Array:
     "The projection on the monotone cone is the same in every diagonal metric.",
     "any weights",
     corrected=("It is the same for every φ, when the weights are equal.", "equal weights"),
-    documented=Verdict.CORRECTED,
 )
 def metric_invariance(kind: str) -> list[Comparison]:
     """Minimisers for three generators and the given weights, against the unweighted Euclidean projection."""
@@ -142,7 +141,6 @@ def _operator_bound(x: Array, change: Array, share: float) -> float:
         "It moves by at most 2 ‖X‖ ‖ỹ − y‖ over that modulus: s(θ) moves with y as well.",
         _operator_bound,
     ),
-    documented=Verdict.CORRECTED,
 )
 def sensitivity(bound: Callable[[Array, Array, float], float]) -> list[Comparison]:
     """Exact minimisers before and after, for perturbations inside and outside the null space of Xᵀ."""
@@ -173,7 +171,6 @@ def _fitted(x: Array, y: Array, strong: float, ridge: float) -> Array:
     "With the regularizer c‖w‖² the optimum is w = Xᵀ(s − y)/c.",
     1.0,
     corrected=("It is w = −Xᵀ(s − y)/(2c): sign and factor are lost.", -0.5),
-    documented=Verdict.CORRECTED,
 )
 def kernel_representation(factor: float) -> list[Comparison]:
     """The exact minimiser against the formula."""
@@ -182,7 +179,7 @@ def kernel_representation(factor: float) -> list[Comparison]:
     y = np.tanh(x @ [1.0, -1.0]) + 0.2 * rng.normal(size=8)
     w = _fitted(x, y, strong, 2.0 * share)
     formula = factor * x.T @ (rearranged(x @ w, y, strong) - y) / share
-    return [equal("distance from the minimiser", float(np.linalg.norm(w - formula)), 0.0, 1e-6)]
+    return [equal("distance from the minimiser", np.linalg.norm(w - formula), 0.0, 1e-6)]
 
 
 @_claim(
@@ -191,7 +188,6 @@ def kernel_representation(factor: float) -> list[Comparison]:
     "Between neighbours the link may rise by at most s times the difference of the scores.",
     lambda strong: strong,
     corrected=("It may rise by at most 1/s times it.", lambda strong: 1.0 / strong),
-    documented=Verdict.CORRECTED,
 )
 def prediction_interval(slope: Callable[[float], float]) -> list[Comparison]:
     """Ends of the interval, against linear programs over the values of φ* on a grid."""
@@ -224,11 +220,4 @@ def _extreme_link(low: float, high: float, at: float, strong: float, sign: float
     return float(sign * answer.fun)
 
 
-CLAIMS = (
-    one_shot_lipschitz,
-    metric_invariance,
-    metric_invariance_bounded,
-    sensitivity,
-    kernel_representation,
-    prediction_interval,
-)
+CLAIMS = defined_in(globals())

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim, equal
+from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim, defined_in, equal
 from convexrank.claims.exact import central_differences, isotonic, optimum
 from convexrank.claims.retargeting.targets import nearest_targets
 
@@ -37,7 +37,6 @@ _OTHERS = [
     "φ(x) + φ*(y) − xy is jointly convex in x and y for quadratic φ, and for no other.",
     _QUADRATICS,
     otherwise=("It is for an entropy, the bit entropy or cosh.", _OTHERS),
-    documented=Verdict.HOLDS,
 )
 def joint_convexity_is_quadratic(generators: Sequence[tuple[str, Callable, Callable]]) -> list[Comparison]:
     """Least determinant of the Hessian, φ''(x)·(φ*)''(y) − 1, on a grid; the largest of them over the generators."""
@@ -52,7 +51,6 @@ def joint_convexity_is_quadratic(generators: Sequence[tuple[str, Callable, Calla
     "With s(1 + C_r)(C_w + 1/L) ≥ 1 the regularized cost (3.17) is jointly convex in the targets and w.",
     1.0,
     otherwise=("With 0.8 instead of 1 it is.", 0.8),
-    documented=Verdict.HOLDS,
 )
 def joint_convexity_condition(level: float) -> list[Comparison]:
     """Least eigenvalue of the Hessian, for random curvatures of φ between s and L, the extremes included."""
@@ -76,7 +74,6 @@ def joint_convexity_condition(level: float) -> list[Comparison]:
     "The regularized targets are the nearest ones to the link of αθ + (1 − α)q, with α = 1/(1 + C).",
     lambda c: 1.0 / (1.0 + c),
     otherwise=("With α = C/(1 + C).", lambda c: c / (1.0 + c)),
-    documented=Verdict.HOLDS,
 )
 def deflected_prediction(share: Callable[[float], float]) -> list[Comparison]:
     """Conic programs with both divergences, and with the one."""
@@ -125,7 +122,6 @@ def _hessian(w: Array, ordered: bool = True) -> Array:
         "It has σ²(1/s + C_w) + C: the printed one leaves out the curvature of φ*, and can be negative.",
         lambda sigma, strong, weight, reward, ridge: sigma**2 * (1.0 / strong + weight) + ridge,
     ),
-    documented=Verdict.CORRECTED,
 )
 def marginal_lipschitz(constant: Callable[..., float]) -> list[Comparison]:
     """The largest ratio of changes of the gradient, squared distance (s = L = 1), random pairs."""
@@ -148,7 +144,6 @@ def marginal_lipschitz(constant: Callable[..., float]) -> list[Comparison]:
     "Under the condition of Lemma 8 the marginal is C-strongly convex.",
     0.0,
     otherwise=("Also with weights below the condition.", -0.8),
-    documented=Verdict.HOLDS,
 )
 def marginal_strong_convexity(weight: float) -> list[Comparison]:
     """The least ⟨change of gradient, move⟩ / ‖move‖² over random pairs, less C."""
@@ -169,7 +164,6 @@ def marginal_strong_convexity(weight: float) -> list[Comparison]:
         "The last term has to average over the targets that are tied by the order.",
         "averages over ties",
     ),
-    documented=Verdict.CORRECTED,
 )
 def marginal_hessian_formula(kind: str) -> list[Comparison]:
     """Central differences of the exact gradient, squared distance, at a point where targets are tied."""
@@ -206,12 +200,4 @@ def marginal_hessian_continuous(ordered: bool) -> list[Comparison]:
     return [at_most("jump of the Hessian over a step of 2e-4", jump, 0.0, 1e-4)]
 
 
-CLAIMS = (
-    joint_convexity_is_quadratic,
-    joint_convexity_condition,
-    deflected_prediction,
-    marginal_lipschitz,
-    marginal_strong_convexity,
-    marginal_hessian_formula,
-    marginal_hessian_continuous,
-)
+CLAIMS = defined_in(globals())

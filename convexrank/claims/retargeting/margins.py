@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, at_most, claim, equal
+from convexrank.claims.claim import Comparison, Verdict, at_most, claim, defined_in, equal
 from convexrank.claims.exact import bounded_increments, isotonic, optimum
 from convexrank.claims.retargeting.targets import LINKS, nearest_targets
 
@@ -35,7 +35,6 @@ def _shift(theta: Array, margins: Array) -> Array:
         "Take the isotonic regression and add the margins.",
         lambda t, m: isotonic(t) + np.r_[0.0, np.cumsum(m)],
     ),
-    documented=Verdict.HOLDS,
 )
 def fixed_margins(method: Callable[[Array, Array], Array]) -> list[Comparison]:
     """Against the quadratic program."""
@@ -73,7 +72,6 @@ def _gaps_first(y: Array, reward: Array) -> Array:
     "Alternating two isotonic regressions solves the large-margin problem.",
     _alternated,
     otherwise=("So does alternating the targets and the gaps.", _gaps_first),
-    documented=Verdict.HOLDS,
 )
 def large_margins_alternate(method: Callable[[Array, Array], Array]) -> list[Comparison]:
     """Against the quadratic program in targets and gaps."""
@@ -86,7 +84,6 @@ def large_margins_alternate(method: Callable[[Array, Array], Array]) -> list[Com
     "One isotonic regression, of y with the pull of the rewards added, solves it: nothing has to be alternated.",
     lambda y, reward: isotonic(y + _pull(reward)),
     otherwise=("So does the isotonic regression of y.", lambda y, reward: isotonic(y)),
-    documented=Verdict.HOLDS,
 )
 def large_margins_one_regression(method: Callable[[Array, Array], Array]) -> list[Comparison]:
     """Against the quadratic program in targets and gaps."""
@@ -162,7 +159,6 @@ margins_by_scaled_squares = _margin_claim(
     "Steps 1/(σt) have a regret of at most (L²/2σ)(1 + log T), L the Lipschitz constant of the gradients.",
     lambda curvature, steepest: curvature,
     corrected=("L has to be the largest gradient met.", lambda curvature, steepest: steepest),
-    documented=Verdict.CORRECTED,
 )
 def online_regret(constant: Callable[[float, float], float]) -> list[Comparison]:
     """Regret over that bound on the rounds ½(w − u)², u = ±10 at random: σ = 1, curvature 1."""
@@ -176,11 +172,4 @@ def online_regret(constant: Callable[[float, float], float]) -> list[Comparison]
     return [at_most("regret over the bound", regret / bound, 1.0, 1e-6, clearly=0.1)]
 
 
-CLAIMS = (
-    fixed_margins,
-    large_margins_alternate,
-    large_margins_one_regression,
-    margins_by_squares,
-    margins_by_scaled_squares,
-    online_regret,
-)
+CLAIMS = defined_in(globals())

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim, equal
+from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim, defined_in, equal
 from convexrank.claims.exact import isotonic, optimum
 
 __all__ = ["CLAIMS"]
@@ -50,7 +50,7 @@ def _chain(margin: float = 0.0) -> Callable[[Any], Sequence[Any]]:
 
 
 def _near(name: str, found: Array, exact: Array) -> Comparison:
-    return equal(f"distance, {name}", float(np.abs(found - exact).max()), 0.0, 1e-4)
+    return equal(f"distance, {name}", np.abs(found - exact).max(), 0.0, 1e-4)
 
 
 # --- one projection for every divergence ----------------------------------------------------------------------------
@@ -62,7 +62,6 @@ def _near(name: str, found: Array, exact: Array) -> Comparison:
     "The minimiser of D_φ(x‖y) over all y in order is the same for every φ that treats all entries alike.",
     0.0,
     otherwise=("The same with a margin between neighbours.", 0.5),
-    documented=Verdict.HOLDS,
 )
 def universal_minimiser(margin: float) -> list[Comparison]:
     """Squared distance and generalized I-divergence, both convex in y, by conic programs."""
@@ -85,7 +84,6 @@ def universal_minimiser(margin: float) -> list[Comparison]:
         "They are the isotonic regression of the link of the scores.",
         lambda theta, link: isotonic(link(theta)),
     ),
-    documented=Verdict.HOLDS,
 )
 def projection_of_parameters(formula: Callable[..., Array]) -> list[Comparison]:
     """Conic programs for the half-line, the interval and the simplex."""
@@ -102,7 +100,6 @@ def projection_of_parameters(formula: Callable[..., Array]) -> list[Comparison]:
     "Of all orders of y, the order of x has the least divergence, in either argument, when entries are treated alike.",
     (1.0, 1.0, 1.0, 1.0),
     otherwise=("Also when entries have weights of their own.", (1.0, 6.0, 0.2, 3.0)),
-    documented=Verdict.HOLDS,
 )
 def sorting_is_optimal(weights: Sequence[float]) -> list[Comparison]:
     """All 24 orders of four values, for two divergences."""
@@ -134,7 +131,6 @@ _BLOCKS = np.array([0, 0, 0, 1, 1, 2])
     "With grades only, sorting each grade by its scores and then solving for that total order is exact.",
     True,
     otherwise=("So is solving for the order of the rows.", False),
-    documented=Verdict.HOLDS,
 )
 def hidden_order(sort: bool) -> list[Comparison]:
     """Conic programs with one inequality for every pair of rows of different grades."""
@@ -156,7 +152,6 @@ def hidden_order(sort: bool) -> list[Comparison]:
     "With one target for a whole grade, project the grades' mean scores on the order, every grade counting alike.",
     np.ones(3),
     corrected=("Every grade counts as many times as it has rows.", np.bincount(_BLOCKS).astype(float)),
-    documented=Verdict.CORRECTED,
 )
 def block_equivalent(weights: Array) -> list[Comparison]:
     """Conic programs with equal targets inside each grade."""
@@ -205,7 +200,6 @@ def _simplex(margin: float) -> Callable[[Any], Sequence[Any]]:
     "The generator x log x − x has the divergence (x−1) log((x−1)/(y−1)) − x + y.",
     1.0,
     corrected=("It has x log(x/y) − x + y; the printed one belongs to the generator shifted by 1.", 0.0),
-    documented=Verdict.CORRECTED,
 )
 def printed_divergence(shift: float) -> list[Comparison]:
     """The definition φ(x) − φ(y) − φ'(y)(x − y) on a grid."""
@@ -215,12 +209,4 @@ def printed_divergence(shift: float) -> list[Comparison]:
     return [equal("largest difference", np.abs(defined - printed).max(), 0.0, 1e-12)]
 
 
-CLAIMS = (
-    universal_minimiser,
-    projection_of_parameters,
-    sorting_is_optimal,
-    hidden_order,
-    block_equivalent,
-    worthless_minimum,
-    printed_divergence,
-)
+CLAIMS = defined_in(globals())

@@ -7,16 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, at_most, claim, equal
-from convexrank.claims.trust.updates import (
-    hilbert,
-    inside,
-    links_of,
-    norm,
-    random_links,
-    rank_of,
-    shares,
-)
+from convexrank.claims.claim import Comparison, at_most, claim, defined_in, equal
+from convexrank.claims.trust.updates import hilbert, inside, links_of, norm, random_links, rank_of, shares
 
 __all__ = ["CLAIMS"]
 
@@ -39,7 +31,6 @@ def _spread(update: Callable[[Array], Array], n: int, rounds: int) -> float:
     "An increasing irreducible map that is super-homogeneous of a degree below 1, U(cx) ≥ c^d U(x), has one rank.",
     2.0,
     corrected=("It has when it is sub-homogeneous, U(cx) ≤ c^d U(x).", 0.5),
-    documented=Verdict.CORRECTED,
 )
 def unique_eigenvector(power: float) -> list[Comparison]:
     """x ↦ x^power + Σx^power/50: with power 2 it is super-homogeneous of degree ½, as c² ≥ √c."""
@@ -56,7 +47,6 @@ def unique_eigenvector(power: float) -> list[Comparison]:
     "For p < q there is one rank, and every start comes to it.",
     0.8,
     otherwise=("For p = 3q there is.", 3.0),
-    documented=Verdict.HOLDS,
 )
 def unique_rank(theta: float) -> list[Comparison]:
     """Starts at every page of random graphs, p = 3."""
@@ -73,7 +63,6 @@ def unique_rank(theta: float) -> list[Comparison]:
     "With p = q, p finite, every start comes to one rank.",
     2.0,
     otherwise=("Also with p = q = ∞.", np.inf),
-    documented=Verdict.HOLDS,
 )
 def matching_exponents_converge(p: float) -> list[Comparison]:
     """Starts at every page of two pages that link to each other and to a third, and it back."""
@@ -87,7 +76,6 @@ def matching_exponents_converge(p: float) -> list[Comparison]:
     "For any graph, p (also ∞) and α, the update contracts Hilbert's metric by θ = p/q.",
     lambda theta: theta,
     otherwise=("It contracts it by θ².", lambda theta: theta**2),
-    documented=Verdict.HOLDS,
 )
 def contraction(factor: Callable[[float], float]) -> list[Comparison]:
     """Random graphs and pairs of ranks; sparse matrices without weak links come nearest to the bound."""
@@ -110,7 +98,6 @@ def contraction(factor: Callable[[float], float]) -> list[Comparison]:
     "The distance from the rank is at most θ/(1 − θ) times the last step, in Hilbert's metric.",
     lambda theta: theta / (1 - theta),
     otherwise=("It is at most 0.1 times the last step.", lambda theta: 0.1),
-    documented=Verdict.HOLDS,
 )
 def hilbert_certificate(factor: Callable[[float], float]) -> list[Comparison]:
     """Early rounds on random graphs, p = 4, q = 4.8."""
@@ -130,7 +117,6 @@ def hilbert_certificate(factor: Callable[[float], float]) -> list[Comparison]:
     "Two distributions at Hilbert distance d differ by at most 2 tanh(d/4) in the sum of absolute values.",
     4.0,
     otherwise=("By at most 2 tanh(d/8).", 8.0),
-    documented=Verdict.HOLDS,
 )
 def hilbert_to_sum(divisor: float) -> list[Comparison]:
     """Random pairs, those of two pages among them, where the bound is met."""
@@ -141,11 +127,4 @@ def hilbert_to_sum(divisor: float) -> list[Comparison]:
     return [at_most("difference beyond the bound", worst, 0.0, 1e-9)]
 
 
-CLAIMS = (
-    unique_eigenvector,
-    unique_rank,
-    matching_exponents_converge,
-    contraction,
-    hilbert_certificate,
-    hilbert_to_sum,
-)
+CLAIMS = defined_in(globals())

@@ -7,13 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, claim, equal
-from convexrank.claims.trust.updates import (
-    links_of,
-    norm,
-    random_links,
-    shares,
-)
+from convexrank.claims.claim import Comparison, Verdict, claim, defined_in, equal
+from convexrank.claims.trust.updates import links_of, norm, random_links, shares
 
 __all__ = ["CLAIMS"]
 
@@ -41,7 +36,6 @@ def _series(update: Callable[[Array], Array], gamma: float, terms: int = 400) ->
     "The series (6.3) converges for γ < λ, the eigenvalue of U.",
     lambda eigenvalue: 0.9 * eigenvalue,
     corrected=("It converges for γ < 1/λ.", lambda eigenvalue: 0.9 / eigenvalue),
-    documented=Verdict.CORRECTED,
 )
 def decay_condition(decay: Callable[[float], float]) -> list[Comparison]:
     """Last term over the sum, for the linear U of a graph without division by out-degrees."""
@@ -49,7 +43,7 @@ def decay_condition(decay: Callable[[float], float]) -> list[Comparison]:
     eigenvalue = float(np.abs(np.linalg.eigvals(links)).max())
     gamma = decay(eigenvalue)
     total, fewer = (_series(lambda r: links @ r, gamma, terms) for terms in (200, 199))
-    return [equal("share of the 200th term", float((total - fewer).sum() / total.sum()), 0.0, 1e-6)]
+    return [equal("share of the 200th term", (total - fewer).sum() / total.sum(), 0.0, 1e-6)]
 
 
 @_claim(
@@ -68,7 +62,7 @@ def series_solves_equation(p: float) -> list[Comparison]:
         return norm(share * r, p)
 
     total = _series(update, 0.5)
-    return [equal("residual", float(np.abs(total - 0.5 * update(total) - _TRUSTED).sum()), 0.0, 1e-9)]
+    return [equal("residual", np.abs(total - 0.5 * update(total) - _TRUSTED).sum(), 0.0, 1e-9)]
 
 
 def _published_trust(share: Array, gamma: float) -> Array:
@@ -95,16 +89,13 @@ def _normalised_trust(share: Array, gamma: float) -> Array:
         "It does with seeds that sum to 1 − γ; as printed trust decays by γ/(γ + |V₊|).",
         _normalised_trust,
     ),
-    documented=Verdict.CORRECTED,
 )
 def trust_iteration(method: Callable[[Array, float], Array]) -> list[Comparison]:
     """Distance of the normalised trust, γ = 0.85, two seeds."""
     share = shares(random_links(np.random.default_rng(62)))
     found, exact = method(share, 0.85), _series(lambda r: share @ r, 0.85)
     return [
-        equal(
-            "distance of the trust", float(np.abs(found / found.sum() - exact / exact.sum()).sum()), 0.0, 1e-9
-        )
+        equal("distance of the trust", np.abs(found / found.sum() - exact / exact.sum()).sum(), 0.0, 1e-9)
     ]
 
 
@@ -114,7 +105,6 @@ def trust_iteration(method: Callable[[Array, float], Array]) -> list[Comparison]
     "The factor r₊/(r₊ + r₋) is defined for every page.",
     0.0,
     corrected=("(r₊ + κ/2)/(r₊ + r₋ + κ) is, for κ > 0.", 1e-3),
-    documented=Verdict.CORRECTED,
 )
 def trust_factor(kappa: float) -> list[Comparison]:
     """Pages that no seed reaches: 2→3 and 4→5 beside a trusted 0→1."""
@@ -125,9 +115,4 @@ def trust_factor(kappa: float) -> list[Comparison]:
     return [equal("pages without a factor", undefined, 0.0, 1e-3)]
 
 
-CLAIMS = (
-    decay_condition,
-    series_solves_equation,
-    trust_iteration,
-    trust_factor,
-)
+CLAIMS = defined_in(globals())

@@ -6,14 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim
-from convexrank.claims.trust.updates import (
-    inside,
-    links_of,
-    outside,
-    pagerank,
-    rank_of,
-)
+from convexrank.claims.claim import Comparison, at_least, at_most, claim, defined_in
+from convexrank.claims.trust.updates import inside, links_of, outside, pagerank, rank_of
 
 __all__ = ["CLAIMS"]
 
@@ -30,14 +24,13 @@ _claim = partial(claim, 6)
     "Of two pages with equal inflow, the one with fewer and better links is ranked above: p = 2.",
     2.0,
     otherwise=("It is with p = 1, PageRank.", 1.0),
-    documented=Verdict.HOLDS,
 )
 def few_good_links_ranked_first(p: float) -> list[Comparison]:
     """The seven pages of the figure."""
     arrows = [(i, j) for i in (0, 1, 2) for j in (3, 4, 5, 6)]
     links = links_of(7, [*arrows, (3, 0), (4, 0), (4, 1), (5, 1), (5, 2), (6, 1), (6, 2)])
     rank = rank_of(lambda r: inside(links, r, p, 1.0), np.ones(7), 3000)
-    return [at_least("rank of page 1 less that of page 2", float(rank[0] - rank[1]), 0.01, 1e-6)]
+    return [at_least("rank of page 1 less that of page 2", rank[0] - rank[1], 0.01, 1e-6)]
 
 
 @_claim(
@@ -46,16 +39,13 @@ def few_good_links_ranked_first(p: float) -> list[Comparison]:
     "The spam page of a farm of three comes below every legitimate page: p = q = ∞, weak links outside the norm.",
     np.inf,
     otherwise=("It does with p = 1, PageRank.", 1.0),
-    documented=Verdict.HOLDS,
 )
 def farm_below_all(p: float) -> list[Comparison]:
     """The nine pages of the figure, the farm's target the sixth."""
     arrows = [(0, 1), (0, 2), (0, 3), (0, 4), (1, 2), (2, 3), (3, 4), (4, 1), (4, 0)]
     links = links_of(9, [*arrows, *((i, 5) for i in (6, 7, 8)), *((5, i) for i in (6, 7, 8))])
     rank = rank_of(lambda r: outside(links, r, p, 1.0), np.ones(9), 3000)
-    return [
-        at_most("rank of the spam page less the least legitimate", float(rank[5] - rank[:5].min()), 0.0, 1e-6)
-    ]
+    return [at_most("rank of the spam page less the least legitimate", rank[5] - rank[:5].min(), 0.0, 1e-6)]
 
 
 @_claim(
@@ -64,7 +54,6 @@ def farm_below_all(p: float) -> list[Comparison]:
     "With p = 4, q = 4.8 a farm gains less than with PageRank.",
     1.0,
     corrected=("A farm of two pages gains less when out-degrees count as at least 8.", 8.0),
-    documented=Verdict.CORRECTED,
 )
 def norms_resist_farms(floor: float) -> list[Comparison]:
     """Position, from the top, of two pages that link to each other alone, among 60 with 8 links each."""
@@ -80,8 +69,4 @@ def norms_resist_farms(floor: float) -> list[Comparison]:
     return [at_least("position of the farm", position, before, 0.5, clearly=3)]
 
 
-CLAIMS = (
-    few_good_links_ranked_first,
-    farm_below_all,
-    norms_resist_farms,
-)
+CLAIMS = defined_in(globals())

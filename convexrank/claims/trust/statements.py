@@ -7,16 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from convexrank.claims.claim import Comparison, Verdict, at_least, at_most, claim, equal
-from convexrank.claims.trust.updates import (
-    hilbert,
-    inside,
-    links_of,
-    norm,
-    random_links,
-    rank_of,
-    shares,
-)
+from convexrank.claims.claim import Comparison, at_least, at_most, claim, defined_in, equal
+from convexrank.claims.trust.updates import hilbert, inside, links_of, norm, random_links, rank_of, shares
 
 __all__ = ["CLAIMS"]
 
@@ -30,7 +22,6 @@ _claim = partial(claim, 6)
     "A positive increasing map that is homogeneous of degree 1 and irreducible has one eigenvector, up to scale.",
     True,
     otherwise=("One that is not irreducible has, too.", False),
-    documented=Verdict.HOLDS,
 )
 def irreducible_eigenvector(connected: bool) -> list[Comparison]:
     """x + ‖·‖₃ of the flows, which has the eigenvectors of the norm, from every page of a graph, or of two halves."""
@@ -50,7 +41,6 @@ def irreducible_eigenvector(connected: bool) -> list[Comparison]:
     "Dividing a homogeneous map by its sum keeps its eigenvectors, scaled to sum to 1.",
     lambda x: x,
     otherwise=("Dividing any increasing map by its sum does.", lambda x: x + x**2),
-    documented=Verdict.HOLDS,
 )
 def scaling_keeps_eigenvectors(after: Callable[[Array], Array]) -> list[Comparison]:
     """An eigenvector of the update at p = 4, q = 4.8, followed by a map of the entries, on a random graph."""
@@ -64,8 +54,8 @@ def scaling_keeps_eigenvectors(after: Callable[[Array], Array]) -> list[Comparis
     image = after(inside(links, u_hat, 4.0, 4 / 4.8))
     residual = np.abs(after(inside(links, u, 4.0, 4 / 4.8)) / value - u).max()
     return [
-        at_most("distance of u from an eigenvector", float(residual), 0.0, 1e-9),
-        equal("distance of the scaled image", float(np.abs(image / image.sum() - u_hat).sum()), 0.0, 1e-9),
+        at_most("distance of u from an eigenvector", residual, 0.0, 1e-9),
+        equal("distance of the scaled image", np.abs(image / image.sum() - u_hat).sum(), 0.0, 1e-9),
     ]
 
 
@@ -75,7 +65,6 @@ def scaling_keeps_eigenvectors(after: Callable[[Array], Array]) -> list[Comparis
     "With r(x, y) = min x_i/y_i over max x_i/y_i, r(x, y) + r(y, z) ≥ r(x, z).",
     lambda x, y: float(np.exp(-hilbert(x, y))),
     corrected=("−log r(x, y), Hilbert's metric, satisfies that triangle inequality.", hilbert),
-    documented=Verdict.CORRECTED,
 )
 def ratios_add_up(distance: Callable[[Array, Array], float]) -> list[Comparison]:
     """Random triples, x = z among them."""
@@ -103,7 +92,6 @@ def _on_rays(rng: np.random.Generator) -> tuple[Array, Array]:
     "For q > p the update of a page is concave as a whole, and so returns diminish.",
     _on_segments,
     corrected=("It is concave when all flows grow in proportion.", _on_rays),
-    documented=Verdict.CORRECTED,
 )
 def concave_as_a_whole(pair: Callable[[np.random.Generator], tuple[Array, Array]]) -> list[Comparison]:
     """Value at the mean less the mean of the values, p = 4, q = 4.8."""
@@ -121,14 +109,13 @@ def concave_as_a_whole(pair: Callable[[np.random.Generator], tuple[Array, Array]
     "At p = ∞ links from pages whose flow is lower than the best one leave the update of a page as it is.",
     np.inf,
     otherwise=("At p = 4 they do.", 4.0),
-    documented=Verdict.HOLDS,
 )
 def maximum_ignores_poor_links(p: float) -> list[Comparison]:
     """Random flows, and a thousand more of at most the largest."""
     rng = np.random.default_rng(67)
     flows = rng.random((20, 6))
     more = np.hstack([flows, rng.random((20, 1000)) * flows.max(axis=1, keepdims=True)])
-    return [equal("largest change", float(np.abs(norm(more, p) - norm(flows, p)).max()), 0.0, 1e-12)]
+    return [equal("largest change", np.abs(norm(more, p) - norm(flows, p)).max(), 0.0, 1e-12)]
 
 
 @_claim(
@@ -137,7 +124,6 @@ def maximum_ignores_poor_links(p: float) -> list[Comparison]:
     "With the weak links outside the norm every start comes to one rank for p < q, too.",
     0.15,
     otherwise=("It does without weak links.", 0.0),
-    documented=Verdict.HOLDS,
 )
 def weak_links_outside(weight: float) -> list[Comparison]:
     """Starts at single pages of two rings that do not know each other, with chords, p = 3, q = 3.75."""
@@ -159,7 +145,6 @@ def weak_links_outside(weight: float) -> list[Comparison]:
     "With p held, fewer iterations are needed the larger q is.",
     (4.2, 4.8, 6.0, 8.0, 16.0),
     otherwise=("The smaller q is.", (16.0, 8.0, 6.0, 4.8, 4.2)),
-    documented=Verdict.HOLDS,
 )
 def iterations_drop_with_q(exponents: Sequence[float]) -> list[Comparison]:
     """Rounds until the rank of random graphs changes by less than 1e-6, p = 4, from the uniform start."""
@@ -173,9 +158,7 @@ def iterations_drop_with_q(exponents: Sequence[float]) -> list[Comparison]:
                 r, change = new / new.sum(), float(np.abs(new / new.sum() - r).sum())
                 row[column] += 1
     return [
-        at_most(
-            "largest growth from one q to the next", float(np.diff(needed, axis=1).max()), 0.0, 0.1, clearly=1
-        )
+        at_most("largest growth from one q to the next", np.diff(needed, axis=1).max(), 0.0, 0.1, clearly=1)
     ]
 
 
@@ -185,7 +168,6 @@ def iterations_drop_with_q(exponents: Sequence[float]) -> list[Comparison]:
     "Distrust that flows against the links does not reach a page because a spam page links to it.",
     np.transpose,
     otherwise=("Distrust that flows along the links does not, either.", lambda links: links),
-    documented=Verdict.HOLDS,
 )
 def malice_does_not_spread(orient: Callable[[Array], Array]) -> list[Comparison]:
     """Distrust of page 0 from a bad page 5, before and after 5 links to it; γ = 0.85."""
@@ -200,13 +182,4 @@ def malice_does_not_spread(orient: Callable[[Array], Array]) -> list[Comparison]
     return [equal("distrust gained", distrust(spiteful) - distrust(links), 0.0, 1e-12)]
 
 
-CLAIMS = (
-    irreducible_eigenvector,
-    scaling_keeps_eigenvectors,
-    ratios_add_up,
-    concave_as_a_whole,
-    maximum_ignores_poor_links,
-    weak_links_outside,
-    iterations_drop_with_q,
-    malice_does_not_spread,
-)
+CLAIMS = defined_in(globals())

@@ -11,7 +11,7 @@ import numpy as np
 __all__ = ["Boxes", "Pairs", "Projector", "at"]
 
 Array = np.ndarray
-#: From θ, of shape (n,) or one row a node, to the projections, shape (n, n).
+#: From θ, of shape (n,) or one row for each node, to the projections, shape (n, n).
 Projector = Callable[[Array], Array]
 
 # More steps than digits: every third one halves an interval.
@@ -23,20 +23,7 @@ _ALONE = 1e-13
 
 
 def at(theta: Array, rows: Array, columns: Array) -> Array:
-    """Return the entries of θ in the given places, whether there is one θ or one for each row.
-
-    Parameters
-    ----------
-    theta : ndarray, shape (n,) or (n, n)
-        Logarithms.
-    rows, columns : ndarray of int, shape (E,)
-        The places.
-
-    Returns
-    -------
-    ndarray, shape (E,)
-        The entries.
-    """
+    """Return the entries of θ in E places, whether there is one θ, shape (n,), or one for each row, (n, n)."""
     return theta[columns] if theta.ndim == 1 else theta[rows, columns]
 
 
@@ -51,7 +38,7 @@ def _next(now: Array, guess: Array, first: Array, last: Array, step: int) -> Arr
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    r"""Boxes within the simplex, one a row: minimise Σp log p − ⟨p, θ⟩ with low ≤ p ≤ high and Σp = 1.
+    r"""Boxes within the simplex, one in each row: minimise Σp log p − ⟨p, θ⟩ with low ≤ p ≤ high and Σp = 1.
 
     As :func:`~convexrank.consensus.projections.box.nearest_in_box`, but all rows step together, and most steps solve
     for λ with
@@ -81,18 +68,7 @@ class Boxes:
 
     @classmethod
     def between(cls, low: Array, high: Array) -> Self:
-        """Set up from bounds with positive entries, both of shape (k, n).
-
-        Parameters
-        ----------
-        low, high : ndarray, shape (k, n)
-            The bounds.
-
-        Returns
-        -------
-        Boxes
-            The boxes.
-        """
+        """Set up from bounds with positive entries, both of shape (k, n)."""
         points, free = low.copy(), high > low
         for bound in (high, low):
             total = bound.sum(axis=1)
@@ -107,18 +83,7 @@ class Boxes:
         return cls(points, rows, columns, starts, low[free], high[free], mass)
 
     def nearest(self, theta: Array) -> Array:
-        """Project.
-
-        Parameters
-        ----------
-        theta : ndarray, shape (E,)
-            Logarithms of what is projected in the free places.
-
-        Returns
-        -------
-        ndarray, shape (k, n)
-            The projections.
-        """
+        """Project, shape (k, n); θ, shape (E,), is the logarithm of what is projected in the free places."""
         points = self.points.copy()
         if len(self.starts):
             points[self.rows, self.columns] = self._entries(theta)
@@ -156,7 +121,7 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    r"""Mixtures of two candidates, one pair a row: the share of the second solves one equation.
+    r"""Mixtures of two candidates, one pair in each row: the share of the second solves one equation.
 
     Parameters
     ----------
@@ -178,18 +143,7 @@ class Pairs:
 
     @classmethod
     def of(cls, first: Array, second: Array) -> Self:
-        """Set up from the candidates, both of shape (k, n).
-
-        Parameters
-        ----------
-        first, second : ndarray, shape (k, n)
-            The candidates.
-
-        Returns
-        -------
-        Pairs
-            The pairs.
-        """
+        """Set up from the candidates, both of shape (k, n)."""
         apart = first != second
         rows, columns = np.nonzero(apart)
         counts = apart.sum(axis=1)
@@ -198,18 +152,7 @@ class Pairs:
         return cls(first, rows, columns, starts, (second - first)[apart])
 
     def nearest(self, theta: Array) -> Array:
-        """Project.
-
-        Parameters
-        ----------
-        theta : ndarray, shape (E,)
-            Logarithms of what is projected in the places where candidates differ.
-
-        Returns
-        -------
-        ndarray, shape (k, n)
-            The nearest mixtures.
-        """
+        """Project, shape (k, n); θ, shape (E,), is the logarithm of what is projected where candidates differ."""
         points = self.first.copy()
         if not len(self.starts):
             return points

@@ -18,20 +18,7 @@ _ROUNDING = 1e-9
 
 
 def count_systems(A: Array, lower: Array, upper: Array) -> int:
-    """Return how many sets of active constraints there are to try.
-
-    Parameters
-    ----------
-    A : ndarray, shape (m, n)
-        Inequalities.
-    lower, upper : ndarray, shape (n,)
-        Bounds.
-
-    Returns
-    -------
-    int
-        Their number.
-    """
+    """Return how many sets of active constraints there are to try."""
     free = int((upper > lower).sum())
     return math.comb(len(A) + 2 * free, free - 1) if free > 1 else 1
 

@@ -15,7 +15,7 @@ _STEPS = 100
 # Halvings of a step and of an interval: more than digits.
 _HALVINGS, _BISECTIONS = 60, 80
 # A predicted decrease below this is lost in the rounding of the value.
-_BLIND = 1e-13
+_BELOW_ROUNDING = 1e-13
 
 
 def nearest_in_hull(candidates: Array, theta: Array) -> Array:
@@ -64,23 +64,11 @@ def nearest_by_newton(candidates: Array, theta: Array) -> Array:
     the same distribution whatever the mass is. So the mass is left free, the shares need only be non-negative, and the
     answer is divided by its sum. The quadratic model at p is
     :math:`\tfrac12\|(p' - p + p\log(p/q))/\sqrt p\|^2` but for a constant.
-
-    Parameters
-    ----------
-    candidates : ndarray, shape (k, n)
-        Distributions with positive entries.
-    theta : ndarray, shape (n,)
-        Logarithms of the distribution that is projected, up to a constant.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        The nearest mixture.
     """
     from scipy.optimize import nnls
 
     p = candidates.mean(axis=0)
-    blind = 0
+    below_rounding = 0
     for _ in range(_STEPS):
         # the mass that is best, so that no step need look for it: far off it is beyond the largest float
         p = p / p.sum()
@@ -88,10 +76,10 @@ def nearest_by_newton(candidates: Array, theta: Array) -> Array:
         root, at = np.sqrt(p), np.log(p) - logarithms
         move = nnls(candidates.T / root[:, None], root * (1.0 - at))[0] @ candidates - p
         predicted, value, length = float(at @ move), float(p @ at - p.sum()), 1.0
-        if abs(predicted) <= _BLIND * (1.0 + abs(value)):
+        if abs(predicted) <= _BELOW_ROUNDING * (1.0 + abs(value)):
             # the value cannot tell such steps from rounding; two full ones, and the digits are doubled twice
-            blind += 1
-            if blind > 2 or (p + move).min() <= 0.0:
+            below_rounding += 1
+            if below_rounding > 2 or (p + move).min() <= 0.0:
                 break
             p = p + move
             continue

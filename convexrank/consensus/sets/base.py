@@ -42,38 +42,15 @@ class RecommendationSets:
     def nearest(self, node: int, theta: Array, alpha: float, teleport: Array) -> Array:
         r"""Project in the KL divergence: :math:`\operatorname{argmin} \sum_j p_j\log p_j - \langle p,\theta\rangle`.
 
-        Parameters
-        ----------
-        node : int
-            The node.
-        theta : ndarray, shape (n,)
-            Logarithms of the distribution that is projected, up to a constant.
-        alpha : float
-            Probability of following a recommendation.
-        teleport : ndarray, shape (n,)
-            The distribution v > 0.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            The p in αT_i + (1−α)v.
+        θ, shape (n,), is the logarithm of the distribution that is projected, up to a constant; the result p is in
+        αT_i + (1−α)v, where α is the probability of following a recommendation and v > 0 the teleport.
         """
         raise NotImplementedError
 
     def projector(self, alpha: float, teleport: Array) -> Projector:
         r"""Return the projection of all nodes at once, for many uses: what kinds of sets can share is set up here.
 
-        Parameters
-        ----------
-        alpha : float
-            Probability of following a recommendation.
-        teleport : ndarray, shape (n,)
-            The distribution v > 0.
-
-        Returns
-        -------
-        callable
-            From θ, shape (n,) or one row a node, to the projections, one a row.
+        It takes θ, shape (n,) or one row for each node, and returns the projections, one in each row.
         """
         return lambda theta: np.array(
             [

@@ -27,7 +27,7 @@ class CandidateSets(RecommendationSets):
     Parameters
     ----------
     candidates : sequence of array-like, each of shape (k_i, n) or (n,)
-        One entry a node; its rows are distributions over the n nodes, the teleport not included.
+        One entry for each node; its rows are distributions over the n nodes, the teleport not included.
 
     Raises
     ------
@@ -75,11 +75,6 @@ class CandidateSets(RecommendationSets):
             The graph.
         dangling : {"error", "uniform"}
             What a node without edges does: it is refused, or recommends all nodes alike.
-
-        Returns
-        -------
-        CandidateSets
-            The sets.
 
         Raises
         ------

@@ -31,12 +31,12 @@ class PartialOrders(RecommendationSets):
     Parameters
     ----------
     chains : sequence
-        One entry a node: a list of chains, each a list of node ids, the best first. A partial order is the union of
-        its chains; a pair is a chain of two.
+        One entry for each node: a list of chains, each a list of node ids, the best first. A partial order is the union
+        of its chains; a pair is a chain of two.
     n : int, optional
         Number of nodes; by default the number of entries.
     targets : sequence, optional
-        One entry a node: the ids that it may recommend, or None for those in its chains, which is the default.
+        One entry for each node: the ids that it may recommend, or None for those in its chains, which is the default.
 
     Raises
     ------

@@ -43,7 +43,7 @@ class Polytopes(RecommendationSets):
     lower, upper : array-like, shape (n, n)
         Bounds; row i is for node i. An upper bound of 0 means that i never recommends that node.
     inequalities : dict or sequence, optional
-        For some nodes i a pair (A_i, b_i), of shapes (m, n) and (m,); as a sequence, one pair or None a node.
+        For some nodes i a pair (A_i, b_i), of shapes (m, n) and (m,); as a sequence, one pair or None for each node.
 
     Raises
     ------
@@ -100,11 +100,6 @@ class Polytopes(RecommendationSets):
             The graph, without dangling nodes.
         relative : float
             Half-width of the interval, relative to the share.
-
-        Returns
-        -------
-        Polytopes
-            The boxes.
 
         Raises
         ------

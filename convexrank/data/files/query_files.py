@@ -1,4 +1,4 @@
-"""LightGBM's ``.query`` files: the number of rows of each query, one a line."""
+"""LightGBM's ``.query`` files: the number of rows of each query, one on each line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = np.ndarray
 
 
 def read_query_sizes(path: Any) -> Array:
-    """Read LightGBM's ``.query`` file: one number of rows a line.
+    """Read LightGBM's ``.query`` file: one number of rows on each line.
 
     Parameters
     ----------
@@ -57,19 +57,6 @@ def read_query_sizes(path: Any) -> Array:
 
 
 def write_query_sizes(path: Any, sizes: Iterable[int]) -> None:
-    """Write LightGBM's ``.query`` file: one number of rows a line.
-
-    Parameters
-    ----------
-    path : str or path
-        The file; replaced when it is there.
-    sizes : iterable of int
-        Rows of each query, such as :attr:`QueryGroups.sizes`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When a size is not an integer of at least 0.
-    """
+    """Write, or replace, LightGBM's ``.query`` file, from rows of each query such as :attr:`QueryGroups.sizes`."""
     lines = [f"{check_integer(size, 'a size', 0)}\n" for size in sizes]
     Path(path).write_text("".join(lines), encoding="utf-8")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from convexrank import atoms
-from convexrank.divergences.base import Divergence, _library, relative_entropy
+from convexrank.divergences.base import Divergence, _library, relative_entropy, softmax
 from convexrank.divergences.domains import Interval
 
 __all__ = ["KL"]
@@ -37,12 +37,7 @@ class KL(Divergence):
     Parameters
     ----------
     weights : array of float, shape (n,), optional
-        Weights greater than 0; all 1 by default.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For weights that are not finite and positive.
+        As for :class:`Divergence`.
 
     Examples
     --------
@@ -83,9 +78,7 @@ class KL(Divergence):
     def points(self, theta: Any) -> Any:
         """Return the distribution whose relative gradient is θ less its mean."""
         if self.weights is None:
-            library = _library(theta)
-            masses = library.exp(theta - theta.max())
-            return masses / masses.sum()
+            return softmax(theta)
         return self._masses(theta, self._level(theta))
 
     def _masses(self, theta: Any, level: Any) -> Any:

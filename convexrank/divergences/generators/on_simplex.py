@@ -108,7 +108,7 @@ class Restricted:
         weights = self.divergence.weights
         if weights is not None and len(weights) != self.n:
             raise ValueError(
-                f"{self.divergence._label} has {len(weights)} weights, expected {self.n}, one a node."
+                f"{self.divergence._label} has {len(weights)} weights, expected {self.n}, one for each node."
             )
 
     @cached_property
@@ -238,20 +238,7 @@ class Restricted:
     def of_columns(self, operator: Transition) -> Array:
         """Return φ of every column of a transition matrix, O(m): only entries of links differ from the teleport.
 
-        Parameters
-        ----------
-        operator : Transition
-            The matrix.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            The values.
-
-        Raises
-        ------
-        ValueError
-            When φ is infinite at a column.
+        Shape (n,); a ValueError says where φ is infinite.
         """
         graph, weights = operator.graph, np.broadcast_to(self._weights, self.n)
         chance = (1.0 - operator.alpha) * operator.teleport

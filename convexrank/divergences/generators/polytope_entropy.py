@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.divergences.base import softmax
 
 if TYPE_CHECKING:
     from convexrank.graphs import Transition
@@ -50,7 +51,7 @@ class PolytopeEntropy:
     Parameters
     ----------
     vertices : array-like, shape (k, n)
-        The points :math:`y_k`, one a row, each with sum 1. Kept as tuples.
+        The points :math:`y_k`, one in each row, with sum 1. Kept as tuples.
 
     Raises
     ------
@@ -98,7 +99,7 @@ class PolytopeEntropy:
         """Return itself, if its vertices have n entries."""
         if self.points_array.shape[1] != n:
             raise ValueError(
-                f"the vertices have {self.points_array.shape[1]} entries, expected {n}, one a node."
+                f"the vertices have {self.points_array.shape[1]} entries, expected {n}, one for each node."
             )
         return self
 
@@ -184,7 +185,7 @@ class PolytopeEntropy:
 
     def points(self, z: Array) -> Array:
         """Return the maximiser of ⟨z, w⟩ − φ(w): a mixture of the vertices."""
-        return self.points_array.T @ _softmax(self.points_array @ z)
+        return self.points_array.T @ softmax(self.points_array @ z)
 
     def conjugate(self, z: Array) -> float:
         """Evaluate φ*."""
@@ -192,22 +193,9 @@ class PolytopeEntropy:
         return float(heights.max() + np.log(np.exp(heights - heights.max()).sum()))
 
     def of_columns(self, operator: Transition) -> Array:
-        """Return φ of every column of a transition matrix, one Newton's method a column.
+        """Return φ of every column of a transition matrix, one Newton's method for each column.
 
-        Parameters
-        ----------
-        operator : Transition
-            The matrix; it is formed.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            The values.
-
-        Raises
-        ------
-        ValueError
-            When a column is outside the polytope.
+        Shape (n,); the matrix is formed, and a ValueError names a column outside the polytope.
         """
         values = np.array([self.phi(column) for column in operator.dense().T])
         if np.isinf(values).any():
@@ -239,11 +227,6 @@ class PolytopeEntropy:
         import cvxpy as cp
 
         return cp.log_sum_exp(self.points_array @ z)
-
-
-def _softmax(v: Array) -> Array:
-    masses = np.exp(v - v.max())
-    return masses / masses.sum()
 
 
 def _value(corners: Array, u: Array, target: Array) -> tuple[float, Array]:

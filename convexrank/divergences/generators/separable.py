@@ -30,12 +30,7 @@ class SquaredEuclidean(Divergence):
     Parameters
     ----------
     weights : array of float, shape (n,), optional
-        Weights greater than 0; all 1 by default.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For weights that are not finite and positive.
+        As for :class:`Divergence`.
 
     Examples
     --------
@@ -80,12 +75,7 @@ class GeneralizedI(Divergence):
     shift : float
         The lower end a of the domain.
     weights : array of float, shape (n,), optional
-        Weights greater than 0; all 1 by default.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For weights that are not finite and positive, or a shift that is not finite.
+        As for :class:`Divergence`.
 
     Examples
     --------
@@ -139,12 +129,7 @@ class BitEntropy(Divergence):
     Parameters
     ----------
     weights : array of float, shape (n,), optional
-        Weights greater than 0; all 1 by default.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For weights that are not finite and positive.
+        As for :class:`Divergence`.
 
     Examples
     --------
@@ -199,12 +184,7 @@ class ItakuraSaito(Divergence):
     Parameters
     ----------
     weights : array of float, shape (n,), optional
-        Weights greater than 0; all 1 by default.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For weights that are not finite and positive.
+        As for :class:`Divergence`.
 
     Examples
     --------

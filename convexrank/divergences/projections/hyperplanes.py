@@ -59,14 +59,10 @@ def project_hyperplane(divergence: Divergence | str, y: Any, a: Any, b: float) -
 
     Parameters
     ----------
-    divergence : Divergence or str
-        An object or a name.
-    y : array, shape (n,)
-        The point, inside the domain.
-    a : array, shape (n,)
-        Normal vector, not zero.
-    b : float
-        Right-hand side.
+    divergence, y : Divergence or str, and array, shape (n,)
+        An object or a name; and the point, inside its domain.
+    a, b : array, shape (n,), and float
+        Normal vector, not zero, and right-hand side.
 
     Returns
     -------
@@ -114,24 +110,15 @@ def project_halfspace(divergence: Divergence | str, y: Any, a: Any, b: float) ->
 
     Parameters
     ----------
-    divergence : Divergence or str
-        An object or a name.
-    y : array, shape (n,)
-        The point, inside the domain.
-    a : array, shape (n,)
-        Normal vector, not zero.
-    b : float
-        Right-hand side.
+    divergence, y : Divergence or str, and array, shape (n,)
+        An object or a name; and the point, inside its domain.
+    a, b : array, shape (n,), and float
+        As for :func:`project_hyperplane`.
 
     Returns
     -------
     ndarray, shape (n,)
         The projection.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `project_hyperplane`.
 
     Examples
     --------

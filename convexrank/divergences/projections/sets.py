@@ -30,10 +30,8 @@ def project_box(divergence: Divergence | str, y: Any, lower: Any = -math.inf, up
 
     Parameters
     ----------
-    divergence : Divergence or str
-        An object or a name.
-    y : array, shape (n,)
-        The point, inside the domain.
+    divergence, y : Divergence or str, and array, shape (n,)
+        An object or a name; and the point, inside its domain.
     lower, upper : float or array, shape (n,)
         Bounds; infinities for none.
 
@@ -65,10 +63,8 @@ def project_simplex(divergence: Divergence | str, y: Any, total: float = 1.0) ->
 
     Parameters
     ----------
-    divergence : Divergence or str
-        An object or a name.
-    y : array, shape (n,)
-        The point, inside the domain.
+    divergence, y : Divergence or str, and array, shape (n,)
+        An object or a name; and the point, inside its domain.
     total : float
         The sum t > 0.
 
@@ -107,10 +103,8 @@ def project_monotone(divergence: Divergence | str, y: Any, increasing: bool = Tr
 
     Parameters
     ----------
-    divergence : Divergence or str
-        An object or a name.
-    y : array, shape (n,)
-        The point, inside the domain.
+    divergence, y : Divergence or str, and array, shape (n,)
+        An object or a name; and the point, inside its domain.
     increasing : bool
         Whether x rises with the index, or falls.
 
@@ -118,11 +112,6 @@ def project_monotone(divergence: Divergence | str, y: Any, increasing: bool = Tr
     -------
     ndarray, shape (n,)
         The projection.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For y outside the domain.
 
     Notes
     -----

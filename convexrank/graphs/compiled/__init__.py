@@ -1,1 +1,1 @@
-"""Kernels over the edges of a graph, compiled by numba."""
+"""Loops over the edges of a graph, compiled by numba."""

@@ -51,7 +51,7 @@ ONE, TWO, THREE, FOUR = (np.uint64(k) for k in (1, 2, 3, 4))
 class Lazy:
     """A function that is compiled when it is first called, for one signature, and kept on disk where that is possible.
 
-    There is one signature a function, as for the projections, and several threads may run it at a time.
+    There is one signature for each function, as for the projections, and several threads may run it at a time.
 
     Parameters
     ----------

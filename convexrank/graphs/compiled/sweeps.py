@@ -39,17 +39,17 @@ def sweep(
     Returns the sum of the sizes of the changes of nodes with links, that of nodes without, and the sum of z over those.
     """
     change, unseen, lost = 0.0, 0.0, 0.0
-    ids, alike, told = sources.view(np.uint32), len(base) == 1, len(moved) > 0
+    ids, scalar_base, record_moves = sources.view(np.uint32), len(base) == 1, len(moved) > 0
     for i in range(first, last):
         inflow = row_sum(ids, sent, np.uint64(offsets[i]), np.uint64(offsets[i + 1]))
-        new = base[0 if alike else i] + alpha * inflow
+        new = base[0 if scalar_base else i] + alpha * inflow
         divisor = float(max(degrees[i], 1))
         step = new - divisor * sent[i]
         linked = degrees[i] > 0
         change += abs(step) if linked else 0.0
         unseen += 0.0 if linked else abs(step)
         lost += 0.0 if linked else new
-        if told:
+        if record_moves:
             moved[i] += step
         z[i], sent[i] = new, new / divisor
     return change, unseen, lost
@@ -62,17 +62,17 @@ def sweep_weighted(
 ) -> tuple[float, float, float]:  # fmt: skip
     """Do the same with a weight for each edge."""
     change, unseen, lost = 0.0, 0.0, 0.0
-    ids, alike, told = sources.view(np.uint32), len(base) == 1, len(moved) > 0
+    ids, scalar_base, record_moves = sources.view(np.uint32), len(base) == 1, len(moved) > 0
     for i in range(first, last):
         inflow = weighted_row_sum(ids, weights, sent, np.uint64(offsets[i]), np.uint64(offsets[i + 1]))
-        new = base[0 if alike else i] + alpha * inflow
+        new = base[0 if scalar_base else i] + alpha * inflow
         divisor = degrees[i] if degrees[i] > 0.0 else 1.0
         step = new - divisor * sent[i]
         linked = degrees[i] > 0.0
         change += abs(step) if linked else 0.0
         unseen += 0.0 if linked else abs(step)
         lost += 0.0 if linked else new
-        if told:
+        if record_moves:
             moved[i] += step
         z[i], sent[i] = new, new / divisor
     return change, unseen, lost

@@ -38,7 +38,7 @@ def cuts(offsets: Array, parts: int | None = None) -> Array:
     offsets : ndarray of int64, shape (n + 1,)
         First edge of each row.
     parts : int, optional
-        How many ranges; by default one a core, and one where threads are not worth it.
+        How many ranges; by default one for each core, and one where threads are not worth it.
 
     Returns
     -------
@@ -54,13 +54,13 @@ def cuts(offsets: Array, parts: int | None = None) -> Array:
 
 
 def each_range(
-    kernel: Callable[..., Any], bounds: Array, *arguments: Any, pool: Executor | None = None
+    function: Callable[..., Any], bounds: Array, *arguments: Any, pool: Executor | None = None
 ) -> list[Any]:
-    """Call ``kernel(*arguments, first, last)`` for every range, the first here, each other on a thread of its own.
+    """Call ``function(*arguments, first, last)`` for every range, the first here, each other on a thread of its own.
 
     Parameters
     ----------
-    kernel : callable
+    function : callable
         A compiled function that releases the interpreter's lock.
     bounds : ndarray
         Ends of the ranges, from :func:`cuts`.
@@ -76,28 +76,18 @@ def each_range(
     """
     here, *others = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     if not others:
-        return [kernel(*arguments, *here)]
+        return [function(*arguments, *here)]
     if pool is None:
         with ThreadPoolExecutor(len(others)) as started:
-            return each_range(kernel, bounds, *arguments, pool=started)
-    running = [pool.submit(kernel, *arguments, *ends) for ends in others]
-    return [kernel(*arguments, *here), *(done.result() for done in running)]
+            return each_range(function, bounds, *arguments, pool=started)
+    running = [pool.submit(function, *arguments, *ends) for ends in others]
+    return [function(*arguments, *here), *(done.result() for done in running)]
 
 
 def check_endpoints(source: Any, target: Any, n: int | None) -> tuple[Array, Array, int]:
     """Return two integer arrays of one length, and the number of nodes.
 
-    Parameters
-    ----------
-    source, target : array-like of int, shape (m,)
-        Ends of the edges.
-    n : int, optional
-        Number of nodes; by default one more than the largest id.
-
-    Returns
-    -------
-    tuple
-        Both arrays, not copied where they are integers already, and n.
+    Arrays of integers are not copied; n is by default one more than the largest id.
 
     Raises
     ------
@@ -141,7 +131,9 @@ def check_endpoints(source: Any, target: Any, n: int | None) -> tuple[Array, Arr
 def _integers(values: Any, name: str) -> Array:
     array = _read(values, name)
     if array.ndim != 1:
-        raise ValueError(f"{name} has shape {array.shape}, expected one dimension (m,), one node id an edge.")
+        raise ValueError(
+            f"{name} has shape {array.shape}, expected one dimension (m,), one node id for each edge."
+        )
     if array.size == 0:
         return array.astype(np.int64)
     if array.dtype.kind not in "iu":
@@ -172,16 +164,7 @@ def assemble(
 ) -> tuple[Array, Array, Array | None]:
     """Sort edges by target, then source, and add parallel ones up.
 
-    Parameters
-    ----------
-    source, target : ndarray of int, shape (m,)
-        Ends of the edges, checked.
-    weight : array-like or None
-        Weights; edges of weight 0 are dropped.
-    n : int
-        Number of nodes.
-    self_loops : bool
-        Whether edges from a node to itself are kept.
+    The ends are checked before; edges of weight 0 are dropped.
 
     Returns
     -------
@@ -252,19 +235,7 @@ def _merge(offsets: Array, sources: Array, weights: Array | None) -> tuple[Array
 def out_degrees(sources: Array, weights: Array | None, n: int) -> Array:
     """Return the total weight of the edges out of each node.
 
-    Parameters
-    ----------
-    sources : ndarray of int32, shape (m,)
-        Where each edge comes from.
-    weights : ndarray, shape (m,), or None
-        Weight of each edge; None where all are 1.
-    n : int
-        Number of nodes.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        Of int32 where every edge counts once.
+    Shape (n,), of int32 where every edge counts once: ``weights`` is None.
     """
     from convexrank.graphs.compiled import edge_sums
 

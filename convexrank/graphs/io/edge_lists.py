@@ -29,18 +29,7 @@ _OTHER = {
 
 
 def read_matrix(path: str | Path) -> Any:
-    """Read a Matrix Market file as a sparse matrix.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file, which may be compressed.
-
-    Returns
-    -------
-    scipy sparse matrix
-        Its entry (i, j) is the weight of the edge i → j.
-    """
+    """Read a Matrix Market file, which may be compressed; entry (i, j) is the weight of the edge i → j."""
     from scipy import sparse
     from scipy.io import mmread
 
@@ -50,20 +39,7 @@ def read_matrix(path: str | Path) -> Any:
 def read_edges(
     path: str | Path, delimiter: str | None, weighted: bool | None, skip_rows: int, named: bool | None = None
 ) -> tuple[Array, Array, Array | None, tuple[str, ...] | None]:
-    """Read one edge a line.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file, which may be compressed.
-    delimiter : str or None
-        What separates the columns; None is white space.
-    weighted : bool or None
-        Whether a third column is the weight; None takes it where there is one.
-    skip_rows : int
-        Lines to skip.
-    named : bool or None
-        Whether the ends are names; None takes them for numbers where the first are.
+    """Read one edge from each line; the arguments are those of :meth:`Graph.read`.
 
     Returns
     -------

@@ -16,11 +16,6 @@ Array = np.ndarray
 def edges_of_scipy(matrix: Any) -> tuple[Array, Array, Array, int]:
     """Return the edges of a square sparse matrix.
 
-    Parameters
-    ----------
-    matrix : scipy sparse array or matrix, shape (n, n)
-        Entry (i, j) is the weight of the edge i → j.
-
     Returns
     -------
     tuple
@@ -46,13 +41,6 @@ def edges_of_scipy(matrix: Any) -> tuple[Array, Array, Array, int]:
 
 def edges_of_networkx(graph: Any, weight: str | None) -> tuple[Array, Array, Array, tuple[Any, ...]]:
     """Return the edges of a networkx graph; undirected ones go both ways.
-
-    Parameters
-    ----------
-    graph : networkx.Graph or one of its kinds
-        The graph.
-    weight : str or None
-        Attribute that holds the weight; None counts every edge once.
 
     Returns
     -------
@@ -87,15 +75,6 @@ def edges_of_pandas(
     frame: Any, source: Any, target: Any, weight: Any
 ) -> tuple[tuple[Array, Array], Array | None, tuple[Any, ...]]:
     """Return the edges in the columns of a data frame.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame, or anything with columns by name
-        One edge a row.
-    source, target : str
-        Columns with the ends.
-    weight : str or None
-        Column of weights; None counts every edge once.
 
     Returns
     -------

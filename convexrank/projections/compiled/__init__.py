@@ -1,1 +1,1 @@
-"""Projection kernels, compiled by numba."""
+"""Projections, compiled by numba."""

@@ -1,4 +1,4 @@
-r"""The compiled kernel of bounded-increment regression: dynamic programming on the derivative of the message.
+r"""The compiled loop of bounded-increment regression: dynamic programming on the derivative of the message.
 
 Let :math:`F_i(x)` be the least cost of the first *i* entries of a chain when the i-th one is *x*, and :math:`m_i` its
 minimiser. Then
@@ -199,7 +199,7 @@ def _settle(z: Array, w: Array, bounds: Array, s: Array, side: Array, pin: Array
 
 @lru_cache(maxsize=1)
 def solver() -> Callable[..., int]:
-    """The compiled solver of many chains; compiled anew when any file of the kernel has changed."""
+    """The compiled solver of many chains; compiled anew when any file of the loop has changed."""
     files = (str(module.__file__) for module in (piece_tree, pieces, numba_cache))
     version = (EMPTY, TOUCHES, *(Path(file).stat().st_mtime_ns for file in files))
     types = numba.types

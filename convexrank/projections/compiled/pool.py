@@ -1,4 +1,4 @@
-"""The compiled kernel of isotonic regression: pool adjacent violators, many chains in flat arrays."""
+"""The compiled loop of isotonic regression: pool adjacent violators, many chains in flat arrays."""
 
 from __future__ import annotations
 

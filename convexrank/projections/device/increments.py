@@ -16,7 +16,7 @@ __all__ = ["increments"]
 
 
 def _trace_back(c: Chains, m: Any, held: Any, close: Any) -> tuple[Any, Any, Any]:
-    """Solution, ties and pins from the minimisers, from the ends of all chains at once; see the compiled kernel."""
+    """Solution, ties and pins from the minimisers, from the ends of all chains at once; see the compiled loop."""
     n, no = m.shape[0], jnp.zeros(c.start.shape[0], bool)
 
     def back(k: Any, carry: Any) -> Any:

@@ -33,7 +33,7 @@ class Chains(NamedTuple):
 
 
 class State(NamedTuple):
-    """Two stacks of pieces a chain, and what a step hands to the next; see the compiled kernel."""
+    """Two stacks of pieces for each chain, and what a step hands to the next; see the compiled loop."""
 
     own: Any
     birth: Any
@@ -124,7 +124,7 @@ def _walk(
 
 
 def _open(c: Chains, state: State, low: Any, high: Any) -> State:
-    """Cut the functions and prepare the gaps; see the compiled kernel."""
+    """Cut the functions and prepare the gaps; see the compiled loop."""
     base, value = 3 * c.start, state.value
     from_left, from_right = low == -jnp.inf, high == jnp.inf
     emptied = jnp.stack([(value > 0.0) | from_left, (value < 0.0) | from_right])

@@ -1,0 +1,99 @@
+"""What the estimators share: a linear score with the weights ``coef_``, rows that may be sparse, rows repeated."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from convexrank.core.results import Solution
+from convexrank.data import check_weights
+
+__all__ = ["LinearEstimator", "LinearRanker", "check_counts"]
+
+Array = np.ndarray
+
+# Rows that repetition may make.
+_LARGEST = 1e9
+
+
+class LinearEstimator(BaseEstimator):
+    """An estimator with one linear score Xw. Subclasses are dataclasses: their fields are the constructor."""
+
+    coef_: Array
+
+    def __sklearn_tags__(self) -> Tags:
+        """Describe the estimator to scikit-learn: sparse X, y needed, neither classifier nor regressor."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        return tags
+
+    def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
+        """Return finite X, dense or CSR, with y if given, as scikit-learn checks them."""
+        return validate_data(self, X, *y, accept_sparse="csr", dtype=np.float64, **options)
+
+    def _linear_scores(self, X: Any) -> Array:
+        """Return Xw for rows like those that the estimator was fitted on."""
+        check_is_fitted(self, "coef_")
+        return self._validated(X, reset=False) @ self.coef_
+
+    def _keep(self, solution: Solution) -> Self:
+        """Set the fitted attributes."""
+        self.solution_ = solution
+        self.coef_ = solution.x
+        self.n_iter_ = solution.iterations
+        self.gap_ = solution.gap
+        return self
+
+
+class LinearRanker(LinearEstimator):
+    """A linear estimator whose predictions are the scores themselves."""
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores Xw; higher is nearer the top.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+            One row for each example or document.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            The scores. Only their order within a list means anything.
+        """
+        return self._linear_scores(X)
+
+    def predict(self, X: Any) -> Array:
+        """Return the scores Xw, the same as :meth:`decision_function`; they are neither labels nor grades."""
+        return self.decision_function(X)
+
+
+def check_counts(sample_weight: Any, length: int) -> Array | None:
+    """Return how often each row counts, for formulations without weights; None where each counts once.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the weights are not whole numbers of at least 0, one for each row.
+    """
+    weights = check_weights(sample_weight, length)
+    if weights is None:
+        return None
+    if weights.sum() > _LARGEST:
+        raise ValueError(
+            f"sample_weight asks for {weights.sum():.3g} rows in all, more than {_LARGEST:.0e}: the formulation has no "
+            "weights, a row can only be repeated. Divide the weights by a common factor, or leave them out."
+        )
+    counts = weights.astype(np.int64)
+    if (counts != weights).any():
+        i = int(np.argmax(counts != weights))
+        raise ValueError(
+            f"sample_weight[{i}] is {weights[i]:g}, expected whole numbers: the formulation has no weights, a row can "
+            "only be repeated. Scale the weights and round them, or leave them out."
+        )
+    return counts

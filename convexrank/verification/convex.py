@@ -1,0 +1,159 @@
+"""Compare the fast solver with the exact model of a convex problem: objective, gradient, certificate, solution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.results import Solution, Status
+from convexrank.verification.comparison import CONIC, ORACLE, SLOPE, STEP, Case, Comparison, disagree
+from convexrank.verification.game import check_players
+
+__all__ = ["compare_convex"]
+
+Array = np.ndarray
+
+# Precision and step where a value of the model is itself a solve: good to about 1e-11, but only to this where scores
+# are all but tied, and with brackets wide enough to keep the noise of a slope low.
+_SOLVED, _SOLVED_STEP = 1e-7, 1e-3
+_ENDED = frozenset({Status.SEPARABLE, Status.UNBOUNDED, Status.INFEASIBLE})
+
+
+def compare_convex(case: Case) -> Comparison:
+    """Compare a problem with an objective and an exact model; of a game the players' responses too."""
+    try:
+        model = case.problem.to_cvxpy()
+    except ValueError as error:  # a custom price or loss that cvxpy cannot read
+        return case.skipped(f"no exact model: {error}")
+    if not model.convex:
+        return case.skipped("no exact model: cvxpy cannot verify that it is convex")
+    failures = [*_check_oracles(case.problem, model, case.random())]
+    if failures:  # the two sides state different problems: solving them would compare nothing
+        return case.found(failures, 0.0)
+    fast, exact = case.solve_fast(), case.solve_exact()
+    if exact.status in _ENDED or fast.status in _ENDED:
+        if exact.status is not fast.status:
+            failures.append(f"fast says {fast.status.name}, exact says {exact.status.name}")
+        return case.found(failures, 0.0)
+    if fast.status is not Status.CONVERGED:
+        failures.append(f"fast did not converge: {fast.status.name}: {fast.message}")
+    elif exact.status is not Status.CONVERGED:
+        return case.skipped(f"the reference failed: {exact.message}")
+    ours, theirs = model.value_at(fast.x), model.value_at(exact.x)
+    scale = max(1.0, abs(theirs))
+    error = abs(ours - theirs) / scale
+    if not error <= case.tol:
+        failures.append(f"objective {ours:.10g} at the fast point, {theirs:.10g} at the exact one")
+    failures += _check_points(case.problem, model, fast, exact, (ours, theirs))
+    failures += _check_certificate(case.problem, model, fast, exact, (ours, theirs))
+    point_error = math.nan
+    if case.problem.strong_convexity > 0:
+        distance = float(np.linalg.norm(fast.x - exact.x))
+        point_error = distance / max(1.0, float(np.linalg.norm(exact.x)))
+        # strong convexity: ‖x − x*‖² ≤ 2 (value − optimum) / modulus, for both points
+        modulus = case.problem.strong_convexity
+        allowed = sum(math.sqrt(2.0 * max(s.gap, 1e-14 * scale) / modulus) for s in (fast, exact))
+        if not distance <= allowed:
+            failures.append(f"points differ by {distance:.3g}, at most {allowed:.3g} is possible")
+    return case.found(failures, error, point_error)
+
+
+def _check_points(
+    problem: Any, model: CvxpyModel, fast: Solution, exact: Solution, values: tuple[float, float]
+) -> Iterable[str]:
+    """Compare reported values with the model's, and check the constraints."""
+    for which, solution, value in zip(("fast", "exact"), (fast, exact), values, strict=True):
+        if disagree(solution.value, value, _SOLVED if model.auxiliary else ORACLE):
+            yield f"{which} reports the value {solution.value:.10g}, the model gives {value:.10g}"
+        if not math.isfinite(problem.objective(solution.x)):
+            yield f"the {which} point violates the constraints"
+    if "Convex" not in problem.capabilities and model.problem.constraints:
+        far = model.distance_to(fast.x)
+        if not far <= CONIC * max(1.0, float(np.linalg.norm(fast.x))):
+            yield f"the fast point violates the model's constraints, by {far:.3g}"
+
+
+def _check_certificate(
+    problem: Any, model: CvxpyModel, fast: Solution, exact: Solution, values: tuple[float, float]
+) -> Iterable[str]:
+    """Compare what the certificate of the fast point states with both solutions."""
+    certificate, (ours, theirs) = fast.certificate, values
+    if certificate.kind == "distance":
+        far = problem.distance(fast.x, exact.x)
+        if not far <= certificate.gap + exact.gap:
+            yield f"points are {far:.3g} apart, the certificates allow {certificate.gap + exact.gap:.3g}"
+    if certificate.kind in ("global", "ball"):
+        best = min(ours, theirs)
+        slack = (_SOLVED if model.auxiliary else 1e-9) * max(1.0, abs(theirs))
+        if not certificate.lower_bound <= best + slack:
+            yield f"certified lower bound {certificate.lower_bound:.10g} above a known value {best:.10g}"
+        if not ours - certificate.lower_bound <= certificate.gap + slack:
+            yield "the certified gap is smaller than value less lower bound"
+
+
+def _check_oracles(problem: Any, model: CvxpyModel, rng: np.random.Generator) -> Iterable[str]:
+    """Compare value and slope of the oracle, and the reference's value, with the model at a few points."""
+    precision = _SOLVED if model.auxiliary else ORACLE
+    for scale in (0.0, 0.3, 1.0):
+        w = problem.project_feasible(scale * rng.normal(size=problem.dimension))
+        expected = model.value_at(w)
+        value = problem.objective(w)
+        if disagree(value, expected, precision):
+            yield f"objective {value:.10g}, the model gives {expected:.10g} at a random point"
+        if "Convex" in problem.capabilities:
+            reference = problem.reference_risk(w)[0] + problem.penalty.value(w)
+            if disagree(reference, expected, precision):
+                yield f"the certificate's value {reference:.10g}, the model gives {expected:.10g}"
+        if scale and "Convex" in problem.capabilities:
+            yield from _check_slopes(problem, model, w, rng)
+        elif scale and "Smooth" in problem.capabilities:
+            yield from _check_gradient(problem, model, w, rng)
+        if "Saddle" in problem.capabilities:
+            yield from check_players(problem, expected, w, rng, precision)
+
+
+def _check_slopes(problem: Any, model: CvxpyModel, w: Array, rng: np.random.Generator) -> Iterable[str]:
+    """Compare both subgradients with differences of the model's value: equal where smooth, else between the sides."""
+    direction = rng.normal(size=len(w))
+    direction /= np.linalg.norm(direction)
+
+    # the model's objective holds l2 and l1; a ball is a constraint and has no value
+    terms = replace(problem.penalty, ball=None)
+
+    def risk(step: float) -> float:
+        point = w + step * direction
+        return model.value_at(point) - terms.value(point)
+
+    width = _SOLVED_STEP if model.auxiliary else STEP
+    centre, ahead, behind = risk(0.0), risk(width), risk(-width)
+    low, high = (centre - behind) / width, (ahead - centre) / width
+    for name, oracle in (("oracle", problem.risk_and_subgradient), ("reference", problem.reference_risk)):
+        slope = float(oracle(w)[1] @ direction)
+        # one-sided differences bracket the slope of a convex function, up to rounding of the values
+        noise = SLOPE * max(1.0, abs(slope)) + 1e-15 * abs(centre) / STEP * 10
+        if not low - noise <= slope <= high + noise:
+            yield f"slope of the {name} {slope:.8g} outside [{low:.8g}, {high:.8g}] of the model"
+
+
+def _check_gradient(problem: Any, model: CvxpyModel, w: Array, rng: np.random.Generator) -> Iterable[str]:
+    """Compare the gradient with differences of the model's value, on the way to another feasible point."""
+    chord = problem.project_feasible(w + rng.normal(size=len(w))) - w
+    length = float(np.linalg.norm(chord))
+    if length == 0.0:
+        return
+    centre, direction = w + 0.5 * chord, chord / length
+    width = min(_SOLVED_STEP if model.auxiliary else STEP, 0.25 * length)
+    ahead, behind = model.value_at(centre + width * direction), model.value_at(centre - width * direction)
+    expected = (ahead - behind) / (2.0 * width)
+    slope = float(problem.value_and_gradient(centre)[1] @ direction)
+    curvature = (
+        abs(ahead + behind - 2.0 * model.value_at(centre)) / width
+    )  # more than the error of the difference
+    noise = SLOPE * max(1.0, abs(slope)) + 1e-14 * abs(ahead) / width
+    if not abs(slope - expected) <= noise + curvature:
+        yield f"slope of the gradient {slope:.8g}, differences of the model give {expected:.8g}"
