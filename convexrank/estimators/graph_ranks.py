@@ -64,8 +64,7 @@ def pagerank(
     >>> cr.pagerank(cr.Graph.from_edges([0, 0, 1, 2], [1, 2, 2, 0])).round(4).tolist()
     [0.3878, 0.2148, 0.3974]
     """
-    made = _graph(graph)
-    return PageRank(made, alpha, personalization, dangling).solve(tol=tol).x
+    return PageRank(_graph(graph), alpha, personalization, dangling).solve(tol=tol).x
 
 
 def lpq_rank(

@@ -167,6 +167,7 @@ class PageRank(GraphRank):
 
     def _bound(self, operator: Transition, w: Array) -> float:
         graph, alpha = self.graph, self.alpha
+        escape = np.broadcast_to(operator.escape, graph.n)
         # dangling nodes, whose degree is 0, are the source of no edge
         with np.errstate(divide="ignore", invalid="ignore"):
             sent = w / graph.degrees
@@ -175,7 +176,7 @@ class PageRank(GraphRank):
         total = 0.0
         for part in pieces:
             flow = alpha * _inflow(graph, sent, part)
-            flow += rest * _part(operator.escape, part)
+            flow += rest * escape[part]
             flow += (1.0 - alpha) * operator.teleport[part]
             flow -= w[part]
             total += float(np.abs(flow).sum()) + _ROUNDING * float(np.abs(w[part]).sum())
@@ -209,10 +210,6 @@ def _pieces(offsets: Array) -> list[slice]:
     ends = np.searchsorted(offsets, np.arange(0, offsets[-1], _PIECE)[1:], side="right") - 1
     bounds = sorted({0, *ends.tolist(), len(offsets) - 1})
     return [slice(*rows) for rows in pairwise(bounds)]
-
-
-def _part(constant: Array | float, part: slice) -> Any:
-    return constant[part] if isinstance(constant, np.ndarray) else constant
 
 
 def _inflow(graph: Graph, sent: Array, part: slice) -> Array:

@@ -65,9 +65,6 @@ class MarginScores(SecondOrder, QueryScores):
         """Return the best offset of each query that counts, shape (m,), in the order of ``groups.ids``."""
         return self.fit(self._ordered(self.check_point(w))).offsets
 
-    def _ordered(self, w: Array) -> Array:
-        return self.split(np.asarray(self.scores(w), dtype=np.float64))[0]
-
     @property
     def trivial_minimum(self) -> bool:
         """Whether w = 0 is optimal whatever the data: the gradient vanishes at scores of zero."""
@@ -91,11 +88,6 @@ class MarginScores(SecondOrder, QueryScores):
             rows.T @ slope + self.l2 * w,
             self.rules.second_order(fit, scores, rows) + self.l2 * np.eye(self.dimension),
         )
-
-    @cached_property
-    def _dense_rows(self) -> Array:
-        rows = self.rows_of_queries
-        return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
 
     # --- one query at a time ----------------------------------------------------------------------------------------
 

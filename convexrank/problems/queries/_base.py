@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import shape_class
@@ -123,6 +124,14 @@ class QueryScores(LinearScores):
     def rows_of_queries(self) -> Any:
         """The features of the rows that count, query by query."""
         return self.X[self._rows]
+
+    @cached_property
+    def _dense_rows(self) -> Array:
+        rows = self.rows_of_queries
+        return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+
+    def _ordered(self, w: Array) -> Array:
+        return self.split(np.asarray(self.scores(w), dtype=np.float64))[0]
 
 
 def random_queries(rng: np.random.Generator) -> tuple[Array, Array, Array]:

@@ -93,7 +93,7 @@ class SoftmaxQueries(SecondOrder, QueryScores):
         """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²)."""
         w = self.check_point(w)
         value, gradient = self.smooth_value_and_gradient(w)
-        shares = self._softmax(self.split(np.asarray(self.scores(w), dtype=np.float64))[0])[0]
+        shares = self._softmax(self._ordered(w))[0]
         rows, groups = self.rows_of_queries, self.groups
         weighted = self.query_weights[groups.query] * shares
         scaled = sparse.diags_array(weighted) @ rows if sparse.issparse(rows) else weighted[:, None] * rows

@@ -204,7 +204,7 @@ class NDCGRegression(SoftmaxQueries):
         rows, groups, weights = self.rows_of_queries, self.groups, self._row_weights
         if not self._is_squared:
             with np.errstate(over="ignore"):
-                weights = weights * np.exp(self.split(np.asarray(self.scores(w), dtype=np.float64))[0])
+                weights = weights * np.exp(self._ordered(w))
         spread = rows.T @ (sparse.diags_array(weights) @ rows)
         if self._is_squared and self.offsets:
             summing = sparse.csr_array(

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 
 from convexrank import losses
 from convexrank.backend.cached import cached_property
@@ -176,17 +175,12 @@ class RankSVM(SecondOrder, QueryScores):
         """Return value, gradient and (generalised) Hessian of risk + l2/2·‖w‖². O(n d² + n d log n)."""
         w = self.check_point(w)
         value, gradient = self.smooth_value_and_gradient(w)
-        centred, below, above = self._sides(self.split(np.asarray(self.scores(w), dtype=np.float64))[0])
+        centred, below, above = self._sides(self._ordered(w))
         rows, weights = self._dense_rows, self._row_weights[:, None]
         partners = active_sums(centred, self.ranks, self.groups, rows)
         cross = (weights * rows).T @ partners
         curvature = (weights * (below[:, :1] + above[:, :1]) * rows).T @ rows - cross - cross.T
         return value, gradient, 2.0 * curvature + self.l2 * np.eye(self.dimension)
-
-    @cached_property
-    def _dense_rows(self) -> Array:
-        rows = self.rows_of_queries
-        return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression, one term for each pair."""
