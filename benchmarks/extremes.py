@@ -1,4 +1,4 @@
-"""Large powers and large scores: is everything finite, and solved?"""
+"""Large powers and large scores: are all values finite, and all problems solved?"""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _links() -> tuple[Any, Any]:
 
 
 def race(repeats: int, slow: bool) -> dict[str, Any]:
-    """Time everything in one process, in turns."""
+    """Time all contenders in one process, in turns."""
     import numpy as np
     from graph_peers import peers
 
@@ -144,7 +144,7 @@ def _settled_peak() -> float:
     try:
         ctypes.CDLL("libc.so.6").malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
-    except OSError:  # not offered here: the peak so far is what there is
+    except OSError:  # not available here: only the peak so far is known
         pass
     return _peak()
 

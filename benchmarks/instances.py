@@ -1,4 +1,4 @@
-"""The data of the benchmarks: MAGIC where it is at hand, else a stand-in of its size; and larger synthetic rows."""
+"""The data of the benchmarks: MAGIC where its file is, else a stand-in of its size; and larger synthetic rows."""
 
 from __future__ import annotations
 

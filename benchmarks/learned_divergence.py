@@ -1,4 +1,4 @@
-"""Learned divergences: what an iteration costs beside its parts, and measured rates beside the theory."""
+"""Learned divergences: the cost of an iteration and of its parts, and measured rates beside the theory."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def _steps(problem: Any, number: int) -> Any:
 
 
 def _errors(values: Any, optimum: float, start: int = 10) -> tuple[Any, Any]:
-    """Step numbers and errors of the best point, while the errors mean something."""
+    """Step numbers and errors of the best point, down to rounding."""
     import numpy as np
 
     errors = np.minimum.accumulate(values) - optimum

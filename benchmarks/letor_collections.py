@@ -1,4 +1,4 @@
-"""The query data of the benchmarks: MQ2008 and OHSUMED, where they are at hand. They must not be redistributed."""
+"""The query data of the benchmarks: MQ2008 and OHSUMED, where their files are. They must not be redistributed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The P-Norm Push against scikit-learn's logistic regression on the same data, cold and warm; and the exact model."""
+"""The P-Norm Push beside scikit-learn's logistic regression on the same data, cold and warm; and the exact model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The projection kernels beside SciPy's isotonic regression: ratios, growth on hard input, groups, cold start."""
+"""The compiled projections beside SciPy's isotonic regression: ratios, growth on hard input, groups, cold start."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _bounded(effort: int) -> tuple[Table, dict[str, float], dict[str, float]]:
 
 
 def _inputs(n: int) -> dict[str, tuple[Any, float, float]]:
-    """Values and bounds: what is easy, and what makes the cut of the dynamic programme run far."""
+    """Values and bounds: easy inputs, and inputs on which the cut of the dynamic programme moves far."""
     import numpy as np
 
     noise = np.random.default_rng(0).standard_normal(n)

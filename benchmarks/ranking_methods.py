@@ -9,9 +9,9 @@ from typing import Any
 
 __all__ = ["METHODS", "REFERENCE", "STOPS", "STRENGTHS", "Method"]
 
-# The chapter tries 1e-20, 1e-10, 1e-5, 1 and 10. The first three are all no penalty; here five that differ.
+# The chapter tries 1e-20, 1e-10, 1e-5, 1 and 10. The first three have no effect; here five that differ.
 STRENGTHS = (1e-5, 1e-2, 1.0, 10.0, 100.0)
-# Where the alternation of MR may stop; its passes run on to the worthless minimum.
+# Where the alternation of MR may stop; its passes run on to the trivial minimum.
 STOPS = (1, 3, 10, 30)
 
 _NAMES = {"squared": "squared", "KL": "kl", "I": "generalized_i"}

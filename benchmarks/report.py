@@ -48,7 +48,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Target:
-    """What was wanted of a number, and the number."""
+    """The target of a number, and the number."""
 
     what: str
     wanted: str
@@ -88,7 +88,7 @@ def bytes_text(megabytes: float) -> str:
 
 
 def environment() -> Table:
-    """Describe hardware and versions: what a number depends on beside the code."""
+    """Describe hardware and versions, on which numbers depend beside the code."""
     rows = [
         ("processor", _processor()),
         ("cores", str(os.cpu_count())),

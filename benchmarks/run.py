@@ -1,7 +1,7 @@
 """Run the benchmarks: ``python benchmarks/run.py [--only NAME ...] [--effort N] [--write FILE]``.
 
-Nothing here passes or fails on time; the last table says what was wanted and what was measured. The exit status is 1
-only when a benchmark could not be run.
+Nothing here passes or fails on time; the last table has targets and measurements. The exit status is 1 only when a
+benchmark could not be run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what was asked for, print tables as they come, and write them if a file is named."""
+    """Run the chosen benchmarks, print tables as they come, and write them if a file is named."""
     options = _parser().parse_args(arguments)
     names = options.only or list(BENCHMARKS)
     machine = environment()

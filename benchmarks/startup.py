@@ -1,4 +1,4 @@
-"""What importing costs, and the first small solve."""
+"""The cost of imports, and of the first small solve."""
 
 from __future__ import annotations
 

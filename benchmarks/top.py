@@ -40,7 +40,7 @@ def top(effort: int) -> Section:
 
 
 def solve(name: str, cleaned: bool, repeats: int) -> dict[str, Any]:
-    """Solve to a certified gap; the first time with everything that a first time brings."""
+    """Solve to a certified gap; the first solve includes compilation."""
     import numpy as np
     from instances import magic
 

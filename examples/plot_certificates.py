@@ -2,8 +2,8 @@ r"""
 What a certificate proves
 =========================
 
-A bound on objective − optimum from one point, or from a few, without knowing the optimum. Drawn with one weight, where
-everything can be seen.
+A bound on objective − optimum from one point, or from a few, without knowing the optimum. The example has one weight,
+so that the whole objective can be drawn.
 """
 
 # %%

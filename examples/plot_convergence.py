@@ -8,7 +8,7 @@ Objective and gap against the iteration, for the solvers that fit a smooth probl
 # %%
 # A smooth problem
 # ----------------
-# Newton needs a handful of steps; L-BFGS tens; boosting moves along one weight at a time. ``exact`` keeps one
+# Newton's method needs a few steps; L-BFGS tens; boosting moves along one weight at a time. ``exact`` has one
 # entry.
 import warnings
 
@@ -36,8 +36,8 @@ plt.show()
 # %%
 # l1, and a maximum
 # -----------------
-# With l1 the proximal gradient method takes over; with a maximum in the risk, the bundle method. Its gap is
-# the one that its own tangents prove, and falls in steps.
+# With l1 the default is the proximal gradient method; with a maximum in the risk, the bundle method. The
+# gap of the bundle method comes from its own tangents, and falls in steps.
 sparse = cr.problems.PNormPush(X, y, p=8, l2=1e-4, l1=1e-2)
 kinked = cr.problems.TopPush(X, y, l2=1e-4)
 solutions = {"PNormPush with l1, accelerated": sparse.solve(), "TopPush, bundle": kinked.solve()}
@@ -50,8 +50,8 @@ plt.show()
 # %%
 # Stopping early
 # --------------
-# A callback sees every state; returning True stops with status INTERRUPTED, and the solution warm-starts the
-# next run.
+# A callback receives every state; when it returns True, the run stops with status INTERRUPTED, and the
+# solution warm-starts the next run.
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", cr.ConvergenceWarning)
     paused = problem.solve("lbfgs", callback=lambda state: state.iteration == 5)

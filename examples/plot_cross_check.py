@@ -2,14 +2,14 @@ r"""
 Cross-check an algorithm of your own
 ====================================
 
-Gradient descent with a mistake in it, found by the verifier, and watched by the certificate.
+The verifier finds a mistake in gradient descent, and the certificate shows it during the run.
 """
 
 # %%
 # An algorithm, and a wrong one
 # -----------------------------
-# Both minimise the P-Norm Push with l2. The second counts the penalty's gradient twice, a mistake that raises
-# no error.
+# Both functions minimise the P-Norm Push with l2. The second counts the gradient of the penalty twice, a
+# mistake that raises no error.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -50,8 +50,8 @@ for algorithm in (right, wrong):
 # %%
 # Watched by the certificate
 # --------------------------
-# ``problem.certificate(w)`` bounds objective − optimum at any point, without the optimum. Along the right run
-# it follows the true distance down; along the wrong one it stays where the mistake stops paying.
+# ``problem.certificate(w)`` bounds objective − optimum at any point, without the optimum. In the correct run
+# the bound falls with the true distance; in the wrong run it stays where the mistake stops progress.
 optimum = problem.solve(solver="exact", tol=1e-10).value
 figure, panels = plt.subplots(1, 2, figsize=(9.6, 4.0), layout="constrained", sharey=True)
 for panel, factor, title in zip(panels, (1.0, 2.0), ("right", "wrong by a factor of 2"), strict=True):

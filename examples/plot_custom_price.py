@@ -9,8 +9,8 @@ list and gives up less of the rest.
 # %%
 # The price
 # ---------
-# It is written once, as a function of r. When it is made it is checked, and says which losses it may be used
-# with.
+# A price is written once, as a function of r. The package checks it, and the price knows which losses it may
+# be used with.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer

@@ -8,8 +8,8 @@ Balls of four divergences around one point, and why Bregman's algorithm has to t
 # %%
 # Points at the same divergence
 # -----------------------------
-# The level sets of :math:`D(x\|y)` for a fixed y. Only the squared distance has round ones; the others stretch away
-# from the edge of their domain.
+# The level sets of :math:`D(x\|y)` for a fixed y. Only those of the squared distance are round; the others stretch
+# away from the edge of their domain.
 import matplotlib.pyplot as plt
 import numpy as np
 

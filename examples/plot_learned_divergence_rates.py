@@ -8,7 +8,7 @@ steps are taken along the published field, which has no objective.
 """
 
 # %%
-# One set of data: 400 rows, 60 columns of decreasing scale, targets that follow a steep link.
+# One data set: 400 rows, 60 columns of decreasing scale, targets that follow a steep link.
 import warnings
 
 import matplotlib.pyplot as plt
@@ -61,10 +61,10 @@ def plain_steps(problem, number=1000):
 # :math:`L = \|CX\|^2/(sn) + \lambda_2` is known.
 #
 # The bounds are worst cases over all functions with this L; these data are kinder. The value at the subgradient steps
-# falls fast at first, and like :math:`1/\sqrt t` once the steps are longer than the way that is left: from then on each
-# one jumps across the minimiser, and the value is as large as the step. Where l2 = 0 a bound says nothing about the
-# power in between: far below :math:`1/t`, steps of 1/L wait for the directions of the small columns, and gain less
-# than it for a while; accelerated steps get through them.
+# falls fast at first, and like :math:`1/\sqrt t` once the steps are longer than the distance left: from then on each
+# step jumps across the minimiser, and the value is as large as the step. Where l2 = 0 a bound says nothing about the
+# power in between: far below :math:`1/t`, steps of 1/L wait for the directions of the small columns, and for a while
+# gain less than the bound's power; accelerated steps do not wait.
 figure, panels = plt.subplots(1, 3, figsize=(12.0, 4.0), layout="constrained")
 kinked, start = LearnedDivergence(X / scales, y), np.ones(60) / np.sqrt(60.0)
 slope = np.linalg.norm(kinked.risk_and_subgradient(start)[1])
@@ -114,11 +114,11 @@ plt.show()
 # %%
 # The published field
 # -------------------
-# It has no objective: the residual, the length of the field, says how far a method came. Steps of length 1 are what
-# Isotron takes in the class of all convex functions, and its Lipschitz variant in the strongly convex class. Without a
-# bound on the slope the field jumps, and on noisy targets its residual does not go to zero; the last entry of its curve
-# is the residual at its best point. Acceleration is no theorem here, because the field is no gradient; on these data it
-# needs less than a fifth of the unit steps of Slisotron.
+# The field has no objective: the residual, the length of the field, measures the progress of a method. Isotron takes
+# steps of length 1 in the class of all convex functions, and so does its Lipschitz variant in the strongly convex
+# class. Without a bound on the slope the field jumps, and on noisy targets its residual does not go to zero; the last
+# entry of its curve is the residual at its best point. No theorem covers acceleration here, because the field is not
+# a gradient; on these data it needs less than a fifth of the unit steps of Slisotron.
 field = LearnedDivergence(X, y, strong=0.5, oracle="projection", l2=5e-3)
 everything = LearnedDivergence(X, y, oracle="projection", l2=5e-3)
 solutions = {

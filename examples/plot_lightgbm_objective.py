@@ -2,14 +2,14 @@ r"""
 A retargeting loss as LightGBM's objective
 ==========================================
 
-Gradient boosting asks an objective for a gradient and a curvature of each row, no more. So a loss by query from
+Gradient boosting needs only a gradient and a curvature per row from an objective. So a loss by query from
 :mod:`convexrank.jax_losses` can train LightGBM's trees, with the groups that its data sets carry.
 """
 
 # %%
 # The data
 # --------
-# One hundred and twenty queries of ten documents; what is good depends on products of features.
+# One hundred and twenty queries of ten documents; the grade depends on products of features.
 import jax
 import lightgbm
 import matplotlib.pyplot as plt
@@ -30,10 +30,10 @@ learn = qid < 80
 # %%
 # The objective
 # -------------
-# LightGBM hands over its scores and the data set; :class:`~convexrank.data.QueryGroups` reads the sizes of the groups.
-# The loss with margins is convex, and its gradient in the scores of a query has the Lipschitz constant :math:`c_i`, one
-# over the number of rows. That constant is a curvature that never asks for too long a step. LightGBM divides by
-# curvatures, so the common factor cancels and we may leave it out of both: ``normalize=False`` and ones.
+# LightGBM passes its scores and the data set; :class:`~convexrank.data.QueryGroups` reads the sizes of the groups. The
+# loss with margins is convex, and its gradient in the scores of a query has the Lipschitz constant :math:`c_i`, one
+# over the number of rows. With that constant as curvature no step is too long. LightGBM divides by curvatures, so the
+# common factor cancels and both may omit it: ``normalize=False`` and ones.
 def objective(loss):
     """Return the loss as LightGBM asks for it."""
     slope = jax.jit(jax.grad(lambda s, g, q, m: loss(s, g, q, m, normalize=False)), static_argnums=3)
@@ -49,8 +49,8 @@ def objective(loss):
 # %%
 # Training
 # --------
-# The same trees for each; LightGBM's own LambdaRank beside them. Retargeting without margins does not learn at all:
-# boosting starts at scores of zero, which is the worthless global minimum of that loss, and its gradient is zero there.
+# All losses train the same trees; LightGBM's own LambdaRank is the comparison. Retargeting without margins does not
+# learn at all: boosting starts at scores of zero, the trivial global minimum of that loss, where its gradient is zero.
 options = {
     "learning_rate": 0.1,
     "num_leaves": 8,

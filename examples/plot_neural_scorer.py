@@ -10,7 +10,7 @@ differentiate: here a small network, written out, with gradient descent and mome
 # Queries that no linear scorer ranks
 # -----------------------------------
 # Ninety queries of twelve documents with four features. A document is good when its first two features lie near a
-# ring, whatever the other two are. A third of the queries is held out.
+# ring, whatever the other two features are. A third of the queries is held out.
 import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
@@ -35,8 +35,8 @@ def ndcg(scores, rows):
 # %%
 # The model and its training
 # --------------------------
-# One hidden layer. The loss looks at all documents of a query at once; a step takes all queries. ``jax.grad`` goes
-# through sorting and pooling by their exact derivatives.
+# One hidden layer. The loss takes all documents of a query at once; a step takes all queries. ``jax.grad``
+# differentiates sorting and pooling exactly.
 def scores_of(parts, rows):
     """Score rows by the network."""
     return jnp.tanh(rows @ parts["in"] + parts["shift"]) @ parts["out"]
@@ -75,7 +75,7 @@ losses = {
 ways = {name: trained(*choice) for name, choice in losses.items()}
 
 # %%
-# For comparison, the linear scorer that the same loss with margins is smallest for, to its proved optimum.
+# For comparison, the linear scorer that minimises the same loss with margins, with a certificate.
 linear = cr.problems.MarginRetargeting(X[learn], y[learn], qid[learn], margin=1.0, l2=1e-3).solve()
 found = {"linear, with margins": X @ linear.x, **{name: way[-1] for name, way in ways.items()}}
 print(f"{'NDCG at 5':30} {'trained on':>10} {'held out':>9}")
@@ -86,8 +86,8 @@ for name, scores in found.items():
 # What happens on the way
 # -----------------------
 # Without margins the scores shrink: equal scores are that loss's global minimum, and nothing is gained on the way.
-# With margins they grow again to the size that the margin asks for. (No contest of methods: neither rates nor margins
-# were tuned.)
+# With margins the scores grow again to the size of the margins. (This is not a comparison of methods: neither rates
+# nor margins were tuned.)
 steps = np.arange(0, 401, 10)
 figure, panels = plt.subplots(1, 2, figsize=(9.0, 3.8), layout="constrained")
 for (name, way), color in zip(ways.items(), ("#009e73", "#0072b2", "#e69f00"), strict=True):

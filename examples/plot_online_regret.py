@@ -9,8 +9,8 @@ takes a step of length :math:`1/(\sigma t)`. How much more does it pay than the 
 # %%
 # A contrary stream
 # -----------------
-# Queries of six documents with two features. By lot, their grades follow a signal or its reverse, so that no weights
-# are right for long. The best fixed weights know all queries in advance.
+# Queries of six documents with two features. Their grades follow a signal or its reverse, at random, so that no
+# weights are right for long. The best fixed weights know all queries in advance.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -47,7 +47,7 @@ for panel in (left, right):
 plt.show()
 
 # %%
-# The same as numbers
+# The same in numbers
 # -------------------
 for sigma, learner in learners.items():
     print(

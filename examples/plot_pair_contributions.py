@@ -9,7 +9,7 @@ How much each positive–negative pair contributes to the objective, for the P-N
 # The list
 # --------
 # Ten positives and ten negatives with scores 1, 0.95, …, 0.05, as in section 3.3 of the paper. The order of
-# the labels is ours, so the cells differ in detail from the printed figures; what they show does not.
+# the labels is ours, so the cells differ in detail from the printed figures; the pattern is the same.
 import matplotlib.pyplot as plt
 import numpy as np
 

@@ -8,8 +8,8 @@ What the three projections do to a sequence, and what their derivatives are.
 # %%
 # One sequence, several bounds on its increments
 # ----------------------------------------------
-# Isotonic regression lets no step fall. Bounds on both sides keep it from jumping, too; a bound on the entries cuts
-# it off.
+# In isotonic regression no step falls. With bounds on both sides no step jumps, either; a bound on the entries cuts
+# the fit off.
 import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
@@ -41,7 +41,8 @@ ranks = np.array([permutahedron(scores / epsilon, np.arange(1.0, 6.0)) for epsil
 # %%
 # The derivative
 # --------------
-# A block moves as one: each row of the Jacobian is a mean over a block, or zero where a bound holds it.
+# A block moves as a whole: each row of the Jacobian is a mean over a block, or zero where a bound holds the
+# block.
 jacobians = [
     jax.jacobian(lambda z, limits=limits: bounded_increments(z, 0.0, 0.1, bounds=limits))(jnp.asarray(z))
     for limits in ((None, None), (-0.8, 0.8))

@@ -32,8 +32,7 @@ print(fast.certificate)
 # %%
 # What the push does
 # ------------------
-# A larger p starts higher: more positives stand above the first negative. It is overtaken further down the
-# list; that is the trade it makes.
+# With a larger p more positives stand above the first negative, and the ranking is worse further down the list.
 curves = {}
 for p in (1, 4, 16, 64):
     solution = cr.problems.PNormPush(X, y, p=p, l2=1e-4).solve()

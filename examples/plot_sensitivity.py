@@ -2,9 +2,9 @@
 Sensitivity: how far the minimiser moves
 ========================================
 
-The targets of a learned divergence are changed 150 times, and the problem is solved again. Each distance that the
-minimiser moved is drawn against three bounds: Theorem 8 as printed, the corrected one, and the one from the certificate
-at the old minimiser.
+The targets of a learned divergence are changed 150 times, and the problem is solved again. The figure draws the
+distance that the minimiser moved and three bounds on it: Theorem 8 as printed, the corrected bound, and the bound from
+the certificate at the old minimiser.
 """
 
 from dataclasses import replace
@@ -33,7 +33,7 @@ for k in range(150):
     bounds.append(cr.perturbation_bound(problem, y + change, solution=solution))
 
 # %%
-# The corrected bounds lie above the diagonal. Of the printed one a third lies at the bottom.
+# The corrected bounds lie above the diagonal. A third of the printed bounds lie at the bottom.
 
 figure, axes = plt.subplots(figsize=(5.5, 4.5), layout="constrained")
 for name, marker in (("corrected", "^"), ("at_solution", "."), ("published", "x")):

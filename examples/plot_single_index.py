@@ -1,8 +1,8 @@
 r"""
-A link that nobody has to choose
-================================
+Regression with a learned link
+==============================
 
-Targets that rise with one combination of the features, in a way that is not known:
+Targets that rise with one combination of the features, in an unknown way:
 :class:`convexrank.SingleIndexRegressor` finds the combination and the link together.
 """
 
@@ -58,9 +58,9 @@ plt.show()
 # %%
 # What the data leave open
 # ------------------------
-# With few rows the band is wide: all links inside it that pass through the knots fit as well as the one drawn. It is
-# no confidence interval; what it shows is where more data would help. Strong convexity bounds the slope, and with it
-# the band; outside the data only the class and the output range hold it.
+# With few rows the band is wide: all links inside it that pass through the knots fit as well as the drawn link. The
+# band is not a confidence interval; it shows where more data would help. Strong convexity bounds the slope, and with
+# it the band; outside the data only the class and the output range bound it.
 X, y, _ = draw("sigmoid", rows=2400, columns=2, noise=0.0, seed=1)
 figure, panels = plt.subplots(1, 3, figsize=(9.6, 3.6), layout="constrained", sharey=True)
 for panel, rows in zip(panels, (8, 20, 80), strict=True):
@@ -74,9 +74,9 @@ plt.show()
 # %%
 # Concrete
 # --------
-# Compressive strength of 1030 mixtures (UCI; read from a file that is not part of the package). With the features as
-# they come the index is too crude for the link to help much, and the median split of the logistic regression does
-# better, as it feels outliers less. With the logarithm of the age, as engineers plot it, the order changes.
+# Compressive strength of 1030 mixtures (UCI; read from a file that is not part of the package). With the raw
+# features the index is too crude for the link to help much, and the median split of the logistic regression does
+# better, because outliers affect it less. With the logarithm of the age, as engineers plot it, the order changes.
 import real_data  # examples/real_data.py
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler

@@ -2,11 +2,11 @@ r"""
 A spam laboratory: which farm fools which rank
 ==============================================
 
-Farms of several kinds are put into a web of real pages, one at a time, and every rank is asked where it puts the page
-that the farm is to lift. Nothing is told which pages are new. The pieces, ``inject_farm`` and the measures, are
-public; what is compared here is listed in ``examples/spam_laboratory.py``.
+Farms of several kinds are added to a web of real pages, one at a time, and the page shows the place of the farm's
+target in every rank. No rank knows which pages are new. The pieces, ``inject_farm`` and the measures, are public;
+``examples/spam_laboratory.py`` lists the farms and ranks.
 
-The web is cs.stanford.edu, 9 914 pages, where its file is beside the project; otherwise a drawn one.
+The web is cs.stanford.edu, 9 914 pages, where its file is beside the project; otherwise a random graph.
 """
 
 import matplotlib.pyplot as plt
@@ -24,7 +24,7 @@ print(f"{name}: {web.n} pages, {web.m} links, {len(web.dangling)} pages without 
 # One farm at a time
 # ------------------
 # Three pages of the web were brought to link to the target, as by comments that anyone may write; "two pages alone"
-# has no such link. TrustRank starts from a hundred pages drawn among those that lead to most others.
+# has no such link. TrustRank starts from a hundred pages drawn among those that lead to the most pages.
 ranks = laboratory.unlabelled(laboratory.good_pages(web))
 places = laboratory.positions(web, ranks)
 print(f"{'':16s}" + "".join(f"{rank:>14s}" for rank in ranks))
@@ -47,12 +47,12 @@ plt.show()
 #
 # .. math:: \Bigl(\sum_{j=1}^{d} d^{-p}\Bigr)^{1/p} = d^{\,1/p-1}
 #
-# (θ and α aside). For p = 1 that is 1 whatever d is, and PageRank counts how many pages a farm has. For p > 1 it is
-# small when d is large, and 1 when d is 1; a star of h helpers counts as d = √h. Honest pages obey the same law. So
-# the norm puts large stars and cliques down, and rings, alliances and pairs up. A floor on the out-degree treats all
-# alike up to the floor; the farm that suits it best is a clique of one page more, and the figure has it. The floor
-# sets a price; it proves nothing. TrustRank goes by the links that lead from good pages; a farm gets as much as it
-# can buy of these.
+# (θ and α aside). For p = 1 the factor is 1 for every d, and only the number of pages in a farm counts for PageRank.
+# For p > 1 the factor is small when d is large, and 1 when d is 1; a star of h helpers counts as d = √h. Honest
+# pages obey the same law. So the norm lowers large stars and cliques, and raises rings, alliances and pairs. A floor
+# on the out-degree treats all farms alike up to the floor; the best farm against it is a clique of one page more, as
+# the figure shows. The floor sets a price; it proves nothing. TrustRank depends on the links that lead from good
+# pages; a farm gains by the number of such links that it can buy.
 
 # %%
 # The gain by the size of the farm

@@ -7,12 +7,12 @@ scores f, that
 
 .. math:: R_{p,\ell}(f) = \sum_{k=1}^K \Bigl( \sum_{i=1}^I \ell(f_i - f_k) \Bigr)^p
 
-looks at the top of the list, the more so the larger p is. Here the package computes every number of the two tables,
-and each is held against the printed one. The printed numbers, and the code behind this page, are in
+weights the top of the list, the more so the larger p is. Here the package computes every number of the two tables, and
+compares it with the printed number. The printed numbers, and the code behind this page, are in
 ``examples/tables_1_and_2.py``; ``tests/test_reproductions.py`` states cell by cell what matches.
 
 Where a printed number reads ``2.73e?``, its power of ten was lost in the text from which it was taken: its digits are
-compared, not its size. A star marks a cell whose digits differ.
+compared, not its size. A star marks a cell with different digits.
 """
 
 import matplotlib.pyplot as plt
@@ -54,12 +54,12 @@ for cell in cells:
 print(f"{sum(cell.matches for cell in cells)} of {len(cells)} cells match in every printed digit.")
 
 # %%
-# The one that does not is off by one in its last digit. All other cells are rounded, and no scale brings this cell in
-# without losing others (below); whether it is a slip of the paper or of the text extraction cannot be told from here.
+# The cell that does not match is off by one in its last digit. All other cells are rounded, and no scale makes this
+# cell match without losing others (below); it may be a slip of the paper or of the text extraction.
 #
 # How sure is the factor 2?
 # -------------------------
-# The scale is not a fit with freedom in it. The range of scales at which as many cells match as at 2:
+# The digits determine the scale. The range of scales at which as many cells match as at 2:
 
 scales = np.round(np.arange(1.9998, 2.0002, 0.00001), 5)
 matched = np.array([sum(cell.matches for cell in tables.table_2(scale)) for scale in scales])
@@ -70,7 +70,7 @@ print(f"with logarithms to base 2: {sum(c.matches for c in tables.table_2(base=2
 
 # %%
 # So the logistic loss has the natural logarithm, as a note in section 3.1 says, and both tables have the factor 1/2.
-# It matters to whoever repeats the experiment: without it the preference turns elsewhere.
+# The factor matters for a repetition of the experiment: without it the preference changes at other values of p.
 #
 # Which function is preferred
 # ---------------------------
@@ -84,8 +84,8 @@ for loss in tables.LOSSES:
     print(f" (scale 1: from p = {1 + unscaled[loss].index('f1')} on)")
 
 # %%
-# The left panel shows the turn: f1 is preferred where the ratio is below 1. The right panel shows the cells that match
-# as the scale moves away from 2.
+# The left panel shows the change: f1 is preferred where the ratio is below 1. The right panel shows the cells that
+# match as the scale moves away from 2.
 
 value = {(cell.row, cell.column): cell for cell in cells}
 powers = list(tables.POWERS)

@@ -4,8 +4,8 @@ Tables 3 to 5 of the 2009 paper
 
 Section 8 of the P-Norm Push paper (C. Rudin, JMLR 10, 2009) fits the P-Norm Push with p = 1, 2, 4, 8, 16, 64 and the
 IR Push on three data sets and measures how the rankings of test rows change from small to large p. This page repeats
-the experiments and sets each table beside the printed one. The printed numbers, and the code behind this page, are in
-``examples/tables_3_to_5.py``.
+the experiments and shows each table beside the printed table. The printed numbers, and the code behind this page, are
+in ``examples/tables_3_to_5.py``.
 
 What is the same: the data sets, features scaled to [0, 1], a linear score, no penalty, 1000 random training rows on
 MAGIC and threefold cross-validation on the other two.
@@ -19,9 +19,9 @@ What is not the same:
   shows how far 100 rounds are from it.
 * The printed tables leave out powers of ten. Each printed row is multiplied by the power of ten that brings it nearest.
 
-The data are looked for where the environment variable ``CONVEXRANK_DATA`` says, else in ``../shared/data`` beside the
-project. A data set that is not there is left out. Without any of them the page shows the same experiment on
-scikit-learn's breast cancer data, for which the paper prints nothing.
+The data belong in the folder that the environment variable ``CONVEXRANK_DATA`` names, else in ``../shared/data`` beside
+the project. A missing data set is left out. Without any of them the page shows the same experiment on scikit-learn's
+breast cancer data, for which the paper prints nothing.
 """
 
 from collections import Counter
@@ -92,8 +92,8 @@ for name, (X, y) in found.items():
 # What agrees and what does not
 # -----------------------------
 # On the paper's three data sets the trend is the paper's: from small to large p the AUC falls, the measures of the top
-# (R_8, R_16, DCG, AveR) gain, and the IR Push sides with large p. The rows in which the printed and the computed order
-# of the columns differ most:
+# (R_8, R_16, DCG, AveR) gain, and the IR Push sides with large p. In these rows the printed and the computed order of
+# the columns differ most:
 
 for name, rows in comparisons.items():
     for row in sorted(rows, key=lambda row: row.rank_correlation)[:2]:

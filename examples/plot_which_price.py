@@ -2,13 +2,13 @@ r"""
 Which price? What p changes
 ===========================
 
-One data set, p from 1 to ∞: the ROC curve, the pairs that the objective looks at, and the precision at the top.
+One data set, p from 1 to ∞: the ROC curve, the pairs that count in the objective, and the precision at the top.
 """
 
 # %%
 # The rankings
 # ------------
-# Half of the rows for fitting, half for looking. TopPush is the limit p = ∞; the IR Push needs no p.
+# Half of the rows for fitting, half for the test. TopPush is the limit p = ∞; the IR Push needs no p.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -32,8 +32,9 @@ test = {name: (y_test, X_test @ solution.x) for name, solution in solutions.item
 # %%
 # What it does to the list
 # ------------------------
-# Read each row from left to right: the clean top of the training list grows with p, and the area under the
-# curve, which p = 1 cares for, is what may be given up. On test rows the last column need not follow.
+# Read each row from left to right: the number of positives above every negative grows with p on the
+# training rows, and the area under the curve, the aim of p = 1, may fall. On test rows the last column
+# need not follow.
 print("   p   AUC train  top train   AUC test  top test")
 for name in train:
     label = name if isinstance(name, str) else f"{name:g}"
@@ -53,8 +54,8 @@ plt.show()
 # The pairs that count
 # --------------------
 # A cell is a positive–negative pair, and its lightness the pair's share of the objective, on a logarithmic
-# scale, at the solution for that p. With p = 1 all negatives of the upper half of the list share the work;
-# with p = 64 the few highest carry it.
+# scale, at the solution for that p. With p = 1 all negatives of the upper half of the list contribute;
+# with p = 64 only the few highest.
 figure, panels = plt.subplots(1, 3, figsize=(9.6, 3.4), layout="constrained")
 for panel, p in zip(panels, (1, 8, 64), strict=True):
     plotting.pair_contributions(problems[p], solutions[p], decades=4, ax=panel)

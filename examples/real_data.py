@@ -1,7 +1,7 @@
-"""Where the real data sets are, and how to read them: used by gallery pages and tests, never part of the package.
+"""Where the real data sets are, and how to read them: for gallery pages and tests, not part of the package.
 
-The files are those of the UCI machine learning repository, one folder a data set. They are looked for in the folder
-that the environment variable CONVEXRANK_DATA names, else in ``../shared/data`` beside the project.
+The files are those of the UCI machine learning repository, one folder per data set. They belong in the folder that the
+environment variable CONVEXRANK_DATA names, else in ``../shared/data`` beside the project.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the spam laboratory works with: a graph, ranks, and farms in it. Used by the gallery page and its test."""
+"""Graph, ranks and farms of the spam laboratory, for the gallery page and its test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import convexrank as cr
 Array = np.ndarray
 Rank = Callable[[cr.Graph], Array]
 
-# What a farm looks like: its kind, how many helpers it has, and how many legitimate pages were brought to link to it.
+# A farm: its kind, the number of helpers, and the number of legitimate pages that were brought to link to it.
 FARMS = {
     "star": ("star", 50, 3),
     "funnel": ("funnel", 50, 3),
@@ -47,7 +47,7 @@ def hosts(n: int = 3000, seed: int = 0) -> cr.Graph:
 
 
 def web() -> tuple[str, cr.Graph]:
-    """Return the real graph where it is to be had, else a drawn one, and what it is."""
+    """Return the real graph where its file is present, else a random graph, and its description."""
     try:
         return "cs.stanford.edu", stanford()
     except FileNotFoundError:

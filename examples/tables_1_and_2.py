@@ -22,7 +22,7 @@ SCALE = 2.0
 LOSSES = ("0-1", "exponential", "logistic")
 POWERS = {p: prices.Power(p) for p in range(1, 11)}
 
-# Section 3.1: labels in the order of their scores 1, ..., 8, and the printed R for p = 4, one a loss.
+# Section 3.1: labels in the order of their scores 1, ..., 8, and the printed R for p = 4, one per loss.
 TABLE_1 = {
     "original": ((-1, 1, -1, 1, -1, -1, 1, 1), ("33", "17160.17", "430.79")),
     "swap on the bottom": ((1, -1, -1, 1, -1, -1, 1, 1), ("34", "72289.39", "670.20")),
@@ -82,7 +82,7 @@ class Cell:
 
     @property
     def matches(self) -> bool:
-        """Whether every printed digit is met."""
+        """Whether every printed digit matches."""
         return self.rounded.partition("e")[0] == self.printed.partition("e")[0]
 
 
@@ -139,7 +139,7 @@ def table_2(scale=SCALE, base=math.e) -> list[Cell]:
 
 
 def preferences(cells) -> dict[str, list[str]]:
-    """Return which of f1 and f2 has the smaller computed value, for p = 1 to 10, one list a loss."""
+    """Return which of f1 and f2 has the smaller computed value, for p = 1 to 10, one list per loss."""
     value = {(cell.row, cell.column): cell.computed for cell in cells}
 
     def preferred(loss: str, p: int) -> str:

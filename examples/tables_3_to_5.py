@@ -67,8 +67,8 @@ def measure(y: Array, scores: Array) -> Array:
 def fit(X: Array, y: Array, column: Any, solver: Any = None, max_iter: int | None = None):
     """Return the solution of one column: the P-Norm Push for a number, the IR Push for "IR"; no penalty, as the paper.
 
-    A warning that data are separable is kept back: ``solution.status`` says so, and its point ranks the training rows
-    without a mistake, which is as good as a minimiser gets.
+    A warning that data are separable is suppressed: ``solution.status`` says so, and its point ranks the training rows
+    without a mistake, as well as any minimiser.
     """
     problem = problems.IRPush(X, y) if column == "IR" else problems.PNormPush(X, y, p=column)
     with warnings.catch_warnings():
@@ -164,7 +164,7 @@ class Comparison:
 
 
 def compare(printed: Any, values: Array) -> list[Comparison]:
-    """Set a printed table beside the values of an experiment, one comparison a measure."""
+    """Compare a printed table with the values of an experiment, one comparison per measure."""
     mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1)
     rows = []
     for place, name in enumerate(MEASURES):
@@ -177,7 +177,7 @@ def compare(printed: Any, values: Array) -> list[Comparison]:
 
 
 def show(comparisons: list[Comparison]) -> str:
-    """Write comparisons as a table, two lines a measure."""
+    """Write comparisons as a table, two lines per measure."""
     heads = [f"p={c}" if c != "IR" else "IR" for c in COLUMNS]
     lines = [" " * 13 + "".join(f"{head:>10}" for head in heads) + "   best  direction  rank corr.  near"]
     for c in comparisons:

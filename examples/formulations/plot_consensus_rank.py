@@ -3,7 +3,7 @@ Consensus over sets: three views of an uncertain graph
 ======================================================
 
 Eight pages link to one another in two ways: by what their texts cite, and, some of them, by what their readers click.
-Nobody knows how much each way counts, so a page recommends *some* mixture of the two.
+The weight of each way is unknown, so a page recommends *some* mixture of the two.
 """
 
 # %%

@@ -13,7 +13,7 @@ The logarithm is concave, so the objective is convex only because of the exponen
 # where a is a log-sum-exp, a convex function of the scores. As a function of a it bends up. The discount of
 # DCG stays concave for large a, so the exponential loss does not help it.
 #
-# The package asks exactly that of a price, and says where it fails:
+# The package checks this property of a price, and says where it fails:
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -54,7 +54,7 @@ plt.show()
 # %%
 # The value does not need the pairs
 # ---------------------------------
-# 20 000 rows, 100 million pairs: one log-sum-exp over the negatives, one softplus a positive.
+# 20 000 rows, 100 million pairs: one log-sum-exp over the negatives, one softplus per positive.
 rng = np.random.default_rng(0)
 X = rng.normal(size=(20_000, 5))
 y = rng.random(20_000) < 0.5

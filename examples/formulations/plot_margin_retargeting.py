@@ -31,7 +31,7 @@ choices = {
 # Above: scores on the left, the best targets on the right. Within a grade the order of the scores is kept, grades may
 # not overlap, and the gap between two grades is at least the margin. Pools of documents move together. Below: the loss
 # of a query with grades 2, 1, 0 over the differences of its scores. It is zero where the margins are kept, and grows
-# like the squared distance from there; with a reward there is no flat part, and going on is always rewarded.
+# like the squared distance from there; with a reward there is no flat part, and larger gaps always gain.
 colours, names = ("#0072b2", "#56b4e9", "#e69f00"), ("grade 0", "grade 1", "grade 2")
 X, y = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), [2, 1, 0]
 grid = np.linspace(-2, 4, 121)
@@ -62,7 +62,7 @@ panels[1, 0].set_ylabel("score of grade 1 less score of grade 0")
 plt.show()
 
 # %%
-# The same as numbers
+# The same in numbers
 # -------------------
 # The gaps between the grades before, and between the targets after.
 print(f"{'':20} {'grade 1 over 0':>15} {'grade 2 over 1':>15}")

@@ -3,7 +3,7 @@ The PageRank game: an exact penalty, and how fast play finds it
 ===============================================================
 
 Distributions w against multipliers s of bounded norm, which punish every departure from w = Pw. If the bound is large
-enough the best w is PageRank; repeated play comes to it slowly.
+enough the best w is PageRank; repeated play converges to it slowly.
 """
 
 # %%

@@ -1,6 +1,6 @@
 r"""
-Penalty rank: a consensus with a mind of its own
-================================================
+Penalty rank: a consensus that is not PageRank
+==============================================
 
 The distribution ρ with the least weighted disagreement :math:`\sum_i \rho_i\,\mathrm{KL}(t_i\|\rho)` is not PageRank:
 it favours the nodes that agree with it. Two communities make two minima.
@@ -28,8 +28,8 @@ print(f"disagreement {problem.objective(ranks):.4f} and {solution.value:.4f}, re
 # %%
 # What the penalty method tends to
 # --------------------------------
-# Rounds with a small β, on the four nodes of the dissertation's example. As β falls the limit comes to the
-# penalty rank.
+# Rounds with a small β, on the four nodes of the dissertation's example. As β falls the limit converges to
+# the penalty rank.
 four = cr.problems.PenaltyRank(cr.Graph.from_edges([0, 0, 1, 2, 3, 3], [1, 2, 2, 0, 2, 0]))
 betas = np.geomspace(0.5, 0.005, 9)
 away = {"PageRank": [], "penalty rank": []}

@@ -2,8 +2,8 @@ r"""
 Push: prices, losses, and what a negative pays
 ==============================================
 
-The general objective has two dials. The loss says what one misranked pair costs; the price says what a negative pays
-for all the positives it stands above.
+The general objective has two parameters. The loss is the cost of one misranked pair; the price is the cost of a
+negative for all positives below it.
 """
 
 # %%

@@ -28,9 +28,9 @@ problems = {
 # ----------
 # Dark is low. Inside the orange wedge the order is right: above 0, and below the diagonal. A white dot marks the
 # minimiser, where there is one. ListNet and the regression ask for particular differences of scores, so their minimum
-# is a point, and going further in the right direction is punished. The hinge is content from a margin of 1 on: its
-# minimum is a whole region. RankCosine looks at the direction only: the scores may grow without bound, and its level
-# sets are not convex.
+# is a point, and larger differences in the right direction cost more. The hinge is zero from a margin of 1 on: its
+# minimum is a whole region. RankCosine depends on the direction only: the scores may grow without bound, and its
+# level sets are not convex.
 grid = np.linspace(-3, 4, 141)
 figure, panels = plt.subplots(2, 2, figsize=(8.2, 7.4), layout="constrained", sharex=True, sharey=True)
 for panel, (name, problem) in zip(panels.flat, problems.items(), strict=True):
@@ -48,7 +48,7 @@ for panel in panels[:, 0]:
 plt.show()
 
 # %%
-# The same as numbers
+# The same in numbers
 # -------------------
 # The loss at three score vectors: the right order with small steps, with steps ten times as large, and the reverse.
 print(f"{'loss':34} {'small':>7} {'large':>7} {'reverse':>8}")

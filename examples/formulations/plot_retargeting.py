@@ -2,8 +2,8 @@ r"""
 Retargeting, and where it leads
 ===============================
 
-Monotone retargeting fits scores to whatever targets are in the order of the grades. For one query its loss is a
-landscape; for many, the published method is a way through it that ends at w = 0.
+Monotone retargeting fits scores to whatever targets are in the order of the grades. For one query the figure shows its
+loss; for many, the published method ends at w = 0.
 """
 
 # %%
@@ -40,7 +40,7 @@ y, qid = np.digitize(latent, [-0.4, 0.8]), np.repeat(np.arange(12), 8)
 problem = cr.problems.Retargeting(X, y, qid, "kl", l2=1e-2)
 passes = []
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", cr.ConvergenceWarning)  # what it says is what we look at
+    warnings.simplefilter("ignore", cr.ConvergenceWarning)  # the warning is the subject of this page
     solution = problem.solve("alternating", max_iter=300, callback=lambda state: passes.append(state.x))
 print(solution.message)
 
@@ -63,7 +63,7 @@ rays = [
 # %%
 # The figure
 # ----------
-# Dark is low. Inside the orange wedge the order is right. The white dot is the worthless minimum.
+# Dark is low. Inside the orange wedge the order is right. The white dot is the trivial minimum.
 figure, panels = plt.subplots(2, 2, figsize=(8.2, 7.6), layout="constrained")
 for panel, (divergence, values) in zip(panels[0], landscapes.items(), strict=True):
     axis = scales[divergence] * grid

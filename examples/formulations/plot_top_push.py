@@ -1,6 +1,6 @@
 r"""
-TopPush: a maximum, and when it gives up
-========================================
+TopPush: a maximum, and when zero is optimal
+============================================
 
 The limit p = ∞ replaces a smooth average over the negatives by their maximum. That brings kinks, and a limit of its
 own: when the top of the list cannot be cleaned, the best weights are zero.
