@@ -17,7 +17,7 @@ from convexrank.core.loop import Options, Solver, iterate
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import check_integer, check_positive
 
-__all__ = ["SOLVERS", "available", "load", "resolve", "solve"]
+__all__ = ["SOLVERS", "available", "load", "solve"]
 
 # Name, and where its class is: a solve imports the method that it runs and no other. To add a solver, add one line.
 SOLVERS = {
