@@ -132,10 +132,8 @@ class Bipartite(SecondOrder):
         rows = self.X[np.r_[self.positives, self.negatives]]
         return sparse.diags_array(signs) @ rows, -signs[:, None]
 
-    @property
-    def logarithmic_slope(self) -> float:
-        """How fast a risk that is a logarithm falls per unit of margin along a separating direction; 0 for others."""
-        return 0.0
+    #: How fast a risk that is a logarithm falls per unit of margin along a separating direction; 0 for others.
+    logarithmic_slope = 0.0
 
     @cached_property
     def risk_infimum(self) -> float:

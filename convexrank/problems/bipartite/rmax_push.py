@@ -86,10 +86,7 @@ class RmaxPush(Bipartite):
         object.__setattr__(self, "loss", losses.resolve(self.loss))
         super().__post_init__()
 
-    @property
-    def differentiable(self) -> bool:
-        """The maximum over negatives has kinks."""
-        return False
+    differentiable = False  # the maximum over negatives has kinks
 
     @cached_property
     def _shares(self) -> Array:

@@ -73,15 +73,8 @@ class TopPush(Bipartite):
     True
     """
 
-    @property
-    def differentiable(self) -> bool:
-        """The maximum over negatives has kinks."""
-        return False
-
-    @property
-    def logarithmic_slope(self) -> float:
-        """The risk is a logarithm: a unit of margin lowers it by one."""
-        return 1.0
+    differentiable = False  # the maximum over negatives has kinks
+    logarithmic_slope = 1.0  # the risk is a logarithm: a unit of margin lowers it by one
 
     @cached_property
     def risk(self) -> RiskData:

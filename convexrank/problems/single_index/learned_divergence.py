@@ -130,10 +130,7 @@ class LearnedDivergence(LinearScores):
         """Whether the risk is differentiable: when φ is strongly convex."""
         return self.strong is not None
 
-    @property
-    def attained(self) -> bool:
-        """Yes: a convex function that is quadratic by pieces and bounded below has a minimiser."""
-        return True
+    attained = True  # quadratic by pieces and bounded below
 
     @property
     def capabilities(self) -> frozenset[str]:
