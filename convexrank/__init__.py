@@ -1,4 +1,4 @@
-"""Ranking objectives, solved: exactly with cvxpy, fast with JAX, and proved to agree.
+"""Ranking objectives, solved: exactly with cvxpy, fast with JAX, and checked to agree.
 
 Names are imported when first used, so that ``import convexrank`` costs next to nothing.
 """

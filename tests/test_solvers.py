@@ -228,7 +228,7 @@ def test_bad_options_are_refused(arguments, error, words):
 
 def test_a_solver_that_does_not_fit_says_what_is_missing_and_what_fits():
     problem = cr.problems.TopPush(X, Y, l2=1e-2)
-    with pytest.raises(ValueError, match=r"lacks .*Curvature, Smooth.*bundle"):
+    with pytest.raises(ValueError, match=r"lacks TwiceDifferentiable.*bundle"):
         problem.solve("newton")
     assert cr.solvers.available(problem) == ["bundle", "exact", "gradient"]
 

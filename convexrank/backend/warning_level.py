@@ -1,4 +1,4 @@
-"""Whose line a warning names."""
+"""Stack level for warnings."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ class OnGrid:
     def kink(self, after: int = 0) -> float | None:
         """Return a point after so many intervals of the grid where the slope jumps, or None when none is found.
 
-        In each interval the change of the slope is held against what the second derivative explains. The half that
+        In each interval the change of the slope is compared with what the second derivative explains. The half that
         leaves more unexplained is kept, again and again: for a continuous slope the rest shrinks with the interval, a
         jump stays. At most one kink an interval is looked for, and jumps below 1e-7 of the slope are not seen.
         """

@@ -40,10 +40,8 @@ class Problem:
             if name != "_last_scores" and not isinstance(getattr(type(self), name, None), cached_property)
         }
 
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """Names of the protocols of :mod:`convexrank.core.capabilities` that this instance fulfils."""
-        raise NotImplementedError
+    #: Names of the protocols of :mod:`convexrank.core.capabilities` that this instance fulfils.
+    capabilities: frozenset[str]
 
     @property
     def dimension(self) -> int:
@@ -55,29 +53,21 @@ class Problem:
         """Whether there is an objective; fixed points, fields and feasibility problems have none, and value NaN."""
         return not {"FixedPoint", "Feasibility", "Field"} & self.capabilities
 
-    @property
-    def rows(self) -> int:
-        """Number of examples; 0 where there are none."""
-        return 0
+    #: Number of examples; 0 where there are none.
+    rows = 0
 
-    @property
-    def always_feasible(self) -> bool:
-        """Whether some point is known to satisfy all constraints whatever the data."""
-        return False
+    #: Whether some point is known to satisfy all constraints whatever the data.
+    always_feasible = False
 
     def other_model(self) -> CvxpyModel | None:
         """Return the exact model in another form, tried where conic solvers fail on the first; None: there is none."""
         return None
 
-    @property
-    def model_is_nonlinear(self) -> bool:
-        """Whether the exact model is convex by a theorem only, and goes to a nonlinear solver."""
-        return False
+    #: Whether the exact model is convex by a theorem only, and goes to a nonlinear solver.
+    model_is_nonlinear = False
 
-    @property
-    def strong_convexity(self) -> float:
-        """A modulus of strong convexity of the objective in the Euclidean norm; 0 when none is known."""
-        return 0.0
+    #: A modulus of strong convexity of the objective in the Euclidean norm; 0 when none is known.
+    strong_convexity = 0.0
 
     def start(self) -> Array:
         """Return the point at which solvers start unless told otherwise."""
@@ -99,10 +89,8 @@ class Problem:
         """Return the objective at x, NaN where there is none."""
         return self.objective(x) if self.has_objective else float("nan")
 
-    @property
-    def default_solver(self) -> str:
-        """Name of the solver used when none is asked for."""
-        raise NotImplementedError
+    #: Name of the solver used when none is asked for.
+    default_solver: str
 
     def adapt_solver(self, solver: Any) -> Any:
         """Return the solver that runs in place of one that fits: another where x is not what solvers step on."""

@@ -17,7 +17,7 @@ from convexrank.core.loop import Options, Solver, iterate
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import check_integer, check_positive
 
-__all__ = ["SOLVERS", "available", "load", "solve"]
+__all__ = ["SOLVERS", "available", "load", "resolve", "solve"]
 
 # Name, and where its class is: a solve imports the method that it runs and no other. To add a solver, add one line.
 SOLVERS = {
@@ -80,6 +80,18 @@ def available(problem: Solvable) -> list[str]:
 def resolve(problem: Solvable, solver: Any) -> Any:
     """Turn None, a name or a solver object into a solver object that fits the problem.
 
+    Parameters
+    ----------
+    problem : Problem
+        The instance to be solved.
+    solver : None, str or solver object
+        None takes the problem's default; ``"exact:SCS"`` picks the conic solver.
+
+    Returns
+    -------
+    Solver
+        An object whose requirements the problem meets.
+
     Raises
     ------
     ValueError
@@ -87,6 +99,12 @@ def resolve(problem: Solvable, solver: Any) -> Any:
         that fit.
     TypeError
         When it is neither a name nor a solver.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> cr.solvers.resolve(cr.problems.TopPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], l2=0.1), None).name
+    'bundle'
     """
     if solver is None:
         solver = problem.default_solver

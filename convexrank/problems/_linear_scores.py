@@ -58,7 +58,7 @@ class RiskData:
 class LinearScores(Problem):
     r"""Base of the problems :math:`\min_w R(Xw) + \tfrac{\lambda_2}{2}\|w\|^2 + \lambda_1\|w\|_1`.
 
-    A formulation gives its risk R three times, and the verifier holds the three against each other: as a JAX function
+    A formulation gives its risk R three times, and the verifier compares the three: as a JAX function
     (:attr:`risk`), as a cvxpy expression (:meth:`risk_model`), and as plain numpy with a subgradient
     (:meth:`reference_scores`), on which certificates rest.
     """
@@ -76,15 +76,11 @@ class LinearScores(Problem):
 
     # --- what a formulation states --------------------------------------------------------------------------------
 
-    @property
-    def differentiable(self) -> bool:
-        """Whether the risk is differentiable."""
-        return True
+    #: Whether the risk is differentiable.
+    differentiable = True
 
-    @property
-    def risk_infimum(self) -> float:
-        """A number that the risk is never below."""
-        return 0.0
+    #: A number that the risk is never below.
+    risk_infimum = 0.0
 
     @property
     def risk(self) -> RiskData:
@@ -107,10 +103,8 @@ class LinearScores(Problem):
         """Return the risk and one subgradient in the scores, in plain numpy from the definition."""
         raise NotImplementedError
 
-    @property
-    def attained(self) -> bool:
-        """Whether the risk reaches its infimum on separable data (hinge-like losses do)."""
-        return False
+    #: Whether the risk reaches its infimum on separable data (hinge-like losses do).
+    attained = False
 
     def is_separating(self, w: Array) -> bool:
         """Whether the scores Xw rank every pair strictly as asked."""
@@ -132,10 +126,8 @@ class LinearScores(Problem):
         """The part of the objective that depends on w alone."""
         return Penalty(self.l2, self.l1, self.ball)
 
-    @property
-    def always_feasible(self) -> bool:
-        """Whether some point satisfies all constraints whatever the data: here w = 0 does."""
-        return True
+    #: Whether some point satisfies all constraints whatever the data: here w = 0 does.
+    always_feasible = True
 
     @property
     def rows(self) -> int:

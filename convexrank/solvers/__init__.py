@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from convexrank.core.loop import State
-from convexrank.core.solving import SOLVERS, available, load, solve
+from convexrank.core.solving import SOLVERS, available, load, resolve, solve
 
 _NAMES = {place.partition(":")[2]: name for name, place in SOLVERS.items()}
 
-__all__ = ["REGISTRY", "State", "available", "solve", *_NAMES]
+__all__ = ["REGISTRY", "State", "available", "resolve", "solve", *_NAMES]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,21 +15,12 @@ from convexrank.data import check_binary_labels, check_weights
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.bipartite._boosting_oracle import LogSumExpCoordinates, LogSumExpTerm
 
-__all__ = ["Bipartite", "LogForm", "log_mean_exp_gradient", "random_features", "random_labels"]
+__all__ = ["Bipartite", "LogForm", "random_features", "random_labels"]
 
 Array = np.ndarray
 
 # Identical rows may get scores that differ in the last bits.
 _ROUNDING = 1e-14
-
-
-def log_mean_exp_gradient(exponents: Array, log_weights: Array) -> tuple[float, Array]:
-    """Return log Σ e^(x_j + log weight_j) and its gradient in x (a softmax), in plain numpy."""
-    shifted = exponents + log_weights
-    top = shifted.max()
-    terms = np.exp(shifted - top)
-    total = terms.sum()
-    return float(top + np.log(total)), terms / total
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +73,14 @@ class Bipartite(SecondOrder):
         return self._weights_of(self.negatives)
 
     @cached_property
+    def positive_shares(self) -> Array:
+        """Shares of the positives of their total weight: 1/I each by default."""
+        return self.positive_weights / self.positive_weights.sum()
+
+    @cached_property
     def log_positive_shares(self) -> Array:
-        """Logarithms of the positives' shares of their total weight: log(1/I) each by default."""
-        return np.log(self.positive_weights / self.positive_weights.sum())
+        """Logarithms of the positives' shares."""
+        return np.log(self.positive_shares)
 
     @cached_property
     def log_negative_shares(self) -> Array:
@@ -132,10 +128,8 @@ class Bipartite(SecondOrder):
         rows = self.X[np.r_[self.positives, self.negatives]]
         return sparse.diags_array(signs) @ rows, -signs[:, None]
 
-    @property
-    def logarithmic_slope(self) -> float:
-        """How fast a risk that is a logarithm falls per unit of margin along a separating direction; 0 for others."""
-        return 0.0
+    #: How fast a risk that is a logarithm falls per unit of margin along a separating direction; 0 for others.
+    logarithmic_slope = 0.0
 
     @cached_property
     def risk_infimum(self) -> float:
@@ -189,8 +183,11 @@ class LogForm(Bipartite):
 # --- random instances: what the verifier draws from ---------------------------------------------------------------
 
 
-def random_features(rng: np.random.Generator, rows: int, columns: int) -> Array:
-    """Draw features with the awkward cases that users have: ties, duplicated rows, scales that differ widely."""
+def random_features(rng: np.random.Generator, rows: int, columns: int, bounded: bool = False) -> Array:
+    """Draw features with the awkward cases that users have: ties, duplicated rows, scales that differ widely.
+
+    With ``bounded`` they are divided by the largest entry if it is above 1, so that steep losses stay finite.
+    """
     X = rng.normal(size=(rows, columns))
     if rng.random() < 0.3:
         X = np.round(X * 2) / 2  # ties
@@ -200,7 +197,7 @@ def random_features(rng: np.random.Generator, rows: int, columns: int) -> Array:
         X = X * 10.0 ** rng.uniform(-1.5, 1.5, size=columns)  # wide scales
     if rng.random() < 0.2:
         X = X + rng.normal(size=columns)  # an offset, which no pairwise loss may notice
-    return X
+    return X / max(float(np.abs(X).max()), 1.0) if bounded else X
 
 
 def random_labels(rng: np.random.Generator, X: Array) -> Array:

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 
-__all__ = ["Line", "LogSumExpCoordinates", "LogSumExpTerm"]
+__all__ = ["Line", "LogSumExpCoordinates", "LogSumExpTerm", "log_sum_exp_gradient"]
 
 Array = np.ndarray
 _EPS = float(np.finfo(np.float64).eps)
@@ -58,8 +58,8 @@ class LogSumExpTerm:
         return self.sign_times_power * scores[self.rows] + self.log_weights
 
 
-def _log_sum_exp(exponents: Array) -> tuple[float, Array]:
-    """Return log Σ eˣ and the softmax; minus infinity and an empty array for no entries."""
+def log_sum_exp_gradient(exponents: Array) -> tuple[float, Array]:
+    """Return log Σ eˣ and its gradient, the softmax, in plain numpy; minus infinity and nothing for no entries."""
     if not len(exponents):
         return -np.inf, exponents
     top = float(exponents.max())
@@ -125,7 +125,7 @@ class LogSumExpCoordinates:
         """Return the risk and its gradient in the scores. O(n)."""
         risk, gradient = 0.0, np.zeros(len(scores))
         for term in self.terms:
-            value, shares = _log_sum_exp(term.exponents(scores))
+            value, shares = log_sum_exp_gradient(term.exponents(scores))
             risk += term.outer_coefficient * value
             gradient[term.rows] += term.rate * shares
         return risk, gradient
@@ -154,7 +154,7 @@ class LogSumExpCoordinates:
             start = term.exponents(scores)
             reach = max(reach, (float(start.max() - start.min()) + _BEYOND) / abs(term.sign_times_power))
             if two_valued:  # two numbers stand for the group, so that a step costs O(1) to evaluate
-                start = np.array([_log_sum_exp(start[h == value])[0] for value in (low, high)])
+                start = np.array([log_sum_exp_gradient(start[h == value])[0] for value in (low, high)])
                 h = np.array([low, high])
             exponents.append(start)
             directions.append(term.sign_times_power * h)
@@ -209,14 +209,14 @@ class Line:
         """Return the derivative. O(number of rows), or O(1) for a column of two values."""
         slope = self.l2 * (self.weight + step)
         for z, d, c in zip(self.exponents, self.directions, self.coefficients, strict=True):
-            slope += c * float(_log_sum_exp(z + step * d)[1] @ d)
+            slope += c * float(log_sum_exp_gradient(z + step * d)[1] @ d)
         return slope
 
     def curvature(self, step: float) -> float:
         """Return the second derivative, at the same cost."""
         curvature = self.l2
         for z, d, c in zip(self.exponents, self.directions, self.coefficients, strict=True):
-            shares = _log_sum_exp(z + step * d)[1]
+            shares = log_sum_exp_gradient(z + step * d)[1]
             curvature += c * float(shares @ (d - shares @ d) ** 2)
         return curvature
 

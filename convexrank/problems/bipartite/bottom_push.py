@@ -11,53 +11,53 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import log_sum_exp
 from convexrank.data import check_nonnegative, check_positive
 from convexrank.problems._linear_scores import RiskData
-from convexrank.problems.bipartite._base import LogForm, log_mean_exp_gradient, random_features, random_labels
-from convexrank.problems.bipartite._boosting_oracle import LogSumExpTerm
+from convexrank.problems.bipartite._base import LogForm, random_features, random_labels
+from convexrank.problems.bipartite._boosting_oracle import LogSumExpTerm, log_sum_exp_gradient
 
 __all__ = ["BottomPush", "TopBottomPush"]
 
 Array = np.ndarray
 
 
-def _bottom(p: Any, log_positive: Any, log_negative: Any, positive: Any, negative: Any) -> Any:
-    return log_sum_exp(log_positive - p * positive) / p + log_sum_exp(log_negative + negative)
+def _powers(a: Any, b: Any, log_shares: Any, positive: Any, negative: Any) -> Any:
+    of_positives, of_negatives = log_shares
+    return log_sum_exp(of_positives - a * positive) / a + log_sum_exp(of_negatives + b * negative) / b
 
 
 def _bottom_risk(data: Any, positive: Any, negative: Any) -> Any:
-    p, log_positive, log_negative = data
-    return _bottom(p, log_positive, log_negative, positive, negative)
+    return _powers(data[0], 1.0, data[1:], positive, negative)
 
 
 def _both_risk(data: Any, positive: Any, negative: Any) -> Any:
-    p, bottom_weight, log_positive, log_negative = data
-    top = log_sum_exp(log_positive - positive) + log_sum_exp(log_negative + p * negative) / p
-    return top + bottom_weight * _bottom(p, log_positive, log_negative, positive, negative)
+    p, bottom_weight, *log_shares = data
+    top = _powers(1.0, p, log_shares, positive, negative)
+    return top + bottom_weight * _powers(p, 1.0, log_shares, positive, negative)
 
 
-class _Bottom(LogForm):
-    """What the two share."""
+class _Powers(LogForm):
+    """The p-norm form with powers a of the positives and b of the negatives: the push is (1, p), the pull (p, 1)."""
 
-    def _bottom_terms(self, p: float, weight: float) -> tuple[LogSumExpTerm, ...]:
+    def _power_terms(self, a: float, b: float, weight: float = 1.0) -> tuple[LogSumExpTerm, ...]:
         return (
-            LogSumExpTerm(self.positives, -p, weight / p, self.log_positive_shares),
-            LogSumExpTerm(self.negatives, 1.0, weight, self.log_negative_shares),
+            LogSumExpTerm(self.positives, -a, weight / a, self.log_positive_shares),
+            LogSumExpTerm(self.negatives, b, weight / b, self.log_negative_shares),
         )
 
-    def _reference_bottom(self, p: float, scores: Array) -> tuple[float, Array]:
+    def _power_reference(self, a: float, b: float, scores: Array) -> tuple[float, Array]:
         positive, negative = self.split(scores)
-        low, pull = log_mean_exp_gradient(-p * positive, self.log_positive_shares)
-        high, push = log_mean_exp_gradient(negative, self.log_negative_shares)
-        return low / p + high, self.join((-pull, push))
+        low, pull = log_sum_exp_gradient(self.log_positive_shares - a * positive)
+        high, push = log_sum_exp_gradient(self.log_negative_shares + b * negative)
+        return low / a + high / b, self.join((-pull, push))
 
-    def _bottom_model(self, p: float, scores: Any) -> Any:
+    def _power_model(self, a: float, b: float, scores: Any) -> Any:
         import cvxpy as cp
 
-        positive = cp.log_sum_exp(self.log_positive_shares - p * scores[self.positives])
-        return positive / p + cp.log_sum_exp(self.log_negative_shares + scores[self.negatives])
+        positive = cp.log_sum_exp(self.log_positive_shares - a * scores[self.positives])
+        return positive / a + cp.log_sum_exp(self.log_negative_shares + b * scores[self.negatives]) / b
 
 
 @dataclass(frozen=True, eq=False)
-class BottomPush(_Bottom):
+class BottomPush(_Powers):
     r"""Pull the worst positives up from the bottom of the list: the P-Norm Push with the roles exchanged.
 
     .. math::
@@ -70,18 +70,10 @@ class BottomPush(_Bottom):
 
     Parameters
     ----------
-    X : array, sparse array or JAX array, shape (n, d)
-        One row an example; no intercept.
-    y : array, shape (n,)
-        Two classes; the larger label is positive.
+    X, y, l2, l1, sample_weight, dtype : as for :class:`PNormPush`
+        The data, the strengths, weights of rows and precision.
     p : float
         The strength of the pull, greater than 0.
-    l2, l1 : float
-        Strengths.
-    sample_weight : array, shape (n,), optional
-        Row weights; the means become weighted means.
-    dtype : {"float64", "float32"}
-        Precision of the data.
 
     Raises
     ------
@@ -109,7 +101,7 @@ class BottomPush(_Bottom):
     @property
     def terms(self) -> tuple[LogSumExpTerm, ...]:
         """The two log-sum-exps of the risk."""
-        return self._bottom_terms(self.p, 1.0)
+        return self._power_terms(self.p, 1.0)
 
     @cached_property
     def risk(self) -> RiskData:
@@ -119,11 +111,11 @@ class BottomPush(_Bottom):
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression."""
-        return self._bottom_model(self.p, scores), []
+        return self._power_model(self.p, 1.0, scores), []
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, in plain numpy."""
-        return self._reference_bottom(self.p, scores)
+        return self._power_reference(self.p, 1.0, scores)
 
     def paper_value(self, w: Any) -> float:
         r"""Return the paper's :math:`R^{Bottom}_{p,\exp} = \sum_i(\sum_k e^{-(f_i-f_k)})^p` (section 7)."""
@@ -143,7 +135,7 @@ class BottomPush(_Bottom):
 
 
 @dataclass(frozen=True, eq=False)
-class TopBottomPush(_Bottom):
+class TopBottomPush(_Powers):
     r"""Push at the top and pull at the bottom at once: :class:`PNormPush` plus a multiple of :class:`BottomPush`.
 
     .. math::
@@ -157,20 +149,12 @@ class TopBottomPush(_Bottom):
 
     Parameters
     ----------
-    X : array, sparse array or JAX array, shape (n, d)
-        One row an example; no intercept.
-    y : array, shape (n,)
-        Two classes; the larger label is positive.
+    X, y, l2, l1, sample_weight, dtype : as for :class:`PNormPush`
+        The data, the strengths, weights of rows and precision.
     p : float
         The strength of both, greater than 0.
     bottom_weight : float
         The factor β, at least 0.
-    l2, l1 : float
-        Strengths.
-    sample_weight : array, shape (n,), optional
-        Row weights; the means become weighted means.
-    dtype : {"float64", "float32"}
-        Precision of the data.
 
     Raises
     ------
@@ -200,11 +184,8 @@ class TopBottomPush(_Bottom):
     @property
     def terms(self) -> tuple[LogSumExpTerm, ...]:
         """The two log-sum-exps of the push, and the two of the pull unless its weight is 0."""
-        top = (
-            LogSumExpTerm(self.positives, -1.0, 1.0, self.log_positive_shares),
-            LogSumExpTerm(self.negatives, self.p, 1.0 / self.p, self.log_negative_shares),
-        )
-        return top + (self._bottom_terms(self.p, self.bottom_weight) if self.bottom_weight else ())
+        pull = self._power_terms(self.p, 1.0, self.bottom_weight) if self.bottom_weight else ()
+        return self._power_terms(1.0, self.p) + pull
 
     @cached_property
     def risk(self) -> RiskData:
@@ -215,20 +196,14 @@ class TopBottomPush(_Bottom):
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression."""
-        import cvxpy as cp
-
-        positive = cp.log_sum_exp(self.log_positive_shares - scores[self.positives])
-        negative = cp.log_sum_exp(self.log_negative_shares + self.p * scores[self.negatives])
-        return positive + negative / self.p + self.bottom_weight * self._bottom_model(self.p, scores), []
+        top = self._power_model(1.0, self.p, scores)
+        return top + self.bottom_weight * self._power_model(self.p, 1.0, scores), []
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, in plain numpy."""
-        positive, negative = self.split(scores)
-        low, pull = log_mean_exp_gradient(-positive, self.log_positive_shares)
-        high, push = log_mean_exp_gradient(self.p * negative, self.log_negative_shares)
-        bottom, slope = self._reference_bottom(self.p, scores)
-        value = low + high / self.p + self.bottom_weight * bottom
-        return value, self.join((-pull, push)) + self.bottom_weight * slope
+        top, slope = self._power_reference(1.0, self.p, scores)
+        bottom, bottom_slope = self._power_reference(self.p, 1.0, scores)
+        return top + self.bottom_weight * bottom, slope + self.bottom_weight * bottom_slope
 
     @classmethod
     def random(cls, seed: int) -> Self:

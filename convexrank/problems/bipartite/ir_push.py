@@ -9,12 +9,8 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.problems._linear_scores import RiskData
-from convexrank.problems.bipartite._base import (
-    Bipartite,
-    log_mean_exp_gradient,
-    random_features,
-    random_labels,
-)
+from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
 
 __all__ = ["IRPush"]
 
@@ -43,16 +39,8 @@ class IRPush(Bipartite):
 
     Parameters
     ----------
-    X : array, sparse array or JAX array, shape (n, d)
-        One row an example; no intercept.
-    y : array, shape (n,)
-        Two classes; the larger label is positive.
-    l2, l1 : float
-        Strengths.
-    sample_weight : array, shape (n,), optional
-        Row weights: a weighted mean over positives, a weighted sum over negatives.
-    dtype : {"float64", "float32"}
-        Precision of the data.
+    X, y, l2, l1, sample_weight, dtype : as for :class:`PNormPush`
+        Row weights make a weighted mean over positives and a weighted sum over negatives.
 
     Raises
     ------
@@ -72,10 +60,6 @@ class IRPush(Bipartite):
     """
 
     @cached_property
-    def _shares(self) -> Array:
-        return self.positive_weights / self.positive_weights.sum()
-
-    @cached_property
     def risk(self) -> RiskData:
         """The risk as a JAX function of the positives' and negatives' scores."""
         logs = self.padded_log_weights(self.log_positive_shares, np.log(self.negative_weights))
@@ -86,17 +70,17 @@ class IRPush(Bipartite):
         import cvxpy as cp
 
         negatives = cp.log_sum_exp(np.log(self.negative_weights) + scores[self.negatives])
-        return self._shares @ cp.logistic(negatives - scores[self.positives]), []
+        return self.positive_shares @ cp.logistic(negatives - scores[self.positives]), []
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, in plain numpy."""
         positive, negative = self.split(scores)
-        level, push = log_mean_exp_gradient(negative, np.log(self.negative_weights))
+        level, push = log_sum_exp_gradient(np.log(self.negative_weights) + negative)
         excess = level - positive
         # the derivative of softplus, written so that neither branch overflows
         chance = np.exp(-np.logaddexp(0.0, -excess))
-        pull = self._shares * chance
-        return float(self._shares @ np.logaddexp(0.0, excess)), self.join((-pull, pull.sum() * push))
+        pull = self.positive_shares * chance
+        return float(self.positive_shares @ np.logaddexp(0.0, excess)), self.join((-pull, pull.sum() * push))
 
     def paper_value(self, w: Any) -> float:
         r"""Return the paper's :math:`R_{g_{IR},\exp} = \sum_i \ln(1+\sum_k e^{-(f_i-f_k)})`, equation (2)."""

@@ -12,8 +12,8 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import log_sum_exp
 from convexrank.data import check_positive
 from convexrank.problems._linear_scores import RiskData
-from convexrank.problems.bipartite._base import LogForm, log_mean_exp_gradient, random_features, random_labels
-from convexrank.problems.bipartite._boosting_oracle import LogSumExpTerm
+from convexrank.problems.bipartite._base import LogForm, random_features, random_labels
+from convexrank.problems.bipartite._boosting_oracle import LogSumExpTerm, log_sum_exp_gradient
 
 __all__ = ["PNormPush"]
 
@@ -105,8 +105,8 @@ class PNormPush(LogForm):
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, in plain numpy."""
         positive, negative = self.split(scores)
-        low, pull = log_mean_exp_gradient(-positive, self.log_positive_shares)
-        high, push = log_mean_exp_gradient(self.p * negative, self.log_negative_shares)
+        low, pull = log_sum_exp_gradient(self.log_positive_shares - positive)
+        high, push = log_sum_exp_gradient(self.log_negative_shares + self.p * negative)
         return low + high / self.p, self.join((-pull, push))
 
     @property

@@ -13,14 +13,10 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad
 from convexrank.pair_sums.positive_negative import BlockedPairs, polynomial_push, reference_push
 from convexrank.problems._linear_scores import RiskData
-from convexrank.problems.bipartite._base import (
-    Bipartite,
-    log_mean_exp_gradient,
-    random_features,
-    random_labels,
-)
+from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
 
-__all__ = ["Push", "check_price_fits", "is_flat_at_zero"]
+__all__ = ["Push", "check_price_fits", "is_flat_at_zero", "random_price_and_loss"]
 
 Array = np.ndarray
 
@@ -47,6 +43,19 @@ def is_flat_at_zero(price: prices.Price) -> bool:
         jax_oracles.derivatives(price.g, np.array([0.0]))[0]
         == jax_oracles.derivatives(price.g, np.array([1e-4]))[0]
     )
+
+
+def random_price_and_loss(
+    rng: np.random.Generator, convex_prices: list[prices.Price]
+) -> tuple[prices.Price, losses.Loss]:
+    """Draw a loss and a price that fits it; some prices are only for losses that do not factorise."""
+    kinds: tuple[type[losses.Loss], ...] = (
+        losses.Exponential, losses.Logistic, losses.Hinge, losses.SquaredHinge,
+    )  # fmt: skip
+    loss = kinds[int(rng.integers(4))]()
+    choices = [prices.Identity(), prices.Power(2.0), prices.Power(3.0)]
+    choices += [prices.LogOnePlus()] if loss.factorises else convex_prices
+    return choices[int(rng.integers(len(choices)))], loss
 
 
 @dataclass(frozen=True)
@@ -83,20 +92,12 @@ class Push(Bipartite):
 
     Parameters
     ----------
-    X : array, sparse array or JAX array, shape (n, d)
-        One row an example; no intercept.
-    y : array, shape (n,)
-        Two classes; the larger label is positive.
+    X, y, l2, l1, sample_weight, dtype : as for :class:`PNormPush`
+        Row weights count as repeated rows: both sums become weighted sums.
     price : Price, float or str
         A price object, a number p for ``prices.Power(p)``, or a name: identity, log_one_plus, exp.
     loss : Loss or str
         A loss object or a name: exponential, logistic, hinge, squared_hinge.
-    l2, l1 : float
-        Strengths.
-    sample_weight : array, shape (n,), optional
-        Row weights, as repeated rows: both sums become weighted sums.
-    dtype : {"float64", "float32"}
-        Precision of the data.
 
     Raises
     ------
@@ -151,18 +152,12 @@ class Push(Bipartite):
         return RiskData(BlockedPairs(self.loss, self.price.g), (positive_weights, weights), sizes)
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and its gradient in the scores, by whichever kernel the loss allows."""
+        """Return the risk and its gradient in the scores, by the fastest sum over pairs that the loss allows."""
         if self.loss.polynomial is None:
             return super().risk_and_score_gradient(scores)
         positive, negative = self.split(scores)
-        value, up, down = polynomial_push(
-            self.loss.polynomial,
-            self.price.g,
-            positive,
-            negative,
-            self.positive_weights,
-            self.negative_weights,
-        )
+        weights = self.positive_weights, self.negative_weights
+        value, up, down = polynomial_push(self.loss.polynomial, self.price.g, positive, negative, *weights)
         return value, self.join((up, down))
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
@@ -182,16 +177,13 @@ class Push(Bipartite):
         positive, negative = self.split(scores)
         weights = self.positive_weights, self.negative_weights
         if self.loss.factorises:
-            level, pull = log_mean_exp_gradient(-positive, np.log(weights[0]))
+            level, pull = log_sum_exp_gradient(np.log(weights[0]) - positive)
             values, slopes = jax_oracles.derivatives(self.price.h, level + negative)
             push = weights[1] * slopes
             return float(weights[1] @ values), self.join((-push.sum() * pull, push))
-        if self._pairs <= _FEW_PAIRS or self.loss.polynomial is None:
-            value, up, down = reference_push(self.loss, self.price.g, positive, negative, *weights)
-        else:
-            value, up, down = polynomial_push(
-                self.loss.polynomial, self.price.g, positive, negative, *weights
-            )
+        if self._pairs > _FEW_PAIRS and self.loss.polynomial is not None:
+            return self.risk_and_score_gradient(scores)
+        value, up, down = reference_push(self.loss, self.price.g, positive, negative, *weights)
         return value, self.join((up, down))
 
     @property
@@ -203,13 +195,7 @@ class Push(Bipartite):
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
         rng = np.random.default_rng(seed)
-        X = random_features(rng, int(rng.integers(6, 24)), int(rng.integers(1, 5)))
-        X = X / max(float(np.abs(X).max()), 1.0)
-        loss = [losses.Exponential(), losses.Logistic(), losses.Hinge(), losses.SquaredHinge()][
-            int(rng.integers(4))
-        ]
-        choices = [prices.Identity(), prices.Power(2.0), prices.Power(3.0)]
-        choices += [prices.LogOnePlus()] if loss.factorises else [prices.ExpPrice(0.1)]
-        price = choices[int(rng.integers(len(choices)))]
+        X = random_features(rng, int(rng.integers(6, 24)), int(rng.integers(1, 5)), bounded=True)
+        price, loss = random_price_and_loss(rng, [prices.ExpPrice(0.1)])
         l1 = float(rng.choice([0.0, 0.0, 0.3]))
         return cls(X, random_labels(rng, X), price, loss, l2=float(rng.choice([0.1, 3.0])), l1=l1)

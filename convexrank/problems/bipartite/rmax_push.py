@@ -50,18 +50,10 @@ class RmaxPush(Bipartite):
 
     Parameters
     ----------
-    X : array, sparse array or JAX array, shape (n, d)
-        One row an example; no intercept.
-    y : array, shape (n,)
-        Two classes; the larger label is positive.
+    X, y, l2, l1, sample_weight, dtype : as for :class:`PNormPush`
+        The weight of a negative matters only as zero or not.
     loss : Loss or str
         A loss object or a name: hinge, logistic, exponential, squared_hinge.
-    l2, l1 : float
-        Strengths.
-    sample_weight : array, shape (n,), optional
-        Row weights; a negative's weight matters only as zero or not.
-    dtype : {"float64", "float32"}
-        Precision of the data.
 
     Raises
     ------
@@ -86,35 +78,28 @@ class RmaxPush(Bipartite):
         object.__setattr__(self, "loss", losses.resolve(self.loss))
         super().__post_init__()
 
-    @property
-    def differentiable(self) -> bool:
-        """The maximum over negatives has kinks."""
-        return False
-
-    @cached_property
-    def _shares(self) -> Array:
-        return self.positive_weights / self.positive_weights.sum()
+    differentiable = False  # the maximum over negatives has kinks
 
     @cached_property
     def risk(self) -> RiskData:
         """The risk as a JAX function of the positives' and negatives' scores."""
         sizes, kind = self.part_sizes, self.X.dtype
         mask = pad(np.zeros(len(self.negatives), kind), sizes[1], -np.inf)
-        return RiskData(_Rmax(self.loss), (pad(self._shares.astype(kind), sizes[0]), mask), sizes)
+        return RiskData(_Rmax(self.loss), (pad(self.positive_shares.astype(kind), sizes[0]), mask), sizes)
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression."""
         import cvxpy as cp
 
-        return self._shares @ self.loss(scores[self.positives] - cp.max(scores[self.negatives])), []
+        return self.positive_shares @ self.loss(scores[self.positives] - cp.max(scores[self.negatives])), []
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in the scores, in plain numpy."""
         positive, negative = self.split(scores)
         values, slopes = jax_oracles.derivatives(self.loss, positive - negative.max())
-        pull = self._shares * slopes
+        pull = self.positive_shares * slopes
         highest = negative == negative.max()
-        return float(self._shares @ values), self.join((pull, -pull.sum() * highest / highest.sum()))
+        return float(self.positive_shares @ values), self.join((pull, -pull.sum() * highest / highest.sum()))
 
     @property
     def attained(self) -> bool:

@@ -9,12 +9,8 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.problems._linear_scores import RiskData
-from convexrank.problems.bipartite._base import (
-    Bipartite,
-    log_mean_exp_gradient,
-    random_features,
-    random_labels,
-)
+from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
 
 __all__ = ["TopPush"]
 
@@ -45,16 +41,8 @@ class TopPush(Bipartite):
 
     Parameters
     ----------
-    X : array, sparse array or JAX array, shape (n, d)
-        One row an example; no intercept.
-    y : array, shape (n,)
-        Two classes; the larger label is positive.
-    l2, l1 : float
-        Strengths.
-    sample_weight : array, shape (n,), optional
-        Row weights; a negative's weight matters only as zero or not.
-    dtype : {"float64", "float32"}
-        Precision of the data.
+    X, y, l2, l1, sample_weight, dtype : as for :class:`PNormPush`
+        The weight of a negative matters only as zero or not.
 
     Raises
     ------
@@ -73,15 +61,8 @@ class TopPush(Bipartite):
     True
     """
 
-    @property
-    def differentiable(self) -> bool:
-        """The maximum over negatives has kinks."""
-        return False
-
-    @property
-    def logarithmic_slope(self) -> float:
-        """The risk is a logarithm: a unit of margin lowers it by one."""
-        return 1.0
+    differentiable = False  # the maximum over negatives has kinks
+    logarithmic_slope = 1.0  # the risk is a logarithm: a unit of margin lowers it by one
 
     @cached_property
     def risk(self) -> RiskData:
@@ -99,7 +80,7 @@ class TopPush(Bipartite):
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in the scores, in plain numpy."""
         positive, negative = self.split(scores)
-        low, pull = log_mean_exp_gradient(-positive, self.log_positive_shares)
+        low, pull = log_sum_exp_gradient(self.log_positive_shares - positive)
         highest = negative == negative.max()
         return low + float(negative.max()), self.join((-pull, highest / highest.sum()))
 

@@ -244,10 +244,7 @@ class ConsensusRank(Problem):
 
     # --- optimistic: a local method ---------------------------------------------------------------------------------
 
-    @property
-    def floor(self) -> float:
-        """0: divergences are at least that."""
-        return 0.0
+    floor = 0.0  # divergences are at least that
 
     def improve(self, x: Array) -> Array:
         """Return better recommendations: one step of the alternation."""
@@ -263,10 +260,7 @@ class ConsensusRank(Problem):
 
     # --- projection: a fixed point ----------------------------------------------------------------------------------
 
-    @property
-    def modulus(self) -> float:
-        """1: nothing better is known of the map."""
-        return 1.0
+    modulus = 1.0  # nothing better is known of the map
 
     def apply_map(self, x: Array) -> Array:
         """Project w on every set and return the PageRank of the projections."""

@@ -169,10 +169,7 @@ class LpqRank(GraphRank):
         names = {"FixedPoint", "Referenced"}
         return frozenset(names | {"Certified"} if self.modulus < 1.0 else names)
 
-    @property
-    def default_solver(self) -> str:
-        """Name of the solver used when none is asked for."""
-        return "power"
+    default_solver = "power"
 
     @cached_property
     def degrees(self) -> Array:

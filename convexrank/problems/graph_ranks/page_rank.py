@@ -104,15 +104,8 @@ class PageRank(GraphRank):
         """Shape of the solution: (n,), or (n, k) for a batch."""
         return (self.graph.n,) if np.ndim(self.personalization) != 2 else self.personalization.shape
 
-    @property
-    def default_solver(self) -> str:
-        """Name of the solver used when none is asked for."""
-        return "gauss-seidel"
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """Names of the capabilities."""
-        return frozenset({"FixedPoint", "AffineFixedPoint", "Referenced", "Certified"})
+    default_solver = "gauss-seidel"
+    capabilities = frozenset({"FixedPoint", "AffineFixedPoint", "Referenced", "Certified"})
 
     @property
     def dimension(self) -> int:

@@ -105,20 +105,9 @@ class PenaltyRank(WalkRank):
         """The negative entropies of the columns of P."""
         return restricted("kl", self.graph.n).of_columns(self.operator)
 
-    @property
-    def default_solver(self) -> str:
-        """Name of the solver used when none is asked for."""
-        return "multi-start"
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """Names of the capabilities."""
-        return frozenset({"Multimodal", "Referenced", "Certified"})
-
-    @property
-    def floor(self) -> float:
-        """A value that G is never below."""
-        return 0.0
+    default_solver = "multi-start"
+    capabilities = frozenset({"Multimodal", "Referenced", "Certified"})
+    floor = 0.0
 
     def start(self) -> Array:
         """Return PageRank."""

@@ -122,15 +122,8 @@ class TrustPropagation(GraphRank):
         ]
         return np.concatenate(parts)
 
-    @property
-    def default_solver(self) -> str:
-        """Name of the solver used when none is asked for."""
-        return "power"
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """Names of the capabilities."""
-        return frozenset({"FixedPoint", "Referenced", "Certified"})
+    default_solver = "power"
+    capabilities = frozenset({"FixedPoint", "Referenced", "Certified"})
 
     @property
     def dimension(self) -> int:

@@ -207,10 +207,7 @@ class MarginRetargeting(MarginScores):
         """Off the quadratic: Lemma 8 shows that the joint cost is convex, cvxpy's rules do not."""
         return not self.quadratic
 
-    @property
-    def attained(self) -> bool:
-        """Yes: a convex function that is quadratic by pieces and bounded below has a minimiser."""
-        return True
+    attained = True  # quadratic by pieces and bounded below
 
     @cached_property
     def risk_infimum(self) -> float:
@@ -263,10 +260,7 @@ class MarginRetargeting(MarginScores):
 
     # --- in blocks --------------------------------------------------------------------------------------------------
 
-    @property
-    def block_count(self) -> int:
-        """Two: targets with offsets, and weights with offsets."""
-        return 2
+    block_count = 2
 
     @property
     def joint_dimension(self) -> int:

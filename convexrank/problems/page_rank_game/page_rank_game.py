@@ -92,15 +92,8 @@ class PageRankGame(PageRankPayoff):
 
     # --- the problem --------------------------------------------------------------------------------------------------
 
-    @property
-    def default_solver(self) -> str:
-        """Name of the solver used when none is asked for."""
-        return "dual-gradient"
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """Names of the capabilities."""
-        return frozenset({"Exact", "Saddle", "Certified"})
+    default_solver = "dual-gradient"
+    capabilities = frozenset({"Exact", "Saddle", "Certified"})
 
     @property
     def strong_convexity(self) -> float:

@@ -36,15 +36,15 @@ class ConvexRisk(SecondOrder):
 
     over all ordered pairs, so that each unordered pair counts twice; φ(x) = ℓ(−x) is the cost that belongs to the loss
     ℓ. The paper's sum also runs over pairs with equal labels, which add the constant φ(0) each: :meth:`paper_value`.
-    ``l1_ball`` and ``l2_ball`` constrain w as in the paper's boosting-like and kernel classes.
+    ``l1_ball`` and ``l2_ball`` constrain w as in the paper's classes for boosting and for kernel machines.
 
     Cost of a value: O(n log n) with the exponential, hinge and squared hinge costs, whatever the number of different
     labels; O(n²) time with bounded memory otherwise. Tied scores cost φ(0), the cost of a misranked pair at margin 0.
 
     Parameters
     ----------
-    X : array, sparse array or JAX array, shape (n, d)
-        One row an example; no intercept.
+    X, l2, l1, dtype : as for :class:`PNormPush`
+        The data, the strengths and the precision.
     y : array, shape (n,)
         Real labels; larger should rank higher. At least two different values.
     cost : Loss or str
@@ -52,12 +52,8 @@ class ConvexRisk(SecondOrder):
         paper's logit cost, with φ(0) = 1.
     l1_ball, l2_ball : float, optional
         Radius of the constraint :math:`\|w\|_1 \le B` or :math:`\|w\|_2 \le B`; at most one of them.
-    l2, l1 : float
-        Strengths.
     sample_weight : array, shape (n,), optional
         Row weights, as repeated rows: a pair counts :math:`w_i w_j`, and n becomes the total weight (above 1).
-    dtype : {"float64", "float32"}
-        Precision of the data.
 
     Raises
     ------
@@ -171,7 +167,7 @@ class ConvexRisk(SecondOrder):
         return gradient
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and its gradient in the scores, by whichever kernel the cost allows."""
+        """Return the risk and its gradient in the scores, by the fastest sum over pairs that the cost allows."""
         ordered = self.split(scores)[0]
         if self.cost.factorises:
             return self._scaled(
@@ -255,8 +251,7 @@ class ConvexRisk(SecondOrder):
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
         rng = np.random.default_rng(seed)
-        X = random_features(rng, int(rng.integers(5, 24)), int(rng.integers(1, 5)))
-        X = X / max(float(np.abs(X).max()), 1.0)
+        X = random_features(rng, int(rng.integers(5, 24)), int(rng.integers(1, 5)), bounded=True)
         y = X @ rng.normal(size=X.shape[1]) + rng.normal(size=len(X))
         if rng.random() < 0.5:
             y = np.round(y)  # graded labels, many of them equal

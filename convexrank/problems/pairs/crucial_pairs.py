@@ -16,7 +16,7 @@ from convexrank.data import check_pairs
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.bipartite._base import random_features
-from convexrank.problems.bipartite.push import check_price_fits, is_flat_at_zero
+from convexrank.problems.bipartite.push import check_price_fits, is_flat_at_zero, random_price_and_loss
 
 __all__ = ["CrucialPairs"]
 
@@ -64,18 +64,12 @@ class CrucialPairs(SecondOrder):
 
     Parameters
     ----------
-    X : array, sparse array or JAX array, shape (n, d)
-        One row an example; no intercept.
+    X, l2, l1, dtype : as for :class:`PNormPush`
+        The data, the strengths and the precision.
     pairs : array of int, shape (m, 2)
         Row numbers; the first of each pair should rank above the second.
-    price : Price, float or str
-        As for :class:`Push`.
-    loss : Loss or str
-        As for :class:`Push`.
-    l2, l1 : float
-        Strengths.
-    dtype : {"float64", "float32"}
-        Precision of the data.
+    price, loss : as for :class:`Push`
+        Objects or names.
 
     Raises
     ------
@@ -186,15 +180,9 @@ class CrucialPairs(SecondOrder):
         """Draw a small instance; the same seed gives the same instance."""
         rng = np.random.default_rng(seed)
         rows = int(rng.integers(5, 25))
-        X = random_features(rng, rows, int(rng.integers(1, 5)))
-        X = X / max(float(np.abs(X).max()), 1.0)
+        X = random_features(rng, rows, int(rng.integers(1, 5)), bounded=True)
         first = rng.integers(rows, size=int(rng.integers(3, 60)))
         pairs = np.column_stack([first, (first + rng.integers(1, rows, size=len(first))) % rows])
-        loss = [losses.Exponential(), losses.Logistic(), losses.Hinge(), losses.SquaredHinge()][
-            int(rng.integers(4))
-        ]
-        choices = [prices.Identity(), prices.Power(2.0), prices.Power(3.0)]
-        choices += [prices.LogOnePlus()] if loss.factorises else []
-        price = choices[int(rng.integers(len(choices)))]
+        price, loss = random_price_and_loss(rng, [])
         l1 = float(rng.choice([0.0, 0.0, 0.3]))
         return cls(X, pairs, price, loss, l2=float(rng.choice([0.1, 3.0])), l1=l1)

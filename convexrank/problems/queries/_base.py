@@ -138,8 +138,7 @@ def random_queries(rng: np.random.Generator) -> tuple[Array, Array, Array]:
     """Draw a few short queries in mixed order, idle ones among them: features, grades, and ids of either kind."""
     sizes = rng.integers(1, 9, size=int(rng.integers(2, 6)))
     sizes[0] = max(int(sizes[0]), 3)
-    X = random_features(rng, int(sizes.sum()), int(rng.integers(1, 5)))
-    X = X / max(float(np.abs(X).max()), 1.0)
+    X = random_features(rng, int(sizes.sum()), int(rng.integers(1, 5)), bounded=True)
     signal = X @ rng.normal(size=X.shape[1])
     noisy = signal / max(float(signal.std()), 1e-12) + rng.normal(size=len(X))
     y = np.clip(np.round(noisy + 0.5), 0, int(rng.integers(1, 4)))

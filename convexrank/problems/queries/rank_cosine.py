@@ -127,10 +127,7 @@ class RankCosine(QueryScores):
         """The quasi-Newton method, which needs no convexity to descend."""
         return "lbfgs"
 
-    @property
-    def attained(self) -> bool:
-        """Whether the infimum is reached is not asked of a risk that is not convex."""
-        return True
+    attained = True  # not asked of a risk that is not convex
 
     @cached_property
     def directions(self) -> Array:

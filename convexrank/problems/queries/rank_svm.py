@@ -106,10 +106,7 @@ class RankSVM(SecondOrder, QueryScores):
         """Whether the loss is: the square is."""
         return self.loss.smooth
 
-    @property
-    def attained(self) -> bool:
-        """The hinge reaches zero."""
-        return True
+    attained = True  # the hinge reaches zero
 
     @cached_property
     def ranks(self) -> Array:

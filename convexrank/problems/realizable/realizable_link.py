@@ -97,10 +97,7 @@ class RealizableLink(Problem):
                 "1/smooth and 1/strong; lower strong, raise smooth, or leave one of them out."
             )
 
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """Names of the capabilities of this instance."""
-        return frozenset({"Exact", "Feasibility", "SplitFeasibility", "Certified"})
+    capabilities = frozenset({"Exact", "Feasibility", "SplitFeasibility", "Certified"})
 
     @property
     def dimension(self) -> int:
@@ -112,10 +109,7 @@ class RealizableLink(Problem):
         """Number of examples n."""
         return int(self.X.shape[0])
 
-    @property
-    def default_solver(self) -> str:
-        """ADMM."""
-        return "admm"
+    default_solver = "admm"
 
     # --- the two sets ----------------------------------------------------------------------------------------------
 

@@ -157,10 +157,7 @@ class Retargeting(QueryScores):
         """The quasi-Newton method, on the marginal."""
         return "accelerated" if self.l1 > 0 else "lbfgs"
 
-    @property
-    def attained(self) -> bool:
-        """Whether the infimum is reached is no question of separable data here."""
-        return True
+    attained = True  # no question of separable data here
 
     # --- the marginal ---------------------------------------------------------------------------------------------
 
@@ -241,10 +238,7 @@ class Retargeting(QueryScores):
         """Number of unknowns of both blocks, weights and targets."""
         return self.dimension + self.groups.rows
 
-    @property
-    def block_count(self) -> int:
-        """Two blocks: targets, and weights with offsets."""
-        return 2
+    block_count = 2
 
     def minimize_block(self, block: int, x: Array) -> Array:
         """Return the joint point (w, targets) with the targets at their best (block 0), or w (block 1)."""

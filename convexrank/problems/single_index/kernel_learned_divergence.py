@@ -120,10 +120,7 @@ class KernelLearnedDivergence(Problem):
         """Return the α with the same scores as weights of :attr:`linear`, and no part in the null space of K."""
         return self._space.inverse @ weights
 
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """Names of the capabilities of this instance."""
-        return frozenset({"Exact", "Smooth", "JaxObjective", "Proximal", "Certified"})
+    capabilities = frozenset({"Exact", "Smooth", "JaxObjective", "Proximal", "Certified"})
 
     @property
     def dimension(self) -> int:
@@ -135,10 +132,7 @@ class KernelLearnedDivergence(Problem):
         """Number of examples n."""
         return len(self.y)
 
-    @property
-    def default_solver(self) -> str:
-        """Quasi-Newton in the coordinates of the feature space."""
-        return "lbfgs"
+    default_solver = "lbfgs"  # quasi-Newton in the coordinates of the feature space
 
     def adapt_solver(self, solver: Any) -> Any:
         """Return the solver on :attr:`linear`, its states in α; the exact one stays with α and K."""

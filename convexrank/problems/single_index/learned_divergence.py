@@ -58,8 +58,8 @@ class LearnedDivergence(LinearScores):
 
     Parameters
     ----------
-    X : array, sparse array or JAX array, shape (n, d)
-        One row an example; no intercept.
+    X, l2, l1, dtype : as for :class:`PNormPush`
+        The data, the strengths and the precision.
     y : array, shape (n,)
         Real targets; all equal is allowed.
     strong : float, optional
@@ -73,10 +73,6 @@ class LearnedDivergence(LinearScores):
         that changes nothing, as the link stays among the targets by itself. With it the marginal cuts the link off at
         the bounds: φ is l-smooth inside the interval, and infinite outside. The published field adds the bounds to its
         projection instead (section 4.2.4), and has no value where the scores spread too far for both.
-    l2, l1 : float
-        Strengths.
-    dtype : {"float64", "float32"}
-        Precision of the data.
 
     Raises
     ------
@@ -130,10 +126,7 @@ class LearnedDivergence(LinearScores):
         """Whether the risk is differentiable: when φ is strongly convex."""
         return self.strong is not None
 
-    @property
-    def attained(self) -> bool:
-        """Yes: a convex function that is quadratic by pieces and bounded below has a minimiser."""
-        return True
+    attained = True  # quadratic by pieces and bounded below
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -268,8 +261,7 @@ class LearnedDivergence(LinearScores):
         """Draw a small instance; the same seed gives the same instance."""
         rng = np.random.default_rng(seed)
         n, kind = int(rng.integers(5, 9)), seed % 4
-        X = random_features(rng, n, int(rng.integers(1, 4)))
-        X = X / max(float(np.abs(X).max()), 1.0)
+        X = random_features(rng, n, int(rng.integers(1, 4)), bounded=True)
         y = np.tanh(3.0 * X @ rng.normal(size=X.shape[1])) + 0.3 * rng.normal(size=n)
         if rng.random() < 0.3:
             y = np.round(y)  # equal targets
