@@ -29,7 +29,7 @@ class Problem:
     >>> import convexrank as cr
     >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
     >>> sorted(problem.capabilities)
-    ['Certified', 'Convex', 'Coordinates', 'TwiceDifferentiable', 'Exact', 'Proximal', 'Smooth']
+    ['Certified', 'Convex', 'Coordinates', 'Exact', 'JaxObjective', 'Proximal', 'Smooth', 'TwiceDifferentiable']
     """
 
     def __getstate__(self) -> dict[str, Any]:
@@ -43,12 +43,12 @@ class Problem:
     @property
     def capabilities(self) -> frozenset[str]:
         """Names of the protocols of :mod:`convexrank.core.capabilities` that this instance fulfils."""
-        raise NotImplementedError
+        raise self._unstated("capabilities", "a frozenset of names of protocols, such as {'Smooth', 'Exact'}")
 
     @property
     def dimension(self) -> int:
         """Number of unknowns."""
-        raise NotImplementedError
+        raise self._unstated("dimension", "the number of unknowns")
 
     @cached_property
     def has_objective(self) -> bool:
@@ -102,7 +102,7 @@ class Problem:
     @property
     def default_solver(self) -> str:
         """Name of the solver used when none is asked for."""
-        raise NotImplementedError
+        raise self._unstated("default_solver", "the name of a solver that fits, such as 'lbfgs'")
 
     def adapt_solver(self, solver: Any) -> Any:
         """Return the solver that runs in place of one that fits: another where x is not what solvers step on."""
@@ -110,9 +110,14 @@ class Problem:
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective; fixed points, fields and feasibility problems have none."""
+        if self.has_objective:
+            raise self._unstated("objective(w)", "the value at w")
         raise ValueError(
             f"this {type(self).__name__} has no objective; ask certificate(x) how far x is from the answer."
         )
+
+    def _unstated(self, member: str, meaning: str) -> NotImplementedError:
+        return NotImplementedError(f"{type(self).__name__} has to state {member}: {meaning}.")
 
     def terminal_status(self, w: Array) -> Status | None:
         """Recognise at w that no minimiser exists (separable data, unbounded objective); None otherwise."""
