@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import typing
 from functools import cache
 from importlib import import_module
 
 from convexrank.core import capabilities
+from convexrank.core.capabilities import members
 from convexrank.core.solving import SOLVERS
+
+__all__ = ["members", "protocols"]
 
 
 @cache
@@ -23,11 +25,3 @@ def protocols():
             if inspect.isclass(item) and capabilities.Solvable in item.__mro__
         }
     return {name: item for name, item in found.items() if inspect.isclass(item)}
-
-
-def members(protocol):
-    """Names that a protocol declares, its own and inherited ones."""
-    declaring = [
-        cls for cls in protocol.__mro__ if getattr(cls, "_is_protocol", False) and cls is not typing.Protocol
-    ]
-    return {name for cls in declaring for name in vars(cls) if not name.startswith("_")}

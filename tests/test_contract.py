@@ -75,6 +75,21 @@ def test_every_solver_that_accepts_a_small_problem_solves_it(name):
         assert problem._distance(solution.x) <= near, solver
 
 
+@pytest.mark.parametrize("name", list(SMALL))
+def test_a_forgotten_member_is_named(name):
+    """A problem that names a protocol and lacks one of its members is told so before a solver starts."""
+    known = protocols()
+    named = [known[offered] for offered in SMALL[name]().capabilities if offered in known]
+    classes = SMALL[name].__mro__[: SMALL[name].__mro__.index(cr.Problem)]
+    whole = {key: value for cls in reversed(classes) for key, value in vars(cls).items()}
+    for member in set().union(*map(members, named)) - set(dir(cr.Problem)):
+        kept = {key: value for key, value in whole.items() if key not in (member, "__dict__", "__weakref__")}
+        with pytest.raises(
+            TypeError, match=rf"{name} names \w+ in its capabilities and lacks {member}; write"
+        ):
+            type(name, (cr.Problem,), kept)().solve()
+
+
 def test_every_solver_is_accepted_by_a_small_problem():
     tried = {solver for cls in SMALL.values() for solver in cr.solvers.available(cls())}
     assert tried == set(SOLVERS)

@@ -104,8 +104,9 @@ def test_a_method_page_is_complete(page):
     for wanted in ("objective", "computed", "certificate", "minimiser|answer", "found in the paper"):
         assert any(re.search(wanted, heading) for heading in headings), f"no section on: {wanted}"
     assert ".. math::" in text
-    assert ".. figure:: /gallery/formulations/images/" in text
-    assert re.search(r"^Sources?: ", text, flags=re.MULTILINE)
+    figure = ".. figure:: /gallery/formulations/images/"
+    assert figure in text, "no figure made by a script in examples/formulations/"
+    assert re.search(r"^Sources?: ", text, flags=re.MULTILINE), "no line that begins with Source: or Sources:"
 
 
 @pytest.mark.parametrize("name", REGISTRY)

@@ -50,6 +50,8 @@ def imports_of(tree):
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
                 names.add(full if full in modules() else node.module)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+            names |= {part.value for part in node.args if isinstance(part, ast.Constant)}
     return {name for name in names if name in modules()}
 
 
@@ -119,10 +121,16 @@ def test_there_is_no_circle():
 
 
 def test_planted_imports_are_found():
-    """Late imports, imports for the type checker, circles of two and of three."""
+    """Late imports, imports for the type checker, imports by a call, circles of two and of three."""
     late = "def f():\n    from convexrank.solvers import State\n"
     checking = "if TYPE_CHECKING:\n    from convexrank.problems.bipartite.push import Push\n"
-    for text, other in ((late, "convexrank.solvers"), (checking, "convexrank.problems.bipartite.push")):
+    called = "def f():\n    return importlib.import_module('convexrank.problems')\n"
+    plants = {
+        late: "convexrank.solvers",
+        checking: "convexrank.problems.bipartite.push",
+        called: "convexrank.problems",
+    }
+    for text, other in plants.items():
         planted = {"convexrank.core.loop": imports_of(ast.parse(text))}
         assert upward(planted) == [f"convexrank.core.loop imports {other}"]
     assert circle({"a": {"b"}, "b": {"a"}}) == ["a", "b", "a"]

@@ -62,6 +62,12 @@ def agree(a, b, name="atoms"):
     return abs(a - b) <= tolerance(name) * max(1.0, abs(a), abs(b))
 
 
+@pytest.mark.parametrize(("module", "table"), [(prices, PRICES), (losses, LOSSES)], ids=["prices", "losses"])
+def test_every_price_and_loss_is_in_the_table(module, table):
+    shipped = {name for name in module.__all__ if dataclasses.is_dataclass(getattr(module, name))}
+    assert {type(entry).__name__ for entry, _ in table.values()} == shipped
+
+
 # --- values -------------------------------------------------------------------------------------------------------
 
 

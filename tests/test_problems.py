@@ -272,6 +272,17 @@ def test_weights_are_repeated_rows(name, seed):
     assert close(weighted.reference_risk(w)[0], repeated.reference_risk(w)[0], "summation")
 
 
+@pytest.mark.parametrize("name", BIPARTITE)
+@DRAWN
+def test_attained_says_whether_separable_data_reach_the_infimum(name, seed):
+    """Pairs that lie 3 apart cost a hinge as little as those 6 apart, and a loss without a flat part more."""
+    problem, _ = draw(name, seed)
+    apart = rebuilt(problem, X=np.where(problem.y == problem.y.max(), 3.0, 0.0)[:, None])
+    assert apart.is_separating(np.ones(1))
+    near, far = (apart.reference_risk(np.array([length]))[0] for length in (1.0, 2.0))
+    assert apart.attained is (near == far)
+
+
 @DRAWN
 def test_bottom_push_is_the_push_with_roles_exchanged(seed):
     problem, w = draw("BottomPush", seed)

@@ -9,6 +9,7 @@ that one method or one family of methods needs lives with it: ``Blocks`` with ``
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -33,6 +34,7 @@ __all__ = [
     "Solvable",
     "TwiceDifferentiable",
     "is_field",
+    "members",
 ]
 
 Array = np.ndarray
@@ -282,3 +284,12 @@ class Certified(Solvable, Protocol):
     def certificate(self, x: Array, witness: Witness | None = None) -> Certificate:
         """Return the bound at x."""
         ...
+
+
+@cache
+def members(protocol: type) -> frozenset[str]:
+    """Return the names that a protocol declares, its own and inherited ones."""
+    declaring = [
+        cls for cls in protocol.__mro__ if getattr(cls, "_is_protocol", False) and cls is not Protocol
+    ]
+    return frozenset(name for cls in declaring for name in vars(cls) if not name.startswith("_"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,12 @@ __all__ = ["Problem"]
 
 Array = np.ndarray
 
+# What every class has to state, and what it is.
+_ASKED = {
+    "capabilities": "a frozenset of names of protocols, such as {'Smooth', 'Exact'}",
+    "default_solver": "the name of a solver that fits, such as 'lbfgs'",
+}
+
 
 class Problem:
     """A formulation with its data, immutable. Subclasses are frozen dataclasses that state their capabilities.
@@ -29,7 +35,7 @@ class Problem:
     >>> import convexrank as cr
     >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
     >>> sorted(problem.capabilities)
-    ['Certified', 'Convex', 'Coordinates', 'TwiceDifferentiable', 'Exact', 'Proximal', 'Smooth']
+    ['Certified', 'Convex', 'Coordinates', 'Exact', 'JaxObjective', 'Proximal', 'Smooth', 'TwiceDifferentiable']
     """
 
     def __getstate__(self) -> dict[str, Any]:
@@ -46,7 +52,7 @@ class Problem:
     @property
     def dimension(self) -> int:
         """Number of unknowns."""
-        raise NotImplementedError
+        raise self._unstated("dimension", "the number of unknowns")
 
     @cached_property
     def has_objective(self) -> bool:
@@ -98,9 +104,21 @@ class Problem:
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective; fixed points, fields and feasibility problems have none."""
+        if self.has_objective:
+            raise self._unstated("objective(w)", "the value at w")
         raise ValueError(
             f"this {type(self).__name__} has no objective; ask certificate(x) how far x is from the answer."
         )
+
+    if not TYPE_CHECKING:  # the type checker takes a class with this method to have every member
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _ASKED:
+                raise self._unstated(name, _ASKED[name])
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _unstated(self, member: str, meaning: str) -> NotImplementedError:
+        return NotImplementedError(f"{type(self).__name__} has to state {member}: {meaning}.")
 
     def terminal_status(self, w: Array) -> Status | None:
         """Recognise at w that no minimiser exists (separable data, unbounded objective); None otherwise."""

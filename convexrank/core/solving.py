@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.warning_level import level_of_caller
-from convexrank.core.capabilities import Solvable
+from convexrank.core import capabilities
+from convexrank.core.capabilities import Solvable, members
 from convexrank.core.loop import Options, Solver, iterate
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import check_integer, check_positive
@@ -98,7 +99,7 @@ def resolve(problem: Solvable, solver: Any) -> Any:
         When the name is unknown, or the problem lacks a capability that the solver needs; the message lists those
         that fit.
     TypeError
-        When it is neither a name nor a solver.
+        When it is neither a name nor a solver, or the problem names a capability and lacks a member of its protocol.
 
     Examples
     --------
@@ -127,6 +128,7 @@ def resolve(problem: Solvable, solver: Any) -> Any:
             f"{type(problem).__name__} with these arguments is not compatible with solver {made.name}: it lacks "
             f"{missing}. Solvers that fit: {_fitting(problem)}."
         )
+    _check_members(made, problem)
     return made
 
 
@@ -142,6 +144,27 @@ def _missing(solver: Any, problem: Solvable) -> str:
     ways = {solver.requires, getattr(solver, "or_requires", solver.requires)}
     lacking = sorted(sorted(way - offered) for way in ways)
     return ", or ".join(", ".join(names) for names in lacking) if all(lacking) else ""
+
+
+def _check_members(solver: Any, problem: Solvable) -> None:
+    """Refuse a problem that names a capability and lacks what its protocol declares: the solver would fail midway."""
+    home = import_module(type(solver).__module__)
+    needed = solver.requires | getattr(solver, "or_requires", frozenset()) | {"Certified"}
+    for name in sorted(needed & problem.capabilities):
+        protocol = getattr(capabilities, name, getattr(home, name, None))
+        if not isinstance(protocol, type):
+            continue
+        # a property of the class is not evaluated
+        lacking = [
+            member
+            for member in sorted(members(protocol))
+            if not (hasattr(type(problem), member) or hasattr(problem, member))
+        ]
+        if lacking:
+            raise TypeError(
+                f"{type(problem).__name__} names {name} in its capabilities and lacks {', '.join(lacking)}; write what "
+                f"{protocol.__module__}.{name} declares, or do not name {name}."
+            )
 
 
 def _conic_solver(name: str) -> str:

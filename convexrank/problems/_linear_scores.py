@@ -85,23 +85,23 @@ class LinearScores(Problem):
     @property
     def risk(self) -> RiskData:
         """The risk as a JAX function of the (padded) parts of the scores."""
-        raise NotImplementedError
+        raise self._unstated("risk", "a RiskData, what the fast solvers run")
 
     def split(self, scores: Array) -> tuple[Array, ...]:
         """Cut a score vector into the parts that the risk takes."""
         return (scores,)
 
     def join(self, parts: tuple[Array, ...]) -> Array:
-        """Put gradients with respect to the parts together again: the transpose of :meth:`split`."""
-        return parts[0]
+        """Put gradients with respect to the (padded) parts together again: the transpose of :meth:`split`."""
+        return parts[0][: self.rows]
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression of the scores, and constraints that go with it."""
-        raise NotImplementedError
+        raise self._unstated("risk_model(scores)", "a cvxpy expression and a list of constraints")
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and one subgradient in the scores, in plain numpy from the definition."""
-        raise NotImplementedError
+        raise self._unstated("reference_scores(scores)", "the risk and one subgradient, in plain numpy")
 
     #: Whether the risk reaches its infimum on separable data (hinge-like losses do).
     attained = False
@@ -110,9 +110,12 @@ class LinearScores(Problem):
         """Whether the scores Xw rank every pair strictly as asked."""
         return False
 
-    def ordering(self) -> tuple[Any, Any]:
-        """Return (A, B) such that (w, t) ranks no pair wrongly exactly when Aw + Bt ≥ 0, t auxiliary thresholds."""
-        raise NotImplementedError
+    def ordering(self) -> tuple[Any, Any] | None:
+        """Return (A, B) such that (w, t) ranks no pair wrongly exactly when Aw + Bt ≥ 0, t auxiliary thresholds.
+
+        None where no such inequalities are known; nothing is proved by linear programming then.
+        """
+        return None
 
     # --- what follows ---------------------------------------------------------------------------------------------
 
@@ -333,9 +336,10 @@ class LinearScores(Problem):
 
     def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
         """Look for a separating direction by linear programming; see :mod:`convexrank.core.separability`."""
-        if not self._unpenalised or self.attained:
+        ordering = self.ordering() if self._unpenalised and not self.attained else None
+        if ordering is None:
             return None
-        found = find_separation(*self.ordering())
+        found = find_separation(*ordering)
         if found.kind == "strict":
             return Status.SEPARABLE, found.direction, "shown by linear programming"
         # with a maximum in the risk, a direction that leaves the maximum alone may cost nothing

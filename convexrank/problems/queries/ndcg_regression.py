@@ -253,7 +253,7 @@ class NDCGRegression(SoftmaxQueries):
         """Whether moving along w lowers the risk for ever, where one look tells."""
         return self._is_softmax and super().is_separating(w)
 
-    def ordering(self) -> tuple[Any, Any]:
+    def ordering(self) -> tuple[Any, Any] | None:
         """Return the directions that never raise the risk."""
         if self._is_softmax:
             return super().ordering()
