@@ -27,7 +27,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--seed", type=int, default=0, help="of the train/test split (default: %(default)s)")
     demo.set_defaults(run=_demo)
 
-    verify = commands.add_parser("verify", help="hold fast solvers against exact models on random instances")
+    verify = commands.add_parser("verify", help="compare fast solvers with exact models on random instances")
     verify.add_argument("names", nargs="*", metavar="NAME", help="problems (default: all)")
     verify.add_argument("--instances", type=int, default=20, help="of each problem (default: %(default)s)")
     verify.add_argument("--seed", type=int, default=0, help="first seed (default: %(default)s)")
@@ -81,7 +81,7 @@ def _registered(name: str) -> Any:
     if name in problems.__all__ and name not in {*problems.REGISTRY, "REGISTRY"}:
         raise ValueError(
             f"NAME is {name!r}, which can be solved, but not verified: it is not convex, and has neither an exact "
-            f"model nor a reference to be held against. Expected one of: {', '.join(sorted(problems.REGISTRY))}."
+            f"model nor a reference to be compared with. Expected one of: {', '.join(sorted(problems.REGISTRY))}."
         )
     return check_choice(name, problems.REGISTRY, "NAME")
 

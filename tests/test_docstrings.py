@@ -28,7 +28,10 @@ ASKED_OF_USERS = {"EX01", "PR01", "RT01"}
 # Where one of these would only repeat what stands elsewhere.
 SAID_ELSEWHERE = {
     "convexrank.atoms": ({"PR01", "RT01"}, "all atoms take and return the same things, as the module says"),
-    "convexrank.core.solving.solve": (ASKED_OF_USERS, "it carries out Problem.solve, and is documented there"),
+    "convexrank.core.solving.solve": (
+        ASKED_OF_USERS,
+        "it carries out Problem.solve, and is documented there",
+    ),
 }
 USERS_CALL = (
     "convexrank.atoms",

@@ -1,4 +1,4 @@
-"""Whose line a warning names."""
+"""Stack level for warnings, which should name the caller's line."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ class OnGrid:
     def kink(self, after: int = 0) -> float | None:
         """Return a point after so many intervals of the grid where the slope jumps, or None when none is found.
 
-        In each interval the change of the slope is held against what the second derivative explains. The half that
+        In each interval the change of the slope is compared with what the second derivative explains. The half that
         leaves more unexplained is kept, again and again: for a continuous slope the rest shrinks with the interval, a
         jump stays. At most one kink an interval is looked for, and jumps below 1e-7 of the slope are not seen.
         """
@@ -186,16 +186,16 @@ class OnGrid:
                 slopes, bends = (values.reshape(points.shape) for values in self._at(points.ravel())[2:])
                 slopes[:, :after] = np.nan
                 explained = 0.5 * np.diff(points, axis=0) * (bends[1:] + bends[:-1])
-                rest = np.abs(np.diff(slopes, axis=0) - explained)
+                unexplained = np.abs(np.diff(slopes, axis=0) - explained)
                 size = np.abs(slopes).max(axis=0) if size is None else size
                 # overflow, infinite slopes at the end of the domain, and what is left out, give NaN: no finding
-                suspicious = np.isfinite(rest).all(axis=0) & (rest.max(axis=0) > _JUMP * size)
-                if not suspicious.any():
+                jumps = np.isfinite(unexplained).all(axis=0) & (unexplained.max(axis=0) > _JUMP * size)
+                if not jumps.any():
                     return None
-                upper = rest[1] > rest[0]
+                upper = unexplained[1] > unexplained[0]
                 left, middle, right = points
                 points = _with_middles(np.where(upper, middle, left), np.where(upper, right, middle))
-        return float(points[0, np.argmax(suspicious)])
+        return float(points[0, np.argmax(jumps)])
 
 
 def _with_middles(left: Array, right: Array) -> Array:

@@ -58,7 +58,7 @@ class RiskData:
 class LinearScores(Problem):
     r"""Base of the problems :math:`\min_w R(Xw) + \tfrac{\lambda_2}{2}\|w\|^2 + \lambda_1\|w\|_1`.
 
-    A formulation gives its risk R three times, and the verifier holds the three against each other: as a JAX function
+    A formulation gives its risk R three times, and the verifier compares the three: as a JAX function
     (:attr:`risk`), as a cvxpy expression (:meth:`risk_model`), and as plain numpy with a subgradient
     (:meth:`reference_scores`), on which certificates rest.
     """

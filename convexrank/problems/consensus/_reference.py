@@ -1,4 +1,4 @@
-"""Slow answers for consensus over sets: what the fast ones are held against."""
+"""Slow answers for consensus over sets: what the fast ones are compared with."""
 
 from __future__ import annotations
 
