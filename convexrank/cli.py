@@ -81,7 +81,7 @@ def _registered(name: str) -> Any:
     if name in problems.__all__ and name not in {*problems.REGISTRY, "REGISTRY"}:
         raise ValueError(
             f"NAME is {name!r}, which can be solved, but not verified: it is not convex, and has neither an exact "
-            f"model nor a reference to compare with. Expected one of: {', '.join(sorted(problems.REGISTRY))}."
+            f"model nor a reference to be compared with. Expected one of: {', '.join(sorted(problems.REGISTRY))}."
         )
     return check_choice(name, problems.REGISTRY, "NAME")
 

@@ -161,7 +161,7 @@ def _is_new(ranker: Array, seen: set[bytes]) -> bool:
 def _check_thresholds(thresholds: Any, features: int) -> list[Array]:
     if isinstance(thresholds, str) or not isinstance(thresholds, Sequence | np.ndarray):
         raise TypeError(
-            f"thresholds is {thresholds!r}, expected an integer or one array of thresholds a feature, "
+            f"thresholds is {thresholds!r}, expected an integer or one array of thresholds per feature, "
             "as quantile_thresholds returns."
         )
     if len(thresholds) != features:

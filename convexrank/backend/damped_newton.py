@@ -20,7 +20,7 @@ _NULL = 1e-13
 
 
 def damped_newton(evaluate: Callable[[Array], tuple[float, Array, Array]], x: Array) -> Array:
-    """Minimise a smooth convex function by Newton's method with backtracking, O(d³) a step besides the evaluation.
+    """Minimise a smooth convex function by Newton's method with backtracking, O(d³) per step besides the evaluation.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ def call_on_host(
     Parameters
     ----------
     function : callable
-        Takes one numpy array an operand, and returns one an entry of ``results``. It must not edit its arguments.
+        Takes one numpy array per operand, and returns one per entry of ``results``. It must not edit its arguments.
     results : sequence of jax.ShapeDtypeStruct
         Shapes and types of what comes back.
     *operands : array

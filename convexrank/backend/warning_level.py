@@ -1,4 +1,4 @@
-"""Stack level for warnings."""
+"""Stack level for warnings, which should name the caller's line."""
 
 from __future__ import annotations
 

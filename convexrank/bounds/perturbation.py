@@ -1,4 +1,4 @@
-r"""How far the minimiser of a learned divergence moves when the targets change: Theorem 8, and its repair.
+r"""How far the minimiser of a learned divergence moves when the targets change: Theorem 8, and its correction.
 
 Let w and w̃ minimise the marginal objective for targets y and ỹ, with the penalty :math:`\tfrac{\lambda_2}2\|w\|^2`.
 The objective is λ₂-strongly convex, so w̃ is no further from w than the new gradient at w over λ₂, and that gradient is

@@ -257,7 +257,7 @@ class FixedPoint(Solvable, Protocol):
 
 @runtime_checkable
 class Feasibility(Solvable, Protocol):
-    """Asks for any point that satisfies the constraints; there is no objective."""
+    """Constraints without an objective: any point that satisfies them is an answer."""
 
     def violation(self, x: Array) -> float:
         """Return how far x is from satisfying the constraints; 0 when it does."""

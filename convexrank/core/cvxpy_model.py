@@ -148,16 +148,6 @@ class CvxpyModel:
         Constraints on w alone are not looked at. With auxiliary variables the value is as good as Clarabel's: about
         1e-11 of the size of the terms, 1e-8 at degenerate points; NaN when it fails. A nonlinear model is left to Uno,
         to about 1e-12.
-
-        Parameters
-        ----------
-        w : array, shape (d,)
-            The point.
-
-        Returns
-        -------
-        float
-            The value.
         """
         solution = next(iter(self.variables.values()))
         solution.value = np.asarray(w, dtype=np.float64).reshape(solution.shape)
@@ -188,15 +178,7 @@ class CvxpyModel:
     def distance_to(self, x: Any) -> float:
         """Return the Euclidean distance from a point to the points that satisfy the constraints, which are conic.
 
-        Parameters
-        ----------
-        x : array
-            The point; auxiliary variables are free.
-
-        Returns
-        -------
-        float
-            The distance, good to about 1e-8; infinity when the constraints cannot be satisfied.
+        Auxiliary variables are free. Good to about 1e-8; infinity when the constraints cannot be satisfied.
         """
         import cvxpy as cp
 

@@ -186,16 +186,16 @@ class OnGrid:
                 slopes, bends = (values.reshape(points.shape) for values in self._at(points.ravel())[2:])
                 slopes[:, :after] = np.nan
                 explained = 0.5 * np.diff(points, axis=0) * (bends[1:] + bends[:-1])
-                rest = np.abs(np.diff(slopes, axis=0) - explained)
+                unexplained = np.abs(np.diff(slopes, axis=0) - explained)
                 size = np.abs(slopes).max(axis=0) if size is None else size
                 # overflow, infinite slopes at the end of the domain, and what is left out, give NaN: no finding
-                suspicious = np.isfinite(rest).all(axis=0) & (rest.max(axis=0) > _JUMP * size)
-                if not suspicious.any():
+                jumps = np.isfinite(unexplained).all(axis=0) & (unexplained.max(axis=0) > _JUMP * size)
+                if not jumps.any():
                     return None
-                upper = rest[1] > rest[0]
+                upper = unexplained[1] > unexplained[0]
                 left, middle, right = points
                 points = _with_middles(np.where(upper, middle, left), np.where(upper, right, middle))
-        return float(points[0, np.argmax(suspicious)])
+        return float(points[0, np.argmax(jumps)])
 
 
 def _with_middles(left: Array, right: Array) -> Array:

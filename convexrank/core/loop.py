@@ -184,53 +184,41 @@ class Monitor:
         if self._bar is not None:
             self._bar.close()
         best = self.best
-        suspicious = best is not None and self.problem.may_lack_minimiser(best.x)
-        doubtful = status in _UNEXPLAINED or (suspicious and status in (Status.CONVERGED, Status.MAX_ITER))
+        may_lack_minimiser = best is not None and self.problem.may_lack_minimiser(best.x)
+        doubtful = status in _UNEXPLAINED or (
+            may_lack_minimiser and status in (Status.CONVERGED, Status.MAX_ITER)
+        )
         if doubtful and (found := self.problem.prove_nonexistence()) is not None:
             status, direction, detail = found
-            if not suspicious:
+            if not may_lack_minimiser:
                 best, self.certificate = State(direction, self.problem.value_at(direction), math.inf), None
-        if best is None:
-            return _nothing(self.problem, self.solver, status, detail, self)
-        certificate = self.certificate
-        if certificate is None:
-            certificate = certificate_of(self.problem, best.x, best.witness, best.residual)
-        if self.trace["gap"]:
-            self.trace["gap"][-1] = certificate.gap
-        message = status.message if not detail else f"{status.message}; {detail}"
+        message = f"{status.message}; {detail}" if detail else status.message
+        states = len(self.trace["objective"])
+        if best is None:  # no state was finite: there is no point to return
+            best = State(np.full(self.problem.dimension, np.nan), math.nan, math.inf)
+            certificate, iterations = Certificate(math.inf, math.nan, -math.inf), states
+        else:
+            certificate, iterations = self.certificate, max(states - 1, 0)
+            if certificate is None:
+                certificate = certificate_of(self.problem, best.x, best.witness, best.residual)
+            if self.trace["gap"]:
+                self.trace["gap"][-1] = certificate.gap
+            message = f"{message} ({certificate})"
         return Solution(
             x=best.x,
             value=best.value,
             gap=certificate.gap,
             residual=best.residual,
             status=status,
-            iterations=max(len(self.trace["objective"]) - 1, 0),
+            iterations=iterations,
             seconds=self.seconds,
             trace={key: np.array(values) for key, values in self.trace.items()},
             certificate=certificate,
             solver=self.solver.name,
             problem=type(self.problem).__name__,
-            message=f"{message} ({certificate})",
+            message=message,
             witness=best.witness,
         )
-
-
-def _nothing(problem: Solvable, solver: Method, status: Status, detail: str, monitor: Monitor) -> Solution:
-    """Build the solution when there is no point to return."""
-    return Solution(
-        x=np.full(problem.dimension, np.nan),
-        value=math.nan,
-        gap=math.inf,
-        residual=math.inf,
-        status=status,
-        iterations=len(monitor.trace["objective"]),
-        seconds=monitor.seconds,
-        trace={key: np.array(values) for key, values in monitor.trace.items()},
-        certificate=Certificate(math.inf, math.nan, -math.inf),
-        solver=solver.name,
-        problem=type(problem).__name__,
-        message=f"{status.message}; {detail}" if detail else status.message,
-    )
 
 
 def scale_of(value: float) -> float:

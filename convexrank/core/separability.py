@@ -58,7 +58,7 @@ def find_separation(rows: Any, thresholds: Any) -> Separation:
     Parameters
     ----------
     rows : array or sparse array, shape (m, d)
-        One row an ordering constraint: a positive's features, or a negative's with the sign changed.
+        One row per ordering constraint: a positive's features, or a negative's with the sign changed.
     thresholds : array or sparse array, shape (m, t)
         The part of the auxiliary thresholds.
     """

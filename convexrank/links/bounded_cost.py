@@ -106,16 +106,7 @@ def cut_off(
 ) -> tuple[Array, Array | None]:
     """Return the scores cut off where their link meets the range, and the link if it comes with them.
 
-    Parameters
-    ----------
-    scores, targets, ranked : ndarray, shape (n,)
-        As :func:`restricted_marginal` takes them.
-    strong : float or None
-        Modulus s of the class.
-    smooth : float
-        Modulus l of the class.
-    bounds : pair of float
-        The range; infinities are no bounds.
+    Arguments are as :func:`restricted_marginal` takes them.
 
     Returns
     -------

@@ -51,7 +51,7 @@ class Link:
 
     Notes
     -----
-    All methods take arrays of any shape and cost O(log k) an entry.
+    All methods take arrays of any shape and cost O(log k) per entry.
 
     References
     ----------
@@ -127,33 +127,14 @@ class Link:
         return self._curve[0], self._curve[1]
 
     def __call__(self, theta: Any) -> Array:
-        """Return the value of the curve.
-
-        Parameters
-        ----------
-        theta : array
-            Scores.
-
-        Returns
-        -------
-        ndarray
-            One value a score, inside :meth:`interval`.
-        """
+        """Return the value of the curve at each score, inside :meth:`interval`."""
         return along(*self._curve, _finite(theta, "theta"))
 
     def inverse(self, value: Any) -> Array:
-        """Return the score at which the curve has a value: φ'.
+        """Return the score at which the curve has each value: φ'.
 
-        Parameters
-        ----------
-        value : array
-            Values.
-
-        Returns
-        -------
-        ndarray
-            One score a value. The middle of the scores where the curve is flat inside, its inner end where the curve
-            stays flat for ever; ∓infinity for values below or above all that the curve reaches.
+        The middle of the scores where the curve is flat inside, the inner end where the curve stays flat for ever;
+        ∓infinity for values below or above all that the curve reaches.
         """
         value = _finite(value, "value")
         knots, values, before, after = self._curve
@@ -181,17 +162,7 @@ class Link:
 
         with slopes a = 1/l or 0 and b = 1/s or ∞, thresholded to the output range. Both ends are attained, by links
         of the class. Only the two neighbouring knots matter. This is what the fit leaves open, not a confidence
-        interval: it says nothing about noise.
-
-        Parameters
-        ----------
-        theta : array
-            Scores.
-
-        Returns
-        -------
-        ndarray, ndarray
-            Lower and upper ends; infinite outside the knots where nothing bounds the slope.
+        interval: it says nothing about noise. Infinite outside the knots where nothing bounds the slope.
         """
         theta = _finite(theta, "theta")
         low, high = between(self.knots, self.values, *self.slopes, theta)
@@ -211,18 +182,7 @@ class Link:
         return np.concatenate([[0.0], np.cumsum(0.5 * np.diff(knots) * (values[1:] + values[:-1]))])
 
     def potential(self, theta: Any) -> Array:
-        r"""Return φ*(θ), the integral of the curve from its first corner to θ: quadratic by pieces, and exact.
-
-        Parameters
-        ----------
-        theta : array
-            Scores.
-
-        Returns
-        -------
-        ndarray
-            One value a score.
-        """
+        r"""Return φ*(θ), the integral of the curve from its first corner to θ: quadratic by pieces, and exact."""
         theta = _finite(theta, "theta")
         knots, values, _, _ = self._curve
         after = np.searchsorted(knots, theta, "right") - 1
@@ -236,17 +196,8 @@ class Link:
     def phi(self, y: Any) -> Array:
         r"""Return φ(y) = sup over θ of yθ − φ*(θ): the convex function whose divergence was learned.
 
-        It is known up to a constant; this one fits :meth:`potential`.
-
-        Parameters
-        ----------
-        y : array
-            Targets.
-
-        Returns
-        -------
-        ndarray
-            One value a target; infinite for those outside all values of the curve.
+        It is known up to a constant; this one fits :meth:`potential`. Infinite for targets outside all values of the
+        curve.
         """
         y = _finite(y, "y")
         at, reached = self._attained(y)
@@ -255,19 +206,8 @@ class Link:
     def loss(self, theta: Any, y: Any) -> Array:
         r"""Return the Fenchel–Young loss φ(y) + φ*(θ) − yθ = D_φ(y ‖ g(θ)), row by row.
 
-        Its mean over the training data is the risk of the problem that the link was fitted to.
-
-        Parameters
-        ----------
-        theta : array
-            Scores.
-        y : array
-            Targets, of a shape that goes with theta.
-
-        Returns
-        -------
-        ndarray
-            At least 0; infinite for targets outside all values of the curve.
+        Its mean over the training data is the risk of the problem that the link was fitted to. At least 0; infinite for
+        targets outside all values of the curve. The shapes of both arguments are broadcast.
         """
         theta, y = _finite(theta, "theta"), _finite(y, "y")
         at, reached = self._attained(y)

@@ -94,17 +94,7 @@ def expected_targets(
 ) -> Array:
     """Return s(θ), the slope of the best φ* at each score, for scores and targets both in non-decreasing order.
 
-    Parameters
-    ----------
-    scores, targets : ndarray, shape (n,)
-        Both sorted.
-    strong, smooth : float, optional
-        Moduli s and l of the class, s < l; None for no such condition.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        Non-decreasing; O(n), except with both moduli: O(n) a round, and few rounds.
+    The moduli are as :func:`marginal` takes them. O(n), with both moduli O(n) per round, and few rounds.
     """
     if strong is None and smooth is None:
         return targets

@@ -1,4 +1,4 @@
-"""The formulations, one a file, and their registry.
+"""The formulations, one per file, and their registry.
 
 To add one: write its file, and add one line here. Generic tests, the verifier and the command line read ``REGISTRY``.
 """

@@ -1,6 +1,7 @@
-"""The methods, one a file. To add one: write its file, and add one line to ``SOLVERS`` in ``convexrank.core.solving``.
+"""The methods, one per file.
 
-A class is imported when its name is first used.
+To add one: write its file, and add one line to ``SOLVERS`` in ``convexrank.core.solving``. A class is
+imported when its name is first used.
 """
 
 from __future__ import annotations

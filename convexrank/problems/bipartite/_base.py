@@ -137,10 +137,10 @@ class Bipartite(SecondOrder):
         return -np.inf if self.logarithmic_slope else 0.0
 
     def terminal_status(self, w: Array) -> Status | None:
-        """Recognise separable data, and l1 too weak to hold a logarithm against a separating direction."""
+        """Recognise separable data, and l1 too weak to bound a logarithm along a separating direction."""
         if self.l1 > 0 and self.logarithmic_slope and not self.penalty.bounded:
-            held = self.l1 * float(np.abs(w).sum())
-            return Status.UNBOUNDED if self.logarithmic_slope * self.margin(w) > held else None
+            cost = self.l1 * float(np.abs(w).sum())
+            return Status.UNBOUNDED if self.logarithmic_slope * self.margin(w) > cost else None
         return super().terminal_status(w)
 
 

@@ -75,7 +75,7 @@ class LogSumExpCoordinates:
     Parameters
     ----------
     matrix : ndarray or CSR array, shape (n, d)
-        One column a weak ranker. A dense matrix is used as it is. Of a sparse one a second copy by columns is made,
+        One column per weak ranker. A dense matrix is used as it is. Of a sparse one a second copy by columns is made,
         of the same size.
     terms : tuple of LogSumExpTerm
         Their sum is the risk.
@@ -190,7 +190,7 @@ class Line:
     reach : float
         A step so long that the column alone decides which rows have weight; infinity for a constant column.
     two_valued : bool
-        The column has two values; z and d then have two entries a term, the lower value's first.
+        The column has two values; z and d then have two entries per term, the lower value's first.
     l2, weight : float
         :math:`\lambda_2` and w.
     """

@@ -65,7 +65,7 @@ class BottomPush(_Powers):
         + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1, \qquad f = Xw
 
     Means over positives (i) and negatives (k); convex for p > 0. It factorises like :class:`PNormPush`:
-    :math:`\frac1p\log\frac1I\sum_i e^{-pf_i} + \log\frac1K\sum_k e^{f_k}`, O(I + K) a value. Its risk equals that of
+    :math:`\frac1p\log\frac1I\sum_i e^{-pf_i} + \log\frac1K\sum_k e^{f_k}`, O(I + K) per value. Its risk equals that of
     ``PNormPush(-X, 1 - y, p)``.
 
     Parameters
@@ -145,7 +145,7 @@ class TopBottomPush(_Powers):
 
     The paper adds the two objectives themselves; here their normalised logarithms are added, so that β weighs two
     quantities of the same size and nothing overflows. The minimisers differ from those of the paper's sum, by a
-    reweighting that depends on the data. Convex for p > 0, O(I + K) a value.
+    reweighting that depends on the data. Convex for p > 0, O(I + K) per value.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ class PNormPush(LogForm):
     Parameters
     ----------
     X : array, sparse array or JAX array, shape (n, d)
-        One row an example; no intercept (it cancels in every pair).
+        One row per example; no intercept (it cancels in every pair).
     y : array, shape (n,)
         Two classes: {0, 1}, {−1, +1}, booleans, or two strings; the larger is the positive class.
     p : float

@@ -49,11 +49,11 @@ class Pessimistic:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """One flow a candidate."""
+        """One flow per candidate."""
         return (len(self.absorbed.owners),)
 
     def start(self) -> Array:
-        """All candidates of a node alike."""
+        """Equal shares for all candidates of a node."""
         return self.project_feasible(np.ones(self.shape))
 
     def project_feasible(self, x: Array) -> Array:
@@ -192,7 +192,7 @@ class Projection:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """One score a node."""
+        """One score per node."""
         return (self.absorbed.n,)
 
     def start(self) -> Array:

@@ -30,7 +30,7 @@ class ConsensusRank(Problem):
 
     Node i recommends a :math:`t_i` of the set :math:`C_i = \alpha T_i + (1-\alpha)v`; given all of them the scores w
     are their PageRank, :math:`w = \sum_i w_i t_i`, and :math:`\sum_i w_i\,\mathrm{KL}(t_i\|w)` is how far the nodes
-    are from consensus. φ is the negative entropy. Three ways to choose:
+    are from consensus. φ is the negative entropy. There are three views:
 
     * ``"optimistic"``, (5.4) for w stationary: as near to consensus as the sets allow,
 
@@ -58,7 +58,7 @@ class ConsensusRank(Problem):
     alpha : float
         Probability of following a recommendation, in [0, 1).
     view : {"optimistic", "pessimistic", "projection"}
-        Which of the three.
+        The view.
     personalization : array-like, shape (n,), optional
         The distribution v > 0, scaled to sum to 1; uniform by default.
 
@@ -70,7 +70,7 @@ class ConsensusRank(Problem):
 
     Notes
     -----
-    The solution x is: optimistic, the recommendations, shape (n, n), one a row; pessimistic, the flows, one a
+    The solution x is: optimistic, the recommendations, shape (n, n), one per row; pessimistic, the flows, one per
     candidate in the order of ``owners``; projection, the scores. :meth:`ranks` gives the scores of any. An iteration
     costs O(n²K) for K candidates in all (pessimistic), or O(n³) and n projections.
 
@@ -163,33 +163,11 @@ class ConsensusRank(Problem):
         return self._form.project_feasible(x)
 
     def ranks(self, x: Any) -> Array:
-        """Return the scores w of a solution or point, shape (n,), which sum to 1.
-
-        Parameters
-        ----------
-        x : array or Solution
-            The point.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            The scores.
-        """
+        """Return the scores w of a solution or point, shape (n,), which sum to 1."""
         return self._form.ranks(self.check_point(x))
 
     def recommendations(self, x: Any) -> Array:
-        """Return the recommendation of every node at a solution or point, shape (n, n), one a row, teleport absorbed.
-
-        Parameters
-        ----------
-        x : array or Solution
-            The point.
-
-        Returns
-        -------
-        ndarray, shape (n, n)
-            The recommendations.
-        """
+        """Return the recommendations at a solution or point, shape (n, n), one per row, teleport absorbed."""
         return self._form.recommendations(self.check_point(x))
 
     # --- what is said of a point ------------------------------------------------------------------------------------
@@ -228,18 +206,7 @@ class ConsensusRank(Problem):
         return np.sum(self.candidates * np.log(self.candidates), axis=1)
 
     def dual(self, s: Any) -> float:
-        """Evaluate the dual at s: no mixture of candidates is farther from consensus.
-
-        Parameters
-        ----------
-        s : array, shape (n,)
-            The multipliers of the balance of flows.
-
-        Returns
-        -------
-        float
-            The bound.
-        """
+        """Evaluate the dual at multipliers s of the balance, shape (n,): no mixture is farther from consensus."""
         return Pessimistic(self.absorbed).dual(check_vector(s, self.n, "s", each="node"))
 
     # --- optimistic: a local method ---------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def _log_norms(problem: Any, log_r: Array, common: Array, rows: slice) -> Array:
 
 
 def dense_rank(problem: Any) -> Array:
-    """Return the rank by iteration with a dense matrix of entries, O(n²) a round.
+    """Return the rank by iteration with a dense matrix of entries, O(n²) per round.
 
     Parameters
     ----------

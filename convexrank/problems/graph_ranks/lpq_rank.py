@@ -60,8 +60,8 @@ class LpqRank(GraphRank):
     warns, and only a residual is reported. θ > 1 may have several fixed points and is refused unless
     ``allow_expansive``.
 
-    Powers are taken once a node, relative to the largest: p = 50 does not overflow, and an iteration costs little more
-    than one of PageRank, O(n + m).
+    Powers are taken once per node, relative to the largest: p = 50 does not overflow, and an iteration costs little
+    more than one of PageRank, O(n + m).
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ class LpqRank(GraphRank):
         return certified_prefix(np.log(r), bound, k)
 
     def reference(self) -> Array:
-        """Return the rank by iteration with a dense matrix of entries, O(n²) a round."""
+        """Return the rank by iteration with a dense matrix of entries, O(n²) per round."""
         return dense_rank(self)
 
     @classmethod

@@ -52,7 +52,7 @@ class PageRank(GraphRank):
         The distribution v: node ids, names, or n weights, scaled to sum to 1. An array of shape (n, k) asks for k
         ranks at once; the solution has that shape, and ``tol`` holds for each column.
     dangling : {"teleport", "uniform", "drop"}
-        Where the surfer goes from a node without links.
+        How dangling nodes distribute rank.
 
     Raises
     ------

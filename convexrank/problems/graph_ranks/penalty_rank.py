@@ -63,7 +63,7 @@ class PenaltyRank(WalkRank):
     personalization : array-like, optional
         The teleport: n positive weights, scaled to sum to 1; uniform by default.
     dangling : {"teleport", "uniform"}
-        Where the surfer goes from a node without links.
+        How dangling nodes distribute rank.
 
     Raises
     ------

@@ -200,7 +200,7 @@ class TrustPropagation(GraphRank):
         )
 
     def reference(self) -> Array:
-        """Return the solution by iteration with a dense matrix from the seeds, O(n²) a round."""
+        """Return the solution by iteration with a dense matrix from the seeds, O(n²) per round."""
         answers = []
         for graph, seeds in self._sides:
             matrix, out = graph.to_scipy().toarray().T, graph.out_weight

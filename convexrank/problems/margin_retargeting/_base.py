@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.gram import dense
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost
-from convexrank.problems.queries._base import QueryScores
+from convexrank.problems.queries._base import QueryScores, query_sums
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
 
 __all__ = ["MarginScores"]
@@ -106,9 +106,7 @@ class MarginScores(SecondOrder, QueryScores):
     def term_gradients(self, w: Array) -> Array:
         """Return the gradients of all queries, shape (m, d)."""
         slopes, groups = self.query_oracle(self._ordered(w))[1], self.groups
-        by_query = sparse.csr_array((slopes, groups.order, groups.offsets), (len(groups), groups.rows))
-        found = by_query @ self.rows_of_queries
-        return np.asarray(found.toarray() if sparse.issparse(found) else found, dtype=np.float64)
+        return dense(query_sums(groups, slopes, self.rows_of_queries))
 
     @cached_property
     def _terms(self) -> list[tuple[Any, JointCost]]:
@@ -121,5 +119,4 @@ class MarginScores(SecondOrder, QueryScores):
 def _square_norm(rows: Any) -> float:
     """The square of the spectral norm, from the smaller one of the two Gram matrices."""
     gram = rows @ rows.T if rows.shape[0] <= rows.shape[1] else rows.T @ rows
-    dense = gram.toarray() if sparse.issparse(gram) else gram
-    return max(float(np.linalg.eigvalsh(np.asarray(dense, dtype=np.float64))[-1]), 0.0)
+    return max(float(np.linalg.eigvalsh(dense(gram))[-1]), 0.0)

@@ -1,4 +1,4 @@
-"""The half of block coordinate descent that regresses on given targets, for margin-equipped retargeting."""
+"""Regression on given targets, one block of coordinate descent, for margin-equipped retargeting."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Array = np.ndarray
 
 
 def fit_weights(cost: JointCost, rows: Array, l2: float, targets: Array, w: Array) -> Array:
-    r"""Minimise over weights and offsets with the targets held: ridge regression, or a generalised linear model.
+    r"""Minimise over weights and offsets with fixed targets: ridge regression, or a generalised linear model.
 
     .. math:: \min_{w,\beta}\sum_i c_i\bigl[\phi^*(s_i) - \langle r_i, s_i\rangle + \tfrac{C_w}{2}\|s_i\|^2\bigr]
               + \tfrac{\lambda_2}{2}\|w\|^2, \qquad s_i = X_i w + \beta_i .
 
-    Newton's method, O(n d²) a step: one for squares.
+    Newton's method, O(n d²) per step; squares need one step.
 
     Parameters
     ----------

@@ -271,11 +271,11 @@ def joint_minimum(cost: JointCost, rows: Array, l2: float) -> Array:
             reward[gap] = rewards[step]
             gap += 1
     most = np.full(len(least), np.inf)
-    held = [scipy.optimize.LinearConstraint(np.array(limits), np.array(least), most)]  # type: ignore[arg-type]
+    constraints = [scipy.optimize.LinearConstraint(np.array(limits), np.array(least), most)]  # type: ignore[arg-type]
     if cost.simplex:
         sums = np.zeros((m, size))
         sums[groups.query, d + np.arange(n)] = 1.0
-        held.append(scipy.optimize.LinearConstraint(sums, np.ones(m), np.ones(m)))  # type: ignore[arg-type]
+        constraints.append(scipy.optimize.LinearConstraint(sums, np.ones(m), np.ones(m)))  # type: ignore[arg-type]
     free = np.full(size - d - n, np.inf)
     box = scipy.optimize.Bounds(
         np.r_[np.full(d, -np.inf), np.full(n, cost.low), -free],  # type: ignore[arg-type]
@@ -303,6 +303,6 @@ def joint_minimum(cost: JointCost, rows: Array, l2: float) -> Array:
     start[d + n + m :] = fit.chain.gaps(fit.targets)[cost.blocks.above]
     options = {"ftol": 1e-15, "maxiter": 2000}
     found = scipy.optimize.minimize(
-        evaluate, start, jac=True, method="SLSQP", bounds=box, constraints=held, options=options
+        evaluate, start, jac=True, method="SLSQP", bounds=box, constraints=constraints, options=options
     )
     return found.x[:d]

@@ -4,7 +4,7 @@ With the deflected parameters :math:`\eta = \alpha s + (1-\alpha) q` (Lemma 9) t
 :math:`\sum_j \varphi(r_j) - \eta_j r_j` along the chain. Each step minimises the second-order model, which is one
 weighted isotonic regression of lowered targets, clipped at the bounds; a line search in each query keeps targets in the
 domain.
-Offsets, and the multiplier of the sum on the simplex, are roots of increasing functions, one a query.
+Offsets, and the multiplier of the sum on the simplex, are roots of increasing functions, one per query.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class BregmanTargets(JointCost):
 
 
 def _log_masses(groups: QueryGroups, eta: Array) -> Array:
-    """The shift that makes the targets add up to 1 where nothing is pooled or held."""
+    """The shift that makes the targets add up to 1 where nothing is pooled or at a bound."""
     tops = groups.maxima(eta)
     return 1.0 - tops - np.log(groups.sums(np.exp(eta - tops[groups.query])))
 

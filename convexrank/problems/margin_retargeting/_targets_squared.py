@@ -47,8 +47,8 @@ class SquaredTargets(JointCost):
 
     def _without_rewards(self, r: Array, s: Array) -> tuple[float, Array]:
         """The cost by squares, which are exact where the conjugates cancel, and its gradient in the scores."""
-        by_row, rests = self.query_weights[self.groups.query], s - r
-        value, gradient = rests @ (by_row * rests), by_row * rests
+        by_row, residuals = self.query_weights[self.groups.query], s - r
+        value, gradient = residuals @ (by_row * residuals), by_row * residuals
         if self.score_reg:
             value += self.score_reg * (s @ (by_row * s))
             gradient += self.score_reg * by_row * s

@@ -75,12 +75,8 @@ class MarginRetargeting(MarginScores):
 
     Parameters
     ----------
-    X : array, sparse array or JAX array, shape (n, d)
-        One row a document; no intercept.
-    y : array, shape (n,)
-        Grades; larger should rank higher.
-    qid : array of int or str, shape (n,), QueryGroups, or None
-        The query of each row, in any order; None is one query.
+    X, y, qid, l2, l1, dtype : as for :class:`RankSVM`
+        The data, the strengths and the precision.
     divergence : Divergence or str
         The distance: "squared", "generalized_i", "shifted_generalized_i", "bit_entropy", "kl", or an object without
         weights whose slopes take all values. Targets stay 1e-12 inside the ends of the domain.
@@ -104,10 +100,6 @@ class MarginRetargeting(MarginScores):
         with two bounds or with ``target_reg`` or ``score_reg``.
     normalize : bool
         Divide by the number of rows of each query.
-    l2, l1 : float
-        Strengths.
-    dtype : {"float64", "float32"}
-        Precision of the data.
 
     Raises
     ------

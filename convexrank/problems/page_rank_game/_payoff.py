@@ -148,7 +148,7 @@ class PageRankPayoff(WalkRank):
         return self.generator.points(self.recommendations + self.pull_back(s))
 
     def replies(self, s: Array, move: Array) -> Callable[[float], tuple[Array, float]]:
-        """Return γ → (the best w against s + γ(move − s), the slope of its payoff in γ), at O(n) an evaluation."""
+        """Return γ → (the best w against s + γ(move − s), the slope of its payoff in γ), at O(n) per evaluation."""
         start, change = self.recommendations + self.pull_back(s), self.pull_back(move - s)
 
         def at(share: float) -> tuple[Array, float]:

@@ -60,7 +60,7 @@ class PageRankGame(PageRankPayoff):
     personalization : array-like, optional
         The teleport v: node ids, names, or n weights, scaled to sum to 1.
     dangling : {"teleport", "uniform"}
-        Where the surfer goes from a node without links.
+        How dangling nodes distribute rank.
     relaxed : bool
         Whether a radius below the threshold is meant.
 
@@ -143,7 +143,7 @@ class PageRankGame(PageRankPayoff):
         x : array, shape (n,)
             The point w.
         witness : Witness, optional
-            Multipliers, one a row, to be averaged; moved into the ball and evaluated here.
+            Multipliers, one per row, to be averaged; moved into the ball and evaluated here.
 
         Returns
         -------

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from convexrank import losses
 from convexrank.backend.cached import cached_property
+from convexrank.backend.gram import dense
 from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.data import check_vector, check_weights
 from convexrank.pair_sums import all_pairs
@@ -182,8 +183,7 @@ class ConvexRisk(SecondOrder):
     @cached_property
     def _ordered_rows(self) -> Array:
         """The rows of X sorted by label, dense."""
-        rows = self.X[self._order]
-        return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+        return dense(self.X[self._order])
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²) with the exponential cost."""

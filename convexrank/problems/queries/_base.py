@@ -9,13 +9,14 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.gram import dense
 from convexrank.backend.jax_oracles import shape_class
 from convexrank.data import QueryGroups, as_groups, check_vector
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.queries._host_risk import HostRisk
 
-__all__ = ["QueryScores", "random_queries"]
+__all__ = ["QueryScores", "query_sums", "random_queries"]
 
 Array = np.ndarray
 
@@ -127,11 +128,15 @@ class QueryScores(LinearScores):
 
     @cached_property
     def _dense_rows(self) -> Array:
-        rows = self.rows_of_queries
-        return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+        return dense(self.rows_of_queries)
 
     def _ordered(self, w: Array) -> Array:
         return self.split(np.asarray(self.scores(w), dtype=np.float64))[0]
+
+
+def query_sums(groups: QueryGroups, values: Array, rows: Any) -> Any:
+    """Return the sums over each query of its rows times values, shape (m, d); sparse where the rows are."""
+    return sparse.csr_array((values, groups.order, groups.offsets), shape=(len(groups), groups.rows)) @ rows
 
 
 def random_queries(rng: np.random.Generator) -> tuple[Array, Array, Array]:

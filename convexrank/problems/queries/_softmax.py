@@ -9,10 +9,11 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.gram import weighted_gram
 from convexrank.backend.jax_oracles import pad
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._second_order import SecondOrder
-from convexrank.problems.queries._base import QueryScores
+from convexrank.problems.queries._base import QueryScores, query_sums
 
 __all__ = ["SoftmaxQueries"]
 
@@ -96,11 +97,8 @@ class SoftmaxQueries(SecondOrder, QueryScores):
         shares = self._softmax(self._ordered(w))[0]
         rows, groups = self.rows_of_queries, self.groups
         weighted = self.query_weights[groups.query] * shares
-        scaled = sparse.diags_array(weighted) @ rows if sparse.issparse(rows) else weighted[:, None] * rows
-        by_query = sparse.csr_array((shares, groups.order, groups.offsets), shape=(len(groups), groups.rows))
-        means = by_query @ rows
-        spread = rows.T @ scaled - means.T @ (sparse.diags_array(self.query_weights) @ means)
-        curvature = np.asarray(spread.todense() if sparse.issparse(spread) else spread, dtype=np.float64)
+        means = query_sums(groups, shares, rows)
+        curvature = weighted_gram(rows, weighted) - weighted_gram(means, self.query_weights)
         return value, gradient, curvature + self.l2 * np.eye(self.dimension)
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:

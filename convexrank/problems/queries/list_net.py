@@ -36,20 +36,14 @@ class ListNet(SoftmaxQueries):
 
     Parameters
     ----------
-    X : array, sparse array or JAX array, shape (n, d)
-        One row a document; no intercept, which would cancel in every query.
+    X, qid, l2, l1, dtype : as for :class:`RankSVM`
+        The data, the strengths and the precision.
     y : array, shape (n,)
         Grades; larger should rank higher. At least 0 for the targets made of gains.
-    qid : array of int or str, shape (n,), QueryGroups, or None
-        The query of each row, in any order; None is one query.
     target : {"softmax", "exp2", "linear"}
         How grades become a distribution.
     normalize : bool
         Divide by the number of rows of each query.
-    l2, l1 : float
-        Strengths.
-    dtype : {"float64", "float32"}
-        Precision of the data.
 
     Raises
     ------
@@ -101,8 +95,5 @@ class ListNet(SoftmaxQueries):
         rng = np.random.default_rng(seed)
         X, y, qid = random_queries(rng)
         target: Any = ["softmax", "exp2", "linear"][int(rng.integers(3))]
-        strengths: dict[str, Any] = {
-            "l2": float(rng.choice([1e-2, 0.3])),
-            "l1": float(rng.choice([0.0, 0.0, 0.05])),
-        }
-        return cls(X, y, qid, target=target, normalize=bool(rng.random() < 0.5), **strengths)
+        l2, l1 = float(rng.choice([1e-2, 0.3])), float(rng.choice([0.0, 0.0, 0.05]))
+        return cls(X, y, qid, target=target, normalize=bool(rng.random() < 0.5), l2=l2, l1=l1)

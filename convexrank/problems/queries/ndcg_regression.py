@@ -9,11 +9,12 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.gram import weighted_gram
 from convexrank.backend.jax_oracles import pad
 from convexrank.data.gains import gains
 from convexrank.divergences.names import name_of
 from convexrank.problems._linear_scores import RiskData
-from convexrank.problems.queries._base import random_queries
+from convexrank.problems.queries._base import query_sums, random_queries
 from convexrank.problems.queries._softmax import SoftmaxQueries
 
 __all__ = ["NDCGRegression"]
@@ -28,10 +29,10 @@ def _squared(data: Any, scores: Any) -> Any:
     import jax.numpy as jnp
 
     query, targets, row_weights, sizes = data
-    rests = jnp.where(row_weights > 0, scores - targets, 0.0)
+    residuals = jnp.where(row_weights > 0, scores - targets, 0.0)
     # a size of infinity stands for "no offset"
-    means = jax.ops.segment_sum(rests, query, sizes.shape[0]) / sizes
-    centred = rests - jnp.append(means, 0.0)[query]
+    means = jax.ops.segment_sum(residuals, query, sizes.shape[0]) / sizes
+    centred = residuals - jnp.append(means, 0.0)[query]
     return 0.5 * row_weights @ (centred * centred)
 
 
@@ -64,12 +65,10 @@ class NDCGRegression(SoftmaxQueries):
 
     Parameters
     ----------
-    X : array, sparse array or JAX array, shape (n, d)
-        One row a document.
+    X, qid, l2, l1, dtype : as for :class:`RankSVM`
+        The data, the strengths and the precision; offsets are not penalised.
     y : array, shape (n,)
         Grades of at least 0; larger should rank higher.
-    qid : array of int or str, shape (n,), QueryGroups, or None
-        The query of each row, in any order; None is one query.
     divergence : {"squared", "generalized_i"} or Divergence
         Which Bregman divergence: a name, or the object it stands for; kept as the name.
     gain : {"exp2", "linear"}
@@ -78,10 +77,6 @@ class NDCGRegression(SoftmaxQueries):
         Give each query an offset.
     normalize : bool
         Divide by the number of rows of each query.
-    l2, l1 : float
-        Strengths; offsets are not penalised.
-    dtype : {"float64", "float32"}
-        Precision of the data.
 
     Raises
     ------
@@ -175,11 +170,11 @@ class NDCGRegression(SoftmaxQueries):
         return RiskData(_squared, data, (rows,))
 
     def _residuals(self, scores: Array) -> Array:
-        rests = scores - self.targets
+        residuals = scores - self.targets
         return (
-            rests - (self.groups.sums(rests) / self.groups.sizes)[self.groups.query]
+            residuals - (self.groups.sums(residuals) / self.groups.sizes)[self.groups.query]
             if self.offsets
-            else rests
+            else residuals
         )
 
     def query_oracle(self, scores: Array) -> tuple[float, Array]:
@@ -187,9 +182,9 @@ class NDCGRegression(SoftmaxQueries):
         if self._is_softmax:
             return super().query_oracle(scores)
         if self._is_squared:
-            rests = self._residuals(scores)
-            pulls = self._row_weights * rests
-            return 0.5 * float(pulls @ rests), pulls
+            residuals = self._residuals(scores)
+            pulls = self._row_weights * residuals
+            return 0.5 * float(pulls @ residuals), pulls
         with np.errstate(over="ignore", invalid="ignore"):
             levels = np.exp(scores)
             value = self._entropy + float(self._row_weights @ (levels - self.targets * scores))
@@ -205,14 +200,10 @@ class NDCGRegression(SoftmaxQueries):
         if not self._is_squared:
             with np.errstate(over="ignore"):
                 weights = weights * np.exp(self._ordered(w))
-        spread = rows.T @ (sparse.diags_array(weights) @ rows)
+        curvature = weighted_gram(rows, weights)
         if self._is_squared and self.offsets:
-            summing = sparse.csr_array(
-                (np.ones(groups.rows), groups.order, groups.offsets), (len(groups), groups.rows)
-            )
-            sums = summing @ rows
-            spread = spread - sums.T @ (sparse.diags_array(self._weights / groups.sizes) @ sums)
-        curvature = np.asarray(spread.todense() if sparse.issparse(spread) else spread, dtype=np.float64)
+            sums = query_sums(groups, np.ones(groups.rows), rows)
+            curvature -= weighted_gram(sums, self._weights / groups.sizes)
         return value, gradient, curvature + self.l2 * np.eye(self.dimension)
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
@@ -227,16 +218,16 @@ class NDCGRegression(SoftmaxQueries):
         centring: list[Any] = [
             np.eye(size) - (1.0 / size if self.offsets else 0.0) for size in self.groups.sizes
         ]
-        rests = sparse.block_diag(centring, format="csr") @ (ordered - self.targets)
-        return 0.5 * cp.sum_squares(cp.multiply(np.sqrt(weights), rests)), []
+        residuals = sparse.block_diag(centring, format="csr") @ (ordered - self.targets)
+        return 0.5 * cp.sum_squares(cp.multiply(np.sqrt(weights), residuals)), []
 
     def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
         """Return the weighted divergence of one query from its definition, and its gradient."""
         target, weight = self.targets[self.stretch(query)], self._weights[query]
         if self._is_squared:
             offset = float(np.mean(target - scores)) if self.offsets else 0.0
-            rests = scores + offset - target
-            return 0.5 * weight * float(rests @ rests), weight * rests
+            residuals = scores + offset - target
+            return 0.5 * weight * float(residuals @ residuals), weight * residuals
         # the best offset makes predictions and targets add up to the same
         offset = np.log(target.sum()) - np.logaddexp.reduce(scores) if self.offsets else 0.0
         predicted = np.exp(scores + offset)
@@ -270,8 +261,5 @@ class NDCGRegression(SoftmaxQueries):
         X, y, qid = random_queries(rng)
         divergence: Any = ["squared", "generalized_i"][int(rng.integers(2))]
         gain: Any = ["exp2", "linear"][int(rng.integers(2))]
-        strengths: dict[str, Any] = {
-            "l2": float(rng.choice([1e-2, 0.3])),
-            "l1": float(rng.choice([0.0, 0.0, 0.01])),
-        }
-        return cls(X, y, qid, divergence, gain=gain, normalize=bool(rng.random() < 0.5), **strengths)
+        l2, l1 = float(rng.choice([1e-2, 0.3])), float(rng.choice([0.0, 0.0, 0.01]))
+        return cls(X, y, qid, divergence, gain=gain, normalize=bool(rng.random() < 0.5), l2=l2, l1=l1)

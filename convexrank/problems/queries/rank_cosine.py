@@ -54,24 +54,18 @@ class RankCosine(QueryScores):
 
     Parameters
     ----------
-    X : array, sparse array or JAX array, shape (n, d)
-        One row a document.
+    X, qid, l2, dtype : as for :class:`RankSVM`
+        The data, the strength and the precision.
     y : array, shape (n,)
         Grades of at least 0; larger should rank higher.
-    qid : array of int or str, shape (n,), QueryGroups, or None
-        The query of each row, in any order; None is one query.
     gain : {"exp2", "linear"}
         g = 2^y − 1, or y itself.
     center : bool
         Centre gains and scores in each query.
     smoothing : float
         The ε of the formula, above 0: scores whose root mean square is far below it count as undecided.
-    l2 : float
-        Strength.
     l1 : float
         Must be 0.
-    dtype : {"float64", "float32"}
-        Precision of the data.
 
     Raises
     ------

@@ -54,7 +54,7 @@ class RankSVM(SecondOrder, QueryScores):
     Parameters
     ----------
     X : array, sparse array or JAX array, shape (n, d)
-        One row a document; no intercept, which would cancel in every pair.
+        One row per document; no intercept, which would cancel in every pair.
     y : array, shape (n,)
         Grades; larger should rank higher.
     qid : array of int or str, shape (n,), QueryGroups, or None
@@ -219,8 +219,5 @@ class RankSVM(SecondOrder, QueryScores):
         rng = np.random.default_rng(seed)
         X, y, qid = random_queries(rng)
         loss = ["hinge", "squared_hinge"][int(rng.integers(2))]
-        strengths: dict[str, Any] = {
-            "l2": float(rng.choice([1e-2, 0.3])),
-            "l1": float(rng.choice([0.0, 0.0, 0.05])),
-        }
-        return cls(X, y, qid, loss, normalize=bool(rng.random() < 0.5), **strengths)
+        l2, l1 = float(rng.choice([1e-2, 0.3])), float(rng.choice([0.0, 0.0, 0.05]))
+        return cls(X, y, qid, loss, normalize=bool(rng.random() < 0.5), l2=l2, l1=l1)

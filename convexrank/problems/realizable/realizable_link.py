@@ -43,7 +43,7 @@ class RealizableLink(Problem):
     Parameters
     ----------
     X : array, sparse array or JAX array, shape (n, d)
-        One row an example; no intercept, for a constant added to all scores changes nothing.
+        One row per example; no intercept, for a constant added to all scores changes nothing.
     y : array, shape (n,)
         Real targets; equal ones are allowed.
     radius : float
@@ -61,7 +61,7 @@ class RealizableLink(Problem):
 
     Notes
     -----
-    O(nd·min(n, d)) once, then O(nd + n log n) an iteration.
+    O(nd·min(n, d)) once, then O(nd + n log n) per iteration.
 
     References
     ----------

@@ -19,7 +19,7 @@ Array = np.ndarray
 def joint_model(
     blocks: GradeBlocks, groups: QueryGroups, link: TargetLink, order: str, row_weights: Array, scores: Any
 ) -> tuple[Any, list[Any]]:
-    """Return the squared distance of scores to targets in the order of the grades, and what holds the targets there.
+    """Return the squared distance of scores to targets in the order of the grades, and the constraints on the targets.
 
     Parameters
     ----------
@@ -48,16 +48,16 @@ def joint_model(
     own = np.repeat(np.arange(len(blocks.sizes)), blocks.sizes)
     if order == "block":
         steps = np.flatnonzero(blocks.above)
-        held = [along == level[own], level[steps - 1] <= level[steps]]
+        constraints = [along == level[own], level[steps - 1] <= level[steps]]
     else:  # (3.8): a level between any two grades
         rises = np.flatnonzero(blocks.above[own])
         falls = np.flatnonzero(np.append(blocks.above[1:], False)[own])
-        held = [along[rises] >= level[own[rises]], along[falls] <= level[own[falls] + 1]]
+        constraints = [along[rises] >= level[own[rises]], along[falls] <= level[own[falls] + 1]]
     if link.simplex:
         adding = sparse.csr_array((np.ones(groups.rows), groups.order, groups.offsets))
-        held += [targets >= 0, adding @ targets == 1]
-    rests = scores - targets
+        constraints += [targets >= 0, adding @ targets == 1]
+    residuals = scores - targets
     if link.offsets:
         centring: list[Any] = [np.eye(size) - 1.0 / size for size in groups.sizes]
-        rests = sparse.block_diag(centring, format="csr") @ rests
-    return 0.5 * cp.sum_squares(cp.multiply(np.sqrt(row_weights), rests)), held
+        residuals = sparse.block_diag(centring, format="csr") @ residuals
+    return 0.5 * cp.sum_squares(cp.multiply(np.sqrt(row_weights), residuals)), constraints

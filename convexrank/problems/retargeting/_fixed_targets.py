@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.damped_newton import damped_newton, pseudo_inverse
+from convexrank.backend.gram import weighted_gram
 from convexrank.data import QueryGroups
+from convexrank.problems.queries._base import query_sums
 from convexrank.problems.retargeting._link import TargetLink
 
 __all__ = ["TargetRegression"]
@@ -45,7 +46,7 @@ class TargetRegression:
     l2: float
 
     def fit(self, targets: Array, start: Array) -> Array:
-        """Minimise by Newton's method, O(n d²) a step; for squares that is one step, and the matrix is made once.
+        """Minimise by Newton's method, O(n d²) per step; for squares that is one step, and the matrix is made once.
 
         Parameters
         ----------
@@ -78,9 +79,9 @@ class TargetRegression:
     def _gradient(self, targets: Array, w: Array, natural: Array) -> Array:
         if self.link.quadratic and not self.link.simplex:
             # the offset is free, and centres the residuals
-            rests = natural - targets
-            means = self.groups.sums(rests) / self.groups.sizes
-            slopes = rests - means[self.groups.query] if self.link.offsets else rests
+            residuals = natural - targets
+            means = self.groups.sums(residuals) / self.groups.sizes
+            slopes = residuals - means[self.groups.query] if self.link.offsets else residuals
         else:
             slopes = self.link.predictions(natural) - targets
         return np.asarray(self.rows.T @ (self.weights * slopes), dtype=np.float64) + self.l2 * w
@@ -88,14 +89,11 @@ class TargetRegression:
     def _hessian(self, natural: Array) -> Array:
         rows, groups = self.rows, self.groups
         flat = np.ones(groups.rows) if self.link.quadratic else self.link.slopes(natural)
-        spread = rows.T @ (sparse.diags_array(self.weights * flat) @ rows)
+        curvature = weighted_gram(rows, self.weights * flat)
         if self.link.offsets:
             totals = np.maximum(groups.sums(flat), np.finfo(float).tiny)
-            adding = sparse.csr_array((flat, groups.order, groups.offsets), shape=(len(groups), groups.rows))
-            sums = adding @ rows
             shares = self.weights[groups.offsets[:-1]] / totals
-            spread = spread - sums.T @ (sparse.diags_array(shares) @ sums)
-        curvature = np.asarray(spread.todense() if sparse.issparse(spread) else spread, dtype=np.float64)
+            curvature -= weighted_gram(query_sums(groups, flat, rows), shares)
         return curvature + self.l2 * np.eye(rows.shape[1])
 
     @cached_property

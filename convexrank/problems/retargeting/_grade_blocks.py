@@ -117,7 +117,7 @@ class GradeBlocks:
         return Chain(self, self.order if within is None else self.order[within])
 
     def pooled_means(self, scores: Array) -> Array:
-        """Return isotonic regressions of the blocks' mean scores, weighted by size, for each row: one value a block."""
+        """Return isotonic regressions of the blocks' mean scores, weighted by size, as one value for each row."""
         means = np.add.reduceat(scores[self.order], self.offsets[:-1]) / self.sizes
         fitted, _ = pool_chains(means, self.sizes.astype(np.float64), self.offsets_by_query)
         values = np.empty(len(scores))
@@ -141,7 +141,7 @@ class Chain:
     order: Array
 
     def gather(self, values: Array) -> Array:
-        """Return values, one a row, along the chain."""
+        """Return values, one per row, along the chain."""
         return values[self.order]
 
     def scatter(self, values: Array) -> Array:

@@ -168,7 +168,7 @@ def _level(sums: Callable[[Array], tuple[Array, Array]], start: Array, width: Ar
 
 
 def target_link(divergence: Divergence, simplex: bool, offsets: bool | None) -> TargetLink:
-    """Return the maps, or refuse what has no sense.
+    """Return the maps, or refuse arguments that do not fit.
 
     Parameters
     ----------
@@ -177,12 +177,12 @@ def target_link(divergence: Divergence, simplex: bool, offsets: bool | None) -> 
     simplex : bool
         Whether targets are distributions; those of KL always are.
     offsets : bool or None
-        Whether each query has an offset; None where it has a sense.
+        Whether each query has an offset; None takes the useful default.
 
     Raises
     ------
     ValueError
-        For weights, and for offsets that make the problem void or are needed and refused.
+        For weights, and for offsets that make the problem trivial or are needed and refused.
     """
     name = type(divergence).__name__
     if divergence.weights is not None:

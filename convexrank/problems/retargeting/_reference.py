@@ -42,8 +42,8 @@ def reference_cost(link: TargetLink, scores: Array, grades: Array, tied: bool) -
         pooled[chain] = isotonic_regression(scores[chain]).x
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         natural = scores + _offset(link, scores, -np.inf) if link.adds_up else scores
-        held = pooled + _offset(link, pooled, 0.0) if link.simplex else pooled
-        targets = link.divergence._point(held)
+        pooled_natural = pooled + _offset(link, pooled, 0.0) if link.simplex else pooled
+        targets = link.divergence._point(pooled_natural)
         targets = np.maximum(targets, 0.0) if link.simplex else targets
         return float(link.mismatch(targets, natural).sum()), link.divergence._point(natural) - targets
 

@@ -56,12 +56,10 @@ class Retargeting(QueryScores):
 
     Parameters
     ----------
-    X : array, sparse array or JAX array, shape (n, d)
-        One row a document.
+    X, qid, l2, dtype : as for :class:`RankSVM`
+        The data, the strength and the precision; offsets are not penalised.
     y : array, shape (n,)
         Grades; larger should rank higher. Only their order counts.
-    qid : array of int or str, shape (n,), QueryGroups, or None
-        The query of each row, in any order; None is one query.
     divergence : Divergence or str
         A separable divergence without weights, or KL, or a name: "squared", "kl", "generalized_i", "bit_entropy",
         "itakura_saito", ….
@@ -74,18 +72,14 @@ class Retargeting(QueryScores):
     offsets : bool, optional
         Give each query an offset. By default where it has a sense: with the simplex; the squared distance without it
         does not notice. The I-divergence on the simplex with offsets is KL.
-    l2 : float
-        Strength; offsets are not penalised.
     l1 : float
         Must be 0 but for the squared distance.
-    dtype : {"float64", "float32"}
-        Precision of the data.
 
     Raises
     ------
     ValueError, TypeError
         When the data are not finite and real, lengths differ, no query has two different grades, a number is out of
-        range, the divergence has weights or a domain that the targets leave, or offsets make the problem void.
+        range, the divergence has weights or a domain that the targets leave, or offsets make the problem trivial.
 
     References
     ----------
@@ -118,7 +112,7 @@ class Retargeting(QueryScores):
                 "divergence='squared' is."
             )
 
-    # --- what holds -----------------------------------------------------------------------------------------------
+    # --- properties -----------------------------------------------------------------------------------------------
 
     @cached_property
     def link(self) -> TargetLink:
@@ -189,14 +183,14 @@ class Retargeting(QueryScores):
             slopes = weights * (link.predictions(natural) - targets)
         return (value if np.isfinite(value) else np.inf), slopes
 
+    def _best_targets(self, w: Array) -> Array:
+        return self.link.targets(self.pooled(self._ordered(w)), self.groups)
+
     def targets(self, w: Any) -> Array:
         """Return the best targets for the scores Xw, shape (n,); NaN for rows of idle queries, which have none."""
         found = np.full(self.X.shape[0], np.nan)
-        found[self._rows] = self.link.targets(self.pooled(self._ordered(w)), self.groups)
+        found[self._rows] = self._best_targets(self.check_point(w))
         return found
-
-    def _ordered(self, w: Any) -> Array:
-        return self.split(np.asarray(self.scores(self.check_point(w)), dtype=np.float64))[0]
 
     def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
         """Return the cost of one query and its gradient, by other code: one query, one equation at a time."""
@@ -223,7 +217,7 @@ class Retargeting(QueryScores):
         return super().to_cvxpy(explicit_scores)
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
-        """Return the squared distance to targets in the order of the grades, and what holds them there."""
+        """Return the squared distance to targets in the order of the grades, and the constraints on the targets."""
         return joint_model(
             self.blocks, self.groups, self.link, self.order, self.row_weights, scores[self._rows]
         )
@@ -244,7 +238,7 @@ class Retargeting(QueryScores):
         """Return the joint point (w, targets) with the targets at their best (block 0), or w (block 1)."""
         w, targets = x[: self.dimension], x[self.dimension :]
         if block == 0:
-            return np.concatenate((w, self.link.targets(self.pooled(self._ordered(w)), self.groups)))
+            return np.concatenate((w, self._best_targets(w)))
         return np.concatenate((self.regression.fit(targets, w), targets))
 
     def start(self) -> Array:
@@ -286,7 +280,8 @@ class Retargeting(QueryScores):
             Whether the targets are even, on the simplex; without it, whether the pooled scores are: within 0.01, and
             for squares, which have no scale of their own, up to rounding.
         """
-        groups, link, values, size = self.groups, self.link, self.pooled(self._ordered(w)), 1.0
+        groups, link, size = self.groups, self.link, 1.0
+        values = self.pooled(self._ordered(self.check_point(w)))
         if link.simplex:
             values, size = link.targets(values, groups), 1.0 / groups.sizes
         allowed = 1e-12 if link.quadratic and not link.simplex else _EVEN * size
@@ -312,5 +307,5 @@ class Retargeting(QueryScores):
         rng = np.random.default_rng(seed)
         X, y, qid = random_queries(rng)
         order: Any = ["hidden", "block"][int(rng.integers(2))]
-        strengths: dict[str, Any] = {"l2": float(rng.choice([1e-2, 0.1]))}
-        return cls(X, y, qid, order=order, normalize=bool(rng.random() < 0.5), offsets=False, **strengths)
+        l2 = float(rng.choice([1e-2, 0.1]))
+        return cls(X, y, qid, order=order, normalize=bool(rng.random() < 0.5), offsets=False, l2=l2)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+
+from convexrank.backend.gram import dense
 
 __all__ = ["centred_square_norm"]
 
@@ -41,8 +42,7 @@ def centred_square_norm(X: Any) -> tuple[float, float]:
     n, d = X.shape
     means = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
     if d <= _SMALL:
-        gram = X.T @ X
-        gram = np.asarray(gram.toarray() if sparse.issparse(gram) else gram, dtype=np.float64)
+        gram = dense(X.T @ X)
         total = float(np.trace(gram))
         top = float(np.linalg.eigvalsh(gram - n * np.outer(means, means))[-1])
         digits = 1e-6 if X.dtype == np.float32 else 1e-13

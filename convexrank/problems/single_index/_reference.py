@@ -70,22 +70,7 @@ def class_model(
 def reference_marginal(
     scores: Array, y: Array, strong: float | None, smooth: float | None, bounds: tuple[float, float] | None
 ) -> tuple[float, Array]:
-    """Return m(θ) and a subgradient, from the formulas as they stand.
-
-    Parameters
-    ----------
-    scores, y : ndarray, shape (n,)
-        Scores and targets, by row.
-    strong, smooth : float or None
-        Moduli s and l of the class.
-    bounds : pair of float, optional
-        The output range.
-
-    Returns
-    -------
-    float, ndarray of shape (n,)
-        The value, and s(θ) − y.
-    """
+    """Return m(θ) and a subgradient, s(θ) − y, from the formulas as they stand; arguments as for the model."""
     order = np.lexsort((y, scores))
     centre = y.mean()
     theta, targets = (scores - scores.mean())[order], (y - centre)[order]

@@ -64,7 +64,7 @@ class KernelLearnedDivergence(Problem):
 
     Notes
     -----
-    O(n³) once, for the eigenvalues; then O(n·rank) a step.
+    O(n³) once, for the eigenvalues; then O(n·rank) per step.
 
     References
     ----------
@@ -203,15 +203,15 @@ class KernelLearnedDivergence(Problem):
         scores = self.K @ alpha
         risk, slope = self.linear.reference_scores(scores)
         value = risk + 0.5 * self.l2 * float(alpha @ scores)
-        rest = self.l2 * alpha + slope
-        gap = max(float(rest @ (self.K @ rest)), 0.0) / (2.0 * self.l2)
+        residual = self.l2 * alpha + slope
+        gap = max(float(residual @ (self.K @ residual)), 0.0) / (2.0 * self.l2)
         gap = min(gap, value) if value > 0 else gap  # the objective is never negative
         return Certificate(gap, value, value - gap)
 
     # --- prediction ------------------------------------------------------------------------------------------------
 
     def scores_at(self, rows: Any, x: Any) -> Array:
-        """Return the scores of new examples.
+        """Return the scores of new examples, shape (m,).
 
         Parameters
         ----------
@@ -219,35 +219,17 @@ class KernelLearnedDivergence(Problem):
             Kernel values between the new examples and those of the problem.
         x : array of shape (n,) or Solution
             The coefficients α.
-
-        Returns
-        -------
-        ndarray, shape (m,)
-            The scores.
         """
         rows = check_matrix(rows, "rows")
         if rows.shape[1] != self.dimension:
             raise ValueError(
-                f"rows has shape {rows.shape}, expected (m, {self.dimension}): one column an example of the problem; "
+                f"rows has shape {rows.shape}, expected (m, {self.dimension}): one column per example of the problem; "
                 "pass kernel(new, old)."
             )
         return np.asarray(rows @ self.check_point(x, "alpha"))
 
     def predict(self, rows: Any, x: Any) -> Array:
-        """Return the learned link at the scores of new examples; :func:`convexrank.links.fit_link` has more to say.
-
-        Parameters
-        ----------
-        rows : array, shape (m, n)
-            Kernel values between the new examples and those of the problem.
-        x : array of shape (n,) or Solution
-            The coefficients α.
-
-        Returns
-        -------
-        ndarray, shape (m,)
-            Predictions.
-        """
+        """Return the learned link at :meth:`scores_at`; :func:`convexrank.links.fit_link` has more to say."""
         return fit_link(self.linear, self.coordinates(x))(self.scores_at(rows, x))
 
     @classmethod

@@ -48,7 +48,7 @@ class Accelerated:
 
     Where the problem knows a constant L (capability ``Lipschitz``) no function value is needed: a step costs one
     gradient and one proximal map, and the point reported is :math:`z_t`, where the gradient was taken. Otherwise the
-    constant is found by backtracking both ways, at two gradients a step or more.
+    constant is found by backtracking both ways, at two gradients per step or more.
 
     On a published field (``oracle="projection"``), which has no function values at all, the same steps are taken along
     the field, with the constant published for it. There nothing is guaranteed: it is no gradient. The residual decides.

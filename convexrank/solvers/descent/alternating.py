@@ -40,7 +40,7 @@ class Blocks(Smooth, Protocol):
 
 @dataclass(frozen=True)
 class Alternating:
-    r"""Minimise over each block in turn, the others held: targets, then weights with offsets, and again.
+    r"""Minimise over each block in turn, the others fixed: targets, then weights with offsets, and again.
 
     The algorithm of Figures 3.1 and 3.2 of the dissertation, where it is the method for monotone retargeting. The
     objective falls with every pass. Where it is convex the passes tend to the minimum at a linear rate, which is slow

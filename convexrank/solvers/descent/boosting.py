@@ -107,7 +107,7 @@ class Coordinates(Solvable, Protocol):
 
 @dataclass(frozen=True)
 class Rounds:
-    """The rounds so far: an append-only record that later rounds share, so that keeping it costs O(1) a round."""
+    """The rounds so far: an append-only record that later rounds share, so that keeping it costs O(1) per round."""
 
     _record: list[tuple[int, float]] = field(default_factory=list, repr=False)
     count: int = 0

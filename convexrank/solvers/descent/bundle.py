@@ -31,7 +31,7 @@ class Bundle:
     when the master's minimiser turns out far above it (steep risks) and grows again when it does not.
 
     Where nothing bounds the minimiser (no l2, no ball), the master is confined to a Euclidean ball that grows as long
-    as it is felt.
+    as the minimiser is at its boundary.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ class Bundle:
             return State(state.x, state.value, state.residual, memory, stalled=True)
         if float(np.linalg.norm(target - state.x)) < 0.99 * memory.trust:
             target, weights = _polished(memory.cuts, weights, penalty, target, memory.radius)
-        felt = math.isfinite(memory.radius) and float(np.linalg.norm(target)) > 0.99 * memory.radius
+        at_radius = math.isfinite(memory.radius) and float(np.linalg.norm(target)) > 0.99 * memory.radius
         lower, witness = memory.lower, state.witness
-        if not felt and (bound := _bound(memory.cuts, weights, penalty, memory.radius)) > lower:
+        if not at_radius and (bound := _bound(memory.cuts, weights, penalty, memory.radius)) > lower:
             lower, witness = bound, _witness(memory.cuts, weights)
         x, value, new, trial = state.x, state.value, [], math.inf
         for share in self.shares:
@@ -93,10 +93,10 @@ class Bundle:
             cuts=self._prune(memory.cuts, target, weights) + tuple(new),
             # what is measured in units of the first value loses digits when the value falls
             scale=min(memory.scale, max(1.0, abs(value))),
-            radius=memory.radius * 4.0 if felt and memory.radius < 1e8 else memory.radius,
+            radius=memory.radius * 4.0 if at_radius and memory.radius < 1e8 else memory.radius,
             trust=max(trust, 1e-9 * (1.0 + float(np.linalg.norm(x)))),
             # a wider search region voids what was proved within the narrower one
-            lower=-math.inf if felt else lower,
+            lower=-math.inf if at_radius else lower,
             idle=0 if lower > memory.lower or value < state.value else memory.idle + 1,
         )
         residual = max(value - after.lower, 0.0)
@@ -146,7 +146,7 @@ def _model(cuts: tuple[_Cut, ...], w: Array) -> float:
 
 
 def _bound(cuts: tuple[_Cut, ...], weights: Array, penalty: Penalty, radius: float) -> float:
-    """Lower bound on the optimum that these weights prove; holds whether or not the trust region was felt."""
+    """Lower bound on the optimum that these weights prove, at the trust region's boundary or inside."""
     slope = weights @ np.array([cut.slope for cut in cuts])
     with np.errstate(over="ignore"):
         supremum, _ = penalty.conjugate(-slope, radius)

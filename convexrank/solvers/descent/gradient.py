@@ -99,7 +99,7 @@ class _Memory:
     a: float = 1.0
 
 
-class _Along:
+class _FieldOracle:
     """A field: the direction, and its residual."""
 
     def __init__(self, problem: Field) -> None:
@@ -113,7 +113,7 @@ class _Along:
         return State(x, math.nan, residual_of(self.problem, x, direction), _Memory(direction))
 
 
-class _Descent:
+class _RiskOracle:
     """A convex risk: value, subgradient, and the lower bound from the average of minorants."""
 
     def __init__(self, problem: Convex) -> None:
@@ -141,8 +141,8 @@ class _Descent:
         return State(x, value, residual, _Memory(direction, bound, total, offset, slopes, count))
 
 
-def _oracle(problem: Convex | Field) -> _Descent | _Along:
-    return _Along(problem) if is_field(problem) else _Descent(problem)
+def _oracle(problem: Convex | Field) -> _RiskOracle | _FieldOracle:
+    return _FieldOracle(problem) if is_field(problem) else _RiskOracle(problem)
 
 
 def _growth(problem: Convex | Field, x: Array, direction: Array, oracle: Callable[[Array], Array]) -> float:

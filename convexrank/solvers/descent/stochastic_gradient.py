@@ -1,4 +1,4 @@
-"""Stochastic gradient steps by query: one query a step, with or without variance reduction."""
+"""Stochastic gradient steps by query: one query per step, with or without variance reduction."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class StochasticGradient:
     that its rate is linear, too; it is :math:`O(1/t)`, and no more is possible with such steps. It needs l2.
 
     One iteration is a pass: as many steps as there are terms, and one gradient of the whole for the gap. Memory is one
-    gradient a term. The same seed gives the same steps.
+    gradient per term. The same seed gives the same steps.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ class AffineFixedPoint(FixedPoint, Protocol):
 
     @property
     def dangling(self) -> str:
-        """Where the rank of a node without links goes."""
+        """How dangling nodes distribute rank."""
         ...
 
     @property

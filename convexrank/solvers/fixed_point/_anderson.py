@@ -30,7 +30,7 @@ class Mixing:
     weights that is a Krylov method with a short memory. The weights are :math:`1/|r_k|_i`, up to a bound, so that the
     sum stands for the step's L1 norm; with equal ones a few large entries hide all others. A difference of images is
     :math:`r_{k+1} - c_k`: a ``slot`` holds :math:`-c_k`, and the caller adds the next step to it. Differences are kept
-    in float32, which is enough for steps, and the minimisation is done on sketches of them: 4 bytes an unknown for each
+    in float32, which is enough for steps, and the minimisation is done on sketches of them: 4 bytes per unknown and
     step remembered.
 
     Parameters

@@ -49,7 +49,7 @@ def _exchange(sent: list[Array], bounds: Array) -> None:
 class OneRankSweep:
     r"""Sweeps for one rank.
 
-    All that is kept of z is :math:`z_i/d_i`, what node i sends along a link of weight 1, one copy a range; of a
+    All that is kept of z is :math:`z_i/d_i`, what node i sends along a link of weight 1, one copy per range; of a
     dangling node, which sends nothing, it is :math:`z_i` itself.
 
     Parameters
@@ -100,18 +100,18 @@ class OneRankSweep:
 
     def _sweep(self, z: Array) -> list[float]:
         """Sweep over all ranges, write z, and show every range what the others became; return sums over the nodes."""
-        from convexrank.graphs.compiled import sweeps as kernels
+        from convexrank.graphs.compiled import sweeps as compiled
 
         graph, alpha, base = self.problem.graph, self.problem.alpha, self._right_hand_side()
         ranges = {int(first): i for i, first in enumerate(self.bounds[:-1])}
         edges: tuple[Array, ...] = graph.offsets, graph.sources
-        kernel: Callable[..., tuple[float, ...]] = kernels.sweep
+        sweep: Callable[..., tuple[float, ...]] = compiled.sweep
         if graph.weights is not None:
-            edges, kernel = (*edges, graph.weights), kernels.sweep_weighted
+            edges, sweep = (*edges, graph.weights), compiled.sweep_weighted
 
         def one(first: int, last: int) -> tuple[float, ...]:
             sent = self.sent[ranges[first]]
-            return kernel(*edges, graph.degrees, alpha, base, sent, self.moved, z, first, last)
+            return sweep(*edges, graph.degrees, alpha, base, sent, self.moved, z, first, last)
 
         sums = np.sum(each_range(one, self.bounds, pool=self._pool), axis=0)
         _exchange(self.sent, self.bounds)
@@ -133,7 +133,7 @@ class OneRankSweep:
 
     def _mix(self, length: float, size: float) -> None:
         """Combine this sweep with the ones before it."""
-        from convexrank.graphs.compiled import sweeps as kernels
+        from convexrank.graphs.compiled import sweeps as compiled
 
         if self.mixing is None:
             return
@@ -142,7 +142,7 @@ class OneRankSweep:
             self.stop_mixing()
             return
         self.moved = self.mixing.slot
-        shift = kernels.shift if self.problem.graph.weights is None else kernels.shift_weighted
+        shift = compiled.shift if self.problem.graph.weights is None else compiled.shift_weighted
         shift(self.problem.graph.degrees, self.moved, self.sent[0])
         for sent in self.sent[1:]:
             np.copyto(sent, self.sent[0])
@@ -184,7 +184,7 @@ class BatchSweep:
 
     def _sweep(self) -> Array:
         """Sweep over all ranges; return the change of each column."""
-        from convexrank.graphs.compiled import sweeps as kernels
+        from convexrank.graphs.compiled import sweeps as compiled
 
         graph, base = self.problem.graph, self.base
         if not self.folded.all():
@@ -196,7 +196,7 @@ class BatchSweep:
         def one(first: int, last: int) -> Array:
             change = np.zeros(self.z.shape[1])
             sent = self.sent[ranges[first]]
-            kernels.sweep_many(
+            compiled.sweep_many(
                 graph.offsets, graph.sources, weights, self.share, base, sent, self.z, change, first, last
             )
             return change

@@ -33,15 +33,15 @@ class GaussSeidel:
     number again where many hosts are all but closed. Where that does not help it is given up, and plain sweeps
     converge.
 
-    A sweep costs O(n + m); it reads 4 bytes an edge. Beside the graph it needs 8 bytes a node and thread, 4 a node and
-    sweep combined, and 16 a node for two ranks.
+    A sweep costs O(n + m); it reads 4 bytes per edge. Beside the graph it needs 8 bytes per node and thread, 4 per
+    node and sweep combined, and 16 per node for two ranks.
 
     Parameters
     ----------
     memory : int
         Sweeps combined; 0 for none. A batch is never mixed.
     threads : int, optional
-        Number of threads; by default one a core for graphs that are worth it.
+        Number of threads; by default one per core for graphs that are worth it.
 
     References
     ----------

@@ -32,12 +32,12 @@ class JaxPower:
 
     It runs wherever JAX does: on a GPU if JAX has one, else on the CPU, where ``gauss-seidel`` is the faster choice.
     Edges are laid out in eight planes: column c holds up to eight sources of one node, padded with a node that sends
-    nothing. A round gathers the planes one after the other, adds them, and a segment sum over one entry a column does
+    nothing. A round gathers the planes one after the other, adds them, and a segment sum over one entry per column does
     the rest, so that only an eighth of the edges go through it.
 
     A step is ``rounds`` applications of the map. The residual reported is :math:`\frac{\alpha}{1-\alpha}` times the
-    last change in the L1 norm, which bounds the error. In float64, whatever JAX's global setting is. Memory: 4 bytes an
-    edge and at most 28 more a node for the padding, 8 more an edge with weights.
+    last change in the L1 norm, which bounds the error. In float64, whatever JAX's global setting is.
+    Memory: 4 bytes per edge and at most 28 more per node for the padding, 8 more per edge with weights.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class JaxPower:
 
 @dataclass(frozen=True)
 class _Device:
-    """What a run needs, on the device: planes, weights or None, rows, and vectors of one entry a node."""
+    """What a run needs, on the device: planes, weights or None, rows, and vectors of one entry per node."""
 
     size: int
     arrays: tuple[Any, ...]

@@ -31,7 +31,7 @@ class Flows(Certified, Protocol):
 
     @property
     def candidates(self) -> Array:
-        """The distributions over owners, one a row, shape (K, n)."""
+        """The distributions over owners, one per row, shape (K, n)."""
         ...
 
     @property
@@ -53,7 +53,7 @@ class Flows(Certified, Protocol):
 class InteriorPoint:
     r"""Mehrotra's predictor and corrector on :math:`\min \sum_i w_i\log w_i - \langle a, y\rangle` over balanced flows.
 
-    The Hessian is diagonal plus one of rank one a node, so that a step eliminates the K flows and solves for the
+    The Hessian is diagonal plus a matrix of rank one per node, so that a step eliminates the K flows and solves for the
     n multipliers: O(n²K + n³) and some ten steps, whatever the instance. The point of a state is made feasible, and its
     residual is the duality gap at the multipliers.
 

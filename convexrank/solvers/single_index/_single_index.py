@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -11,10 +11,10 @@ from convexrank.core.capabilities import Field
 from convexrank.core.loop import State
 from convexrank.solvers.single_index._field_residual import residual_of
 
-__all__ = ["SingleIndex", "follow", "start"]
+__all__ = ["FixedSteps", "SingleIndex"]
 
 Array = np.ndarray
-P = TypeVar("P", bound=Field, contravariant=True)
+P = TypeVar("P", bound=Field)
 
 
 @runtime_checkable
@@ -35,32 +35,27 @@ class SingleIndex(Field, Protocol):
         ...
 
 
-class FixedSteps(Protocol[P]):
-    """A method, by its direction and the length of its steps."""
+class FixedSteps(Generic[P]):
+    """A method by its direction and the length of its steps, with the state at each point."""
 
-    @property
-    def length(self) -> float:
-        """What the direction is multiplied by."""
-        ...
+    default_max_iter = 10_000
+    length = 1.0
 
     def direction(self, problem: P, w: Array) -> Array:
         """Return what a unit step subtracts from w."""
-        ...
+        raise NotImplementedError
 
+    def init(self, problem: P, x0: Array) -> State:
+        """Evaluate the direction at the start."""
+        return self._at(problem, np.array(x0, dtype=np.float64))
 
-def start(self: FixedSteps[P], problem: P, x0: Array) -> State:
-    """Evaluate the direction at the start."""
-    return _state(self, problem, np.array(x0, dtype=np.float64))
+    def step(self, problem: P, state: State) -> State:
+        """Go to the next point, found before."""
+        return self._at(problem, state.memory)
 
-
-def follow(self: FixedSteps[P], problem: P, state: State) -> State:
-    """Go to the next point, found before."""
-    return _state(self, problem, state.memory)
-
-
-def _state(method: FixedSteps[P], problem: P, w: Array) -> State:
-    """The state at w, with the next point as its memory; stalled where the method does not move."""
-    direction, length = method.direction(problem, w), method.length
-    following = problem.prox(w - length * direction, length)
-    stalled = bool(np.array_equal(following, w))
-    return State(w, math.nan, residual_of(problem, w, direction), following, stalled=stalled)
+    def _at(self, problem: P, w: Array) -> State:
+        """The state at w, with the next point as its memory; stalled where the method does not move."""
+        direction = self.direction(problem, w)
+        following = problem.prox(w - self.length * direction, self.length)
+        stalled = bool(np.array_equal(following, w))
+        return State(w, math.nan, residual_of(problem, w, direction), following, stalled=stalled)

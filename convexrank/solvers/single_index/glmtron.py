@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.data import check_choice
-from convexrank.solvers.single_index._single_index import SingleIndex, follow, start
+from convexrank.solvers.single_index._single_index import FixedSteps, SingleIndex
 
 __all__ = ["GLMtron"]
 
@@ -33,7 +33,7 @@ _LINKS: dict[str, Callable[[Array], Array]] = {
 
 
 @dataclass(frozen=True)
-class GLMtron:
+class GLMtron(FixedSteps[SingleIndex]):
     r"""The update of a generalized linear model with unit steps.
 
     :math:`w \leftarrow w + \frac1n\sum_i \bigl(y_i - u(\langle w, x_i\rangle)\bigr)x_i`.
@@ -75,9 +75,6 @@ class GLMtron:
 
     name = "glmtron"
     requires = frozenset({"SingleIndex"})
-    default_max_iter = 10_000
-    length = 1.0
-    init, step = start, follow
 
     def __post_init__(self) -> None:
         if not callable(self.link):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from convexrank.projections import isotonic
-from convexrank.solvers.single_index._single_index import SingleIndex, follow, start
+from convexrank.solvers.single_index._single_index import FixedSteps, SingleIndex
 
 __all__ = ["Isotron"]
 
@@ -15,7 +15,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class Isotron:
+class Isotron(FixedSteps[SingleIndex]):
     r"""Isotron on all rows each time.
 
     :math:`w \leftarrow w + \frac1n\sum_i \bigl(y_i - u(\langle w, x_i\rangle)\bigr)x_i`.
@@ -43,9 +43,6 @@ class Isotron:
 
     name = "isotron"
     requires = frozenset({"SingleIndex"})
-    default_max_iter = 10_000
-    length = 1.0
-    init, step = start, follow
 
     def direction(self, problem: SingleIndex, w: Array) -> Array:
         """Return the update for the isotonic regression."""

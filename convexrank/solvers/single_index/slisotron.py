@@ -8,7 +8,7 @@ import numpy as np
 
 from convexrank.data import check_positive
 from convexrank.projections import bounded_increments
-from convexrank.solvers.single_index._single_index import SingleIndex, follow, start
+from convexrank.solvers.single_index._single_index import FixedSteps, SingleIndex
 
 __all__ = ["Slisotron"]
 
@@ -16,7 +16,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class Slisotron:
+class Slisotron(FixedSteps[SingleIndex]):
     r"""Isotron with a Lipschitz isotonic regression (also called L-Isotron).
 
     :math:`w \leftarrow w + \frac1n\sum_i \bigl(y_i - u(\langle w, x_i\rangle)\bigr)x_i`.
@@ -52,9 +52,6 @@ class Slisotron:
 
     name = "slisotron"
     requires = frozenset({"SingleIndex"})
-    default_max_iter = 10_000
-    length = 1.0
-    init, step = start, follow
 
     def __post_init__(self) -> None:
         check_positive(self.lipschitz, "lipschitz")

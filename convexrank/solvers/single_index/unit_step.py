@@ -8,7 +8,7 @@ import numpy as np
 
 from convexrank.core.capabilities import Field
 from convexrank.data import check_positive
-from convexrank.solvers.single_index._single_index import follow, start
+from convexrank.solvers.single_index._single_index import FixedSteps
 
 __all__ = ["UnitStep"]
 
@@ -16,7 +16,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class UnitStep:
+class UnitStep(FixedSteps[Field]):
     r"""Steps of a fixed length along a field, :math:`w \leftarrow w - \eta F(w)`, the length 1 as published.
 
     With F the published field of :class:`~convexrank.problems.LearnedDivergence` these are the updates that section 4.6
@@ -48,8 +48,6 @@ class UnitStep:
 
     name = "unit-step"
     requires = frozenset({"Field"})
-    default_max_iter = 10_000
-    init, step = start, follow
 
     def __post_init__(self) -> None:
         check_positive(self.length, "length")

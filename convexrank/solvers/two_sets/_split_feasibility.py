@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from convexrank.core.capabilities import Feasibility
+from convexrank.core.loop import State
 
-__all__ = ["SplitFeasibility"]
+__all__ = ["SplitFeasibility", "state_near"]
 
 Array = np.ndarray
 
@@ -28,3 +29,9 @@ class SplitFeasibility(Feasibility, Protocol):
     def project(self, point: Array) -> Array:
         """Return the point of the other set nearest to a point."""
         ...
+
+
+def state_near(problem: SplitFeasibility, point: Array, memory: Any = None) -> State:
+    """Return the state at the x whose image is nearest to a point."""
+    x = problem.recover(point)
+    return State(x, np.nan, problem.violation(x), memory)

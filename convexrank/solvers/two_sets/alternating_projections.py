@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from convexrank.core.loop import State
-from convexrank.solvers.two_sets._split_feasibility import SplitFeasibility
+from convexrank.solvers.two_sets._split_feasibility import SplitFeasibility, state_near
 
 __all__ = ["SequentialProjections"]
 
@@ -41,12 +41,8 @@ class SequentialProjections:
 
     def init(self, problem: SplitFeasibility, x0: Array) -> State:
         """Start at the point of the second set nearest to what x0 stands for."""
-        return self._state(problem, problem.lift(x0))
+        return state_near(problem, problem.lift(x0))
 
     def step(self, problem: SplitFeasibility, state: State) -> State:
         """One projection on each set."""
-        return self._state(problem, problem.project(problem.lift(state.x)))
-
-    def _state(self, problem: SplitFeasibility, point: Array) -> State:
-        x = problem.recover(point)
-        return State(x, np.nan, problem.violation(x))
+        return state_near(problem, problem.project(problem.lift(state.x)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from convexrank.core.loop import State
 from convexrank.data import check_positive
-from convexrank.solvers.two_sets._split_feasibility import SplitFeasibility
+from convexrank.solvers.two_sets._split_feasibility import SplitFeasibility, state_near
 
 __all__ = ["ParallelProjections"]
 
@@ -55,13 +55,11 @@ class ParallelProjections:
 
     def init(self, problem: SplitFeasibility, x0: Array) -> State:
         """Start at what x0 stands for."""
-        return self._state(problem, problem.lift(x0))
+        point = problem.lift(x0)
+        return state_near(problem, point, point)
 
     def step(self, problem: SplitFeasibility, state: State) -> State:
         """Average the two projections of the present point."""
         other = problem.lift(state.x)
-        return self._state(problem, other + self.share * (problem.project(state.memory) - other))
-
-    def _state(self, problem: SplitFeasibility, point: Array) -> State:
-        x = problem.recover(point)
-        return State(x, np.nan, problem.violation(x), point)
+        point = other + self.share * (problem.project(state.memory) - other)
+        return state_near(problem, point, point)

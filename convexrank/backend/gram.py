@@ -1,0 +1,23 @@
+"""Products of sparse and dense matrices that end as dense arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+__all__ = ["dense", "weighted_gram"]
+
+Array = np.ndarray
+
+
+def dense(matrix: Any) -> Array:
+    """Return a dense or sparse matrix as a dense array in float64."""
+    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=np.float64)
+
+
+def weighted_gram(rows: Any, weights: Array) -> Array:
+    """Return XᵀCX for rows X and a diagonal C, dense."""
+    scaled = sparse.diags_array(weights) @ rows if sparse.issparse(rows) else weights[:, None] * rows
+    return dense(rows.T @ scaled)
