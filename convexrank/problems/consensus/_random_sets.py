@@ -13,19 +13,9 @@ __all__ = ["random_sets"]
 
 
 def random_sets(rng: np.random.Generator, narrow: bool) -> RecommendationSets:
-    """Draw candidates, boxes, or chains, single recommendations among them.
+    """Draw candidates, boxes, or chains, single recommendations among them, for at most 6 nodes.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Where randomness comes from.
-    narrow : bool
-        Whether sets of different nodes should hardly overlap.
-
-    Returns
-    -------
-    RecommendationSets
-        At most 6 nodes.
+    Narrow sets of different nodes hardly overlap.
     """
     n, kind = int(rng.integers(4 if narrow else 2, 7)), int(rng.integers(3))
     if kind == 0:

@@ -20,20 +20,7 @@ _ROUNDS = 3_000
 
 
 def log_image(problem: Any, r: Array) -> Array:
-    """Return the logarithm of the map at r, edge by edge, in plain numpy and nothing but logarithms.
-
-    Parameters
-    ----------
-    problem : LpqRank
-        The problem.
-    r : ndarray, shape (n,)
-        Positive ranks.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        The logarithm of U(r).
-    """
+    """Return log U(r) at positive ranks r, edge by edge, in plain numpy and nothing but logarithms."""
     n, p, theta = problem.graph.n, problem.p, problem.modulus
     weak, log_r, out = (1.0 - problem.alpha) / n, np.log(r), np.empty(n)
     power = 1.0 if math.isinf(p) else p
@@ -78,18 +65,7 @@ def _log_norms(problem: Any, log_r: Array, common: Array, rows: slice) -> Array:
 
 
 def dense_rank(problem: Any) -> Array:
-    """Return the rank by iteration with a dense matrix of entries, O(n²) per round.
-
-    Parameters
-    ----------
-    problem : LpqRank
-        The problem.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        The rank.
-    """
+    """Return the rank by iteration with a dense matrix of entries, O(n²) per round."""
     from scipy.special import logsumexp
 
     n, p, weak = problem.graph.n, problem.p, (1.0 - problem.alpha) / problem.graph.n

@@ -12,17 +12,7 @@ __all__ = ["random_graph"]
 def random_graph(rng: np.random.Generator, least: int = 1) -> Graph:
     """Draw a graph with dangling and isolated nodes, self-loops, several components, cycles, or weights.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Where randomness comes from.
-    least : int
-        Least number of nodes.
-
-    Returns
-    -------
-    Graph
-        At most 14 nodes.
+    It has from ``least`` to 14 nodes.
     """
     n = int(rng.integers(least, 15))
     kind = int(rng.integers(5))

@@ -56,10 +56,8 @@ class PenaltyRank(WalkRank):
 
     Parameters
     ----------
-    graph : Graph
-        The graph.
-    alpha : float
-        Probability of following a link, in [0, 1).
+    graph, alpha : as for :class:`PageRank`
+        The graph, and the probability of following a link.
     personalization : array-like, optional
         The teleport: n positive weights, scaled to sum to 1; uniform by default.
     dangling : {"teleport", "uniform"}

@@ -106,17 +106,7 @@ _NORMS = {
 
 
 def norm_of(name: str) -> Norm:
-    """Return the norm of a name.
-
-    Parameters
-    ----------
-    name : {"1", "2", "inf"}
-        The name; numbers will do.
-
-    Returns
-    -------
-    Norm
-        The norm.
+    """Return the norm named "1", "2" or "inf"; numbers will do.
 
     Raises
     ------

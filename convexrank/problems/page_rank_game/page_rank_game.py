@@ -46,13 +46,11 @@ class PageRankGame(PageRankPayoff):
 
     Parameters
     ----------
-    graph : Graph
-        The graph.
+    graph, alpha : as for :class:`PageRank`
+        The graph, and the probability of following a link.
     divergence : Divergence or str
         A separable divergence on [0, 1] (:class:`~convexrank.divergences.KL`, "squared", "bit_entropy", …), restricted
         to the simplex, or a :class:`~convexrank.divergences.PolytopeEntropy`.
-    alpha : float
-        Probability of following a link, in [0, 1).
     epsilon : float, optional
         The bound 1/ε on the multipliers; by default R = 2R*, or 1 where R* is 0.
     norm : {"2", "1", "inf"}

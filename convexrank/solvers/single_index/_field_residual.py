@@ -12,20 +12,5 @@ Array = np.ndarray
 
 
 def residual_of(problem: Field, x: Array, direction: Array) -> float:
-    """Length of a unit step along a direction from x, constraints and l1 taken into account; 0 at a solution.
-
-    Parameters
-    ----------
-    problem : Field
-        Its ``prox`` is used.
-    x : ndarray, shape (d,)
-        The point.
-    direction : ndarray, shape (d,)
-        The field at x.
-
-    Returns
-    -------
-    float
-        The length.
-    """
+    """Return the length of a unit step along the field at x, constraints and l1 taken into account; 0 at a solution."""
     return float(np.linalg.norm(x - problem.prox(x - direction, 1.0)))
