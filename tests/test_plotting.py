@@ -1,4 +1,4 @@
-"""The figures: what is drawn is held against slow references, point by point."""
+"""The figures: what is drawn is compared with slow references, point by point."""
 
 from __future__ import annotations
 
