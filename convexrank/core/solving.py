@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -148,23 +149,30 @@ def _missing(solver: Any, problem: Solvable) -> str:
 
 def _check_members(solver: Any, problem: Solvable) -> None:
     """Refuse a problem that names a capability and lacks what its protocol declares: the solver would fail midway."""
-    home = import_module(type(solver).__module__)
     needed = solver.requires | getattr(solver, "or_requires", frozenset()) | {"Certified"}
-    for name in sorted(needed & problem.capabilities):
-        protocol = getattr(capabilities, name, getattr(home, name, None))
-        if not isinstance(protocol, type):
-            continue
-        # a property of the class is not evaluated
-        lacking = [
-            member
-            for member in sorted(members(protocol))
-            if not (hasattr(type(problem), member) or hasattr(problem, member))
-        ]
-        if lacking:
+    for protocol, not_on_class in _beside_class(
+        type(solver).__module__, type(problem), needed & problem.capabilities
+    ):
+        if lacking := [member for member in not_on_class if not hasattr(problem, member)]:
+            name = protocol.__name__
             raise TypeError(
                 f"{type(problem).__name__} names {name} in its capabilities and lacks {', '.join(lacking)}; write what "
                 f"{protocol.__module__}.{name} declares, or do not name {name}."
             )
+
+
+@lru_cache(maxsize=256)
+def _beside_class(
+    home: str, problem: type, needed: frozenset[str]
+) -> tuple[tuple[type, tuple[str, ...]], ...]:
+    """List what the protocols that a solver needs declare and the class of a problem lacks: an instance may have it."""
+    module, found = import_module(home), []
+    for name in sorted(needed):
+        protocol = getattr(capabilities, name, getattr(module, name, None))
+        if isinstance(protocol, type):
+            absent = tuple(member for member in sorted(members(protocol)) if not hasattr(problem, member))
+            found += [(protocol, absent)] if absent else []
+    return tuple(found)
 
 
 def _conic_solver(name: str) -> str:
