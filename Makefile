@@ -1,4 +1,4 @@
-# make demo | quick | test | lint | types | docs | bench | clean
+# make demo | quick | test | lint | types | docs | bench | mutants | clean
 #
 # Everything runs in .venv, made on first use and brought up to date when pyproject.toml changes.
 # Another interpreter: make PYTHON=python3.12 test. One test: make test ARGS="-k name".
@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test lint types docs bench clean
+.PHONY: help demo quick test lint types docs bench mutants clean
 
 help:
 	@sed -n '1,4s/^# \{0,1\}//p' Makefile
@@ -58,6 +58,10 @@ docs: .venv/.installed-dev
 
 bench: .venv/.installed-dev
 	$(BIN)/python benchmarks/run.py $(ARGS)
+
+mutants: .venv/.installed-dev
+	@$(INSTALL) -e '.[mutants]'
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants $(ARGS)
 
 # Keeps .venv: remove that folder by hand to start over.
 clean:

@@ -132,6 +132,14 @@ def test_a_certificate_that_promises_too_much_is_caught():
     assert any("lower bound" in text for text in report.failures)
 
 
+def test_points_further_apart_than_strong_convexity_allows_are_caught():
+    """The stated modulus is a thousand million times the true one: no two points are that close."""
+    kind = planted("PNormPush", strong_convexity=lambda base: property(lambda self: 1e9))
+    report = cr.verify(kind.random(0), instances=1)
+    assert not report.ok
+    assert any("points differ by" in text for text in report.failures)
+
+
 def test_a_point_outside_the_constraint_is_caught():
     problem = cr.problems.ConvexRisk([[1.0], [2.0], [0.0]], [1.0, 2.0, 0.0], "hinge", l2_ball=0.1)
     report = cr.verify(problem, solver=lambda p: np.array([0.2]))

@@ -9,17 +9,20 @@ For a convex risk R of the scores θ = Xw and a penalty Ω, any points :math:`\t
 For a smooth risk the point itself is witness enough. For a non-smooth one several points are needed; a solver may hand
 its own over, and if none is given they are found here, by cutting planes whose small model problems go to cvxpy.
 Nothing is taken on trust: risk and subgradients are evaluated again by the problem's reference code (numpy, straight
-from the definition), not by the oracles that the solvers use.
+from the definition), not by the oracles that the solvers use. Rounding counts against the point: each lower bound is
+less a bound on the rounding of its own evaluation, and each gap is rounded up. A lower bound above the value refutes
+itself, and proves nothing.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from convexrank.core.minorants import EPS, Bundle, Minorant, rounding
 from convexrank.core.results import Certificate, Witness
 from convexrank.regularizers import Penalty
 
@@ -31,9 +34,6 @@ Array = np.ndarray
 _RADIUS_FACTOR = 10.0
 # Rounds without progress after which the search for evidence ends: the point itself is then not closer.
 _PATIENCE = 20
-_STEEPEST = 1e6
-# Minorants this many gaps below the highest one at w are left out of the model.
-_RELEVANT = 100.0
 
 
 class LinearRisk(Protocol):
@@ -42,6 +42,11 @@ class LinearRisk(Protocol):
     @property
     def penalty(self) -> Penalty:
         """The part of the objective that depends on w alone."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Number of weights d."""
         ...
 
     @property
@@ -54,8 +59,8 @@ class LinearRisk(Protocol):
         """A number that the risk is never below; minus infinity if none is known."""
         ...
 
-    def reference_risk(self, w: Array) -> tuple[float, Array]:
-        """Return risk and a subgradient with respect to w, from the definition."""
+    def reference_minorant(self, w: Array) -> Minorant:
+        """Return the tangent of the risk at w, from the definition, with bounds on its rounding."""
         ...
 
 
@@ -64,73 +69,10 @@ def certificate_radius(penalty: Penalty, risk_infimum: float, w: Array, value: f
     if penalty.bounded:
         return "global", math.inf
     if penalty.l1 > 0 and math.isfinite(risk_infimum):
-        # l1·‖w*‖₁ ≤ value − inf R, and the Euclidean norm is the smaller one
-        return "global", max((value - risk_infimum) / penalty.l1, np.finfo(float).tiny)
+        # l1·‖w*‖₁ ≤ value − inf R, and the Euclidean norm is the smaller one; rounded up
+        reach = (value - risk_infimum + 4.0 * EPS * abs(value)) / penalty.l1 * (1.0 + 4.0 * EPS)
+        return "global", max(reach, np.finfo(float).tiny)
     return "ball", _RADIUS_FACTOR * max(1.0, float(np.linalg.norm(w)))
-
-
-class _Bundle:
-    """Linear minorants of the risk, R(w) ≥ offsets[j] + ⟨slopes[j], w⟩, each from one reference evaluation."""
-
-    def __init__(self, problem: LinearRisk) -> None:
-        self.problem = problem
-        self.points: list[Array] = []
-        self.offsets: list[float] = []
-        self.slopes: list[Array] = []
-
-    def add(self, w: Array) -> float:
-        risk, slope = self.problem.reference_risk(w)
-        # a tangent far steeper than the one at the point itself belongs to another region and spoils the scaling
-        limit = _STEEPEST * max(1.0, float(np.abs(self.slopes[0]).max())) if self.slopes else math.inf
-        if math.isfinite(risk) and np.isfinite(slope).all() and float(np.abs(slope).max()) <= limit:
-            self.points.append(w)
-            self.offsets.append(risk - float(slope @ w))
-            self.slopes.append(slope)
-        return risk
-
-    def bound(self, weights: Array, radius: float) -> tuple[float, Array]:
-        """Lower bound on the optimum for these weights, and the maximiser in the conjugate."""
-        slope = weights @ np.array(self.slopes)
-        with np.errstate(over="ignore"):  # an infinite conjugate proves nothing, which is a fair answer
-            supremum, where = self.problem.penalty.conjugate(-slope, radius)
-        return float(weights @ np.array(self.offsets)) - supremum, where
-
-    def model_minimum(
-        self, radius: float, centre: Array, trust: float, gap: float
-    ) -> tuple[Array, Array] | None:
-        """Minimise the model max_j (offsets[j] + ⟨slopes[j], w⟩) + Ω(w) near the centre; return multipliers and w.
-
-        Minorants far below the others at the centre are left out: they cannot matter near the optimum and spoil the
-        scaling. The answer is a suggestion: whatever the weights, :meth:`bound` turns them into a proof. None when the
-        conic solver gives up.
-        """
-        import cvxpy as cp
-
-        slopes, heights = np.array(self.slopes), np.array(self.offsets) + np.array(self.slopes) @ centre
-        errors = heights.max() - heights
-        used = np.flatnonzero(errors <= max(_RELEVANT * gap, float(np.median(errors))))
-        # where all is flat, at a point that meets every hinge exactly, there is nothing to scale by
-        scale = max(float(errors[used].max()), float(np.abs(slopes[used]).max())) or 1.0
-        step, top = cp.Variable(slopes.shape[1]), cp.Variable()
-        minorants = (slopes[used] / scale) @ step - errors[used] / scale <= top
-        term, constraints = self.problem.penalty.cvxpy(centre + step)
-        if math.isfinite(radius):
-            constraints = [*constraints, cp.norm2(centre + step) <= radius]
-        if math.isfinite(trust):
-            constraints = [*constraints, cp.norm2(step) <= trust]
-        model = cp.Problem(cp.Minimize(top + term / scale), [minorants, *constraints])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an inexact model answer only weakens the bound
-            try:
-                model.solve(solver=cp.CLARABEL, tol_gap_abs=1e-13, tol_gap_rel=1e-13, tol_feas=1e-13)
-            except cp.SolverError:
-                return None
-        if step.value is None or minorants.dual_value is None:
-            return None
-        weights = np.zeros(len(errors))
-        weights[used] = np.maximum(np.asarray(minorants.dual_value).ravel(), 0.0)
-        usable = np.isfinite(weights).all() and weights.sum() > 0 and np.isfinite(step.value).all()
-        return (weights / weights.sum(), centre + np.asarray(step.value)) if usable else None
 
 
 def certify(
@@ -156,33 +98,90 @@ def certify(
     Certificate
         With kind "global" or "ball"; gap infinity if w is outside the feasible set.
     """
-    bundle = _Bundle(problem)
-    risk = bundle.add(w)
-    value = risk + problem.penalty.value(w)
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # what overflows proves nothing, which is a fair answer
+        return _certify(problem, w, witness, rounds, tol)
+
+
+def _certify(problem: LinearRisk, w: Array, witness: Witness | None, rounds: int, tol: float) -> Certificate:
+    own = problem.reference_minorant(w)
+    value = own.risk + problem.penalty.value(w)
     kind, radius = certificate_radius(problem.penalty, problem.risk_infimum, w, value)
-    if not math.isfinite(value) or not bundle.points:
+    if not math.isfinite(value) or not own.usable:
         return Certificate(math.inf, value, -math.inf, kind, radius)
-    slope = bundle.slopes[0]
-    gap = problem.penalty.gap(w, -slope, radius)
-    if witness is not None:
-        given = _Bundle(problem)
-        for point in witness.points:
-            given.add(point)
-        if len(given.points) == len(witness.weights) and witness.weights.min() >= 0:
-            bound, _ = given.bound(witness.weights / witness.weights.sum(), radius)
-            gap = min(gap, max(value - bound, 0.0))
-        bundle.points += given.points
-        bundle.offsets += given.offsets
-        bundle.slopes += given.slopes
+    gap = _own_gap(problem, own, w, radius)
+    above = _Above(
+        value, own.risk_error + 4.0 * EPS * abs(value) + _outside(problem.penalty, w) * _length(own.slope)
+    )
     enough = tol * max(1.0, abs(value))
-    if not problem.differentiable and min(gap, value - problem.risk_infimum) > enough and witness is None:
-        gap = min(gap, _search(bundle, w, value, radius, rounds, enough))
-    if value - problem.risk_infimum <= gap:  # a risk that is never negative, at zero
-        gap, kind, radius = value - problem.risk_infimum, "global", math.inf
-    return Certificate(gap, value, value - gap, kind, radius)
+    if witness is not None:
+        gap = min(gap, above.bound(_witness_bound(problem, witness, radius)))
+    elif not problem.differentiable and min(gap, value - problem.risk_infimum) > enough:
+        gap = min(gap, _search(Bundle(problem, own), w, above, radius, rounds, enough))
+    nothing_below = above.bound(problem.risk_infimum)  # a risk that is never negative, at zero
+    if nothing_below <= (enough if kind == "ball" else gap):
+        gap, kind, radius = nothing_below, "global", math.inf
+    return Certificate(gap, value, max(value - gap, problem.risk_infimum), kind, radius)
 
 
-def _search(bundle: _Bundle, w: Array, value: float, radius: float, rounds: int, enough: float) -> float:
+@dataclass(frozen=True)
+class _Above:
+    """How far a value is above lower bounds, rounded up."""
+
+    value: float
+    rounding: float
+
+    def bound(self, lower: float) -> float:
+        """Return value − lower; infinity for a bound that is above the value by more than rounding, or NaN."""
+        gap = self.value - lower + self.rounding
+        return gap if gap >= 0.0 and math.isfinite(lower) else math.inf
+
+
+def _outside(penalty: Penalty, w: Array) -> float:
+    """Return how far w may be outside the ball: there the objective may be below the optimum."""
+    if penalty.ball is None:
+        return 0.0
+    return _length(w - penalty.ball.prox(w, 1.0)) + rounding(len(w)) * penalty.ball.radius
+
+
+def _length(v: Array) -> float:
+    return math.sqrt(float(v @ v))
+
+
+def _own_gap(problem: LinearRisk, own: Minorant, w: Array, radius: float) -> float:
+    """Bound value − optimum by the tangent at w itself: the risk cancels, and Ω(w) + Ω*(−slope) + ⟨slope, w⟩ is left.
+
+    Where l2 alone is present, rounding of the slope moves it at second order only. For a risk with kinks the scores
+    Xw are exact up to their rounding, and so is its value.
+    """
+    penalty, slope, length = problem.penalty, own.slope, _length(w)
+    noise = EPS * abs(own.risk) if problem.differentiable else 2.0 * own.slope_error * length
+    if penalty.smooth and penalty.l2 > 0:
+        apart = _length(penalty.l2 * w + slope) + own.slope_error + 4.0 * EPS * penalty.l2 * length
+        return apart * apart / (2.0 * penalty.l2) * (1.0 + 8.0 * EPS) + noise
+    supremum, where = penalty.conjugate(-slope, radius)
+    omega = penalty.value(w)
+    terms = omega + abs(supremum) + float(np.abs(slope) @ np.abs(w))
+    noise += own.slope_error * length + penalty.conjugate_error(own.slope_error, where, radius)
+    gap = omega + supremum + float(slope @ w)
+    found = max(gap, 0.0) + rounding(len(w)) * terms + noise
+    return found if math.isfinite(found) else math.inf
+
+
+def _witness_bound(problem: LinearRisk, witness: Witness, radius: float) -> float:
+    """Return the lower bound that a witness proves; minus infinity if it proves none."""
+    shares = witness.shares()
+    points = np.atleast_2d(np.asarray(witness.points, dtype=np.float64))
+    if shares is None or points.shape != (len(shares), problem.dimension):
+        return -math.inf
+    bundle, used = Bundle(problem), np.flatnonzero(shares)
+    for point in points[used]:
+        bundle.add(point)
+    return bundle.bound(shares[used], radius) if len(bundle.minorants) == len(used) else -math.inf
+
+
+def _search(bundle: Bundle, w: Array, above: _Above, radius: float, rounds: int, enough: float) -> float:
     """Cutting planes: minimise the model, add its minimiser and points between it and w, until the gap is closed."""
     gap, stale, trust = math.inf, 0, math.inf
     for _ in range(rounds):
@@ -190,14 +189,13 @@ def _search(bundle: _Bundle, w: Array, value: float, radius: float, rounds: int,
         if suggestion is None:
             break
         weights, where = suggestion
-        bound, _ = bundle.bound(weights, radius)
-        found = max(value - bound, 0.0) if math.isfinite(bound) else math.inf
+        found = above.bound(bundle.bound(weights, radius))
         stale = 0 if found < 0.99 * gap else stale + 1
         gap = min(gap, found)
         if gap <= enough or stale > _PATIENCE:
             break
         reach_of_model = float(np.linalg.norm(where - w))
-        climb = bundle.add(where) + bundle.problem.penalty.value(where) - value
+        climb = bundle.add(where).risk + bundle.problem.penalty.value(where) - above.value
         # a model minimiser where the objective is far above teaches nothing about the neighbourhood of w
         trust = 0.3 * reach_of_model if not climb <= max(gap, enough) else max(trust, 2.0 * reach_of_model)
         for share in (0.5, 0.1):

@@ -66,6 +66,17 @@ class Witness:
     points: Array
     weights: Array
 
+    def shares(self) -> Array | None:
+        """Return the weights scaled to sum to 1; None if they are no weights: negative, not finite, or all zero."""
+        weights = np.asarray(self.weights, dtype=np.float64)
+        if weights.ndim != 1 or not np.isfinite(weights).all() or weights.min(initial=0.0) < 0.0:
+            return None
+        largest = weights.max(initial=0.0)
+        if largest == 0.0:
+            return None
+        scaled = weights / largest  # the sum of huge weights would overflow
+        return scaled / scaled.sum()
+
 
 @dataclass(frozen=True)
 class Certificate:

@@ -11,8 +11,10 @@ from scipy import sparse
 
 from convexrank.backend import jax_oracles
 from convexrank.backend.cached import cached_property
+from convexrank.backend.gram import row_lengths
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
+from convexrank.core.minorants import Minorant, tangent
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Status, Witness
 from convexrank.core.separability import find_separation
@@ -137,7 +139,7 @@ class LinearScores(Problem):
         """Number of examples n."""
         return int(self.X.shape[0])
 
-    @property
+    @cached_property
     def dimension(self) -> int:
         """Number of weights d."""
         return int(self.X.shape[1])
@@ -296,8 +298,18 @@ class LinearScores(Problem):
         -------
         CvxpyModel
             ``.problem`` (a cvxpy.Problem whose value is the objective) and ``.variables["w"]``.
+
+        Raises
+        ------
+        ValueError
+            When the problem is not convex: then no model of it can be solved exactly.
         """
         import cvxpy as cp
+
+        if "Exact" not in self.capabilities:
+            raise ValueError(
+                f"{type(self).__name__} with these arguments is not convex, so it has no exact model."
+            )
 
         w = cp.Variable(self.dimension, name="w")
         scores = cp.Variable(self.X.shape[0], name="scores") if explicit_scores else self.X @ w
@@ -312,8 +324,16 @@ class LinearScores(Problem):
     def reference_risk(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in w from the definition; the ground of certificates."""
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
-            value, gradient = self.reference_scores(np.asarray(self.X @ w, dtype=np.float64))
-            return value, np.asarray(self.X.T @ gradient, dtype=np.float64)
+            found = self.reference_minorant(w)
+        return found.risk, found.slope
+
+    def reference_minorant(self, w: Array) -> Minorant:
+        """Return the tangent of the risk at w from the definition, with its rounding; what certificates rest on."""
+        return tangent(self.X, self._row_lengths, self.reference_scores, w)
+
+    @cached_property
+    def _row_lengths(self) -> Array:
+        return row_lengths(self.X)
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x; see :mod:`convexrank.core.certificates`."""

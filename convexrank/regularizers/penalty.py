@@ -103,6 +103,24 @@ class Penalty:
         rest = soft_threshold(shrunk, multiplier)
         return float(rest @ rest) / (2.0 * self.l2) + multiplier * self.ball.radius, best
 
+    def conjugate_error(self, error: float, where: Array, radius: float = math.inf) -> float:
+        r"""Bound how much larger the conjugate is for an argument that is off by ``error`` in the Euclidean norm.
+
+        Parameters
+        ----------
+        error : float
+            The length of what the argument is off by.
+        where : ndarray, shape (d,)
+            Where the supremum at the argument is attained, from :meth:`conjugate`.
+        radius : float
+            As in :meth:`conjugate`.
+        """
+        if self.ball is not None:
+            return error * self.ball.radius  # both balls are within the Euclidean one
+        if self.l2 > 0:
+            return error * (float(np.linalg.norm(where)) + error / (2.0 * self.l2))
+        return error * radius if error > 0.0 else 0.0
+
     def gap(self, w: Array, v: Array, radius: float = math.inf) -> float:
         """Fenchel–Young gap Ω(w) + Ω*(v) − ⟨v, w⟩, computed without cancellation where l2 alone is present."""
         if self.smooth and self.l2 > 0:

@@ -36,28 +36,28 @@ class Bipartite(SecondOrder):
     def __post_init__(self) -> None:
         super().__post_init__()
         rows = self.X.shape[0]
-        labels = check_binary_labels(self.y, rows)
-        weights = check_weights(self.sample_weight, rows)
+        check_binary_labels(self.y, rows)
         object.__setattr__(self, "y", np.asarray(self.y))
-        object.__setattr__(self, "sample_weight", weights)
-        kept = np.ones(rows, dtype=bool) if weights is None else weights > 0
-        for name, group in (("positive", labels & kept), ("negative", ~labels & kept)):
-            if not group.any():
+        object.__setattr__(self, "sample_weight", check_weights(self.sample_weight, rows))
+        for name, group in (("positive", self.positives), ("negative", self.negatives)):
+            if not len(group):
                 raise ValueError(
                     f"sample_weight leaves no {name} example; give at least one a weight above 0."
                 )
-        self.__dict__["_positive"] = np.flatnonzero(labels & kept)
-        self.__dict__["_negative"] = np.flatnonzero(~labels & kept)
 
-    @property
+    @cached_property
     def positives(self) -> Array:
         """Row numbers of the positives, I of them."""
-        return self.__dict__["_positive"]
+        return self._rows_of(True)
 
-    @property
+    @cached_property
     def negatives(self) -> Array:
         """Row numbers of the negatives, K of them."""
-        return self.__dict__["_negative"]
+        return self._rows_of(False)
+
+    def _rows_of(self, positive: bool) -> Array:
+        asked = check_binary_labels(self.y, self.rows) == positive
+        return np.flatnonzero(asked if self.sample_weight is None else asked & (self.sample_weight > 0))
 
     def _weights_of(self, rows: Array) -> Array:
         return np.ones(len(rows)) if self.sample_weight is None else self.sample_weight[rows]

@@ -12,6 +12,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.warning_level import level_of_caller
+from convexrank.core.minorants import rounding
 from convexrank.data import check_flags, check_positive
 from convexrank.divergences import PolytopeEntropy, resolve
 from convexrank.divergences.generators.on_simplex import restricted
@@ -119,6 +120,11 @@ class PageRankPayoff(WalkRank):
     def is_exact(self) -> bool:
         """Whether R ≥ R*, so that the answer is PageRank."""
         return self.radius >= self.threshold * (1.0 - _AT_THRESHOLD)
+
+    def rounding(self, value: float, s: float) -> float:
+        """Return a bound on the rounding of the value of either player's problem; s bounds the multipliers in size."""
+        sizes = 2.0 * float(np.abs(self.recommendations).max()) + 6.0 * s  # w adds up to 1
+        return rounding(self.graph.n) * (abs(value) + sizes)
 
     # --- the players --------------------------------------------------------------------------------------------------
 

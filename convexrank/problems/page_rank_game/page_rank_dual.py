@@ -144,7 +144,8 @@ class PageRankDual(Problem):
         game, w = self.game, self.ranks(s)
         payoff = float(w @ game.recommendations) - game.generator.phi(w)
         lower = payoff - self.radius * game.ball.dual(game.difference(w))
-        return Certificate(max(value - lower, 0.0), value, lower)
+        gap = max(value - lower, 0.0) + game.rounding(value, max(self.radius, float(np.abs(s).max())))
+        return Certificate(gap, value, value - gap)
 
     def to_cvxpy(self) -> CvxpyModel:
         """Return the exact model in s, with P dense."""

@@ -152,15 +152,22 @@ class PageRankGame(PageRankPayoff):
         value = self.objective(w)
         if math.isinf(value):
             return Certificate(math.inf, value, -math.inf)
-        moves = [self.supporting_move(w), self.best_response(w)]
-        if witness is not None:
-            moves.append(self._from_witness(witness))
+        moves = [self.supporting_move(w), self.best_response(w), self._from_witness(witness)]
         lower = max(-self.generator.conjugate(self.recommendations + self.pull_back(s)) for s in moves)
-        return Certificate(max(value - lower, 0.0), value, lower)
+        gap = max(value - lower, 0.0) + self.rounding(value, self.radius)
+        return Certificate(gap, value, value - gap)
 
-    def _from_witness(self, witness: Witness) -> Array:
+    def _from_witness(self, witness: Witness | None) -> Array:
+        """Return the multipliers of a witness, moved into the ball; 0, of the ball too, for one that is none."""
+        none = np.zeros(self.dimension)
+        shares = None if witness is None else witness.shares()
+        if witness is None or shares is None:
+            return none
         points = np.atleast_2d(np.asarray(witness.points, dtype=np.float64))
-        weights = np.asarray(witness.weights, dtype=np.float64)
-        s = points.T @ (weights / weights.sum())
-        size = self.ball.of(s)
-        return s if size <= self.radius else s * (self.radius / size)
+        if points.shape != (len(shares), self.dimension) or not np.isfinite(points).all():
+            return none
+        with np.errstate(over="ignore", invalid="ignore"):
+            s = points.T @ shares
+            size = self.ball.of(s)
+            s = s if size <= self.radius else s * (self.radius / size)
+        return s if np.isfinite(s).all() else none

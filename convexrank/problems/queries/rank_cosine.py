@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -169,18 +169,6 @@ class RankCosine(QueryScores):
         cosine = float(aim @ moved) / (float(np.linalg.norm(aim)) * length)
         slope = centring @ (aim / np.linalg.norm(aim) - cosine * moved / length) / length
         return 0.5 * (1.0 - cosine), -0.5 * slope
-
-    def to_cvxpy(self, explicit_scores: bool = False) -> NoReturn:
-        """Refuse: the problem is not convex.
-
-        Raises
-        ------
-        ValueError
-            Always.
-        """
-        raise ValueError(
-            "RankCosine is not convex, so it has no exact model; ListNet and NDCGRegression have one."
-        )
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Return the length of the gradient: what solvers watch."""

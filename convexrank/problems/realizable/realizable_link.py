@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.gram import row_lengths
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Status, Witness
@@ -176,8 +176,7 @@ class RealizableLink(Problem):
 
     @cached_property
     def _longest_row(self) -> float:
-        squares = self.X.multiply(self.X) if sparse.issparse(self.X) else self.X * self.X
-        return math.sqrt(float(squares.sum(axis=1).max()))
+        return float(row_lengths(self.X).max())
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Return the violation at x, with what is proved about the least one that is possible."""

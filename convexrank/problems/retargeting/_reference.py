@@ -67,12 +67,12 @@ def _offset(link: TargetLink, scores: Array, floor: float) -> float:
 
 def _of_squares(scores: Array, floor: float) -> float:
     """Try how many of the largest entries are above the floor."""
-    falling = np.sort(scores)[::-1]
+    largest = float(scores.max())
+    falling = np.sort(scores - largest)[::-1]  # relative to the largest the total is never lost to rounding
     counts = np.arange(1, len(scores) + 1)
     levels = (1.0 - np.cumsum(falling)) / counts
-    if floor == -np.inf:
-        return float(levels[-1])
-    return float(levels[falling + levels > floor][-1])
+    kept = -1 if floor == -np.inf else np.flatnonzero(falling + levels > floor)[-1]
+    return float(levels[kept]) - largest
 
 
 def _root(excess: Callable[[float], float], low: float, high: float) -> float:

@@ -8,7 +8,6 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_choice
 from convexrank.divergences import Divergence, resolve
@@ -200,21 +199,6 @@ class Retargeting(QueryScores):
         return weight * value, weight * slopes
 
     # --- the joint form -------------------------------------------------------------------------------------------
-
-    def to_cvxpy(self, explicit_scores: bool = False) -> CvxpyModel:
-        """Return the exact model in w and the targets r.
-
-        Raises
-        ------
-        ValueError
-            Unless the divergence is the squared distance: no other one is jointly convex (Theorem 1).
-        """
-        if not self.convex:
-            raise ValueError(
-                f"Retargeting with {type(self.link.divergence).__name__} is not convex, so it has no exact model; the "
-                "squared distance has one."
-            )
-        return super().to_cvxpy(explicit_scores)
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the squared distance to targets in the order of the grades, and the constraints on the targets."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.minorants import rounding
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_kernel, check_matrix, check_positive
@@ -204,9 +205,15 @@ class KernelLearnedDivergence(Problem):
         risk, slope = self.linear.reference_scores(scores)
         value = risk + 0.5 * self.l2 * float(alpha @ scores)
         residual = self.l2 * alpha + slope
-        gap = max(float(residual @ (self.K @ residual)), 0.0) / (2.0 * self.l2)
-        gap = min(gap, value) if value > 0 else gap  # the objective is never negative
-        return Certificate(gap, value, value - gap)
+        product = self.K @ residual
+        # the rounding of residual and products; K is positive semi-definite, so |K_ij|² ≤ K_ii K_jj
+        relative, lengths = rounding(2 * self.dimension), np.sqrt(np.abs(np.diag(self.K)))
+        size = self.l2 * np.abs(alpha) + np.abs(slope)
+        lost = 2.0 * float(size @ np.abs(product)) + float(np.abs(residual) @ lengths) ** 2
+        lost = relative * (lost + relative * float(size @ lengths) ** 2)
+        gap = (max(float(residual @ product), 0.0) + lost) / (2.0 * self.l2) + relative * abs(risk)
+        gap = min(gap, value * (1.0 + relative)) if value > 0 else gap  # the objective is never negative
+        return Certificate(gap, value, max(value - gap, 0.0))
 
     # --- prediction ------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,188 @@
+r"""Linear functions below a convex risk, and the lower bounds on an optimum that they prove, rounding included."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from convexrank.regularizers import Penalty
+
+__all__ = ["EPS", "Bundle", "Minorant", "rounding", "tangent"]
+
+Array = np.ndarray
+
+EPS = float(np.finfo(np.float64).eps)
+
+# A tangent this many times steeper than the first one belongs to another region and spoils the scaling.
+_STEEPEST = 1e6
+# Minorants this many gaps below the highest one at w are left out of the model.
+_RELEVANT = 100.0
+
+
+def rounding(terms: int) -> float:
+    """Return the relative rounding of a sum of so many terms, each the result of a few operations.
+
+    Errors of single operations are taken as independent, so that they add up as the root of their number and not as the
+    number itself (Higham and Mary 2019): partial sums of n terms of one sign give ε√(n/12), and this is about twice
+    that. Who needs the strict bound asks for a proof.
+    """
+    return EPS * (3.0 + 0.5 * math.sqrt(terms))
+
+
+@dataclass(frozen=True)
+class Minorant:
+    r"""The linear function :math:`w \mapsto \text{offset} + \langle\text{slope}, w\rangle` below a risk R.
+
+    Parameters
+    ----------
+    risk : float
+        R at the point of contact.
+    offset : float
+        R there less the slope's part, computed from the scores: no difference of large numbers is hidden in it.
+    slope : ndarray, shape (d,)
+        The slope.
+    risk_error, offset_error, slope_error : float
+        Bounds on the rounding of the three; that of the slope in the Euclidean norm.
+    """
+
+    risk: float
+    offset: float
+    slope: Array
+    risk_error: float
+    offset_error: float
+    slope_error: float
+
+    @property
+    def usable(self) -> bool:
+        """Whether all numbers are finite, and their squares: what overflows is of no use."""
+        errors = self.risk_error + self.offset_error + self.slope_error
+        return math.isfinite(self.risk + self.offset + errors + float(self.slope @ self.slope))
+
+
+def tangent(X: Any, lengths: Array, risk: Callable[[Array], tuple[float, Array]], w: Array) -> Minorant:
+    """Return the tangent at w of a risk of the scores Xw.
+
+    The computed scores are taken as the point of contact, so that their own rounding does not matter.
+
+    Parameters
+    ----------
+    X : matrix, shape (n, d)
+        The examples, dense or sparse.
+    lengths : ndarray, shape (n,)
+        Euclidean lengths of their rows.
+    risk : callable
+        Returns risk and a subgradient for scores, shape (n,).
+    w : ndarray, shape (d,)
+        The point.
+    """
+    scores = np.asarray(X @ w, dtype=np.float64)
+    if not math.isfinite(float(scores @ scores)):
+        return Minorant(math.inf, math.nan, np.zeros(len(w)), math.inf, math.inf, math.inf)
+    value, pull = risk(scores)
+    size, relative = np.abs(pull), rounding(len(scores) + len(w))
+    moved = float(size @ np.abs(scores))
+    error = relative * (abs(float(value)) + float(np.abs(scores).max()) + moved)
+    slope = np.asarray(X.T @ pull, dtype=np.float64)
+    return Minorant(
+        float(value),
+        float(value - pull @ scores),
+        slope,
+        error,
+        2.0 * error,
+        relative * float(size @ lengths),
+    )
+
+
+class _HasMinorants(Protocol):
+    """What a bundle needs of a problem."""
+
+    @property
+    def penalty(self) -> Penalty:
+        """The part of the objective that depends on w alone."""
+        ...
+
+    def reference_minorant(self, w: Array) -> Minorant:
+        """Return the tangent of the risk at w."""
+        ...
+
+
+class Bundle:
+    """Minorants of a risk, each from one reference evaluation."""
+
+    def __init__(self, problem: _HasMinorants, first: Minorant | None = None) -> None:
+        self.problem = problem
+        self.minorants = [] if first is None else [first]
+
+    def add(self, w: Array) -> Minorant:
+        """Evaluate the risk at w, and keep the tangent if it is of use."""
+        tangent = self.problem.reference_minorant(w)
+        if tangent.usable:
+            steepest = float(np.abs(self.minorants[0].slope).max()) if self.minorants else math.inf
+            if float(np.abs(tangent.slope).max()) <= _STEEPEST * max(1.0, steepest):
+                self.minorants.append(tangent)
+        return tangent
+
+    @property
+    def offsets(self) -> Array:
+        """The offsets, shape (m,)."""
+        return np.array([minorant.offset for minorant in self.minorants])
+
+    @property
+    def slopes(self) -> Array:
+        """The slopes, shape (m, d)."""
+        return np.array([minorant.slope for minorant in self.minorants])
+
+    def bound(self, weights: Array, radius: float) -> float:
+        """Return a lower bound on the optimum for weights on the simplex, less all rounding."""
+        slopes, penalty = self.slopes, self.problem.penalty
+        slope, height = weights @ slopes, float(weights @ self.offsets)
+        supremum, where = penalty.conjugate(-slope, radius)
+        errors = weights @ [minorant.slope_error for minorant in self.minorants]
+        errors += rounding(len(weights)) * float(weights @ np.linalg.norm(slopes, axis=1))
+        lost = float(weights @ [minorant.offset_error for minorant in self.minorants])
+        lost += rounding(len(weights)) * float(weights @ np.abs(self.offsets))
+        lost += rounding(len(slope)) * abs(supremum) + penalty.conjugate_error(float(errors), where, radius)
+        return height - supremum - lost
+
+    def model_minimum(
+        self, radius: float, centre: Array, trust: float, gap: float
+    ) -> tuple[Array, Array] | None:
+        """Minimise the model max_j (offsets[j] + ⟨slopes[j], w⟩) + Ω(w) near the centre; return multipliers and w.
+
+        Minorants far below the others at the centre are left out: they cannot matter near the optimum and spoil the
+        scaling. The answer is a suggestion: whatever the weights, :meth:`bound` turns them into a proof. None when the
+        conic solver gives up.
+        """
+        import cvxpy as cp
+
+        slopes = self.slopes
+        heights = self.offsets + slopes @ centre
+        errors = heights.max() - heights
+        used = np.flatnonzero(errors <= max(_RELEVANT * gap, float(np.median(errors))))
+        # where all is flat, at a point that meets every hinge exactly, there is nothing to scale by
+        scale = max(float(errors[used].max()), float(np.abs(slopes[used]).max())) or 1.0
+        step, top = cp.Variable(slopes.shape[1]), cp.Variable()
+        minorants = (slopes[used] / scale) @ step - errors[used] / scale <= top
+        term, constraints = self.problem.penalty.cvxpy(centre + step)
+        if math.isfinite(radius):
+            constraints = [*constraints, cp.norm2(centre + step) <= radius]
+        if math.isfinite(trust):
+            constraints = [*constraints, cp.norm2(step) <= trust]
+        model = cp.Problem(cp.Minimize(top + term / scale), [minorants, *constraints])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an inexact model answer only weakens the bound
+            try:
+                model.solve(solver=cp.CLARABEL, tol_gap_abs=1e-13, tol_gap_rel=1e-13, tol_feas=1e-13)
+            except cp.SolverError:
+                return None
+        if step.value is None or minorants.dual_value is None:
+            return None
+        weights = np.zeros(len(errors))
+        weights[used] = np.maximum(np.asarray(minorants.dual_value).ravel(), 0.0)
+        usable = np.isfinite(weights).all() and weights.sum() > 0 and np.isfinite(step.value).all()
+        return (weights / weights.sum(), centre + np.asarray(step.value)) if usable else None

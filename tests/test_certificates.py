@@ -1,0 +1,265 @@
+"""Certificates against an enemy: forged witnesses, careless minorants, and the last digits in extended precision."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import convexrank as cr
+from convexrank.core.certificates import certify
+from convexrank.core.minorants import Bundle
+from convexrank.problems import REGISTRY
+
+DRAWN = {name: formulation.random(0) for name, formulation in REGISTRY.items()}
+CERTIFIED = [name for name, problem in DRAWN.items() if "Certified" in problem.capabilities]
+BOUNDED = [name for name in CERTIFIED if DRAWN[name].has_objective]
+_WEIGHTS = (
+    np.ones(3), np.array([1.0, -1.0, 1.0]), np.array([1.0, np.nan, 1.0]), np.array([1e300, 1e300, 1.0]),
+    np.zeros(3), np.array([np.inf, 1.0, 1.0]),
+)  # fmt: skip
+
+
+def bounded_instance(name: str) -> cr.problems.Problem | None:
+    """The first instance with an objective and a bound on it that does not depend on a ball."""
+    for seed in range(8):
+        problem = REGISTRY[name].random(seed)
+        if problem.has_objective and "Certified" in problem.capabilities:
+            certificate = problem.certificate(problem.start())
+            if certificate.kind == "global":
+                return problem
+    return None
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_forged_witnesses_prove_nothing_false(name):
+    problem = bounded_instance(name)
+    if problem is None:
+        pytest.skip("its certificate is a residual, which bounds nothing and says so")
+    best = problem.solve().value
+    rng = np.random.default_rng(0)
+    point = problem.project_feasible(problem.start() + 0.3 * rng.normal(size=problem.dimension))
+    error = problem.objective(point) - best
+    scales = (1.0, 1e300) if name == "MarginRetargeting" else (1.0, 1e3, 1e8, 1e20, 1e100, 1e300)
+    for scale in scales:
+        points = scale * rng.normal(size=(3, problem.dimension))
+        forged = [cr.Witness(points, weights) for weights in _WEIGHTS]
+        forged += [
+            cr.Witness(points[:1], np.ones(1)),
+            cr.Witness(points, np.ones(2)),
+            cr.Witness(points.T, np.ones(3)),
+        ]
+        for witness in forged[:2] if name == "MarginRetargeting" else forged:
+            certificate = problem.certificate(point, witness)
+            assert certificate.gap >= error - 1e-12 * max(1.0, abs(best)), (scale, witness.weights)
+            assert certificate.lower_bound <= certificate.value
+
+
+@pytest.mark.parametrize("name", ["TopPush", "RankSVM", "ConvexRisk", "PNormPush", "LearnedDivergence"])
+def test_the_forgery_that_once_proved_a_gap_of_zero(name):
+    rng = np.random.default_rng(4)
+    X, labels = rng.normal(size=(12, 2)), np.array([1, 0] * 6)
+    arguments = {
+        "RankSVM": (X, labels, np.zeros(12, dtype=int)), "LearnedDivergence": (X, X[:, 0], 0.5),
+        "PNormPush": (X, labels, 4),
+    }  # fmt: skip
+    problem = getattr(cr.problems, name)(*arguments.get(name, (X, labels)), l2=0.1)
+    point, best = np.array([3.0, -4.0]), problem.solve().value
+    for _ in range(200):
+        witness = cr.Witness(rng.normal(size=(1, 2)) * 1e20, np.ones(1))
+        assert problem.certificate(point, witness).gap >= problem.objective(point) - best
+
+
+def test_an_honest_witness_closes_the_gap_and_a_negative_weight_in_it_does_not():
+    rng = np.random.default_rng(1)
+    problem = cr.problems.RmaxPush(rng.normal(size=(30, 3)), [1, 0] * 15, "hinge", l2=0.1)
+    solution = problem.solve()
+    witness = solution.witness
+    assert problem.certificate(solution.x, witness).gap <= 1e-8
+    # weights that are scaled, huge ones included, say the same
+    assert problem.certificate(solution.x, replace(witness, weights=1e300 * witness.weights)).gap <= 1e-8
+    negative = np.append(witness.weights, -0.5)
+    more = cr.Witness(np.vstack([witness.points, 5.0 * rng.normal(size=3)]), negative)
+    alone = problem.certificate(solution.x, cr.Witness(solution.x[None, :], np.ones(1))).gap
+    assert problem.certificate(solution.x, more).gap >= min(alone, 1e-6)
+
+
+def test_a_bound_above_the_value_refutes_itself():
+    class Careless:
+        """Says that its risk, the square of w, is one more than it is wherever it is looked at away from w = 1."""
+
+        penalty, dimension, differentiable, risk_infimum = (
+            cr.regularizers.Penalty(l2=1.0),
+            1,
+            False,
+            -math.inf,
+        )
+
+        def reference_minorant(self, w):
+            honest = cr.problems.PNormPush([[1.0], [0.0]], [1, 0], p=1, l2=1.0).reference_minorant(w)
+            lie = 0.0 if w[0] == 1.0 else 5.0
+            return replace(honest, risk=honest.risk + lie, offset=honest.offset + lie)
+
+    problem, w = Careless(), np.array([1.0])
+    witness = cr.Witness(np.array([[0.5]]), np.ones(1))
+    bundle = Bundle(problem)
+    bundle.add(witness.points[0])
+    assert (
+        bundle.bound(np.ones(1), math.inf) > problem.reference_minorant(w).risk + 0.5
+    )  # above the value: a lie
+    honest = certify(problem, w, witness)
+    assert honest.gap == certify(problem, w, cr.Witness(w[None, :], np.zeros(1))).gap > 0.0
+
+
+def test_rounding_is_taken_off_the_bound_of_a_far_point():
+    """What cancels between risk and slope at a far point is what the bound gives up, at least."""
+    problem = cr.problems.PNormPush(np.array([[1.0], [0.3], [0.0]]), [1, 0, 0], p=2, l2=1.0)
+    for scale in (1e3, 1e6, 1e9, 1e12, 1e15):
+        far = problem.reference_minorant(np.array([-scale]))
+        # the slope is -1 to the last digit there; R(w) + w is what two negatives of weight a half leave of it
+        exact = -0.5 * math.log(2.0)
+        assert abs(far.offset - exact) <= far.offset_error
+        assert far.offset_error < 1e-13 * scale
+
+
+# --- in extended precision --------------------------------------------------------------------------------------------
+
+Long = np.longdouble
+LONG = np.finfo(np.longdouble).eps < 1e-18
+needs_long_double = pytest.mark.skipif(not LONG, reason="long double has no more digits than double here")
+
+
+def push_value(X, labels, w, p, l2, l1):
+    """The log-sum-exp form of the P-Norm Push as published, in long double."""
+    scores = X.astype(Long) @ w
+    above, below = -scores[labels == 1], Long(p) * scores[labels == 0]
+    first = above.max() + np.log(np.exp(above - above.max()).mean())
+    second = (below.max() + np.log(np.exp(below - below.max()).mean())) / Long(p)
+    return first + second + Long(l2) / 2 * (w @ w) + Long(l1) * np.abs(w).sum()
+
+
+def polished(X, labels, start, p, l2, l1):
+    """The minimiser on the support of the start by Newton's method in long double, from softmax moments."""
+    w, kept = start.astype(Long), np.flatnonzero(np.abs(start) > 1e-7)
+    signs, columns = np.sign(w[kept]), X[:, kept].astype(Long)
+    w = np.where(np.abs(start) > 1e-7, w, Long(0))
+    for _ in range(60):
+        scores = columns @ w[kept]
+        slope, hessian = Long(l2) * w[kept] + Long(l1) * signs, Long(l2) * np.eye(len(kept), dtype=Long)
+        for rows, side, power in ((labels == 1, Long(-1), Long(1)), (labels == 0, Long(1), Long(p))):
+            logits = side * power * scores[rows]
+            shares = np.exp(logits - logits.max())
+            shares /= shares.sum()
+            mean = shares @ columns[rows]
+            centred = columns[rows] - mean
+            slope = slope + side * mean
+            hessian = hessian + power * (centred * shares[:, None]).T @ centred
+        w[kept] -= eliminated(hessian, slope)
+    return w
+
+
+def eliminated(matrix, right):
+    """Solve a positive definite system by elimination, which numpy does not offer in long double."""
+    matrix, right = matrix.copy(), right.copy()
+    for k in range(len(right)):
+        factors = matrix[k + 1 :, k] / matrix[k, k]
+        matrix[k + 1 :] -= factors[:, None] * matrix[k]
+        right[k + 1 :] -= factors * right[k]
+    for k in reversed(range(len(right))):
+        right[k] = (right[k] - matrix[k, k + 1 :] @ right[k + 1 :]) / matrix[k, k]
+    return right
+
+
+@needs_long_double
+@pytest.mark.parametrize(("l2", "l1"), [(1e-3, 0.0), (0.1, 0.0), (0.0, 0.02), (0.05, 0.01), (0.0, 0.0)])
+@pytest.mark.parametrize("p", [0.5, 1.0, 4.0, 64.0])
+def test_a_gap_is_never_below_the_true_error(p, l2, l1):
+    rng = np.random.default_rng(7)
+    for scale in (1.0, 1e-3, 1e3) if l1 == 0 else (1.0,):
+        X, labels = rng.normal(size=(60, 3)) * [scale, 1.0, 1.0], np.arange(60) % 3 == 0
+        problem = cr.problems.PNormPush(X, labels, p=p, l2=l2, l1=l1)
+        solution = problem.solve(tol=1e-8, max_iter=20000)
+        best = polished(X, labels, solution.x, p, l2, l1)
+        least = push_value(X, labels, best, p, l2, l1)
+        digits = 16 * np.finfo(Long).eps * max(1.0, abs(X @ solution.x).max())  # of the values compared
+        for step in (0.0, 1e-16, 1e-12, 1e-8, 1e-6, 1e-3):
+            w = np.asarray(best, dtype=np.float64) * (1.0 + step * rng.normal(size=3))
+            certificate = problem.certificate(w)
+            if certificate.kind == "ball" and np.linalg.norm(best.astype(float)) > certificate.radius:
+                continue
+            error = push_value(X, labels, w.astype(Long), p, l2, l1) - least
+            assert Long(certificate.gap) >= error - digits, (scale, step)
+            # and it is still worth something: a gap of rounding is not far above rounding
+            assert step > 1e-12 or l1 > 0 or certificate.kind == "ball" or certificate.gap <= 1e-13
+
+
+def ring_with_chords(n):
+    """A weighted graph in which every node is reached and links on."""
+    rng, nodes = np.random.default_rng(3), np.arange(n)
+    heads = np.concatenate((np.roll(nodes, -1), rng.integers(0, n, 2 * n)))
+    return cr.Graph.from_edges(np.tile(nodes, 3), heads, rng.random(3 * n) + 0.1)
+
+
+@needs_long_double
+@pytest.mark.parametrize("alpha", [0.5, 0.85, 0.99])
+def test_a_distance_on_a_graph_is_never_below_the_true_one(alpha):
+    graph, rng = ring_with_chords(40), np.random.default_rng(0)
+    problem = cr.problems.PageRank(graph, alpha)
+    follow = graph.to_scipy().toarray().T.astype(Long)
+    follow /= np.where(follow.sum(axis=0) > 0, follow.sum(axis=0), 1)
+    teleport, rank = Long(1) / 40, np.full(40, Long(1) / 40)
+    for _ in range(int(60 / -math.log(alpha))):
+        moved = Long(alpha) * follow @ rank
+        rank = moved + (1 - moved.sum()) * teleport
+    for step in (0.0, 1e-16, 1e-14, 1e-10, 1e-3):
+        point = np.asarray(rank, dtype=np.float64) * (1.0 + step * rng.normal(size=40))
+        assert Long(problem.certificate(point).gap) >= np.abs(point - rank).sum(), step
+
+
+@needs_long_double
+@pytest.mark.parametrize(("p", "q"), [(1.0, 2.0), (4.0, 4.8), (8.0, 40.0)])
+def test_hilberts_distance_on_a_graph_is_never_below_the_true_one(p, q):
+    graph, rng = ring_with_chords(30), np.random.default_rng(0)
+    problem = cr.problems.LpqRank(graph, p, q, 0.85, "inside")
+    follow = graph.to_scipy().toarray().T.astype(Long)
+    entries = Long(0.85) * follow / follow.sum(axis=0) + (1 - Long(0.85)) / 30
+    rank = np.full(30, Long(1) / 30)
+    for _ in range(400):
+        rank = ((entries * rank) ** Long(p)).sum(axis=1) ** (1 / Long(q))
+        rank /= rank.sum()
+    for step in (0.0, 1e-16, 1e-14, 1e-10, 1e-3):
+        point = np.asarray(rank, dtype=np.float64) * (1.0 + step * rng.random(30))
+        assert Long(problem.certificate(point).gap) >= np.ptp(np.log(point.astype(Long) / rank)), step
+
+
+# --- statuses ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CERTIFIED)
+def test_no_solve_converges_against_its_certificate(name, monkeypatch):
+    """Whatever a method thinks of its point: where the certificate refuses it, the status is not CONVERGED."""
+    problem = REGISTRY[name].random(0)
+
+    def refuse(self, x, witness=None):
+        return cr.Certificate(math.inf, math.nan, -math.inf)
+
+    monkeypatch.setattr(type(problem), "certificate", refuse)
+    with pytest.warns(cr.ConvergenceWarning):
+        assert not problem.solve(max_iter=30).converged
+
+
+def test_a_kernel_problem_converges_by_its_own_certificate_only(monkeypatch):
+    """Its solver steps in other variables: what that problem certifies does not count."""
+    problem = cr.problems.KernelLearnedDivergence.random(0)
+    asked = []
+    honest = type(problem).certificate
+
+    def certificate(self, x, witness=None):
+        asked.append(np.shape(x))
+        return honest(self, x, witness)
+
+    monkeypatch.setattr(type(problem), "certificate", certificate)
+    assert problem.solve().converged
+    assert set(asked) == {(problem.dimension,)}
