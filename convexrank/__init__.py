@@ -31,6 +31,7 @@ _MODULES = (
 )
 _OBJECTS = {
     "Certificate": "convexrank.core.results",
+    "CertificateError": "convexrank.core.results",
     "ConvergenceWarning": "convexrank.core.results",
     "Graph": "convexrank.graphs",
     "LabelledGraph": "convexrank.graphs",
@@ -76,7 +77,7 @@ if TYPE_CHECKING:
     )
     from convexrank.bounds.perturbation import perturbation_bound
     from convexrank.core.problem import Problem
-    from convexrank.core.results import ConvergenceWarning, Solution, Status
+    from convexrank.core.results import CertificateError, ConvergenceWarning, Solution, Status
     from convexrank.estimators import OnlineMEMR, PushRanker, RetargetingRanker, SingleIndexRegressor
     from convexrank.estimators.graph_ranks import (
         antitrust_rank,

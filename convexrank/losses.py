@@ -18,13 +18,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from convexrank import atoms
 from convexrank.core.elementwise_checks import OnGrid, apply
 from convexrank.data import check_choice, check_hashable, check_positive
+
+if TYPE_CHECKING:
+    from convexrank.proof.balls import Line, arb
 
 __all__ = ["Custom", "Exponential", "Hinge", "Logistic", "Loss", "SquaredHinge", "resolve"]
 
@@ -78,6 +81,13 @@ class Exponential:
         """Evaluate elementwise."""
         return atoms.exp(-z)
 
+    def line(self, z: arb) -> Line:
+        """Return value, slope and slack over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
+        from convexrank.proof.balls import ZERO
+
+        value = (-z).exp()
+        return value, -value, ZERO
+
 
 @dataclass(frozen=True)
 class Logistic:
@@ -112,6 +122,13 @@ class Logistic:
         scale = 1.0 if self.base == math.e else 1.0 / math.log(self.base)
         return scale * atoms.softplus(-z)
 
+    def line(self, z: arb) -> Line:
+        """Return value, slope and slack over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
+        from convexrank.proof.balls import ONE, ZERO, arb, sigmoid, softplus
+
+        scale = ONE if self.base == math.e else 1 / arb(self.base).log()
+        return scale * softplus(-z), -scale * sigmoid(-z), ZERO
+
 
 @dataclass(frozen=True)
 class Hinge:
@@ -133,6 +150,14 @@ class Hinge:
         """Evaluate elementwise."""
         return atoms.positive(1.0 - z)
 
+    def line(self, z: arb) -> Line:
+        """Return value, slope and slack over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
+        from convexrank.proof.balls import ONE, ZERO, positive
+
+        short = 1 - z
+        value = positive(short)
+        return (value, -ONE, value - short) if float(short) > 0 else (value, ZERO, value)
+
 
 @dataclass(frozen=True)
 class SquaredHinge:
@@ -153,6 +178,13 @@ class SquaredHinge:
     def __call__(self, z: Any) -> Any:
         """Evaluate elementwise."""
         return atoms.square(atoms.positive(1.0 - z))
+
+    def line(self, z: arb) -> Line:
+        """Return value, slope and slack over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
+        from convexrank.proof.balls import ZERO, positive
+
+        short = positive(1 - z)
+        return short * short, -2 * short, ZERO
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,16 @@ import math
 import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from convexrank import atoms
 from convexrank.core.elementwise_checks import OnGrid, apply, follows_disciplined_rules
 from convexrank.data import check_choice, check_hashable, check_positive
+
+if TYPE_CHECKING:
+    from convexrank.proof.balls import Line, arb
 
 __all__ = ["Custom", "ExpPrice", "Identity", "LogOnePlus", "Power", "Price", "resolve"]
 
@@ -82,6 +85,19 @@ class Identity(_TwoFaces):
         """Evaluate the price of r >= 0, elementwise."""
         return r
 
+    def line(self, r: arb) -> Line:
+        """Return value, slope and slack of g over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
+        from convexrank.proof.balls import ONE, ZERO
+
+        return r, ONE, ZERO
+
+    def log_line(self, a: arb) -> Line:
+        """Return value, slope and slack of h(a) = g(exp a) over a ball."""
+        from convexrank.proof.balls import ZERO
+
+        value = a.exp()
+        return value, value, ZERO
+
 
 @dataclass(frozen=True)
 class Power(_TwoFaces):
@@ -113,6 +129,19 @@ class Power(_TwoFaces):
         """Evaluate the price of r >= 0, elementwise."""
         return atoms.power(r, self.p)
 
+    def line(self, r: arb) -> Line:
+        """Return value, slope and slack of g over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
+        from convexrank.proof.balls import ZERO, arb, power
+
+        return power(r, self.p), arb(self.p) * power(r, self.p - 1.0), ZERO
+
+    def log_line(self, a: arb) -> Line:
+        """Return value, slope and slack of h(a) = g(exp a) over a ball."""
+        from convexrank.proof.balls import ZERO
+
+        value = (a * self.p).exp()
+        return value, value * self.p, ZERO
+
 
 @dataclass(frozen=True)
 class LogOnePlus(_TwoFaces):
@@ -132,6 +161,12 @@ class LogOnePlus(_TwoFaces):
     def g(self, r: Any) -> Any:
         """Evaluate the price of r >= 0, elementwise."""
         return atoms.log1p(r)
+
+    def log_line(self, a: arb) -> Line:
+        """Return value, slope and slack of h(a) = g(exp a) over a ball."""
+        from convexrank.proof.balls import ZERO, sigmoid, softplus
+
+        return softplus(a), sigmoid(a), ZERO
 
 
 @dataclass(frozen=True)
@@ -158,6 +193,21 @@ class ExpPrice(_TwoFaces):
     def g(self, r: Any) -> Any:
         """Evaluate the price of r >= 0, elementwise."""
         return atoms.exp(self.scale * r)
+
+    def line(self, r: arb) -> Line:
+        """Return value, slope and slack of g over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
+        from convexrank.proof.balls import ZERO
+
+        value = (r * self.scale).exp()
+        return value, value * self.scale, ZERO
+
+    def log_line(self, a: arb) -> Line:
+        """Return value, slope and slack of h(a) = g(exp a) over a ball."""
+        from convexrank.proof.balls import ZERO
+
+        r = a.exp()
+        value = (r * self.scale).exp()
+        return value, value * self.scale * r, ZERO
 
 
 # Counts of positives are at most the number of rows; eight decades either side of 1 are ample.

@@ -218,6 +218,7 @@ class Monitor:
             problem=type(self.problem).__name__,
             message=message,
             witness=best.witness,
+            instance=self.problem,
         )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.core.cvxpy_model import CvxpyModel
-from convexrank.core.results import Solution, Status
+from convexrank.core.results import Certificate, CertificateError, Solution, Status, Witness
 from convexrank.core.solving import solve
 from convexrank.data import check_vector
 
@@ -119,6 +119,32 @@ class Problem:
 
     def _unstated(self, member: str, meaning: str) -> NotImplementedError:
         return NotImplementedError(f"{type(self).__name__} has to state {member}: {meaning}.")
+
+    def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Prove a bound on the error at x: in ball arithmetic, from the data and x as exact rational numbers.
+
+        Parameters
+        ----------
+        x : array or Solution
+            The point.
+        witness : Witness, optional
+            Evidence for a risk with kinks; that of a Solution by default.
+
+        Returns
+        -------
+        Certificate
+            With ``proved=True``; its ``interval`` contains value − optimum, or the distance to the solution.
+
+        Raises
+        ------
+        CertificateError
+            When nothing can be proved; the message says why.
+        ImportError
+            When python-flint is not installed (the extra ``proof``).
+        """
+        raise CertificateError(
+            f"{type(self).__name__} has no form in balls, so that nothing is proved about it."
+        )
 
     def terminal_status(self, w: Array) -> Status | None:
         """Recognise at w that no minimiser exists (separable data, unbounded objective); None otherwise."""

@@ -9,13 +9,26 @@ from typing import Any, Self
 
 import numpy as np
 
-__all__ = ["Certificate", "ConvergenceWarning", "Solution", "Status", "Witness"]
+__all__ = ["Certificate", "CertificateError", "ConvergenceWarning", "Solution", "Status", "Witness"]
 
 Array = np.ndarray
 
 
 class ConvergenceWarning(UserWarning):
     """The solver stopped before the certificate met the tolerance, or the answer is a minimum that is worth nothing."""
+
+
+class CertificateError(ValueError):
+    """Nothing can be proved here; the message says why, and what would make it provable.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4)
+    >>> problem.prove([0.0])
+    Traceback (most recent call last):
+    convexrank.core.results.CertificateError: PNormPush without a penalty: nothing bounds its minimiser, ...
+    """
 
 
 class Status(enum.Enum):
@@ -98,6 +111,10 @@ class Certificate:
         The radius for kind "ball"; infinity otherwise.
     metric : str
         What the distance or the violation is measured in, such as "L1 norm".
+    proved : bool
+        Whether the bound is a theorem: evaluated in ball arithmetic, from the data as exact rational numbers.
+    least : float
+        What value − optimum (or the distance) is at least; minus infinity where that was not looked at.
 
     Examples
     --------
@@ -114,8 +131,18 @@ class Certificate:
     kind: str = "global"
     radius: float = float("inf")
     metric: str = ""
+    proved: bool = False
+    least: float = -float("inf")
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """An interval that contains what is bounded, value − optimum for kind "global"."""
+        return self.least, self.gap
 
     def __str__(self) -> str:
+        return f"{self._statement()}, proved" if self.proved else self._statement()
+
+    def _statement(self) -> str:
         if self.kind == "distance":
             return f"the distance to the solution is at most {self.gap:.3g} ({self.metric})"
         if self.kind == "violation":
@@ -159,6 +186,8 @@ class Solution:
         The status's message, with what is particular to this run.
     witness : Witness or None
         Evidence for the certificate of a non-smooth problem.
+    instance : Problem or None
+        The problem itself, which :meth:`prove` asks; neither saved nor pickled, for it holds the data.
 
     Examples
     --------
@@ -182,6 +211,25 @@ class Solution:
     problem: str
     message: str = field(repr=False)
     witness: Witness | None = field(repr=False, default=None)
+    instance: Any = field(repr=False, default=None, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the problem out."""
+        return {**self.__dict__, "instance": None}
+
+    def prove(self) -> Certificate:
+        """Prove the bound, in ball arithmetic; see :meth:`convexrank.Problem.prove`.
+
+        Raises
+        ------
+        CertificateError
+            When nothing can be proved, or the solution came from a file and does not know its problem.
+        """
+        if self.instance is None:
+            raise CertificateError(
+                "this solution came from a file or a pickle without its problem; call problem.prove(solution)."
+            )
+        return self.instance.prove(self)
 
     @property
     def converged(self) -> bool:

@@ -16,7 +16,7 @@ from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
 from convexrank.core.minorants import Minorant, tangent
 from convexrank.core.problem import Problem
-from convexrank.core.results import Certificate, Status, Witness
+from convexrank.core.results import Certificate, CertificateError, Solution, Status, Witness
 from convexrank.core.separability import find_separation
 from convexrank.data import check_choice, check_flags, check_matrix
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
@@ -338,6 +338,19 @@ class LinearScores(Problem):
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x; see :mod:`convexrank.core.certificates`."""
         return certify(self, self.check_point(x, "x"), witness)
+
+    def ball_tangent(self, scores: Any) -> Any:
+        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        raise CertificateError(
+            f"{type(self).__name__} has no form in balls (a method ball_tangent), so that nothing is proved about it."
+        )
+
+    def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Prove a bound on value − optimum at x; see :mod:`convexrank.proof`."""
+        from convexrank.proof.linear import prove_linear
+
+        given = x.witness if witness is None and isinstance(x, Solution) else witness
+        return prove_linear(self, self.check_point(x, "x"), given)
 
     @property
     def _unpenalised(self) -> bool:

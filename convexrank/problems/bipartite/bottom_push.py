@@ -49,6 +49,12 @@ class _Powers(LogForm):
         high, push = log_sum_exp_gradient(self.log_negative_shares + b * negative)
         return low / a + high / b, self.join((-pull, push))
 
+    def _powers(self, a: float, b: float, factor: float = 1.0) -> list[Any]:
+        from convexrank.proof.pushes import Power
+
+        low = Power(self.positives, self.positive_weights, -a, factor)
+        return [low, Power(self.negatives, self.negative_weights, b, factor)]
+
     def _power_model(self, a: float, b: float, scores: Any) -> Any:
         import cvxpy as cp
 
@@ -116,6 +122,12 @@ class BottomPush(_Powers):
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, in plain numpy."""
         return self._power_reference(self.p, 1.0, scores)
+
+    def ball_tangent(self, scores: Any) -> Any:
+        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        from convexrank.proof.pushes import tangent_of_powers
+
+        return tangent_of_powers(scores, self._powers(self.p, 1.0))
 
     def paper_value(self, w: Any) -> float:
         r"""Return the paper's :math:`R^{Bottom}_{p,\exp} = \sum_i(\sum_k e^{-(f_i-f_k)})^p` (section 7)."""
@@ -204,6 +216,13 @@ class TopBottomPush(_Powers):
         top, slope = self._power_reference(1.0, self.p, scores)
         bottom, bottom_slope = self._power_reference(self.p, 1.0, scores)
         return top + self.bottom_weight * bottom, slope + self.bottom_weight * bottom_slope
+
+    def ball_tangent(self, scores: Any) -> Any:
+        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        from convexrank.proof.pushes import tangent_of_powers
+
+        bottom = self._powers(self.p, 1.0, self.bottom_weight)
+        return tangent_of_powers(scores, [*self._powers(1.0, self.p), *bottom])
 
     @classmethod
     def random(cls, seed: int) -> Self:

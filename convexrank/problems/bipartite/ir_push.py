@@ -82,6 +82,13 @@ class IRPush(Bipartite):
         pull = self.positive_shares * chance
         return float(self.positive_shares @ np.logaddexp(0.0, excess)), self.join((-pull, pull.sum() * push))
 
+    def ball_tangent(self, scores: Any) -> Any:
+        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        from convexrank.proof.pushes import tangent_of_discounts
+
+        sides = (self.positives, self.positive_weights), (self.negatives, self.negative_weights)
+        return tangent_of_discounts(scores, *sides)
+
     def paper_value(self, w: Any) -> float:
         r"""Return the paper's :math:`R_{g_{IR},\exp} = \sum_i \ln(1+\sum_k e^{-(f_i-f_k)})`, equation (2)."""
         risk, _ = self.reference_scores(self.scores(self.check_point(w)))

@@ -109,6 +109,13 @@ class PNormPush(LogForm):
         high, push = log_sum_exp_gradient(self.log_negative_shares + self.p * negative)
         return low + high / self.p, self.join((-pull, push))
 
+    def ball_tangent(self, scores: Any) -> Any:
+        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        from convexrank.proof.pushes import Power, tangent_of_powers
+
+        low = Power(self.positives, self.positive_weights, -1.0)
+        return tangent_of_powers(scores, [low, Power(self.negatives, self.negative_weights, self.p)])
+
     @property
     def terms(self) -> tuple[LogSumExpTerm, ...]:
         """The two log-sum-exps of the risk."""

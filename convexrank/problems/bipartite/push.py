@@ -186,6 +186,13 @@ class Push(Bipartite):
         value, up, down = reference_push(self.loss, self.price.g, positive, negative, *weights)
         return value, self.join((up, down))
 
+    def ball_tangent(self, scores: Any) -> Any:
+        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        from convexrank.proof.pushes import tangent_of_prices
+
+        sides = (self.positives, self.positive_weights), (self.negatives, self.negative_weights)
+        return tangent_of_prices(scores, self.price, self.loss, *sides)
+
     @property
     def attained(self) -> bool:
         """Whether separable data have a minimiser: the loss, or a price that is flat near 0, reaches its infimum."""

@@ -101,6 +101,12 @@ class RmaxPush(Bipartite):
         highest = negative == negative.max()
         return float(self.positive_shares @ values), self.join((pull, -pull.sum() * highest / highest.sum()))
 
+    def ball_tangent(self, scores: Any) -> Any:
+        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        from convexrank.proof.pushes import tangent_of_worst
+
+        return tangent_of_worst(scores, self.loss, (self.positives, self.positive_weights), self.negatives)
+
     @property
     def attained(self) -> bool:
         """Whether the loss reaches its infimum, so that separable data have a minimiser."""

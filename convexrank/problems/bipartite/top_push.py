@@ -84,6 +84,12 @@ class TopPush(Bipartite):
         highest = negative == negative.max()
         return low + float(negative.max()), self.join((-pull, highest / highest.sum()))
 
+    def ball_tangent(self, scores: Any) -> Any:
+        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        from convexrank.proof.pushes import tangent_of_top
+
+        return tangent_of_top(scores, (self.positives, self.positive_weights), self.negatives)
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.warning_level import level_of_caller
-from convexrank.core.results import Certificate, Solution, Witness
+from convexrank.core.results import Certificate, CertificateError, Solution, Witness
 from convexrank.data import check_choice, check_flags, check_positive, check_real, check_vector
 from convexrank.graphs import Graph
 from convexrank.graphs.certified_order import certified_prefix
@@ -218,6 +218,23 @@ class LpqRank(GraphRank):
             return Certificate(float(moved), math.nan, -math.inf, kind="residual")
         return Certificate(
             float(moved / (1.0 - self.modulus)), math.nan, -math.inf, kind="distance", metric=metric
+        )
+
+    def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Prove the same bound in ball arithmetic; see :mod:`convexrank.proof.graphs`. O(m) balls."""
+        from convexrank.proof.balls import arb
+        from convexrank.proof.graphs import hilbert, norm_image, prove_distance
+
+        point = self.check_point(x)
+        if self.modulus >= 1.0:
+            raise CertificateError(
+                f"theta = p/q is {self.modulus:g}: the map is no contraction, so that nothing bounds the distance to a "
+                "rank; pass q > p."
+            )
+        return prove_distance(
+            lambda: hilbert(point, norm_image(self, point)),
+            lambda: arb(self.modulus) if math.isinf(self.p) else arb(self.p) / arb(self.q),
+            "Hilbert's projective metric",
         )
 
     def l1_bound(self, distance: float) -> float:

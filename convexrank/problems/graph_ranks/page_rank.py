@@ -175,6 +175,21 @@ class PageRank(GraphRank):
             total += float(np.abs(flow).sum()) + _ROUNDING * float(np.abs(w[part]).sum())
         return total / (1.0 - alpha)
 
+    def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Prove the same bound in ball arithmetic; see :mod:`convexrank.proof.graphs`. O(m) balls."""
+        from convexrank.proof.balls import arb, greatest
+        from convexrank.proof.graphs import Walk, prove_distance, walk_residual
+
+        point, v = self.check_point(x), self.personalization
+        batch = [None] if v is None else np.atleast_2d(v.T)
+        walks = [Walk(self.graph, self.alpha, teleport, self.dangling) for teleport in batch]
+        columns = list(zip(walks, np.atleast_2d(point.T), strict=True))
+        return prove_distance(
+            lambda: greatest([walk_residual(walk, column) for walk, column in columns]),
+            lambda: arb(self.alpha),
+            "L1 norm",
+        )
+
     def reference(self) -> Array:
         """Return the solution of the dense linear system, O(n³)."""
         answers = []

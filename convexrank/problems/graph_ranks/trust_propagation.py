@@ -191,6 +191,25 @@ class TrustPropagation(GraphRank):
             float(moved / (1.0 - self.modulus)), math.nan, -math.inf, kind="distance", metric=metric
         )
 
+    def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Prove the same bound in ball arithmetic; see :mod:`convexrank.proof.graphs`. O(m) balls."""
+        from convexrank.proof import graphs
+        from convexrank.proof.balls import arb, greatest
+
+        parts, linear = self.parts(x), self.p == self.q
+
+        def moved() -> arb:
+            found = []
+            for part, (graph, seeds) in zip(parts, self._sides, strict=True):
+                image = graphs.trust_image(graph, part, seeds, self.gamma, self.p, self.q)
+                found.append(graphs.lp_norm(part, image, self.p) if linear else graphs.thompson(part, image))
+            return greatest(found)
+
+        metric = f"L{self.p:g} norm" if linear else "Thompson's metric"
+        return graphs.prove_distance(
+            moved, lambda: arb(self.gamma) if linear else arb(self.p) / arb(self.q), metric
+        )
+
     def _log_map(self, r: Array, graph: Graph, seeds: Array) -> Array:
         weight = 1.0 if graph.weights is None else graph.weights
         with np.errstate(divide="ignore"):

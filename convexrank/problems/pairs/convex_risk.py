@@ -216,6 +216,13 @@ class ConvexRisk(SecondOrder):
             return self._scaled(all_pairs.reference_graded(self.cost, ordered, self._ranks, weights))
         return self._scaled(all_pairs.polynomial_graded(self.cost.polynomial, ordered, self._ranks, weights))
 
+    def ball_tangent(self, scores: Any) -> Any:
+        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        from convexrank.proof.pairs import tangent_of_graded
+
+        rows, weights = self._order, self._sorted_weights
+        return tangent_of_graded(scores, self.cost, rows, self.y[rows], weights)
+
     def paper_value(self, w: Any) -> float:
         r"""Return A_n as printed: pairs with equal labels included, which add the constant φ(0) each."""
         risk, _ = self.reference_scores(self.scores(self.check_point(w)))

@@ -161,6 +161,12 @@ class CrucialPairs(SecondOrder):
         gradient = np.bincount(better, pull, len(scores)) - np.bincount(worse, pull, len(scores))
         return float(values.sum()), gradient
 
+    def ball_tangent(self, scores: Any) -> Any:
+        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        from convexrank.proof.pairs import tangent_of_groups
+
+        return tangent_of_groups(scores, self.price, self.loss, *self.pairs.T)
+
     @property
     def attained(self) -> bool:
         """Whether separable data have a minimiser: the loss, or a price that is flat near 0, reaches its infimum."""

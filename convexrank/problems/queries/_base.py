@@ -117,6 +117,11 @@ class QueryScores(LinearScores):
             slopes.append(slope)
         return float(value), self.join((np.concatenate(slopes),))
 
+    def _queries(self) -> list[tuple[Array, Array]]:
+        """Row numbers and grades of each query that counts."""
+        parts = [self.stretch(query) for query in range(len(self.groups))]
+        return [(self._rows[part], self.grades[part]) for part in parts]
+
     def stretch(self, query: int) -> slice:
         """Where the rows of a query stand in the layout."""
         return slice(int(self.groups.offsets[query]), int(self.groups.offsets[query + 1]))

@@ -89,6 +89,16 @@ class ListNet(SoftmaxQueries):
         """One, or one over the number of rows."""
         return 1.0 / self.groups.sizes if self.normalize else np.ones(len(self.groups))
 
+    def ball_tangent(self, scores: Any) -> Any:
+        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        from convexrank.proof.queries import Fit, tangent_of_softmax, top_one
+
+        fits = [
+            Fit(rows, top_one(grades, self.target), len(rows) if self.normalize else 1)
+            for rows, grades in self._queries()
+        ]
+        return tangent_of_softmax(scores, fits)
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""

@@ -235,6 +235,18 @@ class NDCGRegression(SoftmaxQueries):
         logs = float(target[named] @ (np.log(target[named]) - (scores + offset)[named]))
         return weight * (logs + float((predicted - target).sum())), weight * (predicted - target)
 
+    def ball_tangent(self, scores: Any) -> Any:
+        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        from convexrank.proof import queries
+
+        fits = [
+            queries.Fit(rows, queries.normalised_gains(grades, self.gain), len(rows) if self.normalize else 1)
+            for rows, grades in self._queries()
+        ]
+        if self._is_squared:
+            return queries.tangent_of_squares(scores, fits, self.offsets)
+        return (queries.tangent_of_softmax if self.offsets else queries.tangent_of_exponentials)(scores, fits)
+
     @cached_property
     def attained(self) -> bool:
         """Whether the risk reaches its infimum: squares do, and I-divergences without a target of zero."""

@@ -201,6 +201,12 @@ class RankSVM(SecondOrder, QueryScores):
         value, slope = reference_graded(self.loss, scores, grades, np.ones(len(scores)))
         return self.query_weights[query] * value, self.query_weights[query] * slope
 
+    def ball_tangent(self, scores: Any) -> Any:
+        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        from convexrank.proof.queries import tangent_of_queries_pairs
+
+        return tangent_of_queries_pairs(scores, self.loss, self._queries(), self.normalize)
+
     def is_separating(self, w: Array) -> bool:
         """Whether every pair is ranked strictly as asked."""
         upper, lower = self.pairs

@@ -1,0 +1,167 @@
+"""Vectors of balls: sums, log-sum-exps, maxima, and the way back to floats, rounded outward."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import mul
+from typing import Any
+
+import numpy as np
+
+try:
+    from flint import arb, ctx
+except ImportError as error:  # an extra: the package does without
+    raise ImportError("a proof needs ball arithmetic: pip install 'convexrank[proof]'.") from error
+
+__all__ = [
+    "ONE",
+    "ZERO",
+    "Balls",
+    "Line",
+    "Tangent",
+    "above",
+    "arb",
+    "at_precision",
+    "below",
+    "dot",
+    "exact",
+    "greatest",
+    "log_sum_exp",
+    "midpoints",
+    "placed",
+    "positive",
+    "power",
+    "root",
+    "sigmoid",
+    "softplus",
+    "total",
+    "weight_of",
+]
+
+Array = np.ndarray
+Balls = list[arb]
+#: Of a convex function at one number: its value, the slope of an affine minorant, and how far that lies below there.
+Line = tuple[arb, arb, arb]
+
+ZERO, ONE = arb(0), arb(1)
+
+at_precision = ctx.workprec
+
+
+@dataclass(frozen=True)
+class Tangent:
+    r"""An affine minorant of a convex risk, from one point θ of its scores.
+
+    There are numbers R(θ) in ``value``, u in ``slope`` and s in ``slack`` with
+
+    .. math:: R(\theta') \ge R(\theta) - s + \langle u, \theta'-\theta\rangle \quad\text{for all } \theta'.
+
+    Parameters
+    ----------
+    value : arb
+        Encloses R(θ).
+    slope : list of arb, shape (n,)
+        Encloses u, with respect to the scores of all rows.
+    slack : arb
+        How far the minorant lies below the risk at θ itself: 0 for a gradient. Where a risk has kinks any choice of
+        its active pieces, such as one made in floats, gives a minorant, and the choice costs this much.
+    """
+
+    value: arb
+    slope: Balls
+    slack: arb = ZERO
+
+
+def exact(values: Iterable[float] | Array) -> Balls:
+    """Return floats as the rational numbers that they are."""
+    return [arb(value) for value in (values.tolist() if isinstance(values, np.ndarray) else values)]
+
+
+def midpoints(balls: Sequence[arb]) -> Array:
+    """Return the nearest floats: what choices are made by that need not be right."""
+    return np.array([float(ball) for ball in balls])
+
+
+def total(balls: Iterable[arb]) -> arb:
+    """Return the sum."""
+    return sum(balls, ZERO)
+
+
+def dot(a: Iterable[Any], b: Iterable[Any]) -> arb:
+    """Return the sum of products."""
+    return sum(map(mul, a, b), ZERO)
+
+
+def above(ball: arb) -> float:
+    """Return a float that no number of the ball exceeds."""
+    end = ball.upper()
+    value = float(end)
+    while not math.isnan(value) and value < math.inf and not arb(value) >= end:
+        value = math.nextafter(value, math.inf)
+    return math.inf if math.isnan(value) else value
+
+
+def below(ball: arb) -> float:
+    """Return a float that no number of the ball falls below."""
+    return 0.0 - above(-ball)
+
+
+def positive(x: arb) -> arb:
+    """Enclose max(x, 0)."""
+    return x.max(ZERO)
+
+
+def greatest(balls: Iterable[arb]) -> arb:
+    """Enclose the largest of some numbers."""
+    return reduce(arb.max, balls)
+
+
+def log_sum_exp(exponents: Balls, weights: Array | None = None) -> tuple[arb, Balls]:
+    """Enclose log Σ a eˣ and the shares a eˣ / Σ a eˣ. Exponents of balls have no end: nothing is shifted."""
+    terms = [x.exp() for x in exponents]
+    if weights is not None and (weights != 1.0).any():
+        terms = [term * weight for term, weight in zip(terms, weights.tolist(), strict=True)]
+    whole = total(terms)
+    inverse = 1 / whole
+    return whole.log(), [term * inverse for term in terms]
+
+
+def weight_of(weights: Array) -> arb:
+    """Enclose the sum of weights of rows; most often they are ones."""
+    return arb(len(weights)) if (weights == 1.0).all() else total(exact(weights))
+
+
+def softplus(x: arb) -> arb:
+    """Enclose log(1 + eˣ)."""
+    return x.exp().log1p()
+
+
+def sigmoid(x: arb) -> arb:
+    """Enclose 1/(1 + e⁻ˣ), the slope of softplus."""
+    return 1 / (1 + (-x).exp())
+
+
+def power(x: arb, exponent: float) -> arb:
+    """Enclose x to some power, at least 0, for an x that is known not to be negative."""
+    if x > 0:
+        return x**exponent
+    if exponent == 0:
+        return ONE
+    return ZERO.union(x.upper() ** exponent) if x.upper() > 0 else ZERO
+
+
+def root(x: arb) -> arb:
+    """Enclose the square root of what is known not to be negative."""
+    return x.sqrt() if x >= 0 else ZERO.union(x.upper().sqrt()) if x.upper() > 0 else ZERO
+
+
+def placed(length: int, *parts: tuple[Array, Sequence[arb]]) -> Balls:
+    """Return a vector with the entries of each part added at its places."""
+    vector = [ZERO] * length
+    for places, entries in parts:
+        for place, entry in zip(places.tolist(), entries, strict=True):
+            vector[place] = vector[place] + entry
+    return vector

@@ -1,0 +1,276 @@
+r"""Proofs for convex problems with linear scores.
+
+Tangents of the risk at points :math:`w_j`, with weights on the simplex, add up to a minorant
+:math:`R(Xw) \ge C + \langle s, w\rangle`, and
+
+.. math:: F(w) - \min F \;\le\; \bigl[R(Xw) - C - \langle s,w\rangle\bigr]
+          + \bigl[\Omega(w) + \Omega^*(-s) + \langle s, w\rangle\bigr].
+
+Both brackets are at least 0. For a smooth risk the tangent at w itself is taken, and the first bracket is 0 exactly.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from convexrank.core.results import Certificate, CertificateError, ConvergenceWarning, Solution, Witness
+from convexrank.proof.balls import ONE, ZERO, Balls, Tangent, above, arb, at_precision, below, dot, exact
+from convexrank.proof.penalty import ExactPenalty
+from convexrank.proof.products import Products, products
+from convexrank.regularizers import Penalty
+
+__all__ = ["LinearProblem", "prove_linear"]
+
+Array = np.ndarray
+
+# Bits of a midpoint. More are taken until the radius of the gap is below this share of it, or the gap is nothing.
+_BITS = (64, 128, 256, 512, 1024)
+_SHARE = 0.01
+_NOTHING = 1e-25
+# How much smaller l1 is where a strictly feasible dual point is looked for.
+_SMALLER = (0.5, 0.9, 0.99)
+
+
+class LinearProblem(Protocol):
+    """What a proof needs of a problem."""
+
+    @property
+    def X(self) -> Any:
+        """The features, shape (n, d)."""
+        ...
+
+    @property
+    def penalty(self) -> Penalty:
+        """The part of the objective that depends on w alone."""
+        ...
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Names of the capabilities; a proof needs Convex."""
+        ...
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the risk is differentiable."""
+        ...
+
+    @property
+    def risk_infimum(self) -> float:
+        """A number that the risk is never below."""
+        ...
+
+    def ball_tangent(self, scores: Balls) -> Tangent:
+        """Return the risk and a tangent in the scores, over balls."""
+        ...
+
+    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Return the bound in floats, whose kind says whether there is anything to prove."""
+        ...
+
+    def solve(self, solver: Any = None, *, tol: float = 1e-8) -> Solution:
+        """Solve: a solution of a neighbouring problem may serve as evidence."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Minorant:
+    """A minorant of the risk with a slope in w; ``lag`` is how far below the risk it lies at the point in question."""
+
+    slope: Balls
+    lag: arb
+
+    def mixed(self, other: Self, share: arb) -> _Minorant:
+        """Return the minorant with a share of the other one."""
+        rest = 1 - share
+        slope = [rest * a + share * b for a, b in zip(self.slope, other.slope, strict=True)]
+        return _Minorant(slope, rest * self.lag + share * other.lag)
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """The points whose tangents are added up, and those of a strictly feasible dual point where one is needed."""
+
+    points: Witness | None
+    inner: Witness | None = None
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """The value at the point, and value − optimum: an upper bound, and the least that it can be."""
+
+    value: arb
+    gap: arb
+    least: arb
+
+
+def prove_linear(problem: LinearProblem, w: Array, witness: Witness | None = None) -> Certificate:
+    """Return a proved certificate of kind "global" for value − optimum at w.
+
+    Parameters
+    ----------
+    problem : LinearProblem
+        A convex problem with a penalty.
+    w : ndarray, shape (d,)
+        The point, taken as the rational numbers that it is.
+    witness : Witness, optional
+        Evidence for a risk with kinks, or for l1 alone; found by a solve where none is given.
+
+    Raises
+    ------
+    CertificateError
+        When nothing can be proved; the message says why.
+    """
+    name = type(problem).__name__
+    if "Convex" not in problem.capabilities:
+        raise CertificateError(f"{name} with these arguments is not convex: nothing bounds its optimum.")
+    penalty = ExactPenalty(problem.penalty)
+    if not problem.penalty.bounded and problem.penalty.l1 == 0:
+        certificate = problem.certificate(w, witness)
+        if certificate.kind != "global":
+            raise CertificateError(
+                f"{name} without a penalty: nothing bounds its minimiser, so the optimum has no provable lower bound; "
+                "pass l2 or l1."
+            )
+    evidence = _evidence(problem, w, witness)
+    matrix, last = products(problem.X), math.inf
+    for bits in _BITS:
+        with at_precision(bits):
+            found = _bounds(problem, penalty, matrix, w, evidence)
+            radius = above(found.gap.rad())
+            enough = max(_SHARE * abs(float(found.gap)), _NOTHING * max(1.0, abs(float(found.value))))
+            certificate = _certificate(name, found)
+        # more bits do not help where products are made in floats
+        if radius <= enough or (math.isfinite(last) and radius > 0.5 * last):
+            break
+        last = radius
+    return certificate
+
+
+def _evidence(problem: LinearProblem, w: Array, witness: Witness | None) -> _Evidence:
+    """Whatever is returned is evidence only: it is evaluated again in balls."""
+    usable = witness if witness is not None and _is_usable(witness, len(w)) else None
+    if usable is None and not problem.differentiable:
+        usable = _solved(problem).witness
+    if problem.penalty.bounded or problem.penalty.l1 == 0 or problem.risk_infimum == 0.0:
+        return _Evidence(usable)
+    for factor in _SMALLER:
+        found = _solved(replace(problem, l1=factor * problem.penalty.l1))  # type: ignore[type-var]  # a dataclass
+        inner = found.witness or Witness(found.x[None, :], np.ones(1))
+        slope = -np.inf
+        if np.isfinite(found.x).all():
+            with at_precision(_BITS[0]):
+                minorant = _combined(problem, products(problem.X), None, inner)
+                slope = above(ExactPenalty(problem.penalty).excess(minorant.slope))
+        if -np.inf < slope < 0.0:
+            return _Evidence(usable, inner)
+    raise CertificateError(
+        f"{type(problem).__name__} with l1={problem.penalty.l1} and no l2: no strictly feasible dual point was found, "
+        "so that nothing bounds the optimum; pass l2, or more l1."
+    )
+
+
+def _is_usable(witness: Witness, dimension: int) -> bool:
+    points, weights = np.asarray(witness.points), np.asarray(witness.weights)
+    return bool(
+        points.shape == (*weights.shape, dimension)
+        and np.isfinite(points).all()
+        and np.isfinite(weights).all()
+        and (weights >= 0).all()
+        and (weights > 0).any()
+    )
+
+
+def _solved(problem: LinearProblem) -> Solution:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # what was reached is evidence all the same
+        return problem.solve()
+
+
+def _combined(problem: LinearProblem, matrix: Products, here: _Here | None, witness: Witness) -> _Minorant:
+    """Add up the tangents at the points of a witness."""
+    whole = sum(exact(witness.weights), ZERO)
+    slope, offset = None, ZERO
+    for point, weight in zip(witness.points, witness.weights.tolist(), strict=True):
+        if weight == 0.0:
+            continue
+        scores, share = matrix.scores(point), weight / whole
+        tangent = problem.ball_tangent(scores)
+        offset += share * (tangent.value - tangent.slack - dot(tangent.slope, scores))
+        scaled = [share * entry for entry in tangent.slope]
+        slope = scaled if slope is None else [a + b for a, b in zip(slope, scaled, strict=True)]
+    slope = slope or []
+    lag = ZERO if here is None else here.tangent.value - offset - dot(slope, here.scores)
+    return _Minorant(matrix.pull(slope), lag)
+
+
+@dataclass(frozen=True)
+class _Here:
+    """The point itself: its scores, and the tangent there."""
+
+    scores: Balls
+    tangent: Tangent
+
+
+def _bounds(
+    problem: LinearProblem, penalty: ExactPenalty, matrix: Products, w: Array, evidence: _Evidence
+) -> _Bounds:
+    point, scores = exact(w), matrix.scores(w)
+    here = _Here(scores, problem.ball_tangent(scores))
+    value = here.tangent.value + penalty.value(point)
+    gaps = [value] if problem.risk_infimum == 0.0 else []  # the objective is never negative
+    if problem.penalty.bounded or problem.penalty.l1 > 0:
+        minorants = [_Minorant(matrix.pull(here.tangent.slope), here.tangent.slack)]
+        if evidence.points is not None:
+            minorants.append(_combined(problem, matrix, here, evidence.points))
+        inner = None if evidence.inner is None else _combined(problem, matrix, here, evidence.inner)
+        gaps += [_gap(penalty, point, value, minorant, inner) for minorant in minorants]
+    return _Bounds(value, min(gaps, key=above), _least(problem, penalty, w, here, value))
+
+
+def _gap(
+    penalty: ExactPenalty, point: Balls, value: arb, minorant: _Minorant, inner: _Minorant | None
+) -> arb:
+    """Enclose a bound on value − optimum."""
+    if penalty.penalty.bounded:
+        return minorant.lag + penalty.gap(point, minorant.slope)
+    # with l1 alone a slope must not exceed it: mix, or use that l1 · ‖w*‖₁ is at most the value
+    excess, paid = penalty.excess(minorant.slope), ZERO
+    if not excess <= 0:
+        if inner is not None:
+            room = -penalty.excess(inner.slope).upper()
+            share = (excess.upper() / (excess.upper() + room)).upper()
+            minorant = minorant.mixed(inner, share)
+        else:
+            paid = excess.max(ZERO) * value / penalty.penalty.l1
+    return minorant.lag + penalty.value(point) + dot(minorant.slope, point) + paid
+
+
+def _least(problem: LinearProblem, penalty: ExactPenalty, w: Array, here: _Here, value: arb) -> arb:
+    """The least that value − optimum can be: 0, unless rounding left w a little outside its ball."""
+    factor = penalty.shrinking(w)
+    if factor is None:
+        raise CertificateError("the point lies outside the ball that constrains it; project it first.")
+    if factor == ONE:
+        return ZERO
+    inside = problem.ball_tangent([factor * score for score in here.scores]).value
+    return value - inside - penalty.value([factor * entry for entry in exact(w)])
+
+
+def _certificate(name: str, found: _Bounds) -> Certificate:
+    gap, least = above(found.gap), below(found.least)
+    if not math.isfinite(gap):
+        raise CertificateError(f"{name}: the bound is infinite at this point; a solution has a better one.")
+    if gap < least:
+        raise CertificateError(f"{name}: a lower bound above the value; its ball form is wrong.")
+    return Certificate(
+        gap=gap,
+        value=float(found.value),
+        lower_bound=below(found.value - found.gap),
+        least=least,
+        proved=True,
+    )

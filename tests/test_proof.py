@@ -1,0 +1,292 @@
+"""Proofs in ball arithmetic: they hold, they are tight, and a wrong form in balls is noticed."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pickle
+import subprocess
+import sys
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import convexrank as cr
+from convexrank.problems import REGISTRY
+from convexrank.problems._linear_scores import LinearScores
+from tests.tolerances import tolerance
+
+pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
+
+from convexrank.proof import balls, products  # needs flint
+
+IN_BALLS = [
+    name
+    for name, cls in REGISTRY.items()
+    if issubclass(cls, LinearScores) and cls.ball_tangent is not LinearScores.ball_tangent
+]
+EVERY = pytest.mark.parametrize("name", IN_BALLS)
+X = np.array([[1.0], [0.25], [0.75], [-0.5], [0.1]])
+Y = np.array([1, 1, 0, 0, 1])
+
+
+def at_random(problem, seed):
+    """Scores at a random point, and the risk and slope there: by the reference, and over balls."""
+    w = np.random.default_rng(seed).normal(size=problem.dimension)
+    scores = np.asarray(problem.X @ w, dtype=np.float64)
+    return scores, problem.reference_scores(scores)
+
+
+def disagreement(problem, seed):
+    """How far the form in balls is from the reference, relative to their size."""
+    scores, (value, slope) = at_random(problem, seed)
+    tangent = problem.ball_tangent(balls.exact(scores))
+    ours, theirs = np.append(balls.midpoints(tangent.slope), float(tangent.value)), np.append(slope, value)
+    return float(np.abs(ours - theirs).max() / max(1.0, np.abs(theirs).max()))
+
+
+# --- the forms in balls -----------------------------------------------------------------------------------------------
+
+
+@EVERY
+@pytest.mark.parametrize("seed", range(4))
+def test_a_form_in_balls_is_the_risk(name, seed):
+    assert disagreement(REGISTRY[name].random(seed), seed) <= tolerance("summation")
+
+
+@EVERY
+@pytest.mark.parametrize("seed", range(2))
+def test_a_tangent_is_a_minorant(name, seed):
+    """At other scores the risk is above what the tangent says, over balls of both."""
+    problem = REGISTRY[name].random(seed)
+    scores, _ = at_random(problem, seed)
+    point = balls.exact(scores)
+    tangent = problem.ball_tangent(point)
+    rng = np.random.default_rng(seed)
+    for scale in (1e-3, 1.0, 3.0):
+        other = balls.exact(scores + scale * rng.normal(size=len(scores)))
+        steps = [a - b for a, b in zip(other, point, strict=True)]
+        least = tangent.value - tangent.slack + balls.dot(tangent.slope, steps)
+        assert not problem.ball_tangent(other).value < least
+    assert not tangent.slack < 0
+
+
+class WrongSign(cr.problems.TopPush):
+    """A planted bug: positives are pulled down."""
+
+    def ball_tangent(self, scores):
+        tangent = super().ball_tangent(scores)
+        return dataclasses.replace(tangent, slope=[-entry for entry in tangent.slope])
+
+
+class WrongPower(cr.problems.PNormPush):
+    """A planted bug: another p."""
+
+    def ball_tangent(self, scores):
+        other = cr.problems.PNormPush(self.X, self.y, self.p + 0.01, l2=self.l2)
+        return other.ball_tangent(scores)
+
+
+class WrongWeights(cr.problems.IRPush):
+    """A planted bug: weights of rows are left out."""
+
+    def ball_tangent(self, scores):
+        return cr.problems.IRPush(self.X, self.y, l2=self.l2).ball_tangent(scores)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        WrongSign(X, Y, l2=0.1),
+        WrongPower(X, Y, 4.0, l2=0.1),
+        WrongWeights(X, Y, l2=0.1, sample_weight=[1.0, 2.0, 1.0, 1.0, 1.0]),
+    ],
+)
+def test_planted_bugs_in_balls_are_seen(problem):
+    assert disagreement(problem, 0) > 1e3 * tolerance("summation")
+
+
+# --- what is proved ---------------------------------------------------------------------------------------------------
+
+
+@EVERY
+def test_random_instances_are_proved(name):
+    solution = REGISTRY[name].random(1).solve()
+    proof = solution.prove()
+    assert proof.proved
+    assert proof.kind == "global"
+    assert str(proof).endswith(", proved")
+    low, high = proof.interval
+    assert low <= high == proof.gap
+    assert proof.gap <= 10.0 * solution.gap + tolerance("certificate found anew") * max(1.0, abs(proof.value))
+    assert math.isclose(proof.value, solution.value, rel_tol=1e-9, abs_tol=1e-9)
+    exact = solution.instance.solve("exact")
+    # the conic point is a point: the optimum is not above its value
+    assert proof.lower_bound <= exact.instance.prove(exact).value + tolerance("summation")
+
+
+def least(objective):
+    """Return the minimum of a convex function of one variable to some 50 digits, by ternary search."""
+    with localcontext() as context:
+        context.prec = 110
+        low, high = Decimal(-50), Decimal(50)
+        for _ in range(650):
+            third = (high - low) / 3
+            if objective(low + third) < objective(high - third):
+                high -= third
+            else:
+                low += third
+        return objective(low)
+
+
+def push(w, p, l2, l1):
+    positive, negative = ([Decimal(x) * w for x in X[label == Y, 0].tolist()] for label in (1, 0))
+    low = sum((-f).exp() for f in positive) / len(positive)
+    high = sum((p * f).exp() for f in negative) / len(negative)
+    return low.ln() + high.ln() / p + l2 * w * w / 2 + l1 * abs(w)
+
+
+def margins(w, l2, l1):
+    rows = [Decimal(x) * w for x in X[:, 0].tolist()]
+    pairs = [(i, k) for i in range(5) for k in range(5) if Y[i] > Y[k]]
+    hinges = [max(Decimal(0), 1 - rows[i] + rows[k]) for i, k in pairs]
+    return sum(hinges) / len(pairs) + l2 * w * w / 2 + l1 * abs(w)
+
+
+CASES = {
+    "push": (
+        lambda **s: cr.problems.PNormPush(X, Y, 4.0, **s),
+        lambda w, l2, l1: push(w, Decimal(4), l2, l1),
+    ),
+    "hinge": (lambda **s: cr.problems.RankSVM(X, Y, **s), margins),
+}
+
+
+@pytest.mark.parametrize(("l2", "l1"), [(0.125, 0.0), (0.03, 0.01), (0.0, 0.05)])
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("move", [0.0, 1e-7, 0.3])
+def test_the_interval_contains_the_true_gap(case, l2, l1, move):
+    """Against a minimum to 50 digits by other code, in decimal arithmetic."""
+    make, formula = CASES[case]
+    problem = make(l2=l2, l1=l1)
+    strengths = Decimal(l2), Decimal(l1)
+    solution = problem.solve()
+    proof = problem.prove(solution.x + move, solution.witness)
+    with localcontext() as context:
+        context.prec = 110
+        minimum = least(lambda w: formula(w, *strengths))
+        true = formula(Decimal(float(solution.x[0] + move)), *strengths) - minimum
+        assert Decimal(proof.least) <= true <= Decimal(proof.gap)
+        assert Decimal(proof.lower_bound) <= minimum
+        if move == 0.0:
+            assert Decimal(proof.gap) <= true + Decimal("1e-8")
+
+
+def test_a_strictly_feasible_dual_point_needs_no_ball():
+    """With l1 alone a logarithm has no lower bound of its own: a certificate in floats is over a ball, a proof not."""
+    problem = cr.problems.PNormPush(X, Y, 4.0, l1=0.05)
+    solution = problem.solve()
+    assert solution.certificate.kind == "ball"
+    assert solution.prove().gap <= tolerance("certificate found anew")
+
+
+def test_a_point_a_little_outside_its_ball():
+    """Value − optimum may be negative there, and the interval says how much."""
+    problem = cr.problems.ConvexRisk(X, Y, "logistic", l2_ball=0.5)
+    inside, outside = problem.prove([0.5]), problem.prove([0.5 * (1.0 + 1e-10)])
+    assert inside.least == 0.0
+    assert -1e-9 < outside.least < -1e-13
+    with pytest.raises(cr.CertificateError, match="outside the ball"):
+        problem.prove([0.6])
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array, sparse.coo_array])
+def test_sparse_features(kind):
+    rng = np.random.default_rng(0)
+    dense = rng.normal(size=(30, 6)) * (rng.random((30, 6)) < 0.4)
+    y = rng.random(30) < 0.4
+    dense_proof, sparse_proof = (
+        cr.problems.PNormPush(data, y, 2.0, l2=0.1).prove(np.full(6, 0.1)) for data in (dense, kind(dense))
+    )
+    assert math.isclose(dense_proof.gap, sparse_proof.gap, rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_products_in_floats_enclose_exact_ones(kind):
+    """Above ten million entries: the radius covers what floats lose, and is not much more."""
+    rng = np.random.default_rng(1)
+    features = kind(rng.normal(size=(5000, 7)) * 10.0 ** rng.integers(-8, 8, size=(5000, 7)))
+    w, slope = rng.normal(size=7), [balls.arb(value, 1e-20) for value in rng.normal(size=5000).tolist()]
+    exact, rounded = products.products(features), products.products(features, entries=0)
+    assert type(exact) is not type(rounded)
+    for ours, theirs in ((rounded.scores(w), exact.scores(w)), (rounded.pull(slope), exact.pull(slope))):
+        assert all(a.contains(b.mid()) for a, b in zip(ours, theirs, strict=True))
+        sizes = [abs(float(b)) + 1.0 for b in theirs]
+        assert not any(a.is_exact() for a in ours)
+        assert max(float(a.rad()) / size for a, size in zip(ours, sizes, strict=True)) < 1.0
+
+
+def test_a_radius_of_floats_is_needed():
+    """The bound on rounding is not idle: without it the balls miss the truth."""
+    rng = np.random.default_rng(2)
+    features, w = rng.normal(size=(2000, 9)), rng.normal(size=9)
+    exact, rounded = products.products(features).scores(w), products.products(features, entries=0).scores(w)
+    assert any(not balls.arb(float(a)).contains(b.mid()) for a, b in zip(rounded, exact, strict=True))
+
+
+# --- what is not proved -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [
+        (cr.problems.PNormPush(X, Y, 4.0), "nothing bounds its minimiser.*pass l2 or l1"),
+        (cr.problems.RankCosine(X, Y, l2=0.1), "not convex"),
+        (cr.problems.Push(X, Y, cr.prices.Custom(lambda r: r + 1.0), l2=0.1), "has no form in balls"),
+        (cr.problems.PNormPush([[1.0], [0.0]], [1, 0], 4.0, l1=1e-9), "pass l2, or more l1"),
+    ],
+)
+def test_what_cannot_be_proved_says_why(problem, reason):
+    with pytest.raises(cr.CertificateError, match=reason):
+        problem.prove(np.zeros(1))
+
+
+def test_a_risk_at_its_infimum_is_proved_without_a_penalty():
+    problem = cr.problems.RankSVM([[2.0], [0.0]], [1, 0])
+    proof = problem.solve().prove()
+    assert proof.gap == proof.value == 0.0
+
+
+def test_forged_witnesses_prove_nothing_wrong():
+    problem = cr.problems.TopPush(X, Y, l2=0.1)
+    optimum = problem.solve().value
+    at_zero = problem.objective([0.0])
+    for size in (1.0, 1e20, 1e300):
+        for weights in ([1.0], [-1.0], [np.nan], [1e300]):
+            witness = cr.Witness(np.array([[size]]), np.array(weights))
+            assert problem.prove([0.0], witness).gap >= at_zero - optimum - 1e-9
+
+
+def test_a_solution_from_a_file_does_not_know_its_problem(tmp_path):
+    problem = cr.problems.PNormPush(X, Y, 4.0, l2=0.1)
+    solution = problem.solve()
+    solution.save(tmp_path / "solution.npz")
+    for other in (cr.Solution.load(tmp_path / "solution.npz"), pickle.loads(pickle.dumps(solution))):
+        with pytest.raises(cr.CertificateError, match=r"call problem\.prove\(solution\)"):
+            other.prove()
+        assert problem.prove(other).proved
+
+
+def test_without_flint_a_proof_says_what_to_install():
+    code = (
+        "import sys; sys.modules['flint'] = None\n"
+        "import convexrank as cr\n"
+        "problem = cr.problems.PNormPush([[1.0], [0.0]], [1, 0], 4.0, l2=0.1)\n"
+        "problem.solve()\n"
+        "try:\n    problem.prove([0.0])\n"
+        "except ImportError as error:\n    print(error)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'convexrank[proof]'" in found.stdout
