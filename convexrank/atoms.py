@@ -1,11 +1,13 @@
-"""Atoms: one name, two lowerings.
+"""Atoms: one name, three lowerings.
 
 Each atom takes a cvxpy expression and returns a cvxpy expression that obeys the disciplined convex rules, or takes
-a JAX array and returns a JAX array. A price, loss or divergence written with atoms is therefore written once: the
-exact model and the fast oracle come from the same line. Numbers and numpy arrays are accepted too; they come back as
-numbers and numpy arrays, computed in float64 whatever JAX's global setting (float32 arrays stay float32).
+a JAX array and returns a JAX array, or takes a numpy array with a derivative
+(:class:`convexrank.backend.dual_numbers.Dual`) and returns one. A price, loss or divergence written with atoms is
+therefore written once: the exact model, the fast oracle and the certificate come from the same line. Numbers and plain
+numpy arrays are accepted too; they come back as numbers and numpy arrays, computed in float64 whatever JAX's global
+setting (float32 arrays stay float32).
 
-A third kind of argument, :class:`LogDomain`, stands for the number :math:`e^a` by its logarithm *a*. Atoms keep it in
+A fourth kind of argument, :class:`LogDomain`, stands for the number :math:`e^a` by its logarithm *a*. Atoms keep it in
 the logarithmic domain as long as they can, which gives the second face :math:`h(a) = g(e^a)` of a price both in a
 form that cvxpy recognises as convex (``log1p`` of :math:`e^a` becomes ``logistic(a)``) and without overflow.
 """
@@ -20,6 +22,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from convexrank.backend.dual_numbers import Dual, elementary
 
 __all__ = [
     "LogDomain",
@@ -158,9 +162,16 @@ def _compute(function: Callable[..., Any], *arguments: Any) -> Any:
     return result if result.ndim else result.item()
 
 
-def _lowered(cvxpy_form: Callable[[Any], Any], jax_form: Callable[[Any], Any], *arguments: Any) -> Any:
-    """Apply a function of cvxpy to expressions, or one of JAX to anything else; neither is imported without need."""
+def _lowered(
+    name: str, cvxpy_form: Callable[[Any], Any], jax_form: Callable[[Any], Any], *arguments: Any
+) -> Any:
+    """Apply a function of cvxpy to expressions, of numpy to numbers with a derivative, of JAX to anything else.
+
+    Neither cvxpy nor JAX is imported without need.
+    """
     arguments = tuple(map(materialize, arguments))
+    if any(isinstance(argument, Dual) for argument in arguments):
+        return elementary(name, *arguments)
     if any(map(is_cvxpy, arguments)):
         import cvxpy
 
@@ -179,7 +190,7 @@ def exp(x: Any) -> Any:
     >>> float(atoms.exp(0.0))
     1.0
     """
-    return _lowered(lambda cp: cp.exp, lambda jax: jax.numpy.exp, x)
+    return _lowered("exp", lambda cp: cp.exp, lambda jax: jax.numpy.exp, x)
 
 
 def log(x: Any) -> Any:
@@ -193,7 +204,7 @@ def log(x: Any) -> Any:
     """
     if isinstance(x, LogDomain):
         return x.log
-    return _lowered(lambda cp: cp.log, lambda jax: jax.numpy.log, x)
+    return _lowered("log", lambda cp: cp.log, lambda jax: jax.numpy.log, x)
 
 
 def log1p(x: Any) -> Any:
@@ -209,7 +220,7 @@ def log1p(x: Any) -> Any:
     """
     if isinstance(x, LogDomain):
         return softplus(x.log)
-    return _lowered(lambda cp: cp.log1p, lambda jax: jax.numpy.log1p, x)
+    return _lowered("log1p", lambda cp: cp.log1p, lambda jax: jax.numpy.log1p, x)
 
 
 def softplus(x: Any) -> Any:
@@ -221,7 +232,7 @@ def softplus(x: Any) -> Any:
     >>> round(float(atoms.softplus(0.0)), 6)  # log 2
     0.693147
     """
-    return _lowered(lambda cp: cp.logistic, lambda jax: jax.nn.softplus, x)
+    return _lowered("softplus", lambda cp: cp.logistic, lambda jax: jax.nn.softplus, x)
 
 
 def power(x: Any, exponent: float) -> Any:
@@ -235,7 +246,11 @@ def power(x: Any, exponent: float) -> Any:
     """
     if isinstance(x, LogDomain):
         return x**exponent
-    return x if exponent == 1 else _lowered(lambda cp: cp.power, lambda jax: jax.numpy.power, x, exponent)
+    return (
+        x
+        if exponent == 1
+        else _lowered("power", lambda cp: cp.power, lambda jax: jax.numpy.power, x, exponent)
+    )
 
 
 def x_log_x(x: Any) -> Any:
@@ -248,7 +263,10 @@ def x_log_x(x: Any) -> Any:
     (0.0, 0.0)
     """
     return _lowered(
-        lambda cp: lambda x: -cp.entr(x), lambda jax: lambda x: -jax.scipy.special.entr(x) + 0.0, x
+        "x_log_x",
+        lambda cp: lambda x: -cp.entr(x),
+        lambda jax: lambda x: -jax.scipy.special.entr(x) + 0.0,
+        x,
     )
 
 
@@ -279,7 +297,7 @@ def positive(x: Any) -> Any:
     >>> float(atoms.positive(-2.0)), float(atoms.positive(2.0))
     (0.0, 2.0)
     """
-    return _lowered(lambda cp: cp.pos, lambda jax: jax.nn.relu, x)
+    return _lowered("positive", lambda cp: cp.pos, lambda jax: jax.nn.relu, x)
 
 
 def maximum(x: Any, y: Any) -> Any:
@@ -291,7 +309,7 @@ def maximum(x: Any, y: Any) -> Any:
     >>> float(atoms.maximum(1.0, 3.0))
     3.0
     """
-    return _lowered(lambda cp: cp.maximum, lambda jax: jax.numpy.maximum, x, y)
+    return _lowered("maximum", lambda cp: cp.maximum, lambda jax: jax.numpy.maximum, x, y)
 
 
 def huber(x: Any, threshold: float = 1.0) -> Any:
@@ -308,6 +326,8 @@ def huber(x: Any, threshold: float = 1.0) -> Any:
         import cvxpy as cp
 
         return 0.5 * cp.huber(x, threshold)  # type: ignore[arg-type]  # cvxpy's stub says int, floats are fine
+    if isinstance(x, Dual):
+        return elementary("huber", x, threshold)
     import jax.numpy as jnp
 
     def lowered(x: Any) -> Any:
@@ -328,7 +348,7 @@ def sum(x: Any) -> Any:  # noqa: A001 - the field's name for it, used as atoms.s
     >>> float(atoms.sum(np.array([1.0, 2.0])))
     3.0
     """
-    return _lowered(lambda cp: cp.sum, lambda jax: jax.numpy.sum, x)
+    return _lowered("sum", lambda cp: cp.sum, lambda jax: jax.numpy.sum, x)
 
 
 def log_sum_exp(x: Any) -> Any:
@@ -341,4 +361,4 @@ def log_sum_exp(x: Any) -> Any:
     >>> round(float(atoms.log_sum_exp(np.array([1000.0, 1000.0]))), 6)
     1000.693147
     """
-    return _lowered(lambda cp: cp.log_sum_exp, lambda jax: jax.nn.logsumexp, x)
+    return _lowered("log_sum_exp", lambda cp: cp.log_sum_exp, lambda jax: jax.nn.logsumexp, x)

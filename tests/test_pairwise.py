@@ -1,4 +1,4 @@
-"""Pair sums against plain double loops: sorting kernels, blocked kernels and the reference code, in awkward cases."""
+"""Pair sums against plain double loops: sorting kernels and blocked kernels, in awkward cases."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ from convexrank.pair_sums.all_pairs import (
     exponential_graded,
     exponential_value_and_gradient,
     polynomial_graded,
-    reference_exponential,
-    reference_graded,
 )
-from convexrank.pair_sums.positive_negative import BlockedPairs, block_length, polynomial_push, reference_push
+from convexrank.pair_sums.positive_negative import BlockedPairs, block_length, polynomial_push
+from convexrank.problems._pair_reference import push_in_blocks, reference_exponential
 from tests.formulas import plain_price
 from tests.tolerances import tolerance
 
@@ -181,20 +180,6 @@ def test_any_polynomial(quarters, cut, coefficients):
 
 
 @DRAWN
-@pytest.mark.parametrize("name", list(PLAIN))
-def test_reference_push_is_the_double_loop(scores, name, monkeypatch):
-    if name == "exponential" and scores in ("wide", "one far above", "one far below"):
-        scores = "offset"  # e^1000 is infinite
-    for seed, price in enumerate(["identity", "power", "log", "power"]):
-        a, b, u, v = draw(scores, seed)
-        expected = brute_push(name, price, a, b, u, v)
-        same(reference_push(PLAIN[name][0], PRICES[price][0].g, a, b, u, v), expected)
-        monkeypatch.setattr(positive_negative, "_PAIRS_PER_BLOCK", 2 * len(a))
-        same(reference_push(PLAIN[name][0], PRICES[price][0].g, a, b, u, v), expected)
-        monkeypatch.undo()
-
-
-@DRAWN
 @pytest.mark.parametrize("name", ["exponential", "logistic", "huber"])
 def test_blocked_pairs_are_the_double_loop(scores, name):
     if name == "exponential" and scores in ("wide", "one far above", "one far below"):
@@ -212,7 +197,6 @@ def test_block_boundaries(pairs, monkeypatch):
     a, b, u, v = draw("plain", 0)
     expected = brute_push("logistic", "power", a, b, u, v)
     same(blocked_push(PLAIN["logistic"][0], PRICES["power"][0].g, a, b, u, v), expected)
-    same(reference_push(PLAIN["logistic"][0], PRICES["power"][0].g, a, b, u, v), expected)
 
 
 @pytest.mark.parametrize("padding", [0.0, 1e3, -1e3])
@@ -268,7 +252,7 @@ def test_kernels_agree_and_match_differences(name, seed):
     a = a + 0.01 * seed
     price = PRICES["power"][0].g
     value, up, down = polynomial_push(PLAIN[name][0].polynomial, price, a, b, u, v)
-    same((value, up, down), reference_push(PLAIN[name][0], price, a, b, u, v))
+    same((value, up, down), push_in_blocks(PLAIN[name][0], price, a, b, u, v))
     if np.abs(1 - (a[:, None] - b)).min() < 1e-3:
         a = a + 2e-3
         value, up, down = polynomial_push(PLAIN[name][0].polynomial, price, a, b, u, v)
@@ -319,7 +303,6 @@ def test_nothing_of_the_callers_is_edited():
     arrays = draw("plain", 0)
     before = [part.copy() for part in arrays]
     polynomial_push((0.0, 1.0), prices.Identity().g, *arrays)
-    reference_push(losses.Logistic(), prices.Identity().g, *arrays)
     blocked_push(losses.Logistic(), prices.Identity().g, *arrays)
     for part, copy in zip(arrays, before, strict=True):
         assert np.array_equal(part, copy)
@@ -347,17 +330,11 @@ def test_block_length():
         assert block == 1 or block * length <= positive_negative._PAIRS_PER_BLOCK
 
 
-@pytest.mark.parametrize("kernel", ["reference_push", "polynomial_push", "reference_graded"])
-def test_memory_does_not_grow_with_the_pairs(kernel, monkeypatch):
+def test_memory_does_not_grow_with_the_pairs():
     rows = 3000
-    monkeypatch.setattr(positive_negative, "_PAIRS_PER_BLOCK", 1 << 15)
     rng = np.random.default_rng(0)
     a, b, ones = rng.normal(size=rows), rng.normal(size=rows), np.ones(rows)
-    run = {
-        "reference_push": lambda: reference_push(losses.Hinge(), prices.Identity().g, a, b, ones, ones),
-        "polynomial_push": lambda: polynomial_push((0.0, 1.0), prices.Identity().g, a, b, ones, ones),
-        "reference_graded": lambda: reference_graded(losses.Hinge(), a, np.arange(rows), ones),
-    }[kernel]
+    run = lambda: polynomial_push((0.0, 1.0), prices.Identity().g, a, b, ones, ones)  # noqa: E731
     run()  # compiled before the measurement
     tracemalloc.start()
     run()
@@ -415,18 +392,6 @@ def draw_graded(kind, seed):
 def test_polynomial_graded_is_the_double_loop(scores, name, seed):
     f, y, w = draw_graded(scores, seed)
     same(polynomial_graded(PLAIN[name][0].polynomial, f, y, w), brute_graded(name, f, y, w))
-
-
-@DRAWN
-@pytest.mark.parametrize("name", list(PLAIN))
-def test_reference_graded_is_the_double_loop(scores, name, monkeypatch):
-    if name == "exponential" and scores in ("wide", "one far above", "one far below"):
-        scores = "offset"
-    f, y, w = draw_graded(scores, 0)
-    expected = brute_graded(name, f, y, w)
-    same(reference_graded(PLAIN[name][0], f, y, w), expected)
-    monkeypatch.setattr(positive_negative, "_PAIRS_PER_BLOCK", 30)
-    same(reference_graded(PLAIN[name][0], f, y, w), expected)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from convexrank.backend.deadline import check_time
+
 __all__ = ["damped_newton", "pseudo_inverse"]
 
 Array = np.ndarray
@@ -42,6 +44,7 @@ def damped_newton(evaluate: Callable[[Array], tuple[float, Array, Array]], x: Ar
             # one full step more doubles the digits, and the value no longer tells steps apart
             return x + step
         for _ in range(_HALVINGS):
+            check_time()
             found = evaluate(x + length * step)
             if found[0] <= value + 1e-4 * length * predicted:
                 break

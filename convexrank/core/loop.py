@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
+from convexrank.backend.deadline import OutOfTimeError, ending_after
 from convexrank.core.capabilities import Certified, Solvable
 from convexrank.core.results import Certificate, Solution, Status, Witness
 
@@ -20,6 +21,9 @@ P = TypeVar("P", bound=Solvable, contravariant=True)
 
 # Ends that may have their reason in the data: the problem is asked before they are reported.
 _UNEXPLAINED = frozenset({Status.FAILED, Status.UNBOUNDED})
+# Ends that the caller brought about: the point so far counts, and what is proved about it in the seconds that remain.
+_STOPPED = frozenset({Status.INTERRUPTED, Status.TIME_LIMIT})
+_GRACE = 1.0
 
 
 @dataclass(frozen=True)
@@ -111,12 +115,13 @@ class Solver(Method, Protocol[P]):
 class Monitor:
     """Keeps the trace and the best point, and decides when to stop."""
 
-    def __init__(self, problem: Solvable, solver: Method, options: Options) -> None:
+    def __init__(self, problem: Solvable, solver: Method, options: Options, x0: Array | None = None) -> None:
         self.problem, self.solver, self.options = problem, solver, options
         self.limit = options.max_iter if options.max_iter is not None else solver.default_max_iter
         self.start = time.perf_counter()
         self.trace: dict[str, list[float]] = {"objective": [], "gap": [], "seconds": []}
         self.best: State | None = None
+        self._x0 = x0  # only until there is a state: large problems count their arrays
         self.certificate: Certificate | None = None
         self._ask_below = math.inf
         self._bar = _progress_bar(type(problem).__name__, self.limit) if options.progress else None
@@ -131,6 +136,7 @@ class Monitor:
         self.trace["objective"].append(state.value)
         self.trace["gap"].append(state.residual)
         self.trace["seconds"].append(self.seconds)
+        self._x0 = None
         if self._bar is not None:
             self._bar.set_postfix_str(f"gap {state.residual:.1e}", refresh=False)
             self._bar.update(state.iteration - self._bar.n)
@@ -184,6 +190,8 @@ class Monitor:
         if self._bar is not None:
             self._bar.close()
         best = self.best
+        if best is None and status in _STOPPED:
+            best = self._start()
         may_lack_minimiser = best is not None and self.problem.may_lack_minimiser(best.x)
         doubtful = status in _UNEXPLAINED or (
             may_lack_minimiser and status in (Status.CONVERGED, Status.MAX_ITER)
@@ -200,7 +208,7 @@ class Monitor:
         else:
             certificate, iterations = self.certificate, max(states - 1, 0)
             if certificate is None:
-                certificate = certificate_of(self.problem, best.x, best.witness, best.residual)
+                certificate = self._certificate_of(best, status)
             if self.trace["gap"]:
                 self.trace["gap"][-1] = certificate.gap
             message = f"{message} ({certificate})"
@@ -220,6 +228,19 @@ class Monitor:
             witness=best.witness,
             instance=self.problem,
         )
+
+    def _start(self) -> State:
+        """The state of a run that was stopped before it had one."""
+        x = self.problem.start() if self._x0 is None else self._x0
+        return State(x, self.problem.value_at(x), math.inf)
+
+    def _certificate_of(self, best: State, status: Status) -> Certificate:
+        """The certificate of the best point; of a run that was stopped, what can be proved in a moment."""
+        try:
+            with ending_after(_GRACE if status in _STOPPED else math.inf):
+                return certificate_of(self.problem, best.x, best.witness, best.residual)
+        except OutOfTimeError:
+            return Certificate(math.inf, best.value, -math.inf)
 
 
 def scale_of(value: float) -> float:
@@ -242,12 +263,15 @@ def _progress_bar(description: str, total: int) -> Any:
 
 def iterate(problem: Solvable, solver: Solver[Any], x0: Array, options: Options) -> Solution:
     """Run a solver until the certificate meets the tolerance, a limit is reached, or Ctrl-C."""
-    monitor = Monitor(problem, solver, options)
+    monitor = Monitor(problem, solver, options, x0)
     try:
-        state = solver.init(problem, x0)
-        del x0  # large problems count their arrays
-        while (status := monitor.record(state)) is None:
-            state = replace(solver.step(problem, state), iteration=state.iteration + 1)
+        with ending_after(options.time_limit):
+            state = solver.init(problem, x0)
+            del x0  # large problems count their arrays
+            while (status := monitor.record(state)) is None:
+                state = replace(solver.step(problem, state), iteration=state.iteration + 1)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
+    except OutOfTimeError:
+        status = Status.TIME_LIMIT
     return monitor.finish(status)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.jax_oracles import derivatives, with_slope
+from convexrank.backend.jax_oracles import with_slope
 from convexrank.pair_sums.positive_negative import block_length
 
 __all__ = [
@@ -24,8 +24,6 @@ __all__ = [
     "exponential_graded",
     "exponential_value_and_gradient",
     "polynomial_graded",
-    "reference_exponential",
-    "reference_graded",
 ]
 
 Array = np.ndarray
@@ -119,19 +117,6 @@ def exponential_curvature(scores: Array, log_weights: Array, below: Array, rows:
         return ((upper + lower)[:, None] * rows).T @ rows - cross - cross.T
 
 
-def reference_exponential(scores: Array, log_weights: Array, below: Array) -> tuple[float, Array]:
-    """The same in plain numpy, with its gradient; scores sorted by label."""
-    levels = np.logaddexp.accumulate(scores + log_weights)
-    counted = below > 0
-    terms = np.zeros(len(scores))
-    terms[counted] = np.exp(levels[below[counted] - 1] + log_weights[counted] - scores[counted])
-    # a row is charged for every pair in which it is the lower one: a cumulative sum from the top
-    upper = np.where(counted, log_weights - scores, -np.inf)
-    rising = np.append(np.logaddexp.accumulate(upper[::-1])[::-1], -np.inf)
-    above = np.searchsorted(below, np.arange(len(scores)), side="right")
-    return float(terms.sum()), np.exp(scores + log_weights + rising[above]) - terms
-
-
 @dataclass(frozen=True)
 class BlockedGraded:
     """Any loss as a JAX function of the scores, in blocks of rows. Hashable by its loss."""
@@ -192,23 +177,6 @@ def _differences(item: Any, scores: Any, weights: Any, labels: Any) -> tuple[Any
     upper, upper_weights, upper_labels = item
     counted = (upper_labels[:, None] > labels[None, :]) & (upper_weights[:, None] * weights[None, :] > 0)
     return counted, jnp.where(counted, upper[:, None] - scores[None, :], 0.0)
-
-
-def reference_graded(
-    loss: Callable[[Any], Any], scores: Array, labels: Array, weights: Array
-) -> tuple[float, Array]:
-    """Value and a subgradient straight from the double sum, in numpy blocks."""
-    value, gradient = 0.0, np.zeros(len(scores))
-    length = block_length(len(scores), len(scores))
-    for start in range(0, len(scores), length):
-        block = slice(start, start + length)
-        shares = weights[block, None] * weights[None, :] * (labels[block, None] > labels[None, :])
-        values, slopes = derivatives(loss, scores[block, None] - scores[None, :])
-        value += float((shares * values)[shares > 0].sum())
-        pulls = np.where(shares > 0, shares * slopes, 0.0)
-        gradient[block] += pulls.sum(axis=1)
-        gradient -= pulls.sum(axis=0)
-    return value, gradient
 
 
 @lru_cache(maxsize=1)

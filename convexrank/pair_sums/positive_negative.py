@@ -18,7 +18,7 @@ import numpy as np
 
 from convexrank.backend.jax_oracles import by_value, derivatives, with_slope
 
-__all__ = ["BlockedPairs", "block_length", "polynomial_push", "reference_push"]
+__all__ = ["BlockedPairs", "block_length", "polynomial_push"]
 
 Array = np.ndarray
 
@@ -153,25 +153,3 @@ def _in_blocks(data: Any, positive: Any, negative: Any) -> tuple[Any, Any, tuple
     extra = blocks * length - negative.shape[0]
     scores = jnp.pad(negative, (0, extra), mode="edge").reshape(blocks, length)
     return positive_weights, positive, (scores, jnp.pad(negative_weights, (0, extra)).reshape(blocks, length))
-
-
-def reference_push(
-    loss: Callable[[Any], Any],
-    price: Callable[[Any], Any],
-    positive: Array,
-    negative: Array,
-    positive_weights: Array,
-    negative_weights: Array,
-) -> tuple[float, Array, Array]:
-    """Value and a subgradient straight from the double sum, in numpy blocks: what certificates use."""
-    value, up, down = 0.0, np.zeros_like(positive), np.zeros_like(negative)
-    length = block_length(len(positive), len(negative))
-    for start in range(0, len(negative), length):
-        block = slice(start, start + length)
-        pair_loss, pair_slope = derivatives(loss, positive[None, :] - negative[block, None])
-        prices, slopes = derivatives(price, pair_loss @ positive_weights)
-        marginal = negative_weights[block] * slopes
-        value += float(negative_weights[block] @ prices)
-        up += positive_weights * (marginal @ pair_slope)
-        down[block] = -marginal * (pair_slope @ positive_weights)
-    return value, up, down

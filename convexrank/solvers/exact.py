@@ -28,25 +28,39 @@ _TERMINAL = {
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A conic solver, its options, and the form of the model."""
+    """A conic solver, its options, the digits that it is asked for, and the form of the model."""
 
-    solver: str | None
+    solver: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    digits: float | None = None  # None: as many as the caller's tolerance takes
     other_form: bool = False
     rows: float = math.inf  # for larger data this attempt would take too long
 
+    def settings(self, tol: float, seconds: float) -> dict[str, Any]:
+        """Return the options for a certified gap of tol, within so many seconds."""
+        names = _PRECISION.get(self.solver, ())
+        settings = dict.fromkeys(names, max(_SHARE * tol, _FINEST) if self.digits is None else self.digits)
+        if math.isfinite(seconds) and self.solver in _SECONDS:
+            settings[_SECONDS[self.solver]] = max(seconds, 1e-3)
+        return {**settings, **self.options}
+
+
+# Options that ask a solver for digits, and how many of them a certificate takes: a gap grows by the radius, or by 1/l2.
+_PRECISION = {"CLARABEL": ("tol_gap_abs", "tol_gap_rel", "tol_feas"), "SCS": ("eps_abs", "eps_rel")}
+_SHARE, _FINEST = 1e-3, 1e-13
+# Options that give a solver so many seconds.
+_SECONDS = {"CLARABEL": "time_limit", "HIGHS": "time_limit", "SCS": "time_limit_secs", "UNO": "time_limit"}
 
 # Tried in this order until a certificate accepts.
 _ATTEMPTS = (
     _Attempt("CLARABEL"),
     _Attempt("CLARABEL", other_form=True),
-    _Attempt("CLARABEL", {"equilibrate_enable": False, "tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10}),
-    _Attempt("SCS", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 200_000}, rows=500),
+    _Attempt("CLARABEL", digits=1e-8),
+    _Attempt("CLARABEL", {"equilibrate_enable": False}, digits=1e-10),
+    _Attempt("SCS", {"max_iters": 200_000}, digits=1e-9, rows=500),
 )
 # The same for models that no conic solver can take: interior points, then sequential quadratic programming.
 _NONLINEAR = (_Attempt("UNO"), _Attempt("UNO", {"preset": "filtersqp"}))
-# A conic solver's answer is good to about this; the certificate must confirm it.
-_ACCEPT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -60,7 +74,8 @@ class ExactSolver:
         model and with other settings, then (few rows) SCS, until a certificate accepts the answer; where the model is
         nonlinear, Uno with each of two methods.
     options : mapping
-        Passed through to ``cvxpy.Problem.solve``.
+        Passed through to ``cvxpy.Problem.solve``. Clarabel and SCS are asked for more digits than ``tol`` unless they
+        say otherwise, and for an end at ``time_limit``. Ctrl-C waits until the conic solver returns.
 
     Examples
     --------
@@ -92,10 +107,11 @@ class ExactSolver:
             if model is None:
                 continue
             try:
-                state, word = self._attempt(problem, model, attempt)
+                left = options.time_limit - monitor.seconds
+                state, word = self._attempt(problem, model, attempt, attempt.settings(options.tol, left))
             except KeyboardInterrupt:
                 # a conic solver has no best point so far, an earlier attempt may have one
-                return _interrupted(monitor, best)
+                return _stopped(monitor, best, Status.INTERRUPTED)
             terminal = terminal or _TERMINAL.get(word)
             if state is None:
                 if terminal is Status.INFEASIBLE and problem.always_feasible:
@@ -107,11 +123,15 @@ class ExactSolver:
             gap = certificate_of(problem, state.x, None, math.inf).gap
             if best is None or gap < best[0]:
                 best = (gap, state, f"{attempt.solver}: {word}")
-            if gap <= _ACCEPT * scale_of(state.value):
+            if gap <= options.tol * scale_of(state.value):
                 break
+        if terminal is None and monitor.seconds >= options.time_limit and not _is_good(monitor, best):
+            return _stopped(monitor, best, Status.TIME_LIMIT)
         return _conclude(monitor, best, terminal, trouble)
 
-    def _attempt(self, problem: Exact, model: CvxpyModel, attempt: _Attempt) -> tuple[State | None, str]:
+    def _attempt(
+        self, problem: Exact, model: CvxpyModel, attempt: _Attempt, settings: Mapping[str, Any]
+    ) -> tuple[State | None, str]:
         import cvxpy as cp
 
         if not model.convex:
@@ -120,7 +140,7 @@ class ExactSolver:
                 "write the price or loss with convexrank.atoms, or use a fast solver."
             )
         try:
-            word = model.solve(attempt.solver, {**attempt.options, **self.options})
+            word = model.solve(attempt.solver, {**settings, **self.options})
         except cp.SolverError as error:
             return None, f"failed ({str(error).splitlines()[0]})"
         if word not in _ANSWERS:
@@ -130,10 +150,17 @@ class ExactSolver:
         return State(x, problem.value_at(x), math.inf), word
 
 
-def _interrupted(monitor: Monitor, best: tuple[float, State, str] | None) -> Solution:
+def _stopped(monitor: Monitor, best: tuple[float, State, str] | None, status: Status) -> Solution:
     if best is not None:
         monitor.record(best[1])
-    return monitor.finish(Status.INTERRUPTED)
+    return monitor.finish(status)
+
+
+def _is_good(monitor: Monitor, best: tuple[float, State, str] | None) -> bool:
+    """Whether the best answer is as close as the caller asked for; without a certificate every answer is."""
+    if best is None or "Certified" not in monitor.problem.capabilities:
+        return best is not None
+    return best[0] <= monitor.options.tol * scale_of(best[1].value)
 
 
 def _conclude(
@@ -143,9 +170,6 @@ def _conclude(
         return monitor.finish(terminal or Status.FAILED, "; ".join(trouble))
     gap, state, word = best
     monitor.record(State(state.x, state.value, gap))
-    certified = "Certified" in monitor.problem.capabilities
     if (ended := monitor.problem.terminal_status(state.x)) is not None:
         return monitor.finish(ended, word)
-    if certified and gap > max(_ACCEPT, monitor.options.tol) * scale_of(state.value):
-        return monitor.finish(Status.FAILED, word)
-    return monitor.finish(Status.CONVERGED, word)
+    return monitor.finish(Status.CONVERGED if _is_good(monitor, best) else Status.FAILED, word)

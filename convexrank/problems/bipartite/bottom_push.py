@@ -11,8 +11,9 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import log_sum_exp
 from convexrank.data import check_nonnegative, check_positive
 from convexrank.problems._linear_scores import RiskData
+from convexrank.problems._pair_reference import reference_log_sum_exp
 from convexrank.problems.bipartite._base import LogForm, random_features, random_labels
-from convexrank.problems.bipartite._boosting_oracle import LogSumExpTerm, log_sum_exp_gradient
+from convexrank.problems.bipartite._boosting_oracle import LogSumExpTerm
 
 __all__ = ["BottomPush", "TopBottomPush"]
 
@@ -45,8 +46,8 @@ class _Powers(LogForm):
 
     def _power_reference(self, a: float, b: float, scores: Array) -> tuple[float, Array]:
         positive, negative = self.split(scores)
-        low, pull = log_sum_exp_gradient(self.log_positive_shares - a * positive)
-        high, push = log_sum_exp_gradient(self.log_negative_shares + b * negative)
+        low, pull = reference_log_sum_exp(self.log_positive_shares - a * positive)
+        high, push = reference_log_sum_exp(self.log_negative_shares + b * negative)
         return low / a + high / b, self.join((-pull, push))
 
     def _powers(self, a: float, b: float, factor: float = 1.0) -> list[Any]:

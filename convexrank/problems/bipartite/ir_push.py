@@ -9,8 +9,8 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.problems._linear_scores import RiskData
+from convexrank.problems._pair_reference import reference_log_sum_exp
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
-from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
 
 __all__ = ["IRPush"]
 
@@ -75,7 +75,7 @@ class IRPush(Bipartite):
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, in plain numpy."""
         positive, negative = self.split(scores)
-        level, push = log_sum_exp_gradient(np.log(self.negative_weights) + negative)
+        level, push = reference_log_sum_exp(np.log(self.negative_weights) + negative)
         excess = level - positive
         # the derivative of softplus, written so that neither branch overflows
         chance = np.exp(-np.logaddexp(0.0, -excess))

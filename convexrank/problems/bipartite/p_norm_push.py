@@ -12,8 +12,9 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import log_sum_exp
 from convexrank.data import check_positive
 from convexrank.problems._linear_scores import RiskData
+from convexrank.problems._pair_reference import reference_log_sum_exp
 from convexrank.problems.bipartite._base import LogForm, random_features, random_labels
-from convexrank.problems.bipartite._boosting_oracle import LogSumExpTerm, log_sum_exp_gradient
+from convexrank.problems.bipartite._boosting_oracle import LogSumExpTerm
 
 __all__ = ["PNormPush"]
 
@@ -105,8 +106,8 @@ class PNormPush(LogForm):
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, in plain numpy."""
         positive, negative = self.split(scores)
-        low, pull = log_sum_exp_gradient(self.log_positive_shares - positive)
-        high, push = log_sum_exp_gradient(self.log_negative_shares + self.p * negative)
+        low, pull = reference_log_sum_exp(self.log_positive_shares - positive)
+        high, push = reference_log_sum_exp(self.log_negative_shares + self.p * negative)
         return low + high / self.p, self.join((-pull, push))
 
     def ball_tangent(self, scores: Any) -> Any:

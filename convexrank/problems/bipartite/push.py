@@ -11,16 +11,16 @@ from convexrank import losses, prices
 from convexrank.backend import jax_oracles
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad
-from convexrank.pair_sums.positive_negative import BlockedPairs, polynomial_push, reference_push
+from convexrank.pair_sums.positive_negative import BlockedPairs, polynomial_push
 from convexrank.problems._linear_scores import RiskData
+from convexrank.problems._pair_reference import reference_derivatives, reference_log_sum_exp, reference_push
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
-from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
 
 __all__ = ["Push", "check_price_fits", "is_flat_at_zero", "random_price_and_loss"]
 
 Array = np.ndarray
 
-# Up to this many pairs certificates use the double sum itself, and second derivatives are affordable.
+# Up to this many pairs second derivatives are affordable.
 _FEW_PAIRS = 2_000_000
 
 
@@ -173,16 +173,14 @@ class Push(Bipartite):
         return cp.sum(self.negative_weights @ self.price.g(pair_losses @ self.positive_weights)), []
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and a subgradient in the scores, from the definition where that is affordable."""
+        """Return the risk and a subgradient in the scores: sorted, or from the double sum where no sort helps."""
         positive, negative = self.split(scores)
         weights = self.positive_weights, self.negative_weights
         if self.loss.factorises:
-            level, pull = log_sum_exp_gradient(np.log(weights[0]) - positive)
-            values, slopes = jax_oracles.derivatives(self.price.h, level + negative)
+            level, pull = reference_log_sum_exp(np.log(weights[0]) - positive)
+            values, slopes = reference_derivatives(self.price.h, level + negative)
             push = weights[1] * slopes
             return float(weights[1] @ values), self.join((-push.sum() * pull, push))
-        if self._pairs > _FEW_PAIRS and self.loss.polynomial is not None:
-            return self.risk_and_score_gradient(scores)
         value, up, down = reference_push(self.loss, self.price.g, positive, negative, *weights)
         return value, self.join((up, down))
 

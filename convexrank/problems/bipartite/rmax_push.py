@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank import losses
-from convexrank.backend import jax_oracles
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad
 from convexrank.problems._linear_scores import RiskData
+from convexrank.problems._pair_reference import reference_derivatives
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 
 __all__ = ["RmaxPush"]
@@ -96,7 +96,7 @@ class RmaxPush(Bipartite):
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in the scores, in plain numpy."""
         positive, negative = self.split(scores)
-        values, slopes = jax_oracles.derivatives(self.loss, positive - negative.max())
+        values, slopes = reference_derivatives(self.loss, positive - negative.max())
         pull = self.positive_shares * slopes
         highest = negative == negative.max()
         return float(self.positive_shares @ values), self.join((pull, -pull.sum() * highest / highest.sum()))

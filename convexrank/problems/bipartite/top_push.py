@@ -9,8 +9,8 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.problems._linear_scores import RiskData
+from convexrank.problems._pair_reference import reference_log_sum_exp
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
-from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
 
 __all__ = ["TopPush"]
 
@@ -80,7 +80,7 @@ class TopPush(Bipartite):
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in the scores, in plain numpy."""
         positive, negative = self.split(scores)
-        low, pull = log_sum_exp_gradient(self.log_positive_shares - positive)
+        low, pull = reference_log_sum_exp(self.log_positive_shares - positive)
         highest = negative == negative.max()
         return low + float(negative.max()), self.join((-pull, highest / highest.sum()))
 

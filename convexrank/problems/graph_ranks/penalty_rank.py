@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.deadline import check_time
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_real
 from convexrank.divergences.generators.on_simplex import restricted
@@ -163,6 +164,7 @@ class PenaltyRank(WalkRank):
         scale = _CAUTION * np.sqrt(x)
 
         def slopes(v: Array) -> tuple[float, Array]:
+            check_time()
             logarithms = _normalized(v / scale)
             rho = np.exp(logarithms)
             costs, sent = self._parts(logarithms)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from convexrank.backend.deadline import check_time
 from convexrank.data import QueryGroups
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost, phi_of
 from convexrank.problems.margin_retargeting._targets_squared import increasing_roots
@@ -96,6 +97,7 @@ class _Search:
         cost, divergence, sums = self.cost, self.cost.divergence, self.groups.sums
         r = self.targets if len(self.targets) else self._start(eta)
         for _ in range(_STEPS):
+            check_time()
             bends, slopes = divergence._curvature(r), divergence._slope(r) - eta
             pooled, pools = self.chain.pooled(r - slopes / bends - cost.lift, bends)
             lowered = np.minimum(np.maximum(pooled, cost.low), self.ceiling)

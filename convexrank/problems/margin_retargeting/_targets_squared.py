@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from convexrank.backend.deadline import check_time
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost
 
 __all__ = ["SquaredTargets", "increasing_roots"]
@@ -102,6 +103,7 @@ def increasing_roots(
     low, high = np.full_like(x, -np.inf), np.full_like(x, np.inf)
     reach, last = np.ones_like(x), np.full_like(x, np.inf)
     for step in range(_STEPS):
+        check_time()
         values, slopes, sizes = evaluate(x)
         open_ = np.abs(values) > rounding * np.minimum(sizes, _HUGE)
         low = np.where(open_ & (values < 0), np.maximum(low, x), low)

@@ -15,6 +15,7 @@ from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.data import check_vector, check_weights
 from convexrank.pair_sums import all_pairs
 from convexrank.problems._linear_scores import RiskData
+from convexrank.problems._pair_reference import reference_exponential, reference_graded
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.bipartite._base import random_features
 from convexrank.regularizers import L1Ball, L2Ball
@@ -23,7 +24,7 @@ __all__ = ["ConvexRisk"]
 
 Array = np.ndarray
 
-# Up to this many rows certificates use the double sum itself, and second derivatives are affordable.
+# Up to this many rows second derivatives are affordable.
 _FEW_ROWS = 1_500
 
 
@@ -208,13 +209,11 @@ class ConvexRisk(SecondOrder):
         return self._factor * ((weights[upper] * weights[lower]) @ pair_costs), []
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and a subgradient in the scores, from the definition where that is affordable."""
+        """Return the risk and a subgradient in the scores: sorted, or from the double sum where no sort helps."""
         ordered, weights = self.split(scores)[0], self._sorted_weights
         if self.cost.factorises:
-            return self._scaled(all_pairs.reference_exponential(ordered, self._log_weights, self._below))
-        if len(ordered) <= _FEW_ROWS or self.cost.polynomial is None:
-            return self._scaled(all_pairs.reference_graded(self.cost, ordered, self._ranks, weights))
-        return self._scaled(all_pairs.polynomial_graded(self.cost.polynomial, ordered, self._ranks, weights))
+            return self._scaled(reference_exponential(ordered, self._log_weights, self._below))
+        return self._scaled(reference_graded(self.cost, ordered, self._ranks, weights, weights))
 
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""

@@ -9,11 +9,11 @@ import numpy as np
 from scipy import sparse
 
 from convexrank import losses, prices
-from convexrank.backend import jax_oracles
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.data import check_pairs
 from convexrank.problems._linear_scores import RiskData
+from convexrank.problems._pair_reference import reference_derivatives
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.bipartite.push import check_price_fits, is_flat_at_zero, random_price_and_loss
@@ -152,11 +152,11 @@ class CrucialPairs(SecondOrder):
             np.maximum.at(top, group, -differences)
             terms = np.exp(-differences - top[group])
             sums = np.bincount(group, terms, count)
-            values, slopes = jax_oracles.derivatives(self.price.h, np.log(sums) + top)
+            values, slopes = reference_derivatives(self.price.h, np.log(sums) + top)
             pull = -(slopes / sums)[group] * terms
         else:
-            pair_values, pair_slopes = jax_oracles.derivatives(self.loss, differences)
-            values, slopes = jax_oracles.derivatives(self.price.g, np.bincount(group, pair_values, count))
+            pair_values, pair_slopes = reference_derivatives(self.loss, differences)
+            values, slopes = reference_derivatives(self.price.g, np.bincount(group, pair_values, count))
             pull = slopes[group] * pair_slopes
         gradient = np.bincount(better, pull, len(scores)) - np.bincount(worse, pull, len(scores))
         return float(values.sum()), gradient

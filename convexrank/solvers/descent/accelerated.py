@@ -8,6 +8,7 @@ from typing import Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
+from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Field, Proximal, Solvable, is_field
 from convexrank.core.loop import State
 from convexrank.solvers.single_index._field_residual import residual_of
@@ -106,6 +107,7 @@ class Accelerated:
         smooth, gradient = problem.smooth_value_and_gradient(z)
         lipschitz = memory.lipschitz * self.shrinkage
         for _ in range(100):
+            check_time()
             x = problem.prox(z - gradient / lipschitz, 1.0 / lipschitz)
             moved = x - z
             trial, slope = problem.smooth_value_and_gradient(x)

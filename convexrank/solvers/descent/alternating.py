@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
 
@@ -80,6 +81,7 @@ class Alternating:
         """Minimise over each block once."""
         joint = state.memory
         for block in range(problem.block_count):
+            check_time()
             joint = problem.minimize_block(block, joint)
         moved = self._at(problem, joint)
         if np.array_equal(moved.x, state.x):

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 
@@ -285,6 +286,7 @@ def _bounded_step(line: CoordinateLine, sign: float, initial: float, guess: floa
     """Return a step after which little is left to gain, for a slope that never changes its sign."""
     step = guess
     while step < line.reach and -sign * line.slope(sign * step) > _FLAT * initial:
+        check_time()
         step = min(2.0 * step, line.reach)
     return step
 
@@ -295,6 +297,7 @@ def _root(line: CoordinateLine, sign: float, guess: float) -> float:
     from scipy.optimize import brentq  # slow to import; the default solver does without
 
     def slope(step: float) -> float:
+        check_time()
         return sign * line.slope(sign * step)
 
     low, high = 0.0, guess

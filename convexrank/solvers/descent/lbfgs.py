@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
 
@@ -121,6 +122,7 @@ class _Cached:
 
     def both(self, x: Array) -> tuple[float, Array]:
         if self.x is None or not np.array_equal(x, self.x):
+            check_time()
             self.result = self.problem.value_and_gradient(x)
             self.x = x.copy()
         return self.result

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # made by f2py
 
+from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import TwiceDifferentiable
 from convexrank.core.loop import State
 
@@ -56,6 +57,7 @@ class Newton:
         below_rounding = -predicted <= 1e-13 * max(1.0, abs(value))
         length = 1.0
         for _ in range(60):
+            check_time()
             x = state.x + length * direction
             # the full step is nearly always taken: its Hessian, from the same pass, is the next step's
             found = problem.second_order(x)

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Proximal
 from convexrank.core.loop import State
 from convexrank.data import check_integer
@@ -118,6 +119,7 @@ class StochasticGradient:
         w, seen = memory.w, memory.seen.copy()
         total, length = seen.sum(axis=0), 1.0 / (3.0 * memory.steepest + problem.l2)
         for term in drawn:
+            check_time()
             change = problem.term_gradient(int(term), w) - seen[term]
             direction = change / memory.chances[term] + total + problem.l2 * w
             w = problem.prox(w - length * direction, length)
@@ -131,6 +133,7 @@ class StochasticGradient:
         w, mean, weight, steps = memory.w, memory.mean, memory.weight, memory.steps
         delay = memory.steepest / problem.l2
         for term in drawn:
+            check_time()
             steps += 1
             length = 1.0 / (problem.l2 * (steps + delay))
             direction = problem.term_gradient(int(term), w) / memory.chances[term] + problem.l2 * w

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from convexrank.backend.deadline import check_time
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
 from convexrank.data import check_choice, check_positive
@@ -168,9 +169,14 @@ def _state(problem: Saddle, play: _Play, x: Array) -> State:
 
 def _search(replies: Callable[[float], tuple[Array, float]]) -> tuple[float, Array]:
     """The share of the newest move at which the greatest payoff is least, and the w that attains it."""
-    if replies(0.0)[1] >= 0.0:
+
+    def slope(share: float) -> float:
+        check_time()
+        return replies(share)[1]
+
+    if slope(0.0) >= 0.0:
         return 0.0, replies(0.0)[0]
-    if replies(1.0)[1] <= 0.0:
+    if slope(1.0) <= 0.0:
         return 1.0, replies(1.0)[0]
-    found: Any = brentq(lambda share: replies(share)[1], 0.0, 1.0, xtol=1e-15)
+    found: Any = brentq(slope, 0.0, 1.0, xtol=1e-15)
     return float(found), replies(float(found))[0]

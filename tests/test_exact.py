@@ -1,0 +1,70 @@
+"""The exact solver: the caller's tolerance decides, and so does the caller's time limit."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import convexrank as cr
+from convexrank.core.loop import scale_of
+
+
+def solved(problem, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cr.ConvergenceWarning)
+        return problem.solve("exact", **options)
+
+
+@pytest.mark.parametrize("tol", [1e-8, 1e-10, 1e-16])
+@pytest.mark.parametrize(
+    "problem",
+    [
+        *(
+            cr.problems.PNormPush.random(seed) for seed in (0, 2, 3)
+        ),  # Clarabel's own tolerance leaves 1e-7 to 4e-5
+        cr.problems.TopPush.random(0),
+        cr.problems.NDCGRegression.random(1),
+    ],
+    ids=["P-norm 0", "P-norm 2", "P-norm 3", "top", "NDCG"],
+)
+def test_the_callers_tolerance_decides(problem, tol):
+    solution = solved(problem, tol=tol)
+    reached = solution.gap <= tol * scale_of(solution.value)
+    assert solution.status is (cr.Status.CONVERGED if reached else cr.Status.FAILED)
+    assert reached or tol < 1e-8, "the default tolerance is within reach"
+
+
+def test_what_is_out_of_reach_is_said():
+    solution = solved(cr.problems.TopPush.random(0), tol=1e-16)
+    assert solution.status is cr.Status.FAILED
+    assert "CLARABEL" in solution.message
+    assert solution.certificate.gap == solution.gap
+
+
+@pytest.mark.parametrize("name", ["CLARABEL", "SCS"])
+def test_a_named_solver_is_asked_for_the_digits(name):
+    problem = cr.problems.PNormPush.random(2)
+    assert problem.solve(f"exact:{name}").gap <= 1e-8
+    coarse = {
+        "CLARABEL": {"tol_gap_abs": 1e-3, "tol_gap_rel": 1e-3, "tol_feas": 1e-3},
+        "SCS": {"eps_abs": 1e-2},
+    }
+    with pytest.warns(cr.ConvergenceWarning, match="FAILED"):
+        found = problem.solve(cr.solvers.ExactSolver(name, coarse[name]))
+    assert found.gap > 1e-8
+
+
+def test_the_conic_solver_keeps_the_time_limit():
+    """Without a limit of its own Clarabel takes about ten times as long."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8_000, 30))
+    problem = cr.problems.PNormPush(X, X[:, 0] + rng.normal(size=len(X)) > 0, p=4, l2=1e-3)
+    start = time.perf_counter()
+    solution = solved(problem, time_limit=0.3)
+    assert solution.status is cr.Status.TIME_LIMIT
+    assert time.perf_counter() - start < 2.5
+    assert np.array_equal(solution.x, problem.start())
+    assert solution.value == problem.objective(solution.x)
