@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.data.frames import codes_of, is_missing, refuse_missing
+from convexrank.data.sparse_matrices import as_csr
 
 Matrix = Any  # a float ndarray of shape (n, d), or a scipy CSR array of that shape
 
@@ -104,15 +105,15 @@ def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64) -> Matrix:
     Raises
     ------
     ValueError, TypeError
-        When X is not two-dimensional, empty, not numeric, complex, or has NaN or infinite entries.
+        When X is not two-dimensional, empty, not numeric, complex, or has NaN or infinite entries; when the arrays of a
+        sparse X do not fit together.
     """
     if sparse.issparse(X):
         if X.dtype.kind == "c":
             raise ValueError(f"Complex data not supported: {name} is complex; pass its real part.")
         if X.ndim != 2:
             raise ValueError(f"{name} has shape {X.shape}, expected two dimensions (n, d).")
-        with np.errstate(over="ignore"):
-            matrix = sparse.csr_array(X, dtype=dtype)
+        matrix = as_csr(X, name, dtype)
         values = matrix.data
     else:
         matrix = _real_array(X, name, dtype)
@@ -312,11 +313,13 @@ def check_hashable(value: Any, name: str) -> None:
 
 
 def check_flags(instance: Any) -> None:
-    """Refuse anything but True and False in fields annotated as bool: "no" would count as true."""
+    """Keep fields annotated as bool as Python's; refuse anything but True and False: "no" would count as true."""
     for flag in dataclasses.fields(instance):
         given = getattr(instance, flag.name)
-        if flag.type in (bool, "bool") and not isinstance(given, bool | np.bool_):
-            raise TypeError(f"{flag.name} is {given!r}, expected True or False.")
+        if flag.type in (bool, "bool"):
+            if not isinstance(given, bool | np.bool_):
+                raise TypeError(f"{flag.name} is {given!r}, expected True or False.")
+            instance.__dict__[flag.name] = bool(given)
 
 
 def check_choice(value: str, choices: dict[str, Any], name: str) -> Any:

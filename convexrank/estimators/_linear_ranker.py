@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from convexrank.core.results import Solution
-from convexrank.data import check_weights
+from convexrank.data import check_weights, well_formed
 
 __all__ = ["LinearEstimator", "LinearRanker", "check_counts"]
 
@@ -34,6 +35,8 @@ class LinearEstimator(BaseEstimator):
 
     def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
         """Return finite X, dense or CSR, with y if given, as scikit-learn checks them."""
+        if sparse.issparse(X):
+            X = well_formed(X, "X")
         return validate_data(self, X, *y, accept_sparse="csr", dtype=np.float64, **options)
 
     def _linear_scores(self, X: Any) -> Array:

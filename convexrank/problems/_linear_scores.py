@@ -16,7 +16,7 @@ from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Status, Witness
 from convexrank.core.separability import find_separation
-from convexrank.data import check_choice, check_flags, check_matrix
+from convexrank.data import check_choice, check_flags, check_matrix, check_nonnegative, keep, keep_checked
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 
 __all__ = ["LinearScores", "RiskData"]
@@ -70,9 +70,9 @@ class LinearScores(Problem):
 
     def __post_init__(self) -> None:
         kind = check_choice(self.dtype, _DTYPES, "dtype")
-        object.__setattr__(self, "X", check_matrix(self.X, dtype=kind))
+        keep(self, X=check_matrix(self.X, dtype=kind))
         check_flags(self)
-        _ = self.penalty  # refuses strengths that are none
+        keep_checked(self, check_nonnegative, "l2", "l1")
 
     # --- what a formulation states --------------------------------------------------------------------------------
 
@@ -317,6 +317,7 @@ class LinearScores(Problem):
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x; see :mod:`convexrank.core.certificates`."""
+        self.refuse_edited()
         return certify(self, self.check_point(x, "x"), witness)
 
     @property

@@ -11,7 +11,7 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.core.results import Status
-from convexrank.data import check_binary_labels, check_weights
+from convexrank.data import check_binary_labels, check_weights, keep
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.bipartite._boosting_oracle import LogSumExpCoordinates, LogSumExpTerm
 
@@ -38,16 +38,14 @@ class Bipartite(SecondOrder):
         rows = self.X.shape[0]
         labels = check_binary_labels(self.y, rows)
         weights = check_weights(self.sample_weight, rows)
-        object.__setattr__(self, "y", np.asarray(self.y))
-        object.__setattr__(self, "sample_weight", weights)
+        keep(self, y=np.asarray(self.y), sample_weight=weights)
         kept = np.ones(rows, dtype=bool) if weights is None else weights > 0
         for name, group in (("positive", labels & kept), ("negative", ~labels & kept)):
             if not group.any():
                 raise ValueError(
                     f"sample_weight leaves no {name} example; give at least one a weight above 0."
                 )
-        self.__dict__["_positive"] = np.flatnonzero(labels & kept)
-        self.__dict__["_negative"] = np.flatnonzero(~labels & kept)
+        keep(self, _positive=np.flatnonzero(labels & kept), _negative=np.flatnonzero(~labels & kept))
 
     @property
     def positives(self) -> Array:
