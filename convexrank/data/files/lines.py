@@ -73,6 +73,10 @@ def text_lines(path: Any) -> Iterator[tuple[int, str]]:
 
 
 def _decoded(line: bytes, where: str) -> str:
+    if 0 in line:
+        raise ValueError(
+            f"{where} has a NUL character, as UTF-16 has and text does not; convert the file to UTF-8."
+        )
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
