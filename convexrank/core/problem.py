@@ -190,13 +190,15 @@ class Problem:
         Raises
         ------
         ValueError, TypeError
-            For an unknown solver, one that does not fit the problem, or options out of range.
+            For an unknown solver, one that does not fit the problem, or options out of range; when a matrix that the
+            problem holds was edited in place.
 
         Warns
         -----
         ConvergenceWarning
             When the status is not CONVERGED, or the problem has a remark on the answer (see ``solution.message``).
         """
+        self.refuse_edited()
         return solve(
             self,
             solver,

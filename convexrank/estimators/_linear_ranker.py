@@ -45,7 +45,12 @@ class LinearEstimator(BaseEstimator):
         return self._validated(X, reset=False) @ self.coef_
 
     def _keep(self, solution: Solution) -> Self:
-        """Set the fitted attributes."""
+        """Set the fitted attributes; refuse a solution that is none, which would predict NaN."""
+        if not np.isfinite(solution.x).all():
+            raise ValueError(
+                f"no point with a finite objective was found ({solution.message}); the parameters, the weights or the "
+                "features are too large: divide them by a common factor."
+            )
         self.solution_ = solution
         self.coef_ = solution.x
         self.n_iter_ = solution.iterations

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from convexrank.backend import jax_oracles
 from convexrank.backend.cached import cached_property
+from convexrank.backend.read_only import read_only
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
 from convexrank.core.problem import Problem
@@ -188,9 +189,7 @@ class LinearScores(Problem):
         """Return the scores Xw, read-only; those of the last w are kept, since several members ask for them in turn."""
         last = self.__dict__.get("_last_scores")
         if last is None or not np.array_equal(last[0], w):
-            scores = self.X @ w
-            scores.flags.writeable = False
-            last = self.__dict__["_last_scores"] = (np.array(w), scores)
+            last = self.__dict__["_last_scores"] = read_only((np.array(w), self.X @ w))
         return last[1]
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
