@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.dual_numbers import Dual, elementary
+from convexrank.backend.jax_start import with_x64
 
 __all__ = [
     "LogDomain",
@@ -42,6 +43,9 @@ __all__ = [
     "sum",
     "x_log_x",
 ]
+
+# Powers that are a few products.
+_WHOLE = range(2, 17)
 
 
 def is_cvxpy(x: Any) -> bool:
@@ -157,7 +161,7 @@ def _compute(function: Callable[..., Any], *arguments: Any) -> Any:
     if any(isinstance(argument, jax.Array) for argument in arguments):
         return function(*arguments)
     # constants inside a function that is being traced are computed at once, too
-    with jax.enable_x64(True), jax.ensure_compile_time_eval():
+    with with_x64(), jax.ensure_compile_time_eval():
         result = np.array(function(*arguments))
     return result if result.ndim else result.item()
 
@@ -246,11 +250,11 @@ def power(x: Any, exponent: float) -> Any:
     """
     if isinstance(x, LogDomain):
         return x**exponent
-    return (
-        x
-        if exponent == 1
-        else _lowered("power", lambda cp: cp.power, lambda jax: jax.numpy.power, x, exponent)
-    )
+    if exponent == 1:
+        return x
+    # JAX multiplies for an integer, and takes logarithms for a float
+    whole = int(exponent) if exponent in _WHOLE else exponent
+    return _lowered("power", lambda cp: cp.power, lambda jax: jax.numpy.power, x, whole)
 
 
 def x_log_x(x: Any) -> Any:

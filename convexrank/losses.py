@@ -24,7 +24,7 @@ import numpy as np
 
 from convexrank import atoms
 from convexrank.core.elementwise_checks import OnGrid, apply
-from convexrank.data import check_choice, check_hashable, check_positive
+from convexrank.data import check_choice, check_hashable, check_positive, keep_checked
 
 if TYPE_CHECKING:
     from convexrank.proof.balls import Line, arb
@@ -114,7 +114,8 @@ class Logistic:
     factorises = False
 
     def __post_init__(self) -> None:
-        if not check_positive(self.base, "base") > 1:
+        keep_checked(self, check_positive, "base")
+        if not self.base > 1:
             raise ValueError(f"base is {self.base}, expected a number greater than 1.")
 
     def __call__(self, z: Any) -> Any:

@@ -21,7 +21,7 @@ import numpy as np
 
 from convexrank import atoms
 from convexrank.core.elementwise_checks import OnGrid, apply, follows_disciplined_rules
-from convexrank.data import check_choice, check_hashable, check_positive
+from convexrank.data import check_choice, check_hashable, check_positive, keep_checked
 
 if TYPE_CHECKING:
     from convexrank.proof.balls import Line, arb
@@ -118,7 +118,7 @@ class Power(_TwoFaces):
     p: float
 
     def __post_init__(self) -> None:
-        check_positive(self.p, "p")
+        keep_checked(self, check_positive, "p")
 
     @property
     def convex(self) -> bool:  # type: ignore[override]
@@ -188,7 +188,7 @@ class ExpPrice(_TwoFaces):
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive(self.scale, "scale")
+        keep_checked(self, check_positive, "scale")
 
     def g(self, r: Any) -> Any:
         """Evaluate the price of r >= 0, elementwise."""

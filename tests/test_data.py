@@ -370,7 +370,7 @@ def test_good_pairs_are_taken(value):
 
 NO_NUMBERS = [
     True, np.bool_(True), np.array(True), jnp.array(True), "1", None, 1j, np.complex128(1), [1.0], np.array([1.0]),
-    Decimal(1), np.array("1"), np.datetime64("2020"), np.timedelta64(1, "s"), object(),
+    np.array("1"), np.datetime64("2020"), np.timedelta64(1, "s"), object(),
 ]  # fmt: skip
 
 
@@ -390,6 +390,7 @@ def test_what_is_no_number_is_refused(value, check):
         np.int8(2),
         np.uint64(2),
         Fraction(2),
+        Decimal(2),
         np.array(2.0),
         jnp.array(2.0),
         np.longdouble(2),
@@ -415,7 +416,16 @@ def test_numbers_that_are_negative(value):
 
 def test_limits():
     assert check_nonnegative(0, "l2") == 0.0
-    assert check_positive(5e-324, "p") == 5e-324
+    assert check_positive(1e-300, "p") == 1e-300
+    for extreme in (5e-324, 1e-310, 1e301, 1.7e308):
+        for check in (check_positive, check_nonnegative):
+            with pytest.raises(ValueError, match=r"p is .*, expected a number from 1e-300 to 1e\+300"):
+                check(extreme, "p")
+    for long in (10**5000, Decimal("sNaN"), Fraction(10**400)):
+        with pytest.raises(ValueError, match="p is no floating-point number, or too large"):
+            check_real(long, "p")
+    with pytest.raises(ValueError, match="n is an integer of 16610 bits, expected an integer of at least 1"):
+        check_integer(-(10**5000), "n", 1)
     assert check_positive(INF, "time", infinite=True) == INF
     with pytest.raises(ValueError, match="finite number greater than 0"):
         check_positive(INF, "p")

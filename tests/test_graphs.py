@@ -178,7 +178,7 @@ def test_bad_files_are_refused(tmp_path):
         ("0 1\n0 x\n", "row|line"),
         ("# nothing\n", "no edges"),
         ("0\n", "1 column"),
-        ("0 1 a\n", "column|convert"),
+        ("0 1 a\n", "line 1: the weight is 'a'"),
     ):
         file = tmp_path / "bad.txt"
         file.write_text(text)

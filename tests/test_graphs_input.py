@@ -60,7 +60,7 @@ def test_spaces_round_names_are_no_part_of_them(tmp_path):
 
 
 def test_negative_numbers_are_no_names(tmp_path):
-    with pytest.raises(ValueError, match=r"target\[0\] is -1, expected node ids of at least 0"):
+    with pytest.raises(ValueError, match="line 1: the node is -1, expected node ids of at least 0"):
         read(tmp_path, "0 -1\n")
     assert read(tmp_path, "0 -1\n", named=True).names == ("-1", "0")
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.jax_start import with_x64
+
 __all__ = [
     "by_value",
     "curvature",
@@ -57,13 +59,6 @@ def pad(values: Array, size: int, fill: float = 0.0) -> Array:
     padded = np.full(size, fill, dtype=values.dtype)
     padded[: len(values)] = values
     return padded
-
-
-def with_x64() -> Any:
-    """Context in which JAX computes in 64 bits; the user's global flag is not touched."""
-    import jax
-
-    return jax.enable_x64(True)
 
 
 @dataclass(frozen=True)

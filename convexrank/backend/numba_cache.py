@@ -8,7 +8,7 @@ from typing import Any
 import numba
 from numba.core.options import DefaultOptions
 
-__all__ = ["compiled", "part"]
+__all__ = ["compiled", "part", "read_only_array"]
 
 # Numba counts references to arrays even where nothing is allocated, and wraps every function so that Python may call
 # it. Its names for leaving that out are not documented: where a version lacks one, that one is not asked for.
@@ -17,6 +17,11 @@ _OPTIONS: dict[str, Any] = {name: value for name, value in _LEFT_OUT.items() if 
 
 part = numba.njit(error_model="numpy", **_OPTIONS)
 """Compile a function that allocates nothing and is called by other compiled ones only."""
+
+
+def read_only_array(kind: Any, dimensions: int = 1) -> Any:
+    """Return the type of a contiguous array that is not written to; numba takes a writable one for it too."""
+    return numba.types.Array(kind, dimensions, "C", readonly=True)
 
 
 def compiled(signature: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.atoms import is_cvxpy
+from convexrank.backend.jax_start import with_x64
 
 __all__ = ["OnGrid", "apply", "follows_disciplined_rules"]
 
@@ -120,9 +121,8 @@ class OnGrid:
 
     def _at(self, points: Array) -> list[Array]:
         """Values of all points together and of each alone, slopes and second derivatives."""
-        import jax
 
-        with jax.enable_x64(True):
+        with with_x64():
             return [np.array(values, dtype=np.float64) for values in self._compiled(points)]
 
     def check(self, convex: bool = True) -> None:
@@ -218,7 +218,7 @@ def _compile(function: Function, points: Array) -> Function:
         ((_, values), slopes), (_, bends) = forward(x)
         return jnp.asarray(function(x)), values, slopes, bends
 
-    with jax.enable_x64(True):
+    with with_x64():
         lowered = jax.jit(both).lower(points)
         try:
             return lowered.compile(_QUICK)

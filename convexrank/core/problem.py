@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.read_only import read_only
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.results import Certificate, CertificateError, Solution, Status, Witness
 from convexrank.core.solving import solve
-from convexrank.data import check_vector
+from convexrank.data import check_vector, refuse_edited
 
 __all__ = ["Problem"]
 
@@ -26,6 +27,10 @@ _ASKED = {
 
 class Problem:
     """A formulation with its data, immutable. Subclasses are frozen dataclasses that state their capabilities.
+
+    Arrays that a problem holds are read-only. Vectors are copied; a matrix such as X that has the right type is not, as
+    it may fill the memory. Do not edit it while the problem is in use: a solve, and a certificate, compare a few
+    thousand of its entries with those at the start, and refuse to go on where one has changed.
 
     A capability is offered when the class has its methods *and* names it in ``capabilities``, which may depend on the
     instance: a push with the hinge loss is convex but not smooth.
@@ -45,6 +50,10 @@ class Problem:
             for name, value in self.__dict__.items()
             if name != "_last_scores" and not isinstance(getattr(type(self), name, None), cached_property)
         }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over a copy; copies of arrays can be written to, and those of a problem cannot."""
+        self.__dict__.update({name: read_only(value) for name, value in state.items()})
 
     #: Names of the protocols of :mod:`convexrank.core.capabilities` that this instance fulfils.
     capabilities: frozenset[str]
@@ -82,6 +91,10 @@ class Problem:
     def check_point(self, x: Any, name: str = "x") -> Array:
         """Return x as an array of the right shape; a Solution stands for its point."""
         return check_vector(x.x if isinstance(x, Solution) else x, self.dimension, name, each="unknown")
+
+    def refuse_edited(self) -> None:
+        """Refuse to go on where a matrix that the caller handed in was edited in place; see `data.refuse_edited`."""
+        refuse_edited(self)
 
     def project_feasible(self, x: Array) -> Array:
         """Return a feasible point near x; conic solvers violate constraints by their tolerance."""
@@ -203,13 +216,15 @@ class Problem:
         Raises
         ------
         ValueError, TypeError
-            For an unknown solver, one that does not fit the problem, or options out of range.
+            For an unknown solver, one that does not fit the problem, or options out of range; when a matrix that the
+            problem holds was edited in place.
 
         Warns
         -----
         ConvergenceWarning
             When the status is not CONVERGED, or the problem has a remark on the answer (see ``solution.message``).
         """
+        self.refuse_edited()
         return solve(
             self,
             solver,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import json
-from dataclasses import dataclass, field
+import zipfile
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 import numpy as np
@@ -258,16 +259,47 @@ class Solution:
 
     @classmethod
     def load(cls, path: Any) -> Self:
-        """Read what :meth:`save` wrote."""
-        with np.load(path, allow_pickle=False) as stored:
-            plain = json.loads(str(stored["plain"]))
-            trace = {key.removeprefix("trace_"): stored[key] for key in stored if key.startswith("trace_")}
-            witness = (
-                Witness(stored["witness_points"], stored["witness_weights"])
-                if "witness_points" in stored
-                else None
-            )
-            x = stored["x"]
+        """Read what :meth:`save` wrote.
+
+        Raises
+        ------
+        ValueError
+            When the file holds anything else; the message has path and reason. Nothing in a file is executed.
+        OSError
+            When it cannot be opened.
+        """
+        with open(path, "rb") as file:
+            try:
+                return cls._read(file)
+            except Exception as error:  # zip, numpy and JSON know dozens of ways to fail on junk
+                reason = f"{type(error).__name__}: {error}"
+                raise ValueError(f"{path} is no solution written by Solution.save ({reason}).") from error
+
+    @classmethod
+    def _read(cls, file: Any) -> Self:
+        if not zipfile.is_zipfile(file):
+            raise ValueError("no .npz file")
+        with np.load(file, allow_pickle=False) as stored:
+            arrays = dict(stored)
+        plain = json.loads(str(arrays["plain"]))
         plain["status"] = Status[plain["status"]]
         plain["certificate"] = Certificate(**plain["certificate"])
-        return cls(x=x, trace=trace, witness=witness, **plain)
+        trace = {key.removeprefix("trace_"): arrays[key] for key in arrays if key.startswith("trace_")}
+        witness = None
+        if "witness_points" in arrays:
+            witness = Witness(arrays["witness_points"], arrays["witness_weights"])
+        found = cls(x=arrays["x"], trace=trace, witness=witness, **plain)
+        for part in (found, found.certificate):
+            _refuse_other_types(part)
+        return found
+
+
+def _refuse_other_types(part: Solution | Certificate) -> None:
+    """Refuse text for numbers and the like: a file may hold anything under the right names."""
+    kinds = {"float": float | int, "int": int, "str": str}
+    for one in fields(part):
+        value = getattr(part, one.name)
+        if one.type in kinds and (isinstance(value, bool) or not isinstance(value, kinds[str(one.type)])):
+            raise TypeError(f"{one.name} is {value!r}, expected {one.type}")
+        if one.type == "Array" and value.dtype.kind not in "iuf":
+            raise TypeError(f"{one.name} holds {value.dtype} values, expected numbers")

@@ -21,6 +21,7 @@ from convexrank.data.checks import (
     check_weights,
 )
 from convexrank.data.distributions import check_distributions, check_nodes
+from convexrank.data.fields import keep, keep_checked, refuse_edited
 from convexrank.data.files.letor import LetorData, read_letor
 from convexrank.data.files.query_files import read_query_sizes, write_query_sizes
 from convexrank.data.folds import LetorFold, letor_folds
@@ -34,6 +35,7 @@ from convexrank.data.frames import (
 )
 from convexrank.data.groups import QueryGroups, as_groups
 from convexrank.data.kernel_matrices import check_kernel
+from convexrank.data.sparse_matrices import well_formed
 
 __all__ = [
     "LetorData",
@@ -64,9 +66,13 @@ __all__ = [
     "in_node_order",
     "index_of",
     "is_missing",
+    "keep",
+    "keep_checked",
     "letor_folds",
     "read_letor",
     "read_query_sizes",
+    "refuse_edited",
     "refuse_missing",
+    "well_formed",
     "write_query_sizes",
 ]

@@ -9,14 +9,19 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from convexrank.data.frames import codes_of, is_missing, refuse_missing
+from convexrank.data.sparse_matrices import as_csr
 
 Matrix = Any  # a float ndarray of shape (n, d), or a scipy CSR array of that shape
+
+# Parameters and weights beyond these leave the range of floats as soon as they are multiplied or divided.
+_SMALLEST, _LARGEST = 1e-300, 1e300
 
 __all__ = [
     "Matrix",
@@ -104,15 +109,15 @@ def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64) -> Matrix:
     Raises
     ------
     ValueError, TypeError
-        When X is not two-dimensional, empty, not numeric, complex, or has NaN or infinite entries.
+        When X is not two-dimensional, empty, not numeric, complex, or has NaN or infinite entries; when the arrays of a
+        sparse X do not fit together.
     """
     if sparse.issparse(X):
         if X.dtype.kind == "c":
             raise ValueError(f"Complex data not supported: {name} is complex; pass its real part.")
         if X.ndim != 2:
             raise ValueError(f"{name} has shape {X.shape}, expected two dimensions (n, d).")
-        with np.errstate(over="ignore"):
-            matrix = sparse.csr_array(X, dtype=dtype)
+        matrix = as_csr(X, name, dtype)
         values = matrix.data
     else:
         matrix = _real_array(X, name, dtype)
@@ -232,7 +237,18 @@ def check_weights(weights: Any, length: int, name: str = "sample_weight") -> np.
         raise ValueError(f"{name}[{place}] is {vector[place]}, expected weights of at least 0.")
     if not vector.any():
         raise ValueError(f"{name} is zero everywhere; give the rows that count a weight greater than 0.")
+    _refuse_extreme_weights(vector[vector > 0], name)
     return vector
+
+
+def _refuse_extreme_weights(positive: np.ndarray, name: str) -> None:
+    """Refuse weights whose sums or shares leave the range of floats, and become infinite, zero or NaN."""
+    lightest, heaviest = float(positive.min()), float(positive.max())
+    if lightest < _SMALLEST or heaviest * len(positive) > _LARGEST:
+        raise ValueError(
+            f"{name} has weights from {lightest:g} to {heaviest:g}, expected at least {_SMALLEST:g} and a sum of at "
+            f"most {_LARGEST:g}; divide them by a common factor."
+        )
 
 
 def check_pairs(pairs: Any, n: int, name: str = "pairs") -> np.ndarray:
@@ -261,16 +277,16 @@ def check_pairs(pairs: Any, n: int, name: str = "pairs") -> np.ndarray:
 
 
 def check_real(value: Any, name: str) -> float:
-    """Return a real number as a float; booleans are none. NaN and infinity pass."""
-    # to numpy a duration is an integer
-    if isinstance(value, bool | np.bool_ | np.timedelta64) or not isinstance(value, numbers.Real):
+    """Return a real number of any kind as a float; booleans are none. NaN and infinity pass."""
+    # to numpy a duration is an integer, and to Python a decimal is no real number
+    if isinstance(value, bool | np.bool_ | np.timedelta64) or not isinstance(value, numbers.Real | Decimal):
         # arrays without a dimension, numpy's or JAX's
         if getattr(value, "ndim", None) != 0 or np.asarray(value).dtype.kind not in "iuf":
             raise TypeError(f"{name} is {value!r} of type {type(value).__name__}, expected a real number.")
     try:
         return float(value)
-    except OverflowError as error:
-        raise ValueError(f"{name} is too large for a floating-point number: {error}.") from error
+    except (OverflowError, ValueError) as error:
+        raise ValueError(f"{name} is no floating-point number, or too large for one: {error}.") from error
 
 
 def check_positive(value: Any, name: str, infinite: bool = False) -> float:
@@ -280,6 +296,7 @@ def check_positive(value: Any, name: str, infinite: bool = False) -> float:
         raise ValueError(
             f"{name} is {value}, expected a {'' if infinite else 'finite '}number greater than 0."
         )
+    _refuse_extreme(number, name)
     return number
 
 
@@ -288,7 +305,17 @@ def check_nonnegative(value: Any, name: str) -> float:
     number = check_real(value, name)
     if not (number >= 0 and math.isfinite(number)):
         raise ValueError(f"{name} is {value}, expected a finite number of at least 0.")
+    _refuse_extreme(number, name)
     return number
+
+
+def _refuse_extreme(number: float, name: str) -> None:
+    """Refuse numbers whose products and quotients with others leave the range of floats."""
+    if number and not _SMALLEST <= number <= _LARGEST and not math.isinf(number):
+        raise ValueError(
+            f"{name} is {number:g}, expected a number from {_SMALLEST:g} to {_LARGEST:g}: further out products and "
+            "quotients are infinite, zero or NaN."
+        )
 
 
 def check_integer(value: Any, name: str, minimum: int) -> int:
@@ -296,7 +323,9 @@ def check_integer(value: Any, name: str, minimum: int) -> int:
     if isinstance(value, bool | np.timedelta64) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} is {value!r} of type {type(value).__name__}, expected an integer.")
     if value < minimum:
-        raise ValueError(f"{name} is {value}, expected an integer of at least {minimum}.")
+        # Python refuses to write very long integers down
+        shown = value if int(value).bit_length() < 1000 else f"an integer of {int(value).bit_length()} bits"
+        raise ValueError(f"{name} is {shown}, expected an integer of at least {minimum}.")
     return int(value)
 
 
@@ -312,11 +341,13 @@ def check_hashable(value: Any, name: str) -> None:
 
 
 def check_flags(instance: Any) -> None:
-    """Refuse anything but True and False in fields annotated as bool: "no" would count as true."""
+    """Keep fields annotated as bool as Python's; refuse anything but True and False: "no" would count as true."""
     for flag in dataclasses.fields(instance):
         given = getattr(instance, flag.name)
-        if flag.type in (bool, "bool") and not isinstance(given, bool | np.bool_):
-            raise TypeError(f"{flag.name} is {given!r}, expected True or False.")
+        if flag.type in (bool, "bool"):
+            if not isinstance(given, bool | np.bool_):
+                raise TypeError(f"{flag.name} is {given!r}, expected True or False.")
+            instance.__dict__[flag.name] = bool(given)
 
 
 def check_choice(value: str, choices: dict[str, Any], name: str) -> Any:
@@ -368,6 +399,7 @@ def check_positive_weights(weights: Any, length: int, name: str = "weights") -> 
             f"{name}[{place}] is {vector[place]:g}, expected weights greater than 0; drop rows without weight, whose "
             "values nothing would determine."
         )
+    _refuse_extreme_weights(vector, name)
     return vector
 
 

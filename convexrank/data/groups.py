@@ -8,12 +8,17 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.read_only import read_only
 from convexrank.data.checks import check_groups
 from convexrank.data.frames import refuse_missing
 
 __all__ = ["QueryGroups", "as_groups"]
 
 Array = np.ndarray
+
+_MOST_ROWS = 2**31 - 1
+# From here on floats stand for several integers.
+_EXACT = 2.0**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +50,34 @@ class QueryGroups:
     order: Array
     offsets: Array
     ids: Array
+
+    def __post_init__(self) -> None:
+        given = [np.asarray(values) for values in (self.order, self.offsets, self.ids)]
+        order, offsets, ids = given
+        if any(values.ndim != 1 for values in given) or len(offsets) != len(ids) + 1 or len(ids) == 0:
+            raise ValueError(
+                f"order, offsets and ids have shapes {[values.shape for values in given]}, expected (n,), (m + 1,) and "
+                "(m,) with m >= 1; make groups with QueryGroups.from_qid or from_sizes."
+            )
+        for name, places in (("order", order), ("offsets", offsets)):
+            if places.size and places.dtype.kind not in "iu":
+                raise TypeError(f"{name} holds {places.dtype} values, expected integers.")
+        if offsets[0] != 0 or offsets[-1] != len(order) or (offsets[1:] < offsets[:-1]).any():
+            raise ValueError(f"offsets do not rise from 0 to {len(order)}, the number of rows in order.")
+        named = np.zeros(len(order), dtype=bool)
+        named[order[(order >= 0) & (order < len(order))]] = True
+        if not named.all():
+            raise ValueError(
+                f"order lacks the row {int(np.argmin(named))}, expected each of 0..{len(order) - 1} once."
+            )
+        self.__setstate__(
+            {"order": order.astype(np.int64, copy=False), "offsets": offsets.astype(np.int64, copy=False)}
+        )
+        self.__setstate__({"ids": ids})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over arrays as read-only ones: compiled loops trust what was checked."""
+        self.__dict__.update({name: read_only(value) for name, value in state.items()})
 
     @classmethod
     def from_qid(
@@ -124,11 +157,14 @@ class QueryGroups:
         if (counts < 0).any():
             place = int(np.argmax(counts < 0))
             raise ValueError(f"{name}[{place}] is {counts[place]}, expected a number of rows of at least 0.")
-        offsets = np.concatenate(([0], counts.astype(np.int64).cumsum()))
-        if length is not None and offsets[-1] != length:
+        total = sum(counts.tolist())  # Python's integers do not overflow
+        if length is not None and total != length:
             raise ValueError(
-                f"{name} adds up to {offsets[-1]} rows, expected {length}; pass the sizes that belong to these rows."
+                f"{name} adds up to {total} rows, expected {length}; pass the sizes that belong to these rows."
             )
+        if total > _MOST_ROWS:
+            raise ValueError(f"{name} adds up to {total} rows, expected at most {_MOST_ROWS}.")
+        offsets = np.concatenate(([0], counts.astype(np.int64).cumsum()))
         return cls(np.arange(offsets[-1]), offsets, np.arange(len(counts)) if ids is None else ids)
 
     @property
@@ -247,7 +283,17 @@ def _readable_ids(qid: Any, length: int | None, name: str) -> Array:
     if ids.dtype.kind == "O" and ids.ndim == 1:
         # data frames hand integers over as objects
         if all(isinstance(entry, int | np.integer) and not isinstance(entry, bool) for entry in ids):
-            ids = ids.astype(np.int64)
+            try:
+                ids = ids.astype(np.int64)
+            except OverflowError as error:
+                raise ValueError(
+                    f"{name} has an id that does not fit 64 bits ({error}); pass strings."
+                ) from error
+    if ids.dtype.kind == "f" and ids.size and np.abs(ids).max() >= _EXACT:
+        raise ValueError(
+            f"{name} has ids that are floats of 2**53 or more, where different integers are one float; pass integers, "
+            "or strings."
+        )
     rows = ids.shape[0] if length is None and ids.ndim else (length or 0)
     return np.asarray(check_groups(ids, rows, name))
 

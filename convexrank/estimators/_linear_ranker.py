@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from convexrank.core.results import Solution
-from convexrank.data import check_weights
+from convexrank.data import check_weights, well_formed
 
 __all__ = ["LinearEstimator", "LinearRanker", "check_counts"]
 
@@ -34,6 +35,8 @@ class LinearEstimator(BaseEstimator):
 
     def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
         """Return finite X, dense or CSR, with y if given, as scikit-learn checks them."""
+        if sparse.issparse(X):
+            X = well_formed(X, "X")
         return validate_data(self, X, *y, accept_sparse="csr", dtype=np.float64, **options)
 
     def _linear_scores(self, X: Any) -> Array:
@@ -42,7 +45,12 @@ class LinearEstimator(BaseEstimator):
         return self._validated(X, reset=False) @ self.coef_
 
     def _keep(self, solution: Solution) -> Self:
-        """Set the fitted attributes."""
+        """Set the fitted attributes; refuse a solution that is none, which would predict NaN."""
+        if not np.isfinite(solution.x).all():
+            raise ValueError(
+                f"no point with a finite objective was found ({solution.message}); the parameters, the weights or the "
+                "features are too large: divide them by a common factor."
+            )
         self.solution_ = solution
         self.coef_ = solution.x
         self.n_iter_ = solution.iterations

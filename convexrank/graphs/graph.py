@@ -10,9 +10,18 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.read_only import read_only
 from convexrank.data import check_vector, in_node_order
 from convexrank.graphs.guards import one_a_node, refuse_broken, refuse_extremes
-from convexrank.graphs.io.build import assemble, check_endpoints, cuts, each_range, out_degrees
+from convexrank.graphs.io.build import (
+    assemble,
+    check_edge_weights,
+    check_endpoints,
+    check_ids,
+    cuts,
+    each_range,
+    out_degrees,
+)
 from convexrank.graphs.io.foreign import edges_of_networkx, edges_of_pandas, edges_of_scipy
 from convexrank.graphs.transition import Transition
 
@@ -56,13 +65,14 @@ class Graph:
     names: tuple[Any, ...] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name, kind in (("offsets", np.int64), ("sources", np.int32), ("weights", np.float64)):
-            values = getattr(self, name)
-            if values is not None:
-                values = np.asarray(values, dtype=kind).view()
-                values.flags.writeable = False
-                object.__setattr__(self, name, values)
-        refuse_broken(self.offsets, self.sources, self.weights)
+        offsets, sources = check_ids(self.offsets, "offsets"), check_ids(self.sources, "sources")
+        refuse_broken(offsets, sources, self.weights)
+        weights = None if self.weights is None else check_edge_weights(self.weights, len(sources), "weights")
+        arrays = {
+            "offsets": offsets.astype(np.int64, copy=False),
+            "sources": sources.astype(np.int32, copy=False),
+        }
+        self.__setstate__({**arrays, "weights": weights})
         if self.names is None:
             return
         if len(self.names) != self.n:
@@ -76,6 +86,10 @@ class Graph:
         if distinct < self.n:
             twice = next(name for name, count in Counter(self.names).items() if count > 1)
             raise ValueError(f"names has {twice!r} twice, expected a name of its own for each node.")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over arrays as read-only ones: copies can be written to, and compiled loops trust what was checked."""
+        self.__dict__.update({name: read_only(value) for name, value in state.items()})
 
     def __repr__(self) -> str:
         kind = "" if self.weights is None else ", weighted"
@@ -197,7 +211,8 @@ class Graph:
         delimiter : str, optional
             What separates the columns; white space by default.
         weighted : bool, optional
-            Whether a third column is the weight; by default it is where there is one.
+            Whether a third column is the weight; by default it is where the first edge has one. Where that has two
+            columns, so must all others have then.
         skip_rows : int
             Lines to skip, such as a header.
         n, self_loops : int, bool
@@ -209,14 +224,20 @@ class Graph:
         Raises
         ------
         ValueError
-            When a line cannot be read; the message has its number.
+            When a line cannot be read, the file cannot be unpacked or is no UTF-8, or one large number would make far
+            more nodes than there are edges; the message has path, line and reason.
         """
-        from convexrank.graphs.io.edge_lists import read_edges, read_matrix
+        from convexrank.graphs.io.edge_lists import read_edges
+        from convexrank.graphs.io.matrix_market import read_matrix
 
         name = Path(path).name.removesuffix(".gz")
         if name.endswith(".mtx"):
-            return cls.from_scipy(read_matrix(path), self_loops=self_loops)
-        source, target, weight, names = read_edges(path, delimiter, weighted, skip_rows, named)
+            matrix = read_matrix(path)
+            try:
+                return cls.from_scipy(matrix, self_loops=self_loops)
+            except (ValueError, TypeError) as error:
+                raise ValueError(f"{path} holds no graph: {error}") from error
+        source, target, weight, names = read_edges(path, delimiter, weighted, skip_rows, named, n)
         return cls.from_edges(source, target, weight, n, self_loops=self_loops, names=names)
 
     # --- what can be asked of one ----------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def refuse_extremes(total: Array) -> None:
         )
 
 
-def refuse_broken(offsets: Array, sources: Array, weights: Array | None) -> None:
+def refuse_broken(offsets: Array, sources: Array, weights: Any) -> None:
     """Refuse arrays that are no lists of edges: compiled loops would read beyond their ends."""
     m = len(sources)
     if (
@@ -38,7 +38,7 @@ def refuse_broken(offsets: Array, sources: Array, weights: Array | None) -> None
         or len(offsets) < 2
         or offsets[0] != 0
         or offsets[-1] != m
-        or (np.diff(offsets) < 0).any()
+        or (offsets[1:] < offsets[:-1]).any()
     ):
         raise ValueError(
             f"offsets do not rise from 0 to {m}, the number of sources; make graphs with Graph.from_edges."
@@ -47,5 +47,5 @@ def refuse_broken(offsets: Array, sources: Array, weights: Array | None) -> None
         raise ValueError(
             f"sources are not all in 0..{len(offsets) - 2}; make graphs with Graph.from_edges, which says where."
         )
-    if weights is not None and weights.shape != sources.shape:
-        raise ValueError(f"weights has shape {weights.shape}, expected ({m},), one for each edge.")
+    if weights is not None and np.shape(weights) != sources.shape:
+        raise ValueError(f"weights has shape {np.shape(weights)}, expected ({m},), one for each edge.")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.data import check_choice, check_real
+from convexrank.data import check_choice, check_real, keep, keep_checked
 from convexrank.graphs.adjacency import Adjacency
 
 __all__ = ["DANGLING", "Transition", "check_alpha"]
@@ -72,12 +72,10 @@ class Transition:
     dangling: str = "teleport"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", check_alpha(self.alpha))
+        keep_checked(self, check_alpha, "alpha")
         check_choice(self.dangling, DANGLING, "dangling")
         if self.personalization is not None:
-            v = self.graph.seeds(self.personalization, "personalization")
-            v.flags.writeable = False
-            object.__setattr__(self, "personalization", v)
+            keep(self, personalization=self.graph.seeds(self.personalization, "personalization"))
 
     def toward(self, distribution: Array | None) -> Transition:
         """Return the walk with another teleport: a distribution, neither checked nor copied, or None for uniform."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.data import check_interval, check_positive, check_vector
+from convexrank.data import check_interval, check_positive, check_vector, keep, keep_checked
 from convexrank.links.curves import along, between, threshold
 
 __all__ = ["Link"]
@@ -76,15 +76,10 @@ class Link:
     output_range: Any = (None, None)
 
     def __post_init__(self) -> None:
-        knots = np.array(check_vector(self.knots, name="knots"))
-        values = np.array(check_vector(self.values, len(knots), "values"))
-        for name in ("strong", "smooth"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, check_positive(getattr(self, name), name))
-        object.__setattr__(self, "output_range", check_interval(self.output_range, "output_range"))
-        for name, array in (("knots", knots), ("values", values)):
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+        knots = check_vector(self.knots, name="knots")
+        values = check_vector(self.values, len(knots), "values")
+        keep_checked(self, check_positive, "strong", "smooth")
+        keep(self, output_range=check_interval(self.output_range, "output_range"), knots=knots, values=values)
         self._check_slopes()
 
     def _check_slopes(self) -> None:

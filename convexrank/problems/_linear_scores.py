@@ -12,13 +12,14 @@ from scipy import sparse
 from convexrank.backend import jax_oracles
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import row_lengths
+from convexrank.backend.read_only import read_only
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
 from convexrank.core.minorants import Minorant, tangent
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, CertificateError, Solution, Status, Witness
 from convexrank.core.separability import find_separation
-from convexrank.data import check_choice, check_flags, check_matrix
+from convexrank.data import check_choice, check_flags, check_matrix, check_nonnegative, keep, keep_checked
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 
 __all__ = ["LinearScores", "RiskData"]
@@ -72,9 +73,9 @@ class LinearScores(Problem):
 
     def __post_init__(self) -> None:
         kind = check_choice(self.dtype, _DTYPES, "dtype")
-        object.__setattr__(self, "X", check_matrix(self.X, dtype=kind))
+        keep(self, X=check_matrix(self.X, dtype=kind))
         check_flags(self)
-        _ = self.penalty  # refuses strengths that are none
+        keep_checked(self, check_nonnegative, "l2", "l1")
 
     # --- what a formulation states --------------------------------------------------------------------------------
 
@@ -190,9 +191,7 @@ class LinearScores(Problem):
         """Return the scores Xw, read-only; those of the last w are kept, since several members ask for them in turn."""
         last = self.__dict__.get("_last_scores")
         if last is None or not np.array_equal(last[0], w):
-            scores = self.X @ w
-            scores.flags.writeable = False
-            last = self.__dict__["_last_scores"] = (np.array(w), scores)
+            last = self.__dict__["_last_scores"] = read_only((np.array(w), self.X @ w))
         return last[1]
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
@@ -337,6 +336,7 @@ class LinearScores(Problem):
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x; see :mod:`convexrank.core.certificates`."""
+        self.refuse_edited()
         return certify(self, self.check_point(x, "x"), witness)
 
     def ball_tangent(self, scores: Any) -> Any:

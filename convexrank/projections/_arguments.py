@@ -31,6 +31,18 @@ def check_steps(steps: Any, n: int, name: str) -> Array:
     return array
 
 
+def refuse_overflow(fitted: Array, **given: Array) -> Array:
+    """Return a fit, or refuse values whose sums leave the range of floats."""
+    if not np.isfinite(fitted).all():
+        sizes = " and ".join(
+            f"{name} has entries up to {np.abs(values).max():g}" for name, values in given.items()
+        )
+        raise ValueError(
+            f"{sizes}, and sums of them are beyond floats; divide all numbers by a common factor."
+        )
+    return fitted
+
+
 def spread(steps: Array, n: int) -> Array:
     """One bound for each row: for the step that starts there; the last row starts none."""
     return np.append(steps, 0.0) if len(steps) == n - 1 else np.full(n, steps[0] if len(steps) else 0.0)

@@ -81,9 +81,9 @@ def _stable_order(codes: Array) -> Array:
 
 
 def _plain(values: Array) -> Array:
-    """As the loops were compiled for: float64, contiguous, writeable."""
+    """As the loops were compiled for: float64, contiguous, aligned."""
     values = np.ascontiguousarray(values, dtype=np.float64)
-    return values if values.flags.writeable and values.flags.aligned else values.copy()
+    return values if values.flags.aligned else values.copy()
 
 
 def pool_chains(z: Array, w: Array, offsets: Array) -> tuple[Array, Array]:

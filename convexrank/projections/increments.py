@@ -8,7 +8,13 @@ import numpy as np
 
 from convexrank.backend.dispatch import uses_jax
 from convexrank.data import check_groups, check_interval, check_positive_weights, check_vector
-from convexrank.projections._arguments import check_order, check_steps, refuse_infeasible, spread
+from convexrank.projections._arguments import (
+    check_order,
+    check_steps,
+    refuse_infeasible,
+    refuse_overflow,
+    spread,
+)
 from convexrank.projections.chains import Layout, solve_increments
 
 __all__ = ["bounded_increments"]
@@ -104,7 +110,7 @@ def bounded_increments(
     s, _, _, bad = solve_increments(layout.gather(z), w, low, high, layout.offsets, np.array([interval]))
     if bad >= 0:
         refuse_infeasible(bad, lower, upper, layout, interval)
-    return layout.scatter(s)
+    return refuse_overflow(layout.scatter(s), z=z)
 
 
 def _pair(bounds: Any) -> tuple[Any, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from convexrank.backend.dispatch import uses_jax
 from convexrank.data import check_groups, check_interval, check_positive_weights, check_vector
+from convexrank.projections._arguments import refuse_overflow
 from convexrank.projections.chains import Layout, solve_isotonic, solve_permutahedron
 
 __all__ = ["isotonic", "permutahedron"]
@@ -87,7 +88,7 @@ def isotonic(
     layout = Layout.of(check_groups(groups, n), n)
     floor, ceiling = check_interval(bounds)
     fitted = solve_isotonic(z if increasing else -z, weights, order, layout)[0]
-    fitted = fitted if increasing else -fitted
+    fitted = refuse_overflow(fitted if increasing else -fitted, z=z)
     # exact: the fit under bounds is the clipped fit
     return np.clip(fitted, floor, ceiling) if floor > -np.inf or ceiling < np.inf else fitted
 
@@ -146,7 +147,8 @@ def permutahedron(z: Any, y: Any, groups: Any = None) -> Any:
         return traced(z, y, groups)
     z = check_vector(z, name="z")
     y = check_vector(y, len(z), "y")
-    return solve_permutahedron(z, y, Layout.of(check_groups(groups, len(z)), len(z)))[0]
+    points = solve_permutahedron(z, y, Layout.of(check_groups(groups, len(z)), len(z)))[0]
+    return refuse_overflow(points, z=z, y=y)
 
 
 def _check_flag(increasing: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_positive, check_real
+from convexrank.data import check_positive, check_real, keep_checked
 from convexrank.regularizers.norms import FEASIBLE
 
 __all__ = ["Box", "L1Ball", "L2Ball", "Simplex"]
@@ -36,7 +36,7 @@ class L2Ball:
     radius: float
 
     def __post_init__(self) -> None:
-        check_positive(self.radius, "radius")
+        keep_checked(self, check_positive, "radius")
 
     def value(self, w: Array) -> float:
         """Return 0 inside, infinity outside."""
@@ -80,7 +80,7 @@ class Simplex:
     total: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive(self.total, "total")
+        keep_checked(self, check_positive, "total")
 
     def value(self, w: Array) -> float:
         """Return 0 inside, infinity outside."""
@@ -128,7 +128,7 @@ class L1Ball:
     radius: float
 
     def __post_init__(self) -> None:
-        check_positive(self.radius, "radius")
+        keep_checked(self, check_positive, "radius")
 
     def value(self, w: Array) -> float:
         """Return 0 inside, infinity outside."""
@@ -173,8 +173,8 @@ class Box:
     upper: float
 
     def __post_init__(self) -> None:
-        lower, upper = check_real(self.lower, "lower"), check_real(self.upper, "upper")
-        if not lower <= upper or lower == math.inf or upper == -math.inf:
+        keep_checked(self, check_real, "lower", "upper")
+        if not self.lower <= self.upper or self.lower == math.inf or self.upper == -math.inf:
             raise ValueError(f"the box [{self.lower}, {self.upper}] is empty; give lower <= upper.")
 
     def value(self, w: Array) -> float:

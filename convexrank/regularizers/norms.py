@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from convexrank.data import check_positive
+from convexrank.data import check_positive, keep_checked
 
 __all__ = ["L1", "L2", "Regularizer", "soft_threshold"]
 
@@ -84,7 +84,7 @@ class L2:
     strength: float
 
     def __post_init__(self) -> None:
-        check_positive(self.strength, "strength")
+        keep_checked(self, check_positive, "strength")
 
     def value(self, w: Array) -> float:
         """Evaluate at w."""
@@ -125,7 +125,7 @@ class L1:
     strength: float
 
     def __post_init__(self) -> None:
-        check_positive(self.strength, "strength")
+        keep_checked(self, check_positive, "strength")
 
     def value(self, w: Array) -> float:
         """Evaluate at w."""

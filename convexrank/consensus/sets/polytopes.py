@@ -15,7 +15,7 @@ from convexrank.consensus.projections.box import nearest_in_box
 from convexrank.consensus.projections.corners import corners, count_systems
 from convexrank.consensus.projections.hull import nearest_in_hull
 from convexrank.consensus.sets.base import RecommendationSets
-from convexrank.data import check_matrix, check_nonnegative, check_vector
+from convexrank.data import check_matrix, check_nonnegative, check_vector, well_formed
 from convexrank.graphs import Graph
 
 __all__ = ["FEW_SYSTEMS", "Polytopes", "nearest_in_polytope"]
@@ -71,7 +71,7 @@ class Polytopes(RecommendationSets):
     inequalities: Any = None
 
     def __post_init__(self) -> None:
-        lower, upper = (check_matrix(_dense(getattr(self, name)), name) for name in ("lower", "upper"))
+        lower, upper = (check_matrix(_dense(getattr(self, name), name), name) for name in ("lower", "upper"))
         n = lower.shape[0]
         for name, values in (("lower", lower), ("upper", upper)):
             if values.shape != (n, n):
@@ -214,8 +214,8 @@ def _by_bregman(A: Array, b: Array, low: Array, high: Array, theta: Array) -> Ar
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-def _dense(values: Any) -> Any:
-    return values.toarray() if sparse.issparse(values) else values
+def _dense(values: Any, name: str) -> Any:
+    return well_formed(values, name).toarray() if sparse.issparse(values) else values
 
 
 def _by_node(inequalities: Any, n: int) -> dict[int, Any]:

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 
 from convexrank.data.checks import check_integer
+from convexrank.data.files.lines import text_lines
 
 __all__ = ["read_query_sizes", "write_query_sizes"]
 
 Array = np.ndarray
+# Longer numbers are beyond any file, and beyond 64 bits.
+_DIGITS = 18
 
 
 def read_query_sizes(path: Any) -> Array:
@@ -31,7 +34,7 @@ def read_query_sizes(path: Any) -> Array:
     Raises
     ------
     ValueError
-        When a line holds anything but a number of at least 0; the message names it.
+        When a line holds anything but a number of at least 0, or is no UTF-8; the message names it.
 
     Examples
     --------
@@ -43,11 +46,11 @@ def read_query_sizes(path: Any) -> Array:
     [2, 1]
     """
     sizes = []
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in text_lines(path):
         text = line.strip()
-        if text and not (text.isascii() and text.isdigit()):
+        if text and not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
             raise ValueError(
-                f"{path}, line {number}: {text!r} is not a number of rows; expected one integer a line."
+                f"{path}, line {number}: {text[:60]!r} is not a number of rows; expected one integer a line."
             )
         if text:
             sizes.append(int(text))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse as scipy_sparse
+
+from convexrank.data.files.lines import read_bytes
 
 __all__ = ["Rows", "parse", "read_lines"]
 
@@ -21,8 +21,6 @@ _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 _NULL = b":NULL"
 # Lines that are parsed at once: the arrays in between take ten times their text.
 _AT_ONCE = 3_000
-_GZIP = b"\x1f\x8b"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -67,13 +65,7 @@ def read_lines(path: Any) -> list[bytes]:
     ValueError, OSError
         When the file cannot be unpacked, or read.
     """
-    content = Path(path).read_bytes()
-    if content.startswith(_GZIP):
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError) as error:
-            raise ValueError(f"{path} starts like a gzip file but cannot be unpacked ({error}).") from error
-    content = content.removeprefix(_BYTE_ORDER_MARK)
+    content = read_bytes(path)
     if b"\r" in content:  # ends of lines of other systems; a comment would swallow the rows behind a lone one
         content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return content.split(b"\n")
@@ -239,7 +231,9 @@ def _entry(word: bytes, where: str, base: int, limit: int | None) -> tuple[int, 
     column = int(number) - base
     if column < 0:
         raise ValueError(f"{where}: feature 0, but feature numbers start at 1; pass zero_based=True.")
-    if column >= (2**31 if limit is None else limit):
+    if limit is None and column >= 2**31:
+        raise ValueError(f"{where}: feature {int(number)}, but feature numbers are below {2**31 + base}.")
+    if limit is not None and column >= limit:
         raise ValueError(
             f"{where}: feature {int(number)} is beyond n_features={limit}; pass a larger n_features, or none."
         )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexrank import atoms
-from convexrank.data import check_real
+from convexrank.data import check_real, keep_checked
 from convexrank.divergences.base import Divergence, _library, relative_entropy
 from convexrank.divergences.domains import Interval
 
@@ -89,13 +89,14 @@ class GeneralizedI(Divergence):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not math.isfinite(check_real(self.shift, "shift")):
+        keep_checked(self, check_real, "shift")
+        if not math.isfinite(self.shift):
             raise ValueError(f"shift is {self.shift}, expected a finite number.")
 
     @property
     def domain(self) -> Interval:
         """Entries of at least the shift."""
-        return Interval(float(self.shift), closed=(True, False))
+        return Interval(self.shift, closed=(True, False))
 
     def _phi(self, x: Any) -> Any:
         return atoms.x_log_x(x - self.shift) - (x - self.shift)

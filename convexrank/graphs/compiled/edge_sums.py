@@ -13,6 +13,8 @@ from typing import Any
 import numba
 import numpy as np
 
+from convexrank.backend.numba_cache import read_only_array
+
 __all__ = [
     "Lazy",
     "compiled",
@@ -36,13 +38,8 @@ __all__ = [
 Array = np.ndarray
 
 
-def _read_only(kind: Any) -> Any:
-    """Type of a contiguous vector that is not written to; numba takes a writable one for it too."""
-    return numba.types.Array(kind, 1, "C", readonly=True)
-
-
 NOTHING, FLAG, INT = numba.void, numba.boolean, numba.int64
-IDS, LONG, REAL = (_read_only(kind) for kind in (numba.int32, numba.int64, numba.float64))
+IDS, LONG, REAL = (read_only_array(kind) for kind in (numba.int32, numba.int64, numba.float64))
 IDS_OUT, LONG_OUT, REAL_OUT = numba.int32[::1], numba.int64[::1], numba.float64[::1]
 
 ONE, TWO, THREE, FOUR = (np.uint64(k) for k in (1, 2, 3, 4))

@@ -12,7 +12,16 @@ import numpy as np
 from convexrank.data import check_integer, check_vector
 from convexrank.data.checks import _read
 
-__all__ = ["assemble", "check_endpoints", "cuts", "each_range", "out_degrees"]
+__all__ = [
+    "assemble",
+    "check_edge_weights",
+    "check_endpoints",
+    "check_ids",
+    "cuts",
+    "each_range",
+    "most_nodes",
+    "out_degrees",
+]
 
 Array = np.ndarray
 
@@ -23,6 +32,12 @@ _WORTH_THREADS = 200_000
 # Below this many edges compiling costs more than it gains.
 _WORTH_COMPILING = 50_000
 _MOST_NODES = 2**31 - 1
+_FEW_NODES = 1 << 24
+
+
+def most_nodes(edges: int) -> int:
+    """Return how many nodes are taken for meant where only the largest id says so: one wrong id may fill the memory."""
+    return max(_FEW_NODES, 100 * edges)
 
 
 def threads_available() -> int:
@@ -94,7 +109,7 @@ def check_endpoints(source: Any, target: Any, n: int | None) -> tuple[Array, Arr
     ValueError, TypeError
         When the ids are not integers in 0..n−1, the lengths differ, or there are no nodes.
     """
-    ends = [_integers(values, name) for values, name in ((source, "source"), (target, "target"))]
+    ends = [check_ids(values, name) for values, name in ((source, "source"), (target, "target"))]
     if len(ends[0]) != len(ends[1]):
         raise ValueError(
             f"source has {len(ends[0])} entries and target {len(ends[1])}, expected one of each for every edge."
@@ -115,6 +130,11 @@ def check_endpoints(source: Any, target: Any, n: int | None) -> tuple[Array, Arr
                 f"{name}[{int(np.argmax(values))}] is {top}, expected node ids below n = {n}; raise n, or renumber "
                 "the nodes."
             )
+        if n is None and most_nodes(len(values)) <= top < _MOST_NODES:
+            raise ValueError(
+                f"{name}[{int(np.argmax(values))}] is {top}, which makes {top + 1} nodes for {len(values)} edges; "
+                f"renumber the nodes from 0, or pass n={top + 1} if that is meant."
+            )
         highest = max(highest, top)
     n = highest + 1 if n is None else n
     if n < 1:
@@ -128,7 +148,8 @@ def check_endpoints(source: Any, target: Any, n: int | None) -> tuple[Array, Arr
     return ends[0], ends[1], n
 
 
-def _integers(values: Any, name: str) -> Array:
+def check_ids(values: Any, name: str) -> Array:
+    """Return a vector of integers, not copied, of whatever width."""
     array = _read(values, name)
     if array.ndim != 1:
         raise ValueError(
@@ -149,12 +170,13 @@ def _integers(values: Any, name: str) -> Array:
     return array
 
 
-def _check_edge_weights(weight: Any, m: int) -> Array:
-    values = check_vector(weight, m, "weight") if m else np.empty(0)
+def check_edge_weights(weight: Any, m: int, name: str = "weight") -> Array:
+    """Return the weights of m edges, finite and of at least 0."""
+    values = check_vector(weight, m, name, each="edge") if m else np.empty(0)
     if m and values.min() < 0:
         place = int(np.argmin(values))
         raise ValueError(
-            f"weight[{place}] is {values[place]:g}, expected weights of at least 0; split signed edges into two graphs."
+            f"{name}[{place}] is {values[place]:g}, expected weights of at least 0; split signed edges into two graphs."
         )
     return values
 
@@ -175,7 +197,7 @@ def assemble(
 
     m = len(source)
     if weight is not None:
-        weight = _check_edge_weights(weight, m)
+        weight = check_edge_weights(weight, m)
         if (weight == 1.0).all():
             weight = None
     if weight is not None and (weight == 0.0).any():

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_vector, refuse_missing
+from convexrank.data import check_vector, refuse_missing, well_formed
 
 __all__ = ["edges_of_networkx", "edges_of_pandas", "edges_of_scipy"]
 
@@ -20,6 +20,11 @@ def edges_of_scipy(matrix: Any) -> tuple[Array, Array, Array, int]:
     -------
     tuple
         Sources, targets, weights, and n.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When it is no square sparse matrix, or its arrays do not fit together.
     """
     from scipy import sparse
 
@@ -32,7 +37,7 @@ def edges_of_scipy(matrix: Any) -> tuple[Array, Array, Array, int]:
         raise ValueError(f"matrix has shape {matrix.shape}, expected a square one (n, n).")
     if matrix.shape[0] == 0:
         raise ValueError("matrix has shape (0, 0): the graph is empty; pass one with at least one node.")
-    edges = matrix.tocoo()
+    edges = well_formed(matrix, "matrix").tocoo()
     source, target = edges.coords if hasattr(edges, "coords") else (edges.row, edges.col)
     # complex weights are refused where weights are checked
     weight = edges.data if edges.data.dtype.kind == "c" else edges.data.astype(np.float64, copy=False)

@@ -11,7 +11,7 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.core.results import Status
-from convexrank.data import check_binary_labels, check_weights
+from convexrank.data import check_binary_labels, check_weights, keep
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.bipartite._boosting_oracle import LogSumExpCoordinates, LogSumExpTerm
 
@@ -37,8 +37,7 @@ class Bipartite(SecondOrder):
         super().__post_init__()
         rows = self.X.shape[0]
         check_binary_labels(self.y, rows)
-        object.__setattr__(self, "y", np.asarray(self.y))
-        object.__setattr__(self, "sample_weight", check_weights(self.sample_weight, rows))
+        keep(self, y=np.asarray(self.y), sample_weight=check_weights(self.sample_weight, rows))
         for name, group in (("positive", self.positives), ("negative", self.negatives)):
             if not len(group):
                 raise ValueError(

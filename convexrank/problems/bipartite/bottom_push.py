@@ -9,7 +9,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import log_sum_exp
-from convexrank.data import check_nonnegative, check_positive
+from convexrank.data import check_nonnegative, check_positive, keep_checked
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_log_sum_exp
 from convexrank.problems.bipartite._base import LogForm, random_features, random_labels
@@ -102,7 +102,7 @@ class BottomPush(_Powers):
     p: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "p", check_positive(self.p, "p"))
+        keep_checked(self, check_positive, "p")
         super().__post_init__()
 
     @property
@@ -190,8 +190,8 @@ class TopBottomPush(_Powers):
     bottom_weight: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "p", check_positive(self.p, "p"))
-        object.__setattr__(self, "bottom_weight", check_nonnegative(self.bottom_weight, "bottom_weight"))
+        keep_checked(self, check_positive, "p")
+        keep_checked(self, check_nonnegative, "bottom_weight")
         super().__post_init__()
 
     @property

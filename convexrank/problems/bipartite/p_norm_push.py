@@ -10,7 +10,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import log_sum_exp
-from convexrank.data import check_positive
+from convexrank.data import check_positive, keep_checked
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_log_sum_exp
 from convexrank.problems.bipartite._base import LogForm, random_features, random_labels
@@ -84,9 +84,9 @@ class PNormPush(LogForm):
     p: float
 
     def __post_init__(self) -> None:
-        if math.isinf(check_positive(self.p, "p", infinite=True)):
+        keep_checked(self, check_positive, "p", infinite=True)
+        if math.isinf(self.p):
             raise ValueError(f"p is {self.p}, expected a finite number; problems.TopPush is the limit p = ∞.")
-        object.__setattr__(self, "p", check_positive(self.p, "p"))
         super().__post_init__()
 
     @cached_property

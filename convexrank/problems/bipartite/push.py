@@ -11,6 +11,7 @@ from convexrank import losses, prices
 from convexrank.backend import jax_oracles
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad
+from convexrank.data import keep
 from convexrank.pair_sums.positive_negative import BlockedPairs, polynomial_push
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_derivatives, reference_log_sum_exp, reference_push
@@ -121,8 +122,7 @@ class Push(Bipartite):
     loss: Any = "exponential"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "price", prices.resolve(self.price))
-        object.__setattr__(self, "loss", losses.resolve(self.loss))
+        keep(self, price=prices.resolve(self.price), loss=losses.resolve(self.loss))
         check_price_fits(self.price, self.loss)
         super().__post_init__()
 

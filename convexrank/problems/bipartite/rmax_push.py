@@ -10,6 +10,7 @@ import numpy as np
 from convexrank import losses
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad
+from convexrank.data import keep
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_derivatives
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
@@ -75,7 +76,7 @@ class RmaxPush(Bipartite):
     loss: Any = "hinge"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "loss", losses.resolve(self.loss))
+        keep(self, loss=losses.resolve(self.loss))
         super().__post_init__()
 
     differentiable = False  # the maximum over negatives has kinks

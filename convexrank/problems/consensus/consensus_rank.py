@@ -13,7 +13,7 @@ from convexrank.consensus.with_teleport import Absorbed, absorb, as_sets
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Solution, Witness
-from convexrank.data import check_choice, check_vector
+from convexrank.data import check_choice, check_vector, keep
 from convexrank.problems.consensus._random_sets import random_sets
 from convexrank.problems.consensus._views import Optimistic, Pessimistic, Projection
 
@@ -97,15 +97,13 @@ class ConsensusRank(Problem):
 
     def __post_init__(self) -> None:
         check_choice(self.view, _VIEWS, "view")
-        object.__setattr__(self, "sets", as_sets(self.sets))
+        keep(self, sets=as_sets(self.sets))
         absorbed = absorb(self.sets, self.alpha, self.personalization)
-        object.__setattr__(self, "alpha", absorbed.alpha)
+        keep(self, alpha=absorbed.alpha, _absorbed=absorbed)
         if self.personalization is not None:
-            absorbed.teleport.flags.writeable = False
-            object.__setattr__(self, "personalization", absorbed.teleport)
+            keep(self, personalization=absorbed.teleport)
         if self.view == "pessimistic":
             _ = absorbed.owners  # too many corners are refused here, not in the middle of a solve
-        object.__setattr__(self, "_absorbed", absorbed)
 
     @cached_property
     def absorbed(self) -> Absorbed:

@@ -6,7 +6,7 @@ from typing import Any
 
 from convexrank.backend.cached import cached_property
 from convexrank.core.problem import Problem
-from convexrank.data import check_choice
+from convexrank.data import check_choice, keep
 from convexrank.graphs import Graph, Transition
 
 __all__ = ["GraphRank", "WalkRank"]
@@ -43,8 +43,7 @@ class WalkRank(GraphRank):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(self.dangling, {"teleport": 0, "uniform": 1}, "dangling")
-        object.__setattr__(self, "alpha", self.operator.alpha)
-        object.__setattr__(self, "personalization", self.operator.personalization)
+        keep(self, alpha=self.operator.alpha, personalization=self.operator.personalization)
 
     @cached_property
     def operator(self) -> Transition:

@@ -12,7 +12,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.results import Certificate, CertificateError, Solution, Witness
-from convexrank.data import check_choice, check_flags, check_positive, check_real, check_vector
+from convexrank.data import check_choice, check_flags, check_positive, check_real, check_vector, keep_checked
 from convexrank.graphs import Graph
 from convexrank.graphs.certified_order import certified_prefix
 from convexrank.graphs.lpq_map import NormMap
@@ -120,26 +120,23 @@ class LpqRank(GraphRank):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_flags(self)
-        p, q = (_exponent(getattr(self, name), name) for name in ("p", "q"))
-        object.__setattr__(self, "p", p)
-        object.__setattr__(self, "q", q)
-        object.__setattr__(self, "alpha", check_alpha(self.alpha))
+        keep_checked(self, _exponent, "p", "q")
+        keep_checked(self, check_alpha, "alpha")
+        keep_checked(self, check_positive, "outdegree_floor")
+        keep_checked(self, check_real, "theta")
+        p, q = self.p, self.q
         check_choice(self.weak_links, _WEAK_LINKS, "weak_links")
-        if self.outdegree_floor is not None:
-            object.__setattr__(
-                self, "outdegree_floor", check_positive(self.outdegree_floor, "outdegree_floor")
-            )
         if math.isinf(p) != math.isinf(q):
             raise ValueError(
                 f"p is {p:g} and q is {q:g}, expected both finite or both infinite; for the maximum pass p = q = inf "
                 "and theta, what p/q tends to."
             )
-        if math.isfinite(p) and self.theta is not None and check_real(self.theta, "theta") != p / q:
+        if math.isfinite(p) and self.theta is not None and self.theta != p / q:
             raise ValueError(
                 f"theta is {self.theta}, but p/q = {p / q:g}; leave theta out where p is finite."
             )
-        if math.isinf(p) and self.theta is not None:
-            object.__setattr__(self, "theta", check_positive(self.theta, "theta"))
+        if math.isinf(p):
+            keep_checked(self, check_positive, "theta")
         self._check_degree()
 
     def _check_degree(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.core.results import Certificate, Solution, Witness
-from convexrank.data import check_vector
+from convexrank.data import check_vector, keep
 from convexrank.graphs import Graph, Transition
 from convexrank.graphs.distributions import distributions
 from convexrank.problems.graph_ranks._base import GraphRank
@@ -86,9 +86,8 @@ class PageRank(GraphRank):
         super().__post_init__()
         if self.personalization is not None:
             v = distributions(self.graph.n, self.graph.names, self.personalization, "personalization")
-            v.flags.writeable = False
-            object.__setattr__(self, "personalization", v)
-        object.__setattr__(self, "alpha", self.operators[0].alpha)
+            keep(self, personalization=v)
+        keep(self, alpha=self.operators[0].alpha)
 
     @cached_property
     def operators(self) -> tuple[Transition, ...]:

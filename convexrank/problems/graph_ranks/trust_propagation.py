@@ -10,7 +10,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.core.results import Certificate, Solution, Witness
-from convexrank.data import check_real, check_vector
+from convexrank.data import check_real, check_vector, keep, keep_checked
 from convexrank.graphs import Graph
 from convexrank.graphs.lpq_map import NormMap, log_sums
 from convexrank.graphs.reach import reached_from
@@ -84,21 +84,18 @@ class TrustPropagation(GraphRank):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "gamma", check_alpha(self.gamma, "gamma"))
+        keep_checked(self, check_alpha, "gamma")
         for name in ("p", "q"):
-            value = check_real(getattr(self, name), name)
-            if not 1.0 <= value < math.inf:
-                raise ValueError(f"{name} is {value}, expected a finite number of at least 1.")
-            object.__setattr__(self, name, value)
+            keep_checked(self, check_real, name)
+            if not 1.0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected a finite number of at least 1.")
         if self.p > self.q:
             raise ValueError(
                 f"p is {self.p:g} and q is {self.q:g}, expected p <= q: above it trust is not unique."
             )
         for name in ("trusted", "distrusted"):
             if getattr(self, name) is not None or name == "trusted":
-                seeds = self.graph.seeds(getattr(self, name), name)
-                seeds.flags.writeable = False
-                object.__setattr__(self, name, seeds)
+                keep(self, **{name: self.graph.seeds(getattr(self, name), name)})
 
     @cached_property
     def _sides(self) -> tuple[tuple[Graph, Array], ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.core.results import Certificate, Witness
-from convexrank.data import check_nonnegative, check_vector
+from convexrank.data import check_nonnegative, check_vector, keep, keep_checked
 from convexrank.divergences import SquaredEuclidean
 from convexrank.problems.margin_retargeting._base import MarginScores
 from convexrank.problems.margin_retargeting._cvxpy import joint_model
@@ -137,17 +137,14 @@ class MarginRetargeting(MarginScores):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "divergence", check_divergence(self.divergence))
-        for name in ("margin", "reward"):
-            object.__setattr__(self, name, check_sizes(getattr(self, name), name))
-        object.__setattr__(self, "target_reg", check_nonnegative(self.target_reg, "target_reg"))
+        keep(self, divergence=check_divergence(self.divergence), bound=check_bound(self.bound))
+        keep_checked(self, check_sizes, "margin", "reward")
+        keep_checked(self, check_nonnegative, "target_reg", "score_reg")
         if self.center is not None:
-            object.__setattr__(self, "center", check_vector(self.center, self.X.shape[0], "center"))
-        object.__setattr__(self, "bound", check_bound(self.bound))
-        given = None if self.score_reg is None else check_nonnegative(self.score_reg, "score_reg")
+            keep(self, center=check_vector(self.center, self.X.shape[0], "center"))
         low, high = bounds_within(self.divergence, self.bound)
-        constant = joint_constant(self.divergence, low, high, self.target_reg, given)
-        object.__setattr__(self, "score_reg", constant)
+        constant = joint_constant(self.divergence, low, high, self.target_reg, self.score_reg)
+        keep(self, score_reg=constant)
         check_room(self.rules)
         if self.rules.rewarded and not (self.l2 > 0 or math.isfinite(self.rules.high - self.rules.low)):
             raise ValueError(

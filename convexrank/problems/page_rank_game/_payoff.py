@@ -13,7 +13,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.minorants import rounding
-from convexrank.data import check_flags, check_positive
+from convexrank.data import check_flags, check_positive, keep, keep_checked
 from convexrank.divergences import PolytopeEntropy, resolve
 from convexrank.divergences.generators.on_simplex import restricted
 from convexrank.graphs import Graph
@@ -51,8 +51,8 @@ class PageRankPayoff(WalkRank):
         super().__post_init__()
         check_flags(self)
         if not hasattr(self.divergence, "restrict"):
-            object.__setattr__(self, "divergence", resolve(self.divergence))
-        object.__setattr__(self, "norm", norm_of(self.norm).name)
+            keep(self, divergence=resolve(self.divergence))
+        keep(self, norm=norm_of(self.norm).name)
         _ = self.recommendations  # refuses columns at which φ is infinite
         if self.epsilon is None:
             if math.isinf(self.threshold):
@@ -62,7 +62,7 @@ class PageRankPayoff(WalkRank):
                     "positive on all nodes, divergence='squared', or an epsilon of your own with relaxed=True."
                 )
         else:
-            object.__setattr__(self, "epsilon", check_positive(self.epsilon, "epsilon"))
+            keep_checked(self, check_positive, "epsilon")
             if not self.relaxed and not self.is_exact:
                 warnings.warn(
                     f"epsilon = {self.epsilon:.6g} bounds the multipliers by {self.radius:.6g}, below the threshold "

@@ -12,7 +12,7 @@ from convexrank import losses
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import dense
 from convexrank.backend.jax_oracles import pad, shape_class
-from convexrank.data import check_vector, check_weights
+from convexrank.data import check_positive, check_vector, check_weights, keep, keep_checked
 from convexrank.pair_sums import all_pairs
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_exponential, reference_graded
@@ -84,10 +84,8 @@ class ConvexRisk(SecondOrder):
     def __post_init__(self) -> None:
         super().__post_init__()
         rows = self.X.shape[0]
-        object.__setattr__(self, "y", check_vector(self.y, rows, "y"))
-        object.__setattr__(self, "cost", losses.resolve(self.cost))
         weights = check_weights(self.sample_weight, rows)
-        object.__setattr__(self, "sample_weight", weights)
+        keep(self, y=check_vector(self.y, rows, "y"), cost=losses.resolve(self.cost), sample_weight=weights)
         kept = np.arange(rows) if weights is None else np.flatnonzero(weights)
         if len(np.unique(self.y[kept])) < 2:
             raise ValueError(
@@ -98,9 +96,10 @@ class ConvexRisk(SecondOrder):
             raise ValueError(f"sample_weight sums to {weights.sum()}, expected more than 1: it stands for n.")
         if self.l1_ball is not None and self.l2_ball is not None:
             raise ValueError("l1_ball and l2_ball are both given; give at most one constraint.")
+        keep_checked(self, check_positive, "l1_ball", "l2_ball")
         _ = self.ball  # a bad radius is refused here, not at the first solve
         # stable sort by label: what the exponential cost sweeps over
-        self.__dict__["_order"] = kept[np.argsort(self.y[kept], kind="stable")]
+        keep(self, _order=kept[np.argsort(self.y[kept], kind="stable")])
 
     @property
     def ball(self) -> L1Ball | L2Ball | None:

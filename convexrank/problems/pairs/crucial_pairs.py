@@ -11,7 +11,7 @@ from scipy import sparse
 from convexrank import losses, prices
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad, shape_class
-from convexrank.data import check_pairs
+from convexrank.data import check_pairs, keep
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_derivatives
 from convexrank.problems._second_order import SecondOrder
@@ -96,9 +96,8 @@ class CrucialPairs(SecondOrder):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "pairs", check_pairs(self.pairs, self.X.shape[0]))
-        object.__setattr__(self, "price", prices.resolve(self.price))
-        object.__setattr__(self, "loss", losses.resolve(self.loss))
+        keep(self, pairs=check_pairs(self.pairs, self.X.shape[0]))
+        keep(self, price=prices.resolve(self.price), loss=losses.resolve(self.loss))
         check_price_fits(self.price, self.loss)
 
     @property

@@ -11,7 +11,7 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import dense
 from convexrank.backend.jax_oracles import shape_class
-from convexrank.data import QueryGroups, as_groups, check_vector
+from convexrank.data import QueryGroups, as_groups, check_vector, keep
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.queries._host_risk import HostRisk
@@ -35,10 +35,10 @@ class QueryScores(LinearScores):
     def __post_init__(self) -> None:
         super().__post_init__()
         rows = self.X.shape[0]
-        object.__setattr__(self, "y", check_vector(self.y, rows, "y"))
+        keep(self, y=check_vector(self.y, rows, "y"))
         groups = as_groups(self.qid, rows)
         if self.qid is not None and not isinstance(self.qid, QueryGroups):
-            object.__setattr__(self, "qid", np.asarray(self.qid))
+            keep(self, qid=np.asarray(self.qid))
         grades = groups.gather(self.y)
         asks = groups.maxima(grades) > groups.minima(grades)
         if not asks.any():
@@ -46,9 +46,8 @@ class QueryScores(LinearScores):
                 f"none of the {len(groups)} queries has two rows of different grades, so there is nothing to rank; "
                 "check that y and qid describe the same rows."
             )
-        self.__dict__["_rows"], counting = groups.repeated(np.repeat(asks.astype(np.int64), groups.sizes))
-        self.__dict__["groups"] = counting
-        self.__dict__["idle_queries"] = len(groups) - len(counting)
+        rows_that_count, counting = groups.repeated(np.repeat(asks.astype(np.int64), groups.sizes))
+        keep(self, _rows=rows_that_count, groups=counting, idle_queries=len(groups) - len(counting))
 
     @property
     def groups(self) -> QueryGroups:

@@ -11,6 +11,7 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import weighted_gram
 from convexrank.backend.jax_oracles import pad
+from convexrank.data import keep
 from convexrank.data.gains import gains
 from convexrank.divergences.names import name_of
 from convexrank.problems._linear_scores import RiskData
@@ -104,7 +105,7 @@ class NDCGRegression(SoftmaxQueries):
     normalize: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "divergence", name_of(self.divergence, _DIVERGENCES))
+        keep(self, divergence=name_of(self.divergence, _DIVERGENCES))
         super().__post_init__()
         _ = self.targets  # bad grades are refused here, not at the first solve
 

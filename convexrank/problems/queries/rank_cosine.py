@@ -10,7 +10,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad
 from convexrank.core.results import Certificate, Witness
-from convexrank.data import check_positive
+from convexrank.data import check_positive, keep_checked
 from convexrank.data.gains import gains
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems.queries._base import QueryScores, random_queries
@@ -94,7 +94,7 @@ class RankCosine(QueryScores):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self.smoothing, "smoothing")
+        keep_checked(self, check_positive, "smoothing")
         if self.l1 != 0:
             raise ValueError(
                 f"l1 is {self.l1}, expected 0: no method here treats l1 with a risk that is not convex."

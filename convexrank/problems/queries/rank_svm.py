@@ -10,6 +10,7 @@ import numpy as np
 from convexrank import losses
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad, shape_class
+from convexrank.data import keep
 from convexrank.pair_sums.within_queries import active_sums, pair_list
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import graded_in_blocks, reference_graded
@@ -90,7 +91,7 @@ class RankSVM(SecondOrder, QueryScores):
     normalize: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "loss", losses.resolve(self.loss))
+        keep(self, loss=losses.resolve(self.loss))
         if not isinstance(self.loss, losses.Hinge | losses.SquaredHinge):
             raise ValueError(
                 f"loss is {self.loss}, expected hinge or squared_hinge; problems.CrucialPairs takes any loss and a "

@@ -13,7 +13,7 @@ from convexrank.backend.gram import row_lengths
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Status, Witness
-from convexrank.data import check_matrix, check_positive, check_vector
+from convexrank.data import check_matrix, check_positive, check_vector, keep, keep_checked
 from convexrank.problems.realizable._ball_image import ImageOfBall
 from convexrank.problems.realizable._scores import RealizableScores
 
@@ -85,12 +85,9 @@ class RealizableLink(Problem):
     smooth: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "X", check_matrix(self.X))
-        object.__setattr__(self, "y", check_vector(self.y, self.X.shape[0], "y"))
-        object.__setattr__(self, "radius", check_positive(self.radius, "radius"))
-        for name in ("strong", "smooth"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, check_positive(getattr(self, name), name))
+        keep(self, X=check_matrix(self.X))
+        keep(self, y=check_vector(self.y, self.X.shape[0], "y"))
+        keep_checked(self, check_positive, "radius", "strong", "smooth")
         if self.strong is not None and self.smooth is not None and not self.strong < self.smooth:
             raise ValueError(
                 f"strong is {self.strong} and smooth is {self.smooth}, expected strong < smooth: slopes lie between "

@@ -13,7 +13,7 @@ from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.minorants import rounding
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Witness
-from convexrank.data import check_kernel, check_matrix, check_positive
+from convexrank.data import check_kernel, check_matrix, check_positive, keep, keep_checked
 from convexrank.links import fit_link
 from convexrank.problems.single_index._kernel_features import FeatureSpace, random_kernel
 from convexrank.problems.single_index.learned_divergence import LearnedDivergence
@@ -92,18 +92,16 @@ class KernelLearnedDivergence(Problem):
     _space: FeatureSpace = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "l2", check_positive(self.l2, "l2"))
+        keep_checked(self, check_positive, "l2")
         if self.strong is None:
             raise ValueError(
                 "strong is None; without it the link may jump and no score is learned: pass a number, the largest "
                 "slope of the link being 1/strong."
             )
         matrix, values, vectors = check_kernel(self.K)
-        object.__setattr__(self, "K", matrix)
-        object.__setattr__(self, "_space", FeatureSpace.of(values, vectors))
+        keep(self, K=matrix, _space=FeatureSpace.of(values, vectors))
         made = self.linear
-        for name in ("y", "strong", "smooth", "output_range"):
-            object.__setattr__(self, name, getattr(made, name))
+        keep(self, **{name: getattr(made, name) for name in ("y", "strong", "smooth", "output_range")})
 
     @cached_property
     def linear(self) -> LearnedDivergence:

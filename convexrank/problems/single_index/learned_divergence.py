@@ -10,7 +10,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.core.results import Certificate, Witness
-from convexrank.data import check_choice, check_positive, check_vector
+from convexrank.data import check_choice, check_positive, check_vector, keep, keep_checked
 from convexrank.links import Link, fit_link
 from convexrank.links.bounded_cost import RestrictedRisk, check_range, restricted_marginal
 from convexrank.links.marginal_cost import MarginalRisk, projected_targets
@@ -102,18 +102,16 @@ class LearnedDivergence(LinearScores):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "y", check_vector(self.y, self.X.shape[0], "y"))
+        keep(self, y=check_vector(self.y, self.X.shape[0], "y"))
         check_choice(self.oracle, _ORACLES, "oracle")
-        for name in ("strong", "smooth"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, check_positive(getattr(self, name), name))
+        keep_checked(self, check_positive, "strong", "smooth")
         if self.strong is not None and self.smooth is not None and not self.strong < self.smooth:
             raise ValueError(
                 f"strong is {self.strong} and smooth is {self.smooth}, expected strong < smooth: no convex function "
                 "grows faster than its own upper bound; lower strong, raise smooth, or leave one of them out."
             )
         if self.output_range is not None:
-            object.__setattr__(self, "output_range", check_range(self.output_range, self.y))
+            keep(self, output_range=check_range(self.output_range, self.y))
 
     @cached_property
     def _in_order(self) -> RankedTargets:

@@ -23,7 +23,7 @@ import numba
 import numpy as np
 
 from convexrank.backend import numba_cache
-from convexrank.backend.numba_cache import compiled, part
+from convexrank.backend.numba_cache import compiled, part, read_only_array
 from convexrank.projections._tolerances import EMPTY, TOUCHES
 from convexrank.projections.compiled import piece_tree, pieces
 from convexrank.projections.compiled.piece_tree import (
@@ -207,7 +207,10 @@ def solver() -> Callable[..., int]:
     records = [types.Array(numba.from_dtype(dtype), 1, "C") for dtype in (PIECE, ENTRY)]
     scratch = (*records, types.int32[::1], types.int32[::1], pairs, types.int64[::1])
 
-    @compiled(types.int64(*scratch, row, row, row, row, types.int64[::1], pairs, row, flags, flags))
+    given, ends = read_only_array(types.float64), read_only_array(types.int64)
+    limits = read_only_array(types.float64, 2)
+
+    @compiled(types.int64(*scratch, *[given] * 4, ends, limits, row, flags, flags))
     def solve(
         pieces: Records, entries: Records, sizes: Array, fill: Array, weight: Array, state: Array,
         z: Array, w: Array, low: Array, high: Array, offsets: Array, bounds: Array, s: Array, side: Array, pin: Array,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 
-from convexrank.backend.numba_cache import compiled
+from convexrank.backend.numba_cache import compiled, read_only_array
 
 Array = np.ndarray
 
 
-@compiled("void(float64[::1], float64[::1], int64[::1], float64[::1], int32[::1])")
+_GIVEN, _ENDS = read_only_array(numba.float64), read_only_array(numba.int64)
+
+
+@compiled(numba.void(_GIVEN, _GIVEN, _ENDS, numba.float64[::1], numba.int32[::1]))
 def pool(values: Array, weights: Array, offsets: Array, fitted: Array, block: Array) -> None:
     """Fit a non-decreasing sequence to every chain ``offsets[g]:offsets[g + 1]`` in one pass.
 

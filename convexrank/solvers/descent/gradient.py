@@ -11,7 +11,7 @@ import numpy as np
 from convexrank.core.capabilities import Convex, Field, is_field
 from convexrank.core.certificates import certificate_radius
 from convexrank.core.loop import State
-from convexrank.data import check_positive
+from convexrank.data import check_positive, keep_checked
 from convexrank.solvers.single_index._field_residual import residual_of
 
 __all__ = ["Gradient"]
@@ -61,9 +61,7 @@ class Gradient:
     default_max_iter = 10_000
 
     def __post_init__(self) -> None:
-        check_positive(self.b, "b")
-        if self.a is not None:
-            check_positive(self.a, "a")
+        keep_checked(self, check_positive, "a", "b")
 
     def init(self, problem: Convex | Field, x0: Array) -> State:
         """Evaluate at the start, and at a trial step for the scale."""

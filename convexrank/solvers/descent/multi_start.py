@@ -10,7 +10,7 @@ import numpy as np
 
 from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
-from convexrank.data import check_integer
+from convexrank.data import check_integer, keep_checked
 
 __all__ = ["MultiStart"]
 
@@ -82,8 +82,8 @@ class MultiStart:
     default_max_iter = 100_000
 
     def __post_init__(self) -> None:
-        check_integer(self.starts, "starts", 1)
-        check_integer(self.seed, "seed", 0)
+        keep_checked(self, check_integer, "starts", minimum=1)
+        keep_checked(self, check_integer, "seed", minimum=0)
 
     def init(self, problem: Multimodal, x0: Array) -> State:
         """Start at x0."""

@@ -10,7 +10,7 @@ import numpy as np
 from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Proximal
 from convexrank.core.loop import State
-from convexrank.data import check_integer
+from convexrank.data import check_integer, keep_checked
 
 __all__ = ["StochasticGradient"]
 
@@ -91,7 +91,7 @@ class StochasticGradient:
     default_max_iter = 20_000
 
     def __post_init__(self) -> None:
-        check_integer(self.seed, "seed", 0)
+        keep_checked(self, check_integer, "seed", minimum=0)
 
     def init(self, problem: FiniteSum, x0: Array) -> State:
         """Evaluate at the start; all terms once."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from convexrank.core.loop import State
-from convexrank.data import check_integer
+from convexrank.data import check_integer, keep_checked
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._sweeps import BatchSweep, OneRankSweep
 
@@ -65,9 +65,8 @@ class GaussSeidel:
     default_max_iter = 100_000
 
     def __post_init__(self) -> None:
-        check_integer(self.memory, "memory", 0)
-        if self.threads is not None:
-            check_integer(self.threads, "threads", 1)
+        keep_checked(self, check_integer, "memory", minimum=0)
+        keep_checked(self, check_integer, "threads", minimum=1)
 
     def init(self, problem: AffineFixedPoint, x0: Array) -> State:
         """Prepare the arrays; nothing is known about the error yet."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from convexrank.backend.jax_oracles import on_device, pad, shape_class, with_x64
 from convexrank.core.loop import State
-from convexrank.data import check_integer
+from convexrank.data import check_integer, keep_checked
 from convexrank.graphs import Graph
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 
@@ -64,7 +64,7 @@ class JaxPower:
     default_max_iter = 10_000
 
     def __post_init__(self) -> None:
-        check_integer(self.rounds, "rounds", 1)
+        keep_checked(self, check_integer, "rounds", minimum=1)
 
     def init(self, problem: AffineFixedPoint, x0: Array) -> State:
         """Put the graph on the device; nothing is known about the error yet."""

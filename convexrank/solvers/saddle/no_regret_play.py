@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from convexrank.backend.deadline import check_time
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
-from convexrank.data import check_choice, check_positive
+from convexrank.data import check_choice, check_positive, keep, keep_checked
 from convexrank.solvers.saddle._saddle import Saddle
 
 __all__ = ["NoRegretPlay"]
@@ -96,7 +96,7 @@ class NoRegretPlay:
         check_choice(self.learner, _LEARNERS, "learner")
         averaging = self.averaging or ("line-search" if self.learner == "leader" else "harmonic")
         check_choice(averaging, _AVERAGES, "averaging")
-        object.__setattr__(self, "averaging", averaging)
+        keep(self, averaging=averaging)
         if self.learner != "leader" and self.averaging != "harmonic":
             raise ValueError(
                 f"averaging is {self.averaging!r}, expected 'harmonic': only the leader has others."
@@ -104,7 +104,7 @@ class NoRegretPlay:
         if self.rate is not None:
             if self.learner == "leader":
                 raise ValueError("rate is for the entropic and the gradient learner; the leader needs none.")
-            check_positive(self.rate, "rate")
+            keep_checked(self, check_positive, "rate")
 
     def init(self, problem: Saddle, x0: Array) -> State:
         """Begin with s = 0, which counts for nothing, and the best reply to it."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from convexrank.data import check_positive
+from convexrank.data import check_positive, keep_checked
 from convexrank.projections import bounded_increments
 from convexrank.solvers.single_index._single_index import FixedSteps, SingleIndex
 
@@ -54,7 +54,7 @@ class Slisotron(FixedSteps[SingleIndex]):
     requires = frozenset({"SingleIndex"})
 
     def __post_init__(self) -> None:
-        check_positive(self.lipschitz, "lipschitz")
+        keep_checked(self, check_positive, "lipschitz")
 
     def direction(self, problem: SingleIndex, w: Array) -> Array:
         """Return the update for the Lipschitz isotonic regression."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from convexrank.core.capabilities import Field
-from convexrank.data import check_positive
+from convexrank.data import check_positive, keep_checked
 from convexrank.solvers.single_index._single_index import FixedSteps
 
 __all__ = ["UnitStep"]
@@ -50,7 +50,7 @@ class UnitStep(FixedSteps[Field]):
     requires = frozenset({"Field"})
 
     def __post_init__(self) -> None:
-        check_positive(self.length, "length")
+        keep_checked(self, check_positive, "length")
 
     def direction(self, problem: Field, w: Array) -> Array:
         """Return the field."""

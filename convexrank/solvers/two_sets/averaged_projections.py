@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from convexrank.core.loop import State
-from convexrank.data import check_positive
+from convexrank.data import check_positive, keep_checked
 from convexrank.solvers.two_sets._split_feasibility import SplitFeasibility, state_near
 
 __all__ = ["ParallelProjections"]
@@ -48,7 +48,8 @@ class ParallelProjections:
     default_max_iter = 100_000
 
     def __post_init__(self) -> None:
-        if not check_positive(self.share, "share") < 1.0:
+        keep_checked(self, check_positive, "share")
+        if not self.share < 1.0:
             raise ValueError(
                 f"share is {self.share}, expected a number between 0 and 1: both sets need a weight."
             )

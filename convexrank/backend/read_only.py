@@ -1,0 +1,28 @@
+"""Arrays that nobody can write to by accident."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+__all__ = ["read_only"]
+
+
+def read_only(value: Any) -> Any:
+    """Return an array, a CSR array or a tuple of them with the same numbers in the same memory, not to be written to.
+
+    The flags of what is given stay as they are; anything else is returned as it is.
+    """
+    if isinstance(value, np.ndarray):
+        view = value.view()
+        view.flags.writeable = False
+        return view
+    if isinstance(value, sparse.csr_array):
+        held = copy(value)
+        for part in ("data", "indices", "indptr"):
+            setattr(held, part, read_only(getattr(held, part)))
+        return held
+    return tuple(map(read_only, value)) if type(value) is tuple else value
