@@ -6,6 +6,7 @@ from convexrank.data.checks import (
     Matrix,
     check_binary_labels,
     check_choice,
+    check_flag,
     check_flags,
     check_groups,
     check_hashable,
@@ -17,8 +18,11 @@ from convexrank.data.checks import (
     check_positive,
     check_positive_weights,
     check_real,
+    check_real_array,
     check_vector,
     check_weights,
+    read_array,
+    shown,
 )
 from convexrank.data.distributions import check_distributions, check_nodes
 from convexrank.data.files.letor import LetorData, read_letor
@@ -44,6 +48,7 @@ __all__ = [
     "check_binary_labels",
     "check_choice",
     "check_distributions",
+    "check_flag",
     "check_flags",
     "check_groups",
     "check_hashable",
@@ -57,6 +62,7 @@ __all__ = [
     "check_positive",
     "check_positive_weights",
     "check_real",
+    "check_real_array",
     "check_same_index",
     "check_vector",
     "check_weights",
@@ -65,8 +71,10 @@ __all__ = [
     "index_of",
     "is_missing",
     "letor_folds",
+    "read_array",
     "read_letor",
     "read_query_sizes",
     "refuse_missing",
+    "shown",
     "write_query_sizes",
 ]

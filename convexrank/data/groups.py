@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.data.checks import check_groups
+from convexrank.data.checks import check_groups, read_array
 from convexrank.data.frames import refuse_missing
 
 __all__ = ["QueryGroups", "as_groups"]
@@ -236,7 +236,7 @@ class QueryGroups:
 
 def _readable_ids(qid: Any, length: int | None, name: str) -> Array:
     """Return the ids as an array of one plain kind."""
-    ids = qid if isinstance(qid, np.ndarray) else np.asarray(qid)
+    ids = qid if type(qid) is np.ndarray else read_array(qid, name)
     if (
         ids.dtype.kind in "SU"
         and isinstance(qid, list | tuple)
@@ -247,7 +247,12 @@ def _readable_ids(qid: Any, length: int | None, name: str) -> Array:
     if ids.dtype.kind == "O" and ids.ndim == 1:
         # data frames hand integers over as objects
         if all(isinstance(entry, int | np.integer) and not isinstance(entry, bool) for entry in ids):
-            ids = ids.astype(np.int64)
+            try:
+                ids = ids.astype(np.int64)
+            except OverflowError as error:
+                raise ValueError(
+                    f"{name} has ids beyond 64 bits ({error}); pass text in their place."
+                ) from error
     rows = ids.shape[0] if length is None and ids.ndim else (length or 0)
     return np.asarray(check_groups(ids, rows, name))
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.data import check_integer, check_vector
-from convexrank.data.checks import _read
+from convexrank.data.checks import read_array
 
 __all__ = ["assemble", "check_endpoints", "cuts", "each_range", "out_degrees"]
 
@@ -129,7 +129,7 @@ def check_endpoints(source: Any, target: Any, n: int | None) -> tuple[Array, Arr
 
 
 def _integers(values: Any, name: str) -> Array:
-    array = _read(values, name)
+    array = read_array(values, name)
     if array.ndim != 1:
         raise ValueError(
             f"{name} has shape {array.shape}, expected one dimension (m,), one node id for each edge."
