@@ -152,6 +152,10 @@ class LinearScores(Problem):
         """The modulus that l2 gives."""
         return self.l2
 
+    def other_risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the risk as a cvxpy expression in the other form of the model; by default as in the first."""
+        return self.risk_model(scores)
+
     def other_model(self) -> CvxpyModel:
         """Return the model with a variable for the scores: interior points solve some instances in this form only."""
         return self.to_cvxpy(explicit_scores=True)
@@ -301,7 +305,7 @@ class LinearScores(Problem):
 
         w = cp.Variable(self.dimension, name="w")
         scores = cp.Variable(self.X.shape[0], name="scores") if explicit_scores else self.X @ w
-        risk, constraints = self.risk_model(scores)
+        risk, constraints = (self.other_risk_model if explicit_scores else self.risk_model)(scores)
         term, limits = self.penalty.cvxpy(w)
         tied = [scores == self.X @ w] if explicit_scores else []
         variables = {"w": w, "scores": scores} if explicit_scores else {"w": w}

@@ -36,11 +36,13 @@ class _Attempt:
     rows: float = math.inf  # for larger data this attempt would take too long
 
 
+_TIGHT = {"equilibrate_enable": False, "tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10}
 # Tried in this order until a certificate accepts.
 _ATTEMPTS = (
     _Attempt("CLARABEL"),
     _Attempt("CLARABEL", other_form=True),
-    _Attempt("CLARABEL", {"equilibrate_enable": False, "tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10}),
+    _Attempt("CLARABEL", _TIGHT),
+    _Attempt("CLARABEL", _TIGHT, other_form=True),
     _Attempt("SCS", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 200_000}, rows=500),
 )
 # The same for models that no conic solver can take: interior points, then sequential quadratic programming.
@@ -57,8 +59,8 @@ class ExactSolver:
     ----------
     solver : str, optional
         A solver known to cvxpy, such as "CLARABEL" or "SCS". None tries Clarabel, then Clarabel on another form of the
-        model and with other settings, then (few rows) SCS, until a certificate accepts the answer; where the model is
-        nonlinear, Uno with each of two methods.
+        model, then both forms with other settings, then (few rows) SCS, until a certificate accepts the answer; where
+        the model is nonlinear, Uno with each of two methods.
     options : mapping
         Passed through to ``cvxpy.Problem.solve``.
 

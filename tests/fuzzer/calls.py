@@ -40,6 +40,16 @@ MODULES = (
     "convexrank.solvers",
     "convexrank.verification.report",
 )
+# What users get, and do not make.
+RESULTS = {
+    "BregmanResult", "ClaimsReport", "Claim", "Comparison", "Farm", "FarmGain", "Finding", "LetorData", "LetorFold",
+    "PerturbationBound", "PublishedRank", "RankingRisk", "Report", "Solution", "State",
+}  # fmt: skip
+# Helpers of the package that stand in a public list for its own modules, and what contributors write claims with.
+INTERNAL = {
+    "at_least", "at_most", "claim", "codes_of", "equal", "in_node_order", "index_of", "is_missing", "judge",
+    "read_array", "shown",
+}  # fmt: skip
 _RECORD = "__record__"
 
 
@@ -82,7 +92,7 @@ def public() -> dict[str, Any]:
         module = importlib.import_module(module_name)
         for name in module.__all__:
             thing = getattr(module, name)
-            if is_called(thing) and not thing.__name__.startswith(("check_", "refuse_")):
+            if is_called(thing) and not thing.__name__.startswith(("check_", "refuse_")) | (name in INTERNAL):
                 found[f"{thing.__module__}.{thing.__qualname__}"] = thing
     return dict(sorted(found.items()))
 
@@ -92,7 +102,9 @@ def is_called(thing: Any) -> bool:
         return thing.__module__.startswith("convexrank")
     if not inspect.isclass(thing) or not thing.__module__.startswith("convexrank"):
         return False
-    return not (getattr(thing, "_is_protocol", False) or issubclass(thing, enum.Enum | Warning))
+    if getattr(thing, "_is_protocol", False) or issubclass(thing, enum.Enum | Warning):
+        return False
+    return thing.__name__ not in RESULTS
 
 
 class _Recording(ast.NodeTransformer):
@@ -156,14 +168,19 @@ def examples(thing: Any) -> Iterator[str]:
 
 
 def calls_of(thing: Any, extra: str = "") -> list[Call]:
-    """Valid calls of a public function, or of a class and its methods; at most two of each."""
+    """Valid calls of a public function; of a class, its other constructors, and the methods of estimators and problems.
+
+    At most two of each.
+    """
     names = vars(inspect.getmodule(thing))
     found: dict[str, list[Call]] = {}
     for text in dict.fromkeys((*examples(thing), extra)):
         for call in record(text, names, thing.__module__.partition(".")[0]):
             owner = getattr(call.function, "__self__", None)
-            kind = owner if inspect.isclass(owner) else type(owner)
-            if call.function is thing or (inspect.isclass(thing) and kind is thing):
+            acts = isinstance(owner, Problem) or hasattr(owner, "fit") or hasattr(owner, "partial_fit")
+            if call.function is thing or (
+                inspect.isclass(thing) and (owner is thing or (acts and type(owner) is thing))
+            ):
                 found.setdefault(call.function.__qualname__, []).append(call)
     if inspect.isclass(thing) and issubclass(thing, Problem) and hasattr(thing, "random"):
         found.setdefault(thing.__qualname__, []).insert(1, _of_instance(thing.random(0)))
