@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.dispatch import uses_jax
 from convexrank.backend.dual_numbers import Dual, elementary
 from convexrank.backend.jax_start import with_x64
 
@@ -119,6 +120,11 @@ class LogDomain:
     # numpy must not take ``array * LogDomain`` apart element by element
     __array_ufunc__ = None
 
+    def __post_init__(self) -> None:
+        _operand(self.log, "log")
+        if self.number is not None:
+            _operand(self.number, "number")
+
     def __pow__(self, exponent: float) -> LogDomain:
         return LogDomain(exponent * self.log)
 
@@ -154,6 +160,20 @@ class LogDomain:
         return -materialize(self)
 
 
+def _operand(x: Any, name: str) -> Any:
+    """Return what an atom takes as it is: a number, an array of numbers; what JAX or cvxpy work on is not looked at."""
+    if isinstance(x, float | Dual) or is_cvxpy(x) or uses_jax(x):
+        return x
+    from convexrank.data import check_real, check_real_array
+
+    if np.ndim(x) == 0:
+        check_real(x, name)  # which of them it is matters: Python's numbers are not promoted
+        return x if type(x) in (int, np.float32) else float(x)
+    array = check_real_array(x, name)
+    # sums and products of small integers would overflow
+    return array if array.dtype in (np.float64, np.float32, np.float16) else array.astype(np.float64)
+
+
 def _compute(function: Callable[..., Any], *arguments: Any) -> Any:
     """Apply a JAX function; numbers and numpy arrays are computed in 64 bits and come back as what they were."""
     import jax
@@ -167,13 +187,13 @@ def _compute(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _lowered(
-    name: str, cvxpy_form: Callable[[Any], Any], jax_form: Callable[[Any], Any], *arguments: Any
+    name: str, cvxpy_form: Callable[[Any], Any], jax_form: Callable[[Any], Any], **operands: Any
 ) -> Any:
     """Apply a function of cvxpy to expressions, of numpy to numbers with a derivative, of JAX to anything else.
 
     Neither cvxpy nor JAX is imported without need.
     """
-    arguments = tuple(map(materialize, arguments))
+    arguments = tuple(_operand(materialize(operand), label) for label, operand in operands.items())
     if any(isinstance(argument, Dual) for argument in arguments):
         return elementary(name, *arguments)
     if any(map(is_cvxpy, arguments)):
@@ -194,7 +214,7 @@ def exp(x: Any) -> Any:
     >>> float(atoms.exp(0.0))
     1.0
     """
-    return _lowered("exp", lambda cp: cp.exp, lambda jax: jax.numpy.exp, x)
+    return _lowered("exp", lambda cp: cp.exp, lambda jax: jax.numpy.exp, x=x)
 
 
 def log(x: Any) -> Any:
@@ -208,7 +228,7 @@ def log(x: Any) -> Any:
     """
     if isinstance(x, LogDomain):
         return x.log
-    return _lowered("log", lambda cp: cp.log, lambda jax: jax.numpy.log, x)
+    return _lowered("log", lambda cp: cp.log, lambda jax: jax.numpy.log, x=x)
 
 
 def log1p(x: Any) -> Any:
@@ -224,7 +244,7 @@ def log1p(x: Any) -> Any:
     """
     if isinstance(x, LogDomain):
         return softplus(x.log)
-    return _lowered("log1p", lambda cp: cp.log1p, lambda jax: jax.numpy.log1p, x)
+    return _lowered("log1p", lambda cp: cp.log1p, lambda jax: jax.numpy.log1p, x=x)
 
 
 def softplus(x: Any) -> Any:
@@ -236,7 +256,7 @@ def softplus(x: Any) -> Any:
     >>> round(float(atoms.softplus(0.0)), 6)  # log 2
     0.693147
     """
-    return _lowered("softplus", lambda cp: cp.logistic, lambda jax: jax.nn.softplus, x)
+    return _lowered("softplus", lambda cp: cp.logistic, lambda jax: jax.nn.softplus, x=x)
 
 
 def power(x: Any, exponent: float) -> Any:
@@ -248,13 +268,14 @@ def power(x: Any, exponent: float) -> Any:
     >>> float(atoms.power(3.0, 2))
     9.0
     """
+    exponent = _operand(exponent, "exponent")
     if isinstance(x, LogDomain):
         return x**exponent
-    if exponent == 1:
-        return x
+    if isinstance(exponent, int | float) and exponent == 1:
+        return _operand(x, "x")
     # JAX multiplies for an integer, and takes logarithms for a float
     whole = int(exponent) if exponent in _WHOLE else exponent
-    return _lowered("power", lambda cp: cp.power, lambda jax: jax.numpy.power, x, whole)
+    return _lowered("power", lambda cp: cp.power, lambda jax: jax.numpy.power, x=x, exponent=whole)
 
 
 def x_log_x(x: Any) -> Any:
@@ -270,7 +291,7 @@ def x_log_x(x: Any) -> Any:
         "x_log_x",
         lambda cp: lambda x: -cp.entr(x),
         lambda jax: lambda x: -jax.scipy.special.entr(x) + 0.0,
-        x,
+        x=x,
     )
 
 
@@ -289,7 +310,9 @@ def square(x: Any) -> Any:
         import cvxpy as cp
 
         return cp.square(x)
-    return x * x
+    x = _operand(x, "x")
+    with np.errstate(over="ignore"):  # infinity is the nearest number
+        return x * x
 
 
 def positive(x: Any) -> Any:
@@ -301,7 +324,7 @@ def positive(x: Any) -> Any:
     >>> float(atoms.positive(-2.0)), float(atoms.positive(2.0))
     (0.0, 2.0)
     """
-    return _lowered("positive", lambda cp: cp.pos, lambda jax: jax.nn.relu, x)
+    return _lowered("positive", lambda cp: cp.pos, lambda jax: jax.nn.relu, x=x)
 
 
 def maximum(x: Any, y: Any) -> Any:
@@ -313,7 +336,7 @@ def maximum(x: Any, y: Any) -> Any:
     >>> float(atoms.maximum(1.0, 3.0))
     3.0
     """
-    return _lowered("maximum", lambda cp: cp.maximum, lambda jax: jax.numpy.maximum, x, y)
+    return _lowered("maximum", lambda cp: cp.maximum, lambda jax: jax.numpy.maximum, x=x, y=y)
 
 
 def huber(x: Any, threshold: float = 1.0) -> Any:
@@ -325,7 +348,11 @@ def huber(x: Any, threshold: float = 1.0) -> Any:
     >>> float(atoms.huber(0.5)), float(atoms.huber(3.0))
     (0.125, 2.5)
     """
-    x = materialize(x)
+    x = _operand(materialize(x), "x")
+    if not uses_jax(threshold):
+        from convexrank.data import check_nonnegative
+
+        threshold = check_nonnegative(threshold, "threshold")
     if is_cvxpy(x):
         import cvxpy as cp
 
@@ -352,7 +379,7 @@ def sum(x: Any) -> Any:  # noqa: A001 - the field's name for it, used as atoms.s
     >>> float(atoms.sum(np.array([1.0, 2.0])))
     3.0
     """
-    return _lowered("sum", lambda cp: cp.sum, lambda jax: jax.numpy.sum, x)
+    return _lowered("sum", lambda cp: cp.sum, lambda jax: jax.numpy.sum, x=x)
 
 
 def log_sum_exp(x: Any) -> Any:
@@ -365,4 +392,4 @@ def log_sum_exp(x: Any) -> Any:
     >>> round(float(atoms.log_sum_exp(np.array([1000.0, 1000.0]))), 6)
     1000.693147
     """
-    return _lowered("log_sum_exp", lambda cp: cp.log_sum_exp, lambda jax: jax.nn.logsumexp, x)
+    return _lowered("log_sum_exp", lambda cp: cp.log_sum_exp, lambda jax: jax.nn.logsumexp, x=x)

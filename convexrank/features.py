@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.data import Matrix, check_integer, check_matrix, check_vector
+from convexrank.data import Matrix, check_integer, check_matrix, check_vector, shown
 
 __all__ = ["quantile_thresholds", "threshold_rankers"]
 
@@ -159,9 +159,10 @@ def _is_new(ranker: Array, seen: set[bytes]) -> bool:
 
 
 def _check_thresholds(thresholds: Any, features: int) -> list[Array]:
-    if isinstance(thresholds, str) or not isinstance(thresholds, Sequence | np.ndarray):
+    listed = isinstance(thresholds, Sequence) and not isinstance(thresholds, str)
+    if not (thresholds.ndim if isinstance(thresholds, np.ndarray) else listed):
         raise TypeError(
-            f"thresholds is {thresholds!r}, expected an integer or one array of thresholds per feature, "
+            f"thresholds is {shown(thresholds)}, expected an integer or one array of thresholds per feature, "
             "as quantile_thresholds returns."
         )
     if len(thresholds) != features:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -20,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from convexrank import atoms
-from convexrank.core.elementwise_checks import OnGrid, apply, follows_disciplined_rules
+from convexrank.backend.warning_level import level_of_caller
+from convexrank.core.elementwise_checks import OnGrid, apply, follows_disciplined_rules, model_form
 from convexrank.data import check_choice, check_hashable, check_positive, keep_checked
 
 if TYPE_CHECKING:
@@ -223,6 +225,10 @@ class Custom(_TwoFaces):
     a = log r, by cvxpy's rules or, where they cannot decide, on the grid. A jump of the slope (``atoms.maximum``,
     ``atoms.positive``) is found too: ``smooth`` is then False, and a solver for non-smooth problems is used.
 
+    The exact model follows cvxpy's rules where they show that g is convex. Where they do not, as for
+    ``r * atoms.log1p(r)``, it goes to a nonlinear solver. What cvxpy cannot read has no exact model: ``has_model`` is
+    False, and a warning says so when the price is made.
+
     Parameters
     ----------
     function : callable
@@ -233,6 +239,11 @@ class Custom(_TwoFaces):
     ValueError
         When g is negative or decreasing somewhere, or convex in neither r nor log r, and the message says where; when
         it is not elementwise or is made of functions that JAX cannot trace.
+
+    Warns
+    -----
+    UserWarning
+        When there is no exact model.
 
     Examples
     --------
@@ -248,6 +259,7 @@ class Custom(_TwoFaces):
     convex: bool = field(init=False, default=True)
     log_convex: bool = field(init=False, default=True)
     smooth: bool = field(init=False, default=True)
+    has_model: bool = field(init=False, default=True, repr=False)
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -272,6 +284,16 @@ class Custom(_TwoFaces):
         object.__setattr__(self, "log_convex", in_a is None)
         # at r = 0 the domain ends: what atoms continue a price by there is no jump of its slope
         object.__setattr__(self, "smooth", price.kink(after=1) is None)
+        forms = [model_form(self.g, False)] if self.convex else [model_form(self.h, True)]
+        object.__setattr__(self, "has_model", any(forms))
+        if not self.has_model:
+            warnings.warn(
+                "this price has no exact model, for cvxpy cannot read its function: solve('exact') will refuse it, "
+                "and verify has nothing to compare with. Fast solvers and certificates are not affected. Write "
+                "function with convexrank.atoms and arithmetic to have a model.",
+                UserWarning,
+                stacklevel=level_of_caller(),
+            )
 
     def g(self, r: Any) -> Any:
         """Evaluate the price of r >= 0, elementwise."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import convexrank
 
-sys.path.insert(0, str(Path(__file__).parent))  # for claims_table
+sys.path.insert(0, str(Path(__file__).parent))  # for claims_table and empty_axes
 
 project = "convexrank"
 author = "the convexrank developers"
@@ -57,6 +57,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "write_computation_times": False,  # that page loads scripts from the network
+    "image_scrapers": ("empty_axes",),  # beside this file
     "capture_repr": (),  # an example prints what it means to show; a bare last line would show object addresses
 }
 

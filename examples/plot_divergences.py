@@ -28,16 +28,6 @@ def level_set(name):
     return np.add.outer(second, first)
 
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.4), layout="constrained")
-chosen = styles(names)
-for name, level in zip(names, (0.045, 0.15, 0.25, 0.6), strict=True):
-    left.contour(grid, grid, level_set(name), [level], colors=chosen[name]["color"])
-    left.plot([], [], color=chosen[name]["color"], label=f"{name}, {level:g}")
-left.plot(*y, "k+")
-left.annotate("y", y, xytext=(5, 5), textcoords="offset points")
-left.set(xlabel="$x_1$", ylabel="$x_2$", title="equal divergence from y", aspect="equal")
-left.legend(loc="upper right", fontsize="small")
-
 # %%
 # The algorithm, and the table as printed
 # ---------------------------------------
@@ -49,6 +39,20 @@ best = divergences.bregman("squared", start, A, b)
 printed = divergences.bregman("squared", start, A, b, corrected=False)
 for name, result in {"corrected": best, "as printed": printed}.items():
     print(f"{name}: half the squared distance {result.value:.4f}, dual bound {result.bound:.4f}")
+
+# %%
+# The figure
+# ----------
+# On the left the level sets, on the right the two half-planes and both ways through them.
+figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.4), layout="constrained")
+chosen = styles(names)
+for name, level in zip(names, (0.045, 0.15, 0.25, 0.6), strict=True):
+    left.contour(grid, grid, level_set(name), [level], colors=chosen[name]["color"])
+    left.plot([], [], color=chosen[name]["color"], label=f"{name}, {level:g}")
+left.plot(*y, "k+")
+left.annotate("y", y, xytext=(5, 5), textcoords="offset points")
+left.set(xlabel="$x_1$", ylabel="$x_2$", title="equal divergence from y", aspect="equal")
+left.legend(loc="upper right", fontsize="small")
 
 corner = np.linspace(-1.2, 1.2, 2)
 right.fill_between([-1.2, 0.5], [-1.2, -1.2], [1.4, -0.3], color="0.9")

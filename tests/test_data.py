@@ -276,7 +276,7 @@ BAD_LABELS = {
     "number": (1, r"shape \(\)"),
     "complex": ([0, 1j], "[Cc]omplex.*labels such as 0 and 1"),
     "ragged": ([[0], [1, 2]], "equal length"),
-    "sparse": (sparse.csr_array([[0, 1]]), "shape"),
+    "sparse": (sparse.csr_array([[0, 1]]), "y is a sparse csr array, expected a dense one"),
     "missing date": (np.array(["2020", "NaT"], dtype="M8[Y]"), "NaT"),
     "too large": ([0, 10**400], "too large"),
     "masked": (np.ma.masked_array([0, 1, 2], mask=[0, 0, 1]), "masked"),

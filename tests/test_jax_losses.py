@@ -80,7 +80,7 @@ LOSSES = {
         jax_losses.margin_retargeting,
         {"margin": 0.0, "reward": lambda rank: 0.5 / rank, "normalize": False},
         cr.problems.MarginRetargeting,
-        {"reward": lambda rank: 0.5 / rank, "normalize": False, "l2": 1.0},
+        {"margin": None, "reward": lambda rank: 0.5 / rank, "normalize": False, "l2": 1.0},
     ),
     "margins by rank": (
         jax_losses.margin_retargeting,

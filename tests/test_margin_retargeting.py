@@ -25,7 +25,7 @@ KINDS = {
     "bounds": {"margin": 0.4, "bound": (-1.0, 0.5)},
     "bounds without offsets": {"margin": 0.4, "bound": (0.5, 2.5), "offsets": False},
     "upper bound without offsets": {"margin": 0.4, "bound": 0.1, "offsets": False},
-    "rewards": {"reward": 0.2},
+    "rewards": {"margin": None, "reward": 0.2},
     "rewards within bounds": {"margin": 0.1, "reward": lambda rank: 1.0 / rank, "bound": (-2.0, 2.0)},
     "regularised": {"margin": 0.7, "target_reg": 0.4, "score_reg": 0.3},
     "regularised, bounds": {"margin": 0.7, "target_reg": 0.4, "bound": (-1.0, 1.5), "reward": 0.05},
@@ -185,7 +185,7 @@ def test_the_forms_of_a_step_agree(argument):
     X, y, qid = random_queries(np.random.default_rng(3))
     steps = len(np.unique(y)) - 1
     values = [
-        MarginRetargeting(X, y, qid, **{argument: given}, l2=0.1).solve().value
+        MarginRetargeting(X, y, qid, **{"margin": None, argument: given}, l2=0.1).solve().value
         for given in (0.3, [0.3] * steps, lambda rank: 0.3, lambda rank: np.full(len(rank), 0.3))
     ]
     assert close(values, values[0])
@@ -287,6 +287,12 @@ def test_without_margins_the_minimum_is_trivial_and_reported():
     assert "trivial" not in draw("margin", 2)[0].solve().message
 
 
+@pytest.mark.parametrize(("margin", "trivial"), [(1e-14, True), (1e-10, False), (1e-6, False)])
+def test_a_small_margin_is_a_margin(margin, trivial):
+    problem = MarginRetargeting([[0.0], [1.0]], [0, 1], None, "squared", margin, l2=1.0)
+    assert problem.trivial_minimum == trivial
+
+
 # --- bad input ----------------------------------------------------------------------------------------------------
 
 
@@ -307,7 +313,7 @@ def test_without_margins_the_minimum_is_trivial_and_reported():
         ({"margin": 1.0, "bound": (0.0, 1.0, 2.0)}, TypeError, "expected a pair"),
         ({"margin": 1.0, "target_reg": -1.0}, ValueError, "target_reg is -1.0"),
         ({"margin": 1.0, "center": [1.0]}, ValueError, "center has 1 entries"),
-        ({"reward": 1.0, "l2": 0.0}, ValueError, "gaps may grow for ever"),
+        ({"reward": 1.0, "l2": 0.0}, ValueError, "reward has no minimiser on these data"),
         ({"margin": 1.0, "y": [2, 1, float("nan"), 0, 0]}, ValueError, "NaN"),
         ({"margin": 1.0, "y": [1, 1, 1, 0, 0]}, ValueError, "nothing to rank"),
         ({"margin": 1.0, "qid": [1, 1]}, ValueError, "qid has 2 entries"),
@@ -324,3 +330,69 @@ def test_margins_that_just_fit():
     problem = MarginRetargeting(np.eye(3), [2, 1, 0], None, "squared", 0.1, bound=(0.1, 0.1 + 0.2), l2=0.1)
     assert close(problem.targets([5.0, -1.0, 3.0]), [0.3, 0.2, 0.1])
     assert problem.solve().converged
+
+
+# --- rewards without l2 -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "held", [{"target_reg": 0.5, "score_reg": 0.2}, {"target_reg": 0.5}, {"score_reg": 0.2}]
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_regularised_rewards_need_no_penalty(seed, held):
+    """Squares of targets or scores hold the gaps: the joint program by pairs has a minimum, and so has ours."""
+    X, y, qid = random_queries(np.random.default_rng(seed))
+    problem = MarginRetargeting(X, y, qid, "squared", None, 0.1, **held)
+    solution = problem.solve()
+    program = joint(problem)[0]
+    program.solve(solver=cp.CLARABEL)
+    assert program.status == "optimal"
+    assert solution.converged
+    assert solution.value == pytest.approx(program.value, abs=tolerance("conic"))
+
+
+def unbounded_by_pairs(X, y, qid, l1, low, high, offsets):
+    """Whether some direction with |w| <= 1 keeps all grades apart and earns, by a linear program over pairs."""
+    v, levels, earned, limits = cp.Variable(X.shape[1]), sorted(set(y.tolist())), 0.0, []
+    moved = X @ v
+    for query in set(qid.tolist()):
+        rows, grades = np.flatnonzero(qid == query), sorted(set(y[qid == query].tolist()))
+        for grade, below in zip(grades[1:], grades[:-1], strict=True):
+            gap = cp.min(moved[rows[y[rows] == grade]]) - cp.max(moved[rows[y[rows] == below]])
+            limits.append(gap >= 0)
+            earned += gap
+        if len(grades) > 1 and not offsets:
+            limits += [moved[rows] >= 0] if low > -math.inf else []
+            limits += [moved[rows] <= 0] if high < math.inf else []
+    assert len(levels) > 1
+    program = cp.Problem(cp.Maximize(earned - l1 * cp.norm1(v)), [*limits, cp.norm_inf(v) <= 1])
+    return program.solve(solver=cp.CLARABEL) > 1e-4
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_reward_is_refused_if_and_only_if_gaps_can_grow(seed):
+    rng = np.random.default_rng(seed)
+    rows = int(rng.integers(3, 9))
+    X, y = rng.normal(size=(rows, int(rng.integers(1, 4)))).round(1), rng.integers(0, 3, rows)
+    qid = rng.integers(0, 2, rows)
+    y[:2], qid[:2] = [0, 1], 0
+    bound, offsets = (
+        [(-math.inf, math.inf), (-0.5, math.inf), (-math.inf, 9.0)][seed % 3],
+        bool(rng.integers(2)),
+    )
+    l1 = float(rng.choice([0.0, 0.5]))
+    options = {"reward": 1.0, "bound": bound, "offsets": offsets, "l1": l1, "margin": None}
+    if unbounded_by_pairs(X, y, qid, l1, *bound, offsets):
+        with pytest.raises(ValueError, match="reward has no minimiser on these data"):
+            MarginRetargeting(X, y, qid, "squared", **options)
+    else:
+        program = joint(MarginRetargeting(X, y, qid, "squared", **options))[0]
+        program.solve(solver=cp.CLARABEL)
+        assert program.status in ("optimal", "optimal_inaccurate")
+
+
+def test_the_margin_is_one_unless_it_is_given():
+    X, y, qid = random_queries(np.random.default_rng(5))
+    assert MarginRetargeting(X, y, qid).margin == 1.0
+    assert MarginRetargeting(X, y, qid, l2=0.1).solve().x.any()
+    assert MarginRetargeting(X, y, qid, margin=None).trivial_minimum

@@ -357,6 +357,12 @@ def test_the_trivial_minimum_is_reported(kind):
     assert stuck.iterations == 0
 
 
+@pytest.mark.parametrize(("spread", "collapsed"), [(1e-15, True), (1e-10, False), (1e-6, False)])
+def test_squares_have_no_scale_so_even_means_even_to_rounding(spread, collapsed):
+    problem = Retargeting([[0.0], [1.0], [0.5]], [0, 1, 1], None, "squared", simplex=False, l2=1.0)
+    assert problem.is_collapsed([spread]) == collapsed
+
+
 def test_a_useful_local_minimum_is_not_reported():
     """Far out the tops of the queries alone count: where they are right, the cost falls again."""
     X, y, qid = linear_queries()

@@ -274,6 +274,16 @@ def test_weights_are_repeated_rows(oracle):
 
 
 @ORACLES
+def test_of_candidates_that_tie_the_one_that_allows_least_is_taken(oracle):
+    """Constant targets are predicted without error by every candidate."""
+    X = np.random.default_rng(0).normal(size=(24, 2))
+    for strong, l2 in (([0.1, 10.0, 1.0], [1e-4, 1e-1]), ([10.0, 0.1, 1.0], [1e-1, 1e-4])):
+        model = SingleIndexRegressor(oracle, strong=strong, l2=l2, cv=3).fit(X, np.zeros(24))
+        assert not np.ptp(model.cv_results_["mean_squared_error"])
+        assert (model.strong_, model.l2_) == (10.0, 1e-1)
+
+
+@ORACLES
 def test_cross_validation_takes_the_least_error(oracle):
     X, y, _ = draw(noise=0.5)
     strong, l2 = [0.1, 1.0, 100.0], [1e-3, 1e-1]

@@ -233,3 +233,68 @@ def test_an_infinite_value_disagrees_with_a_finite_one():
     assert disagree(math.nan, math.nan)
     assert not disagree(math.inf, math.inf)
     assert not disagree(1e9, 1e9 + 1.0)
+
+
+# --- a solver of one's own ------------------------------------------------------------------------------------------
+
+
+def _small():
+    return REGISTRY["PNormPush"].random(3)
+
+
+def _by_scipy(problem):
+    from scipy.optimize import minimize
+
+    start = np.zeros(problem.dimension)
+    return minimize(
+        problem.value_and_gradient, start, jac=True, method="L-BFGS-B", options={"ftol": 0, "gtol": 1e-10}
+    )
+
+
+@pytest.mark.parametrize(
+    "own",
+    [_by_scipy, lambda p: _by_scipy(p).x, lambda p: p.solve(), lambda p: list(_by_scipy(p).x)],
+    ids=["OptimizeResult", "array", "Solution", "list"],
+)  # fmt: skip
+def test_a_solver_of_ones_own_gives_a_point_in_any_form(own):
+    problem = _small()
+    for solver in (own, own(problem)):  # or its answer
+        report = cr.verify(problem, solver=solver)
+        assert report.ok, str(report)
+
+
+def test_a_wrong_point_is_called_by_its_name():
+    problem = _small()
+    report = cr.verify(problem, solver=lambda problem: _by_scipy(problem).x + 0.1)
+    assert not report.ok
+    assert any("at your solver's point" in failure for failure in report.failures)
+    for words in (str(report), *report.failures):
+        assert "fast" not in words
+        assert "None" not in words
+    assert report.failures[0].startswith("your PNormPush: ")
+    by_seed = cr.verify(
+        REGISTRY["PNormPush"], instances=1, seed=3, solver=lambda problem: _by_scipy(problem).x + 0.1
+    )
+    assert by_seed.failures[0].startswith("PNormPush seed 3: ")
+
+
+@pytest.mark.parametrize(
+    ("own", "error", "words"),
+    [
+        (lambda p: np.full(p.dimension, np.nan), ValueError, r"solver gave a point with \d of \d entries NaN"),
+        (lambda problem: None, TypeError, "solver gave None, expected .* scipy's OptimizeResult or a Solution"),
+        (lambda problem: "w", TypeError, "solver gave 'w', expected"),
+        (lambda problem: np.zeros(99), ValueError, "the point of solver has 99 entries"),
+        (7, TypeError, "solver is 7, expected None, a name, a solver object, or a point"),
+        (np.zeros(99), ValueError, "the point of solver has 99 entries"),
+    ],
+)  # fmt: skip
+def test_what_is_no_point_is_refused(own, error, words):
+    with pytest.raises(error, match=words) as caught:
+        cr.verify(_small(), solver=own)
+    assert "impute" not in str(caught.value)
+
+
+def test_a_report_without_errors_to_show_has_none_in_its_table():
+    problem = cr.problems.RankCosine([[1.0], [0.0]], [1, 0], None)
+    assert not {"nan", "None"} & set(str(cr.verify(problem)).split())

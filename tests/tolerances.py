@@ -91,6 +91,8 @@ TOLERANCES: dict[str, float] = {
     # Step of central differences of a piecewise linear function, and what they may be off by: rounding over the step.
     "projection step": 1e-6,
     "projection slope": 1e-8,
+    # The same numbers in another form: sums in another order, iterations that stop at a gap of 1e-8.
+    "same numbers": 1e-6,
     # The point of a sequential quadratic program that stops at 1e-9 of the value, for a curvature of 0.1.
     "joint programs": 1e-3,
 }

@@ -6,12 +6,16 @@ Pyright takes a ``cached_property`` for an object of that class, and refuses it 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from convexrank.backend.read_only import read_only
 
 __all__ = ["cached_property"]
+
+# Nothing in these to protect, and they are most of what is computed once.
+_PLAIN = frozenset({bool, int, float, str, frozenset, type(None)})
 
 if TYPE_CHECKING:
     cached_property = property
@@ -20,5 +24,14 @@ else:
     class cached_property(functools.cached_property):
         """Computed once; arrays in the answer are read-only, as every later caller gets the same ones."""
 
-        def __init__(self, function: Callable[[Any], Any]) -> None:
-            super().__init__(functools.wraps(function)(lambda instance: read_only(function(instance))))
+        def __get__(self, instance: Any, owner: Any = None) -> Any:
+            if instance is None:
+                return self
+            value = self.func(instance)
+            if type(value) is np.ndarray:
+                value = value.view()
+                value.flags.writeable = False
+            elif type(value) not in _PLAIN:
+                value = read_only(value)
+            instance.__dict__[self.attrname] = value
+            return value

@@ -11,7 +11,6 @@ from typing import Any
 
 __all__ = ["with_x64"]
 
-_GUARDS = ("jax_transfer_guard_host_to_device", "jax_transfer_guard_device_to_host")
 _OPEN = (None, "allow", "log")
 # Processes that were forked from one in which JAX had started its threads, which do not come along.
 _LOST: set[int] = set()
@@ -78,5 +77,5 @@ def with_x64() -> Any:
 
     _start()
     # JAX needs fifty microseconds to change what transfers are allowed, and one for the precision
-    guarded = any(getattr(jax.config, name, None) not in _OPEN for name in _GUARDS)
-    return _unguarded() if guarded else jax.enable_x64(True)
+    to, back = jax.config.jax_transfer_guard_host_to_device, jax.config.jax_transfer_guard_device_to_host
+    return jax.enable_x64(True) if to in _OPEN and back in _OPEN else _unguarded()

@@ -20,7 +20,9 @@ def read_only(value: Any) -> Any:
         view = value.view()
         view.flags.writeable = False
         return view
-    if isinstance(value, sparse.csr_array):
+    if (
+        type(value) is sparse.csr_array
+    ):  # isinstance asks its abstract bases, which takes longer than all of this
         held = copy(value)
         for part in ("data", "indices", "indptr"):
             setattr(held, part, read_only(getattr(held, part)))

@@ -11,7 +11,7 @@ import numpy as np
 from convexrank.atoms import is_cvxpy
 from convexrank.backend.jax_start import with_x64
 
-__all__ = ["OnGrid", "apply", "follows_disciplined_rules"]
+__all__ = ["OnGrid", "apply", "follows_disciplined_rules", "model_form", "stated"]
 
 Array = np.ndarray
 Function = Callable[[Any], Any]
@@ -67,6 +67,82 @@ def follows_disciplined_rules(function: Function, argument: Any, convex_argument
         return False  # made of something that cvxpy cannot read: the grid decides
     return bool(
         getattr(plain, "is_convex", lambda: False)() and getattr(composed, "is_convex", lambda: False)()
+    )
+
+
+def model_form(function: Function, signed: bool) -> str:
+    """Find how cvxpy states a non-decreasing convex function of a convex argument.
+
+    ``"composed"``: by its rules, as it stands. ``"epigraph"``: the function is convex by its rules, but not known to be
+    non-decreasing; since it is, its minimum over t ≥ argument is the same. ``"nonlinear"``: likewise, and convexity is
+    beyond its rules: for a nonlinear solver. ``""``: cvxpy cannot read it.
+
+    Parameters
+    ----------
+    function : callable
+        Acts elementwise.
+    signed : bool
+        Whether its argument may be negative.
+    """
+    import cvxpy as cp
+
+    x, t = cp.Variable(2), cp.Variable(2, nonneg=not signed)
+    convex_argument = cp.exp(x) - 1.0 if signed else cp.square(x)
+    try:
+        for form, argument in (("composed", convex_argument), ("epigraph", t)):
+            with warnings.catch_warnings():
+                warnings.simplefilter(
+                    "ignore"
+                )  # a product of vectors is taken for an inner one, and no convex one
+                if _is_convex(function, argument):
+                    return form
+        one = _without_log1p(function(t[0]))
+        return "nonlinear" if one.shape == () and cp.Problem(cp.Minimize(one)).is_dnlp() else ""
+    except Exception:  # noqa: BLE001 - anything may happen in a user's function, and cvxpy raises bare Exceptions
+        return ""
+
+
+def _is_convex(function: Function, argument: Any) -> bool:
+    try:
+        found = function(argument)
+    except Exception:  # noqa: BLE001 - see model_form
+        return False
+    return bool(getattr(found, "is_convex", lambda: False)()) and found.shape == argument.shape
+
+
+def stated(function: Function, argument: Any, form: str, start: Any) -> tuple[Any, list[Any]]:
+    """State a non-decreasing convex function of a convex argument for cvxpy, elementwise: cost and constraints.
+
+    Parameters
+    ----------
+    function : callable
+        Acts elementwise.
+    argument : cvxpy.Expression, shape (n,)
+        Convex.
+    form : str
+        What :func:`model_form` found.
+    start : float or ndarray, shape (n,)
+        A value of the argument, where a nonlinear solver may begin; negative only if the argument may be.
+    """
+    if form in ("composed", ""):
+        return function(argument), []
+    import cvxpy as cp
+
+    t = cp.Variable(argument.shape[0], nonneg=argument.is_nonneg())
+    t.value = np.full(t.shape, start) + 1.0
+    if form == "epigraph":
+        return function(t), [t >= argument]
+    return cp.hstack([_without_log1p(function(t[k])) for k in range(t.shape[0])]), [t >= argument]
+
+
+def _without_log1p(expression: Any) -> Any:
+    """Write log(1 + x) for log1p(x), which cvxpy's nonlinear interface does not know."""
+    import cvxpy as cp
+
+    if isinstance(expression, cp.log1p):
+        return cp.log(1.0 + _without_log1p(expression.args[0]))
+    return (
+        expression.copy([_without_log1p(part) for part in expression.args]) if expression.args else expression
     )
 
 

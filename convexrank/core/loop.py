@@ -169,7 +169,7 @@ class Monitor:
             return Status.FAILED
         if state.iteration >= self.limit:
             return Status.MAX_ITER
-        if self.seconds >= self.options.time_limit:
+        if self.trace["seconds"][-1] >= self.options.time_limit:
             return Status.TIME_LIMIT
         return None
 

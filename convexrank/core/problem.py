@@ -92,9 +92,8 @@ class Problem:
         """Return x as an array of the right shape; a Solution stands for its point."""
         return check_vector(x.x if isinstance(x, Solution) else x, self.dimension, name, each="unknown")
 
-    def refuse_edited(self) -> None:
-        """Refuse to go on where a matrix that the caller handed in was edited in place; see `data.refuse_edited`."""
-        refuse_edited(self)
+    #: Refuse to go on where a matrix that the caller handed in was edited in place.
+    refuse_edited = refuse_edited
 
     def project_feasible(self, x: Array) -> Array:
         """Return a feasible point near x; conic solvers violate constraints by their tolerance."""

@@ -6,6 +6,7 @@ from convexrank.data.checks import (
     Matrix,
     check_binary_labels,
     check_choice,
+    check_flag,
     check_flags,
     check_groups,
     check_hashable,
@@ -17,8 +18,11 @@ from convexrank.data.checks import (
     check_positive,
     check_positive_weights,
     check_real,
+    check_real_array,
     check_vector,
     check_weights,
+    read_array,
+    shown,
 )
 from convexrank.data.distributions import check_distributions, check_nodes
 from convexrank.data.fields import keep, keep_checked, refuse_edited
@@ -46,6 +50,7 @@ __all__ = [
     "check_binary_labels",
     "check_choice",
     "check_distributions",
+    "check_flag",
     "check_flags",
     "check_groups",
     "check_hashable",
@@ -59,6 +64,7 @@ __all__ = [
     "check_positive",
     "check_positive_weights",
     "check_real",
+    "check_real_array",
     "check_same_index",
     "check_vector",
     "check_weights",
@@ -69,10 +75,12 @@ __all__ = [
     "keep",
     "keep_checked",
     "letor_folds",
+    "read_array",
     "read_letor",
     "read_query_sizes",
     "refuse_edited",
     "refuse_missing",
+    "shown",
     "well_formed",
     "write_query_sizes",
 ]

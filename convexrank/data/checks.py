@@ -27,6 +27,7 @@ __all__ = [
     "Matrix",
     "check_binary_labels",
     "check_choice",
+    "check_flag",
     "check_flags",
     "check_groups",
     "check_hashable",
@@ -38,26 +39,52 @@ __all__ = [
     "check_positive",
     "check_positive_weights",
     "check_real",
+    "check_real_array",
     "check_vector",
     "check_weights",
+    "read_array",
+    "shown",
 ]
 
 
-def _read(value: Any, name: str) -> np.ndarray:
-    """Read as an array or say why that is impossible."""
+def shown(value: Any, most: int = 80) -> str:
+    """Return what a caller handed in for a message: in full where it is short, else its beginning, or its type.
+
+    Examples
+    --------
+    >>> shown([1, 2]), shown(10**5000), len(shown("a" * 1000))
+    ('[1, 2]', 'of type int', 81)
+    """
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - whatever fails, of an integer with too many digits or of a caller's own class
+        return f"of type {type(value).__name__}"
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def read_array(value: Any, name: str) -> np.ndarray:
+    """Read as an array, of any shape and type, or say why that is impossible."""
     if np.ma.is_masked(value):
         raise ValueError(f"{name} is a masked array with masked entries; drop those rows, or fill them in.")
+    if sparse.issparse(value):
+        raise TypeError(
+            f"{name} is a sparse {value.format} array, expected a dense one; pass {name}.toarray()."
+        )
     try:
         return np.asarray(value)
     except ValueError as error:
         raise ValueError(
             f"{name} could not be read as an array ({error}); pass rows of equal length."
         ) from error
+    except Exception as error:
+        raise TypeError(
+            f"{name} could not be read as an array ({type(error).__name__}: {error}), expected numbers or text."
+        ) from error
 
 
 def _real_array(value: Any, name: str, dtype: Any) -> np.ndarray:
     """Convert to a real numeric array or say why that is impossible."""
-    array = _read(value, name)
+    array = read_array(value, name)
     if array.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} is complex; pass its real part, {name}.real.")
     if array.dtype.kind == "O":
@@ -75,6 +102,19 @@ def _real_array(value: Any, name: str, dtype: Any) -> np.ndarray:
         )
     with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused as that
         return array.astype(dtype, copy=False)
+
+
+def check_real_array(value: Any, name: str) -> np.ndarray:
+    """Return an array of real numbers as it is, of any shape; NaN and infinity pass.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When it holds anything but real numbers.
+    """
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return read_array(value, name)
+    return _real_array(value, name, np.float64)
 
 
 def _missing_as_nan(array: np.ndarray) -> np.ndarray:
@@ -194,7 +234,7 @@ def check_binary_labels(y: Any, length: int | None = None, name: str = "y") -> n
     # the order of categories is the caller's, not the alphabet's
     if codes is not None and (codes >= 0).all():
         y = codes
-    labels = _read(y, name)
+    labels = read_array(y, name)
     if labels.ndim == 2 and labels.shape[1] == 1:
         raise ValueError(f"{name} has shape {labels.shape}, expected (n,); pass {name}.ravel().")
     if labels.ndim != 1:
@@ -259,7 +299,7 @@ def check_pairs(pairs: Any, n: int, name: str = "pairs") -> np.ndarray:
     ValueError, TypeError
         When the shape, the type or an index is wrong, or a pair ranks a row above itself.
     """
-    array = _read(pairs, name)
+    array = read_array(pairs, name)
     if array.ndim != 2 or array.shape[1] != 2 or array.shape[0] == 0:
         raise ValueError(
             f"{name} has shape {array.shape}, expected (m, 2) with m >= 1: rows (better, worse)."
@@ -278,15 +318,21 @@ def check_pairs(pairs: Any, n: int, name: str = "pairs") -> np.ndarray:
 
 def check_real(value: Any, name: str) -> float:
     """Return a real number of any kind as a float; booleans are none. NaN and infinity pass."""
+    if type(value) is float:
+        return value
     # to numpy a duration is an integer, and to Python a decimal is no real number
     if isinstance(value, bool | np.bool_ | np.timedelta64) or not isinstance(value, numbers.Real | Decimal):
         # arrays without a dimension, numpy's or JAX's
         if getattr(value, "ndim", None) != 0 or np.asarray(value).dtype.kind not in "iuf":
-            raise TypeError(f"{name} is {value!r} of type {type(value).__name__}, expected a real number.")
+            raise TypeError(
+                f"{name} is {shown(value)} of type {type(value).__name__}, expected a real number."
+            )
     try:
         return float(value)
     except (OverflowError, ValueError) as error:
-        raise ValueError(f"{name} is no floating-point number, or too large for one: {error}.") from error
+        raise ValueError(
+            f"{name} is no floating-point number, or too large for one, expected one below 1.8e308 ({error})."
+        ) from error
 
 
 def check_positive(value: Any, name: str, infinite: bool = False) -> float:
@@ -296,7 +342,8 @@ def check_positive(value: Any, name: str, infinite: bool = False) -> float:
         raise ValueError(
             f"{name} is {value}, expected a {'' if infinite else 'finite '}number greater than 0."
         )
-    _refuse_extreme(number, name)
+    if not _SMALLEST <= number <= _LARGEST:
+        _refuse_extreme(number, name)
     return number
 
 
@@ -305,13 +352,14 @@ def check_nonnegative(value: Any, name: str) -> float:
     number = check_real(value, name)
     if not (number >= 0 and math.isfinite(number)):
         raise ValueError(f"{name} is {value}, expected a finite number of at least 0.")
-    _refuse_extreme(number, name)
+    if number and not _SMALLEST <= number <= _LARGEST:
+        _refuse_extreme(number, name)
     return number
 
 
 def _refuse_extreme(number: float, name: str) -> None:
     """Refuse numbers whose products and quotients with others leave the range of floats."""
-    if number and not _SMALLEST <= number <= _LARGEST and not math.isinf(number):
+    if not math.isinf(number):
         raise ValueError(
             f"{name} is {number:g}, expected a number from {_SMALLEST:g} to {_LARGEST:g}: further out products and "
             "quotients are infinite, zero or NaN."
@@ -321,12 +369,13 @@ def _refuse_extreme(number: float, name: str) -> None:
 def check_integer(value: Any, name: str, minimum: int) -> int:
     """Return an integer of at least ``minimum``."""
     if isinstance(value, bool | np.timedelta64) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} is {value!r} of type {type(value).__name__}, expected an integer.")
-    if value < minimum:
-        # Python refuses to write very long integers down
-        shown = value if int(value).bit_length() < 1000 else f"an integer of {int(value).bit_length()} bits"
-        raise ValueError(f"{name} is {shown}, expected an integer of at least {minimum}.")
-    return int(value)
+        raise TypeError(f"{name} is {shown(value)} of type {type(value).__name__}, expected an integer.")
+    number = int(value)
+    if not minimum <= number < 2**63:
+        raise ValueError(
+            f"{name} is {shown(value)}, expected an integer of at least {minimum}, and below 2**63."
+        )
+    return number
 
 
 def check_hashable(value: Any, name: str) -> None:
@@ -340,20 +389,25 @@ def check_hashable(value: Any, name: str) -> None:
         ) from error
 
 
+def check_flag(value: Any, name: str) -> bool:
+    """Return True or False; refuse anything else: "no" would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} is {shown(value)}, expected True or False.")
+    return bool(value)
+
+
 def check_flags(instance: Any) -> None:
     """Keep fields annotated as bool as Python's; refuse anything but True and False: "no" would count as true."""
     for flag in dataclasses.fields(instance):
         given = getattr(instance, flag.name)
         if flag.type in (bool, "bool"):
-            if not isinstance(given, bool | np.bool_):
-                raise TypeError(f"{flag.name} is {given!r}, expected True or False.")
-            instance.__dict__[flag.name] = bool(given)
+            instance.__dict__[flag.name] = check_flag(given, flag.name)
 
 
 def check_choice(value: str, choices: dict[str, Any], name: str) -> Any:
     """Look a name up in a dictionary; the error lists the valid names."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} is {value!r}, expected one of: {', '.join(sorted(choices))}.")
+        raise ValueError(f"{name} is {shown(value)}, expected one of: {', '.join(sorted(choices))}.")
     return choices[value]
 
 
@@ -367,7 +421,7 @@ def check_groups(groups: Any, length: int, name: str = "groups") -> np.ndarray |
     """
     if groups is None:
         return None
-    ids = _read(groups, name)
+    ids = read_array(groups, name)
     if ids.ndim != 1:
         raise ValueError(f"{name} has shape {ids.shape}, expected ({length},), one id for each row.")
     _check_length(ids, length, name)
@@ -414,7 +468,9 @@ def check_interval(bounds: Any, name: str = "bounds") -> tuple[float, float]:
     try:
         lower, upper = bounds
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} is {bounds!r}, expected a pair (lower, upper); None is no bound.") from error
+        raise TypeError(
+            f"{name} is {shown(bounds)}, expected a pair (lower, upper); None is no bound."
+        ) from error
     low = -math.inf if lower is None else check_real(lower, f"{name}[0]")
     high = math.inf if upper is None else check_real(upper, f"{name}[1]")
     if not low <= high or low == math.inf or high == -math.inf:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data.checks import _read, _real_array, _refuse_non_finite
+from convexrank.data.checks import _real_array, _refuse_non_finite, read_array
 
 __all__ = ["check_distributions", "check_nodes"]
 
@@ -23,7 +23,7 @@ def check_distributions(rows: Any, n: int | None = None, name: str = "rows") -> 
         When there is no row, the shape is wrong, an entry is negative or not finite, or a row does not sum to one; the
         message names the row.
     """
-    array = _read(rows, name)
+    array = read_array(rows, name)
     if array.ndim == 1 and array.size and array.dtype.kind != "O":
         array = array[None, :]
     if (
@@ -63,7 +63,7 @@ def check_nodes(nodes: Any, n: int, name: str = "nodes") -> np.ndarray:
     ValueError, TypeError
         When they are not one-dimensional, no integers, out of range, or repeated.
     """
-    array = _read(nodes, name)
+    array = read_array(nodes, name)
     if array.size == 0:
         return np.zeros(0, dtype=np.int64)
     if array.ndim != 1:

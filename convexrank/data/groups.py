@@ -9,7 +9,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.read_only import read_only
-from convexrank.data.checks import check_groups
+from convexrank.data.checks import check_groups, read_array
 from convexrank.data.frames import refuse_missing
 
 __all__ = ["QueryGroups", "as_groups"]
@@ -272,7 +272,7 @@ class QueryGroups:
 
 def _readable_ids(qid: Any, length: int | None, name: str) -> Array:
     """Return the ids as an array of one plain kind."""
-    ids = qid if isinstance(qid, np.ndarray) else np.asarray(qid)
+    ids = qid if type(qid) is np.ndarray else read_array(qid, name)
     if (
         ids.dtype.kind in "SU"
         and isinstance(qid, list | tuple)
@@ -287,7 +287,7 @@ def _readable_ids(qid: Any, length: int | None, name: str) -> Array:
                 ids = ids.astype(np.int64)
             except OverflowError as error:
                 raise ValueError(
-                    f"{name} has an id that does not fit 64 bits ({error}); pass strings."
+                    f"{name} has ids beyond 64 bits ({error}); pass text in their place."
                 ) from error
     if ids.dtype.kind == "f" and ids.size and np.abs(ids).max() >= _EXACT:
         raise ValueError(

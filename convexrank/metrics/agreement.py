@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from convexrank.data import check_choice, check_vector
+from convexrank.data import check_choice, check_flag, check_vector
 from convexrank.data.groups import QueryGroups, as_groups
 from convexrank.metrics.queries import Empty, averaged
 from convexrank.metrics.risk import _count_pairs
@@ -135,7 +135,7 @@ def spearman_footrule(
     groups, grades, scores = _read(y, s, qid)
     gaps = np.abs(_mean_ranks(grades, groups) - _mean_ranks(scores, groups))
     values = groups.sums(gaps)
-    if normalized:
+    if check_flag(normalized, "normalized"):
         values = values / np.maximum(groups.sizes**2 // 2, 1)
     ordered = groups.maxima(grades) > groups.minima(grades)
     return averaged(values, ordered, empty, per_query, "two rows of different grades")

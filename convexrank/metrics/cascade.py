@@ -96,9 +96,8 @@ def _chances(grades: Array, max_grade: float | None) -> Array:
             f"y has the grade {highest:g}, above max_grade={largest:g}; pass the largest possible grade."
         )
     if largest > _LARGEST_EXPONENT:
-        raise ValueError(
-            f"the largest grade is {largest:g}, for which 2**y is not finite; map grades to 0, 1, 2, …."
-        )
+        what = "y has the grade" if max_grade is None else "max_grade is"
+        raise ValueError(f"{what} {largest:g}, for which 2**y is not finite; use grades 0, 1, 2, ….")
     chances = -np.expm1(-grades * np.log(2.0)) * np.exp2(grades - largest)
     # from grade 54 on rounding would make a row certain to satisfy, and the logarithm of what goes on infinite
     return np.minimum(chances, 1.0 - 0.5 * np.finfo(np.float64).eps)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.warning_level import level_of_caller
-from convexrank.data import check_positive
+from convexrank.data import check_flag, check_positive
 from convexrank.metrics.tally import tally
 
 __all__ = ["heights", "r_max", "r_p", "reverse_heights"]
@@ -131,7 +131,7 @@ def r_p(y: Any, s: Any, p: float, *, log: bool = False) -> float:
     >>> r_p([-1, 1, -1, 1, -1, -1, 1, 1], [1, 2, 3, 4, 5, 6, 7, 8], p=4)
     33.0
     """
-    power = check_positive(p, "p")
+    power, log = check_positive(p, "p"), check_flag(log, "log")
     counted = tally(y, s)
     here = (counted.negatives > 0) & (counted.positives_at_or_below > 0)
     height = counted.positives_at_or_below[here].astype(np.float64)

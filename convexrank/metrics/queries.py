@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.data import check_choice, check_integer, check_vector
+from convexrank.data import check_choice, check_flag, check_integer, check_vector, shown
 from convexrank.data.groups import QueryGroups, as_groups
 
 __all__ = ["Empty", "QueryRanking", "Ties", "averaged", "check_cut", "prepare", "segment_cumsum"]
@@ -103,13 +104,18 @@ def averaged(values: Array, defined: Array, empty: Any, per_query: bool, lacking
 
     ``lacking`` is what no query has when all are skipped, for the message.
     """
-    if isinstance(empty, bool) or (empty != "skip" if isinstance(empty, str) else empty not in (0, 1)):
-        raise ValueError(f"empty is {empty!r}, expected 'skip', 0 or 1.")
-    fill = math.nan if empty == "skip" else float(empty)
+    counts = (
+        isinstance(empty, numbers.Real) and not isinstance(empty, bool | np.timedelta64) and empty in (0, 1)
+    )
+    if not (counts or (isinstance(empty, str) and empty == "skip")):
+        raise ValueError(f"empty is {shown(empty)}, expected 'skip', 0 or 1.")
+    fill = float(empty) if counts else math.nan
     result = np.where(defined, values, fill)
-    if per_query:
+    if check_flag(per_query, "per_query"):
         return result
     kept = result[defined] if empty == "skip" else result
     if len(kept) == 0:
-        raise ValueError(f"no query has {lacking}, so there is nothing to average; pass empty=0 or empty=1.")
+        raise ValueError(
+            f"y has no query with {lacking}, so there is nothing to average; pass empty=0 or empty=1."
+        )
     return float(kept.mean())

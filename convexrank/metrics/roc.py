@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_positive
+from convexrank.data import check_flag, check_positive
 from convexrank.metrics.tally import tally
 
 __all__ = ["auc", "partial_auc"]
@@ -94,7 +94,7 @@ def partial_auc(y: Any, s: Any, max_fpr: float, standardize: bool = False) -> fl
     >>> partial_auc([1, 1, 0, 0], [4, 3, 2, 1], max_fpr=0.5, standardize=True)
     1.0
     """
-    limit = check_positive(max_fpr, "max_fpr")
+    limit, standardize = check_positive(max_fpr, "max_fpr"), check_flag(standardize, "standardize")
     if limit > 1:
         raise ValueError(f"max_fpr is {max_fpr}, expected a rate in (0, 1]; pass 0.05 for 5 %.")
     counted = tally(y, s)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from convexrank.data import check_choice, check_same_index, check_vector
+from convexrank.data import check_choice, check_same_index, check_vector, read_array
 
 __all__ = ["order_distance", "spam_mass", "spam_met"]
 
@@ -49,14 +49,14 @@ def spam_mass(rank: Any, spam: Any) -> float:
     >>> round(spam_mass([0.5, 0.2, 0.2, 0.1], [1, 3]), 3)
     0.3
     """
-    check_same_index(rank=rank, spam=_flags(spam))
+    check_same_index(rank=rank, spam=_flags(spam, "spam"))
     r = check_vector(rank, None, "rank")
     chosen = _chosen(spam, len(r), "spam")
     if r.min() < 0.0:
         place = int(np.argmin(r))
         raise ValueError(f"rank[{place}] is {r[place]:g}, expected scores of at least 0.")
     if not r.any():
-        raise ValueError("rank is zero everywhere; no page has a share of nothing.")
+        raise ValueError("rank is zero everywhere, expected a score above 0: no page has a share of nothing.")
     scaled = r / r.max()
     return float(scaled[chosen].sum() / scaled.sum())
 
@@ -86,7 +86,7 @@ def spam_met(rank: Any, spam: Any) -> Array:
     >>> spam_met([0.5, 0.2, 0.2, 0.1], [1, 3]).tolist()
     [0.0, 0.5, 1.0, 2.0]
     """
-    check_same_index(rank=rank, spam=_flags(spam))
+    check_same_index(rank=rank, spam=_flags(spam, "spam"))
     r = check_vector(rank, None, "rank")
     chosen = _chosen(spam, len(r), "spam")
     order = np.argsort(-r, kind="stable")
@@ -143,7 +143,7 @@ def order_distance(
     from scipy.stats import rankdata
 
     check_choice(scale, {"largest": 0, "square": 0}, "scale")
-    check_same_index(first=first, second=second, among=_flags(among))
+    check_same_index(first=first, second=second, among=_flags(among, "among"))
     a = check_vector(first, None, "first")
     b = check_vector(second, len(a), "second")
     if among is not None:
@@ -151,19 +151,19 @@ def order_distance(
         a, b = a[chosen], b[chosen]
     m = len(a)
     if m == 0:
-        raise ValueError("among has no page; name at least one that counts.")
+        raise ValueError("among has no page; pass at least one that counts.")
     total = float(np.abs(rankdata(a) - rankdata(b)).sum())
     return total / (m**2 if scale == "square" else max(m**2 // 2, 1))
 
 
-def _flags(pages: Any) -> Any:
+def _flags(pages: Any, name: str) -> Any:
     """Return booleans, which have one entry for each page and so an index of pages; None for ids."""
-    return pages if np.asarray(pages).dtype.kind == "b" else None
+    return pages if read_array(pages, name).dtype.kind == "b" else None
 
 
 def _chosen(pages: Any, n: int, name: str) -> Array:
     """Return n booleans, from booleans or ids."""
-    array = np.asarray(pages)
+    array = read_array(pages, name)
     if array.dtype.kind == "b" and array.shape == (n,):
         return array
     if array.dtype.kind == "b" or array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):

@@ -114,10 +114,10 @@ def precision_at(
     """
     if qid is not None:
         return query_precision(y, s, k, qid, ties, empty, short, threshold, per_query)
-    if (threshold, ties, empty, short, per_query) != (0.0, "average", "skip", "pad", False):
-        raise ValueError(
-            "threshold, ties, empty, short and per_query are for queries; pass qid, or leave them out."
-        )
+    given = {"threshold": threshold, "ties": ties, "empty": empty, "short": short, "per_query": per_query}
+    plain = {"threshold": 0.0, "ties": "average", "empty": "skip", "short": "pad", "per_query": False}
+    if other := [name for name in given if not (np.isscalar(given[name]) and given[name] == plain[name])]:
+        raise ValueError(f"{', '.join(other)}: an option for queries; pass qid, or leave it out.")
     counted = tally(y, s)
     count = _number_of_rows(k, len(counted.level))
     rows = counted.positives + counted.negatives

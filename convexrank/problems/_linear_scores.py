@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
@@ -155,6 +156,10 @@ class LinearScores(Problem):
         """The modulus that l2 gives."""
         return self.l2
 
+    def other_risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the risk as a cvxpy expression in the other form of the model; by default as in the first."""
+        return self.risk_model(scores)
+
     def other_model(self) -> CvxpyModel:
         """Return the model with a variable for the scores: interior points solve some instances in this form only."""
         return self.to_cvxpy(explicit_scores=True)
@@ -185,6 +190,10 @@ class LinearScores(Problem):
 
     def check_point(self, x: Any, name: str = "w") -> Array:
         """Return w as a vector of the right length; a Solution stands for its point."""
+        # what solvers pass, many times: finite, of the right kind
+        if type(x) is np.ndarray and x.dtype == np.float64 and x.shape == (self.dimension,):
+            if math.isfinite(float(x @ x)):
+                return x
         return super().check_point(x, name)
 
     def scores(self, w: Array) -> Array:
@@ -260,8 +269,10 @@ class LinearScores(Problem):
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum from the smooth part's gradient, at no cost: what solvers watch."""
-        _, radius = certificate_radius(self.penalty, self.risk_infimum, w, value)
-        return self.penalty.gap(w, self.l2 * w - gradient, radius)
+        penalty, radius = self.penalty, math.inf
+        if not penalty.bounded:
+            radius = certificate_radius(penalty, self.risk_infimum, w, value)[1]
+        return penalty.gap(w, self.l2 * w - gradient, radius)
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective at w; infinity outside a ball constraint."""
@@ -312,7 +323,7 @@ class LinearScores(Problem):
 
         w = cp.Variable(self.dimension, name="w")
         scores = cp.Variable(self.X.shape[0], name="scores") if explicit_scores else self.X @ w
-        risk, constraints = self.risk_model(scores)
+        risk, constraints = (self.other_risk_model if explicit_scores else self.risk_model)(scores)
         term, limits = self.penalty.cvxpy(w)
         tied = [scores == self.X @ w] if explicit_scores else []
         variables = {"w": w, "scores": scores} if explicit_scores else {"w": w}
@@ -352,7 +363,7 @@ class LinearScores(Problem):
         given = x.witness if witness is None and isinstance(x, Solution) else witness
         return prove_linear(self, self.check_point(x, "x"), given)
 
-    @property
+    @cached_property
     def _unpenalised(self) -> bool:
         return not self.penalty.bounded and self.l1 == 0
 

@@ -46,8 +46,10 @@ def reference_derivatives(function: Callable[[Any], Any], x: Array) -> tuple[Arr
 
 def reference_log_sum_exp(exponents: Array) -> tuple[float, Array]:
     """Return log Σ eˣ of at least one exponent and its gradient, the shares."""
-    shifted = np.exp(exponents - exponents.max())
-    return float(exponents.max() + np.log(shifted.sum())), shifted / shifted.sum()
+    largest = exponents.max()
+    shifted = np.exp(exponents - largest)
+    total = shifted.sum()
+    return float(largest + np.log(total)), shifted / total
 
 
 # --- sorted ---------------------------------------------------------------------------------------------------------

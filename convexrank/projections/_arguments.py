@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.data import read_array, shown
 from convexrank.projections.chains import Layout
 
 Array = np.ndarray
@@ -13,12 +14,13 @@ Array = np.ndarray
 
 def check_steps(steps: Any, n: int, name: str) -> Array:
     """Return bounds of the increments as an array of one value (for all) or n − 1 values."""
-    array = np.asarray(steps)
+    array = read_array(steps, name)
     if array.dtype.kind not in "iuf":
         raise TypeError(
-            f"{name} is {steps!r}, expected a number or {n - 1} numbers; None is no bound here, ±inf is."
+            f"{name} is {shown(steps)}, expected a number or {n - 1} numbers; None is no bound here, ±inf is."
         )
-    array = array.astype(np.float64)
+    with np.errstate(over="ignore"):  # what does not fit is infinite: no bound
+        array = array.astype(np.float64)
     if array.ndim > 1 or (array.ndim == 1 and len(array) != n - 1):
         raise ValueError(
             f"{name} has shape {array.shape}, expected a number or shape ({n - 1},): one bound for each step between "

@@ -115,7 +115,7 @@ def bounded_increments(
 
 def _pair(bounds: Any) -> tuple[Any, Any]:
     """Take the bounds apart; what they are is checked later."""
-    if isinstance(bounds, tuple | list | np.ndarray) and len(bounds) == 2:
+    if isinstance(bounds, tuple | list | np.ndarray) and np.shape(bounds)[:1] == (2,):
         return bounds[0], bounds[1]
     check_interval(bounds)
     return tuple(bounds)  # type: ignore[return-value]  # a pair, as checked

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.dispatch import uses_jax
-from convexrank.data import check_groups, check_interval, check_positive_weights, check_vector
+from convexrank.data import check_flag, check_groups, check_interval, check_positive_weights, check_vector
 from convexrank.projections._arguments import refuse_overflow
 from convexrank.projections.chains import Layout, solve_isotonic, solve_permutahedron
 
@@ -75,12 +75,12 @@ def isotonic(
     >>> isotonic([4.0, 1.0, 3.0, 2.0], order=[0.9, 0.1, 0.1, 0.2], bounds=(None, 3.0))
     array([3., 2., 2., 2.])
     """
-    _check_flag(increasing)
+    increasing = check_flag(increasing, "increasing")
     low, high = bounds if isinstance(bounds, tuple | list) and len(bounds) == 2 else check_interval(bounds)
     if uses_jax(z, order, weights, groups, low, high):
         from convexrank.projections.autodiff import isotonic as traced
 
-        return traced(z, order, weights, groups, bool(increasing), (low, high))
+        return traced(z, order, weights, groups, increasing, (low, high))
     z = check_vector(z, name="z")
     n = len(z)
     order = None if order is None else check_vector(order, n, "order")
@@ -149,8 +149,3 @@ def permutahedron(z: Any, y: Any, groups: Any = None) -> Any:
     y = check_vector(y, len(z), "y")
     points = solve_permutahedron(z, y, Layout.of(check_groups(groups, len(z)), len(z)))[0]
     return refuse_overflow(points, z=z, y=y)
-
-
-def _check_flag(increasing: Any) -> None:
-    if not isinstance(increasing, bool | np.bool_):
-        raise TypeError(f"increasing is {increasing!r}, expected True or False.")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.data import check_nonnegative, keep_checked
+from convexrank.data import check_nonnegative
 from convexrank.regularizers.balls import L1Ball, L2Ball
 from convexrank.regularizers.norms import L1, L2, Regularizer, soft_threshold
 
@@ -44,7 +44,8 @@ class Penalty:
     ball: L1Ball | L2Ball | None = None
 
     def __post_init__(self) -> None:
-        keep_checked(self, check_nonnegative, "l2", "l1")
+        object.__setattr__(self, "l2", check_nonnegative(self.l2, "l2"))
+        object.__setattr__(self, "l1", check_nonnegative(self.l1, "l1"))
 
     @cached_property
     def smooth(self) -> bool:

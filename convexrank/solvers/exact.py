@@ -51,12 +51,14 @@ _SHARE, _FINEST = 1e-3, 1e-13
 # Options that give a solver so many seconds.
 _SECONDS = {"CLARABEL": "time_limit", "HIGHS": "time_limit", "SCS": "time_limit_secs", "UNO": "time_limit"}
 
+_UNSCALED = {"equilibrate_enable": False}
 # Tried in this order until a certificate accepts.
 _ATTEMPTS = (
     _Attempt("CLARABEL"),
     _Attempt("CLARABEL", other_form=True),
     _Attempt("CLARABEL", digits=1e-8),
-    _Attempt("CLARABEL", {"equilibrate_enable": False}, digits=1e-10),
+    _Attempt("CLARABEL", _UNSCALED, digits=1e-10),
+    _Attempt("CLARABEL", _UNSCALED, digits=1e-10, other_form=True),
     _Attempt("SCS", {"max_iters": 200_000}, digits=1e-9, rows=500),
 )
 # The same for models that no conic solver can take: interior points, then sequential quadratic programming.
@@ -71,8 +73,8 @@ class ExactSolver:
     ----------
     solver : str, optional
         A solver known to cvxpy, such as "CLARABEL" or "SCS". None tries Clarabel, then Clarabel on another form of the
-        model and with other settings, then (few rows) SCS, until a certificate accepts the answer; where the model is
-        nonlinear, Uno with each of two methods.
+        model, then both forms with other settings, then (few rows) SCS, until a certificate accepts the answer; where
+        the model is nonlinear, Uno with each of two methods.
     options : mapping
         Passed through to ``cvxpy.Problem.solve``. Clarabel and SCS are asked for more digits than ``tol`` unless they
         say otherwise, and for an end at ``time_limit``. Ctrl-C waits until the conic solver returns.

@@ -13,6 +13,8 @@ from convexrank.core.results import ConvergenceWarning, Solution, Status
 
 __all__ = ["Case", "Comparison", "disagree"]
 
+Array = np.ndarray
+
 # Values of the same formula in another order of operations, relative to the largest value met on the way.
 ORACLE = 1e-8
 # A central difference with the step below; its own error is about step².
@@ -61,6 +63,11 @@ class Comparison:
     skipped: str = ""
     seconds: float = 0.0
 
+    @property
+    def instance(self) -> str:
+        """Which instance it is, in words."""
+        return f"your {self.problem}" if self.seed is None else f"{self.problem} seed {self.seed}"
+
 
 @dataclass(frozen=True)
 class Case:
@@ -74,8 +81,8 @@ class Case:
         Seed of the instance.
     problem : Problem
         The instance.
-    solver : None, str, solver object or callable
-        The fast side.
+    solver : None, str, solver object, callable or point
+        The fast side, or the caller's own: see :func:`convexrank.verify`.
     reference : str or solver object
         The exact side.
     tol : float
@@ -88,6 +95,16 @@ class Case:
     solver: Any
     reference: Any
     tol: float
+
+    @property
+    def side(self) -> str:
+        """How the side that is checked is called in messages."""
+        return "fast" if _is_named(self.solver) else "your solver"
+
+    @property
+    def point(self) -> str:
+        """How its answer is called in messages."""
+        return "the fast point" if _is_named(self.solver) else "your solver's point"
 
     def random(self) -> np.random.Generator:
         """Return where random points come from, the same at every call."""
@@ -112,18 +129,47 @@ class Case:
         return Comparison(self.name, self.seed, skipped=reason)
 
 
+def _is_named(solver: Any) -> bool:
+    """Whether a solver is one of the package, and not a caller's own, or the answer of one."""
+    return solver is None or isinstance(solver, str) or hasattr(solver, "requires")
+
+
 def _solve(problem: Any, solver: Any) -> Solution:
     """Solve, or take the answer of the caller's own algorithm."""
-    if not (callable(solver) and not hasattr(solver, "requires")):
+    if _is_named(solver):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # statuses are compared
             return problem.solve(solver)
-    x = problem.check_point(solver(problem), "the answer of your solver")
+    x = _answer(problem, solver)
     certificate = problem.certificate(x)
     return Solution(
         x, problem.value_at(x), certificate.gap, certificate.gap, Status.CONVERGED, 0, 0.0, {}, certificate,
-        getattr(solver, "__name__", "callable"), type(problem).__name__, "",
+        getattr(solver, "__name__", type(solver).__name__), type(problem).__name__, "",
     )  # fmt: skip
+
+
+def _answer(problem: Any, solver: Any) -> Array:
+    """Return the point that the caller's algorithm gives, or gave."""
+    given = solver(problem) if callable(solver) else solver
+    given = getattr(given, "x", given)  # of a Solution, or of scipy's OptimizeResult
+    try:
+        x = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        x, cause = np.empty(()), error
+    else:
+        cause = None
+    if x.ndim == 0:
+        what = "gave" if callable(solver) else "is"
+        raise TypeError(
+            f"solver {what} {given!r:.200}, expected None, a name, a solver object, or a point: an array, scipy's "
+            "OptimizeResult or a Solution, itself or from a function of the problem."
+        ) from cause
+    if wrong := int(np.count_nonzero(~np.isfinite(x))):
+        raise ValueError(
+            f"solver gave a point with {wrong} of {x.size} entries NaN or infinite, expected finite numbers: it failed "
+            f"on this {type(problem).__name__}."
+        )
+    return problem.check_point(x, "the point of solver")
 
 
 def disagree(a: float, b: float, tolerance: float = ORACLE) -> bool:

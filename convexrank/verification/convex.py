@@ -38,18 +38,18 @@ def compare_convex(case: Case) -> Comparison:
     fast, exact = case.solve_fast(), case.solve_exact()
     if exact.status in _ENDED or fast.status in _ENDED:
         if exact.status is not fast.status:
-            failures.append(f"fast says {fast.status.name}, exact says {exact.status.name}")
+            failures.append(f"{case.side} says {fast.status.name}, exact says {exact.status.name}")
         return case.found(failures, 0.0)
     if fast.status is not Status.CONVERGED:
-        failures.append(f"fast did not converge: {fast.status.name}: {fast.message}")
+        failures.append(f"{case.side} did not converge: {fast.status.name}: {fast.message}")
     elif exact.status is not Status.CONVERGED:
         return case.skipped(f"the reference failed: {exact.message}")
     ours, theirs = model.value_at(fast.x), model.value_at(exact.x)
     scale = max(1.0, abs(theirs))
     error = abs(ours - theirs) / scale
     if not error <= case.tol:
-        failures.append(f"objective {ours:.10g} at the fast point, {theirs:.10g} at the exact one")
-    failures += _check_points(case.problem, model, fast, exact, (ours, theirs))
+        failures.append(f"objective {ours:.10g} at {case.point}, {theirs:.10g} at the exact one")
+    failures += _check_points(case, model, fast, exact, (ours, theirs))
     failures += _check_certificate(case.problem, model, fast, exact, (ours, theirs))
     point_error = math.nan
     if case.problem.strong_convexity > 0:
@@ -64,18 +64,19 @@ def compare_convex(case: Case) -> Comparison:
 
 
 def _check_points(
-    problem: Any, model: CvxpyModel, fast: Solution, exact: Solution, values: tuple[float, float]
+    case: Case, model: CvxpyModel, fast: Solution, exact: Solution, values: tuple[float, float]
 ) -> Iterable[str]:
     """Compare reported values with the model's, and check the constraints."""
-    for which, solution, value in zip(("fast", "exact"), (fast, exact), values, strict=True):
+    problem, names = case.problem, (case.point, "the exact point")
+    for which, solution, value in zip(names, (fast, exact), values, strict=True):
         if disagree(solution.value, value, _SOLVED if model.auxiliary else ORACLE):
-            yield f"{which} reports the value {solution.value:.10g}, the model gives {value:.10g}"
+            yield f"the value at {which} is said to be {solution.value:.10g}, the model gives {value:.10g}"
         if not math.isfinite(problem.objective(solution.x)):
-            yield f"the {which} point violates the constraints"
+            yield f"{which} violates the constraints"
     if "Convex" not in problem.capabilities and model.problem.constraints:
         far = model.distance_to(fast.x)
         if not far <= CONIC * max(1.0, float(np.linalg.norm(fast.x))):
-            yield f"the fast point violates the model's constraints, by {far:.3g}"
+            yield f"{case.point} violates the model's constraints, by {far:.3g}"
 
 
 def _check_certificate(

@@ -23,15 +23,17 @@ def compare_feasibility(case: Case) -> Comparison:
     if exact.status not in (Status.CONVERGED, Status.INFEASIBLE):
         return case.skipped(f"the reference failed: {exact.message}")
     if fast.status is not exact.status:
-        return case.found([f"fast says {fast.status.name}, exact says {exact.status.name}: {fast.message}"])
+        return case.found(
+            [f"{case.side} says {fast.status.name}, exact says {exact.status.name}: {fast.message}"]
+        )
     failures = [*_check_violations(problem, model, exact, case.random())]
     error = math.nan
     if fast.status is Status.CONVERGED:
         error = model.distance_to(fast.x) / max(1.0, float(np.linalg.norm(fast.x)))
         if not error <= max(case.tol, CONIC):
-            failures.append(f"the fast point is {error:.3g} from the model's feasible points")
+            failures.append(f"{case.point} is {error:.3g} from the model's feasible points")
         if not problem.violation(fast.x) <= fast.gap + REFERENCE * scale_of(fast.gap):
-            failures.append(f"the fast point's violation exceeds what is certified, {fast.gap:.3g}")
+            failures.append(f"the violation of {case.point} exceeds what is certified, {fast.gap:.3g}")
     return case.found(failures, point_error=error)
 
 

@@ -30,12 +30,12 @@ def compare_fixed_point(case: Case) -> Comparison:
     fast = case.solve_fast()
     error = problem.distance(fast.x, truth)
     if fast.status is not Status.CONVERGED:
-        failures.append(f"fast did not converge: {fast.status.name}: {fast.message}")
+        failures.append(f"{case.side} did not converge: {fast.status.name}: {fast.message}")
     if not error <= case.tol:
-        failures.append(f"the fast answer is {error:.3g} from the reference")
+        failures.append(f"{case.point} is {error:.3g} from the reference")
     if fast.certificate.kind == "distance" and not error <= fast.gap + REFERENCE:
         failures.append(
-            f"the fast answer is {error:.3g} from the reference, its certificate says {fast.gap:.3g}"
+            f"{case.point} is {error:.3g} from the reference, its certificate says {fast.gap:.3g}"
         )
     return case.found(failures, point_error=error)
 

@@ -59,16 +59,12 @@ class Report:
     @property
     def skipped(self) -> list[str]:
         """Reasons of the instances that were not compared."""
-        return [
-            f"{item.problem} seed {item.seed}: {item.skipped}" for item in self.comparisons if item.skipped
-        ]
+        return [f"{item.instance}: {item.skipped}" for item in self.comparisons if item.skipped]
 
     @property
     def failures(self) -> list[str]:
         """Everything that disagreed."""
-        return [
-            f"{item.problem} seed {item.seed}: {text}" for item in self.comparisons for text in item.failures
-        ]
+        return [f"{item.instance}: {text}" for item in self.comparisons for text in item.failures]
 
     @property
     def ok(self) -> bool:
@@ -128,11 +124,11 @@ class Report:
                     name,
                     str(part.compared),
                     str(len(part.skipped)),
-                    f"{worst['objective_error']:.1e}",
-                    f"{worst['point_error']:.1e}",
-                    str(worst["seed"]),
+                    _shown(worst["objective_error"]),
+                    _shown(worst["point_error"]),
+                    "-" if worst["seed"] is None else str(worst["seed"]),
                     f"{sum(item.seconds for item in items):.1f}",
-                    "ok" if part.ok else "FAILED",
+                    "ok" if part.ok else ("FAILED" if part.failures else "NOT COMPARED"),
                 )
             )
         widths = [max(len(row[j]) for row in rows) for j in range(len(head))]
@@ -143,6 +139,11 @@ class Report:
             f"skipped: {text}" for text in self.skipped
         ]
         return "\n".join(lines)
+
+
+def _shown(error: float) -> str:
+    """An error in the table; a dash where there is none."""
+    return "-" if math.isnan(error) else f"{error:.1e}"
 
 
 def _badness(item: Comparison) -> float:
@@ -173,8 +174,9 @@ def verify(
         Random instances of each class.
     seed : int
         First seed; instance j uses seed + j, so that every finding can be reproduced by ``Class.random(seed)``.
-    solver : None, str, solver object or callable
-        The fast side; a callable takes the problem and returns a point: your own algorithm.
+    solver : None, str, solver object, callable, array, OptimizeResult or Solution
+        The fast side, or your own algorithm: a callable takes the problem and returns a point, as an array, as scipy's
+        OptimizeResult or as a Solution. An answer may be given itself, for an instance.
     reference : str or solver object
         The exact side.
     tol : float
@@ -186,6 +188,11 @@ def verify(
     -------
     Report
         The verdict, ``report.ok``, and what it rests on.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When an argument is out of range, or the answer of your solver is no point of finite numbers.
 
     Examples
     --------

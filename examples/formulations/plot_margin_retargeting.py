@@ -22,7 +22,7 @@ scores = np.array([-0.9, 0.5, 1.3, 0.1, 0.9, 0.4, 1.8])
 choices = {
     "margin 0.5": {"margin": 0.5},
     "heavier at the top": {"margin": lambda rank: 1.5 / np.log2(1 + rank)},
-    "reward 0.15": {"reward": 0.15, "l2": 1.0},
+    "reward 0.15": {"margin": None, "reward": 0.15, "l2": 1.0},
 }
 
 # %%

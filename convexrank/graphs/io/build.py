@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.data import check_integer, check_vector
-from convexrank.data.checks import _read
+from convexrank.data.checks import read_array
 
 __all__ = [
     "assemble",
@@ -150,7 +150,7 @@ def check_endpoints(source: Any, target: Any, n: int | None) -> tuple[Array, Arr
 
 def check_ids(values: Any, name: str) -> Array:
     """Return a vector of integers, not copied, of whatever width."""
-    array = _read(values, name)
+    array = read_array(values, name)
     if array.ndim != 1:
         raise ValueError(
             f"{name} has shape {array.shape}, expected one dimension (m,), one node id for each edge."

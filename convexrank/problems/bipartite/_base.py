@@ -137,7 +137,9 @@ class Bipartite(SecondOrder):
 
     def terminal_status(self, w: Array) -> Status | None:
         """Recognise separable data, and l1 too weak to bound a logarithm along a separating direction."""
-        if self.l1 > 0 and self.logarithmic_slope and not self.penalty.bounded:
+        if self.penalty.bounded:
+            return None
+        if self.l1 > 0 and self.logarithmic_slope:
             cost = self.l1 * float(np.abs(w).sum())
             return Status.UNBOUNDED if self.logarithmic_slope * self.margin(w) > cost else None
         return super().terminal_status(w)

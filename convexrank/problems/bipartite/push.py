@@ -15,6 +15,7 @@ from convexrank.data import keep
 from convexrank.pair_sums.positive_negative import BlockedPairs, polynomial_push
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_derivatives, reference_log_sum_exp, reference_push
+from convexrank.problems._price_models import PriceModel
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 
 __all__ = ["Push", "check_price_fits", "is_flat_at_zero", "random_price_and_loss"]
@@ -160,17 +161,37 @@ class Push(Bipartite):
         value, up, down = polynomial_push(self.loss.polynomial, self.price.g, positive, negative, *weights)
         return value, self.join((up, down))
 
+    @property
+    def model_is_nonlinear(self) -> bool:
+        """Whether the price is beyond cvxpy's rules; that it is convex has been checked on a grid."""
+        return self._priced.form == "nonlinear"
+
+    @cached_property
+    def _priced(self) -> PriceModel:
+        return PriceModel.of(self.price, self.loss)
+
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression: O(I + K) terms with the exponential loss, else one for each pair."""
+        return self._risk_model(scores, self._priced)
+
+    def other_risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the same with a variable for each sum of losses, which is at least the sum."""
+        return self._risk_model(scores, self._priced.other)
+
+    def _risk_model(self, scores: Any, priced: PriceModel) -> tuple[Any, list[Any]]:
         import cvxpy as cp
 
         if self.loss.factorises:
             level = cp.log_sum_exp(np.log(self.positive_weights) - scores[self.positives])
-            return cp.sum(self.negative_weights @ self.price.h(level + scores[self.negatives])), []
-        shape = len(self.negatives), len(self.positives)
-        better, worse = np.tile(self.positives, shape[0]), np.repeat(self.negatives, shape[1])
-        pair_losses = cp.reshape(self.loss(scores[better] - scores[worse]), shape, order="C")
-        return cp.sum(self.negative_weights @ self.price.g(pair_losses @ self.positive_weights)), []
+            argument, at_zero = level + scores[self.negatives], float(np.log(self.positive_weights.sum()))
+        else:
+            shape = len(self.negatives), len(self.positives)
+            better, worse = np.tile(self.positives, shape[0]), np.repeat(self.negatives, shape[1])
+            pair_losses = cp.reshape(self.loss(scores[better] - scores[worse]), shape, order="C")
+            argument = pair_losses @ self.positive_weights
+            at_zero = float(self.positive_weights.sum()) * float(self.loss(0.0))
+        costs, limits = priced.state(argument, at_zero)
+        return cp.sum(self.negative_weights @ costs), limits
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in the scores: sorted, or from the double sum where no sort helps."""

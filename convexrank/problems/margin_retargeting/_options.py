@@ -20,6 +20,7 @@ __all__ = [
     "check_sizes",
     "heavier_at_the_top",
     "joint_constant",
+    "joint_product",
     "random_options",
 ]
 
@@ -72,7 +73,7 @@ def joint_constant(
         When s(1 + C_r)(C_w + 1/L) < 1 for the modulus s of φ on the bounds and the Lipschitz constant L of its slopes
         on the domain; when s = 0, so that no constant is enough.
     """
-    strong, flat = divergence.strong_convexity(low, high), 1.0 / divergence.smoothness()
+    strong, flat = _moduli(divergence, low, high)
     if strong <= 0.0:
         raise ValueError(
             f"{type(divergence).__name__} is not strongly convex for targets in ({low:g}, {high:g}), so no constants "
@@ -81,7 +82,7 @@ def joint_constant(
     least = max(1.0 / (strong * (1.0 + target_reg)) - flat, 0.0)
     if given is None:
         return least
-    product = strong * (1.0 + target_reg) * (given + flat)
+    product = joint_product(divergence, low, high, target_reg, given)
     if product < 1.0 - _ROUNDING:
         raise ValueError(
             f"target_reg = {target_reg:g} and score_reg = {given:g} do not make the cost jointly convex: Lemma 8 asks "
@@ -89,6 +90,19 @@ def joint_constant(
             f"score_reg of at least {least:g}, or None for that one."
         )
     return given
+
+
+def joint_product(
+    divergence: divergences.Divergence, low: float, high: float, target_reg: float, score_reg: float
+) -> float:
+    """Return s(1 + C_r)(C_w + 1/L) of Lemma 8; arguments as for :func:`joint_constant`."""
+    strong, flat = _moduli(divergence, low, high)
+    return strong * (1.0 + target_reg) * (score_reg + flat)
+
+
+def _moduli(divergence: divergences.Divergence, low: float, high: float) -> tuple[float, float]:
+    """The moduli of strong convexity of φ on the bounds, and of its conjugate."""
+    return divergence.strong_convexity(low, high), 1.0 / divergence.smoothness()
 
 
 def check_room(cost: JointCost) -> None:

@@ -14,6 +14,7 @@ from convexrank.data import check_nonnegative, check_vector, keep, keep_checked
 from convexrank.divergences import SquaredEuclidean
 from convexrank.problems.margin_retargeting._base import MarginScores
 from convexrank.problems.margin_retargeting._cvxpy import joint_model
+from convexrank.problems.margin_retargeting._existence import rewards_grow
 from convexrank.problems.margin_retargeting._fixed_targets import fit_weights
 from convexrank.problems.margin_retargeting._options import (
     bounds_within,
@@ -22,6 +23,7 @@ from convexrank.problems.margin_retargeting._options import (
     check_room,
     check_sizes,
     joint_constant,
+    joint_product,
     random_options,
 )
 from convexrank.problems.margin_retargeting._reference import evidence, joint_minimum, plain_cost
@@ -70,8 +72,8 @@ class MarginRetargeting(MarginScores):
     functions and goes to a nonlinear solver (``to_cvxpy().nonlinear``), which Lemma 8 keeps from stopping anywhere but
     at the minimum.
 
-    Without margin and reward, w = 0 with equal targets is the minimiser whatever the data: ``trivial_minimum`` is
-    then True, and solutions say so.
+    With ``margin=None`` and no reward, w = 0 with equal targets is the minimiser whatever the data: ``trivial_minimum``
+    is then True, and solutions say so.
 
     Parameters
     ----------
@@ -81,9 +83,9 @@ class MarginRetargeting(MarginScores):
         The distance: "squared", "generalized_i", "shifted_generalized_i", "bit_entropy", "kl", or an object without
         weights whose slopes take all values. Targets stay 1e-12 inside the ends of the domain.
     margin : float, sequence of float, callable, or None
-        The margins t, at least 0: one for all steps; one for the step up to each grade of y but the lowest, ascending;
-        or a function of the rank, ``margin(k)`` for an array k of integers: a step with k documents of the query above
-        it. Decreasing functions are heavier at the top. None is 0.
+        The margins t, at least 0: one for all steps, 1 by default; one for the step up to each grade of y but the
+        lowest, ascending; or a function of the rank, ``margin(k)`` for an array k of integers: a step with k documents
+        of the query above it. Decreasing functions are heavier at the top. None is 0.
     reward : float, sequence of float, callable, or None
         The rewards ρ for each unit of a gap, in the same three forms: the large-margin forms (3.23) and (3.24).
     bound : float, pair of float or None, or None
@@ -107,7 +109,9 @@ class MarginRetargeting(MarginScores):
         When the data are not finite and real, lengths differ, no query has two different grades, margins or rewards
         are negative or of another number than the steps, the margins of a query add up to more than the bounds leave,
         the constants violate Lemma 8, the divergence has weights or bounded slopes, a number is out of range, or
-        rewards have nothing to hold them: no l2, and no two bounds.
+        nothing holds rewards, so that there is no minimiser: no l2, no two bounds, ``target_reg`` and ``score_reg`` are
+        0 (off the squared distance: no more than Lemma 8 asks), and some w lets rewarded gaps grow at no cost. A linear
+        program decides the last.
 
     References
     ----------
@@ -126,7 +130,7 @@ class MarginRetargeting(MarginScores):
     """
 
     divergence: Any = "squared"
-    margin: Any = None
+    margin: Any = 1.0
     reward: Any = None
     bound: Any = None
     target_reg: float = 0.0
@@ -146,10 +150,18 @@ class MarginRetargeting(MarginScores):
         constant = joint_constant(self.divergence, low, high, self.target_reg, self.score_reg)
         keep(self, score_reg=constant)
         check_room(self.rules)
-        if self.rules.rewarded and not (self.l2 > 0 or math.isfinite(self.rules.high - self.rules.low)):
+        self._check_rewards()
+
+    def _check_rewards(self) -> None:
+        """Refuse rewards that nothing holds."""
+        rules = self.rules
+        if not rules.rewarded or self.l2 > 0 or math.isfinite(rules.high - rules.low):
+            return
+        held = joint_product(self.divergence, rules.low, rules.high, self.target_reg, rules.score_reg)
+        if held <= 1.0 + 1e-12 and rewards_grow(rules, self.rows_of_queries, self.l1):
             raise ValueError(
-                "reward without l2 has no minimiser in general: gaps may grow for ever; pass l2 > 0, or "
-                "bound=(lower, upper)."
+                "reward has no minimiser on these data: along some w all rewarded gaps grow for ever, at no cost; pass "
+                "l2 > 0, target_reg > 0, score_reg > 0, or bound=(lower, upper)."
             )
 
     # --- the targets ------------------------------------------------------------------------------------------------

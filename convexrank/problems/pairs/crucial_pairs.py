@@ -14,6 +14,7 @@ from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.data import check_pairs, keep
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_derivatives
+from convexrank.problems._price_models import PriceModel
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.bipartite.push import check_price_fits, is_flat_at_zero, random_price_and_loss
@@ -130,16 +131,40 @@ class CrucialPairs(SecondOrder):
         entries = np.ones(len(group)), (group, np.arange(len(group)))
         return sparse.csr_array(entries, shape=(count, len(group)))
 
+    @property
+    def model_is_nonlinear(self) -> bool:
+        """Whether the price is beyond cvxpy's rules; that it is convex has been checked on a grid."""
+        return self._priced.form == "nonlinear"
+
+    @cached_property
+    def _priced(self) -> PriceModel:
+        in_log = self._groups[0] <= _ATOMS or not self.price.convex
+        return PriceModel.of(self.price, self.loss, in_log)
+
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression."""
+        return self._risk_model(scores, self._priced)
+
+    def other_risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the same with a variable for each sum of losses, which is at least the sum."""
+        return self._risk_model(scores, self._priced.other)
+
+    def _risk_model(self, scores: Any, priced: PriceModel) -> tuple[Any, list[Any]]:
         import cvxpy as cp
 
         count, group = self._groups
-        differences = scores[self.pairs[:, 0]] - scores[self.pairs[:, 1]]
-        if self.loss.factorises and (count <= _ATOMS or not self.price.convex):
+        differences, sizes = (
+            scores[self.pairs[:, 0]] - scores[self.pairs[:, 1]],
+            np.bincount(group, minlength=count),
+        )
+        if priced.in_log:
             levels = [cp.log_sum_exp(-differences[np.flatnonzero(group == k)]) for k in range(count)]
-            return cp.sum(self.price.h(cp.hstack(levels))), []
-        return cp.sum(self.price.g(self._incidence @ self.loss(differences))), []
+            costs, limits = priced.state(cp.hstack(levels), np.log(sizes))
+        else:
+            costs, limits = priced.state(
+                self._incidence @ self.loss(differences), sizes * float(self.loss(0.0))
+            )
+        return cp.sum(costs), limits
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in the scores, in plain numpy."""

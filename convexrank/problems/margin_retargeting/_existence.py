@@ -1,0 +1,82 @@
+r"""Does a reward without a penalty have a minimiser? A linear program decides.
+
+The joint cost of weights, targets and offsets is convex. Where the product of Lemma 8 exceeds 1 it grows like a square
+in targets and predictors together, so a linear reward cannot outgrow it. Where it is 1 the squares vanish along the
+directions in which targets move with their scores, and along no others: there gaps may earn for ever. For the squared
+distance the cost is quadratic by pieces on a polyhedron, so what is bounded below has a minimiser (Frank and Wolfe,
+1956): **a minimiser exists if and only if** no direction v of the weights satisfies
+
+.. math:: \gamma_{ig}(v) \ge 0, \qquad \sum_{i,g}\rho_{ig}\,\gamma_{ig}(v) > \lambda_1\|v\|_1, \qquad
+          \gamma_{ig}(v) = \min_{j : y_{ij} = g} X_{ij}v - \max_{j : y_{ij} = g'} X_{ij}v,
+
+and, with one bound and no offset that follows it, no score moves towards the bound.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.problems.margin_retargeting._joint_cost import JointCost
+
+__all__ = ["rewards_grow"]
+
+Array = np.ndarray
+
+# A linear program meets its constraints to about 1e-7: what is earned below this is no evidence.
+_EVIDENCE = 1e-6
+
+
+def rewards_grow(cost: JointCost, rows: Any, l1: float) -> bool:
+    """Tell whether gaps earn more than l1 costs along some direction in which targets move with their scores.
+
+    Parameters
+    ----------
+    cost : JointCost
+        The joint cost, with at most one finite bound.
+    rows : array or sparse array, shape (n, d)
+        Features, query by query.
+    l1 : float
+        Strength.
+    """
+    from scipy.optimize import linprog  # slow to import, and rarely needed
+
+    blocks, steps = cost.blocks, np.flatnonzero(cost.blocks.above)
+    n, count = rows.shape[0], len(blocks.sizes)
+    unit = _units(rows)
+    scores = sparse.csr_array(rows) @ sparse.diags_array(unit)
+    block = np.empty(n, dtype=np.int64)
+    block[blocks.order] = np.repeat(np.arange(count), blocks.sizes)
+    place = sparse.csr_array((np.ones(n), (np.arange(n), block)), shape=(n, count))
+    up = sparse.csr_array((np.ones(len(steps)), (np.arange(len(steps)), steps)), shape=(len(steps), count))
+    down = sparse.csr_array(
+        (np.ones(len(steps)), (np.arange(len(steps)), steps - 1)), shape=(len(steps), count)
+    )
+    # unknowns: positive and negative parts of the weights, floors and tops of the blocks
+    below = [
+        [-scores, scores, place, None],
+        [scores, -scores, None, -place],
+        [None, None, -up, down],
+    ]
+    if not cost.offsets:
+        below += [[-scores, scores, None, None]] if math.isfinite(cost.low) else []
+        below += [[scores, -scores, None, None]] if math.isfinite(cost.high) else []
+    system = sparse.csr_array(sparse.block_array(below))
+    rewards = cost.rewards[steps] / cost.rewards.max()
+    price = l1 / cost.rewards.max() * np.concatenate((unit, unit))
+    objective = np.concatenate((price, -(up.T @ rewards), down.T @ rewards))
+    bounds = [(0.0, 1.0)] * (2 * len(unit)) + [(None, None)] * (2 * count)
+    answer = linprog(
+        objective, A_ub=system, b_ub=np.zeros(len(system.indptr) - 1), bounds=bounds, method="highs"
+    )
+    return answer.x is not None and -float(answer.fun) > _EVIDENCE
+
+
+def _units(rows: Any) -> Array:
+    """A unit for each feature: linear programs drop coefficients that are tiny beside others."""
+    largest = abs(rows).max(axis=0)
+    size = np.asarray(largest.todense() if sparse.issparse(largest) else largest).ravel()
+    return 1.0 / np.where(size > 0, size, 1.0)

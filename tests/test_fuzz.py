@@ -1,0 +1,136 @@
+"""Bad arguments of everything public: a right result, or an error of ours that names the argument; see tests/fuzzer."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from convexrank.data import check_real, check_vector
+from tests.fuzzer import judge
+from tests.fuzzer.run import fuzz
+
+# Seconds for all of it, and the seed that decides what is tried within them; `make fuzz` gives more.
+SECONDS = float(os.environ.get("CONVEXRANK_FUZZ_SECONDS", "56"))
+SEED = int(os.environ.get("CONVEXRANK_FUZZ_SEED", "0"))
+SHARES = 4
+
+
+# --- the fuzzer itself ----------------------------------------------------------------------------------------------
+
+
+def sound(values, scale=1.0, mean=False):
+    """What all arguments of a function should be like.
+
+    >>> sound([1.0, 2.0, 4.0], scale=2.0, mean=True)
+    """
+    vector = check_vector(values, name="values")
+    factor = check_real(scale, "scale")
+    if not 1e-3 <= factor <= 1e3:
+        raise ValueError(f"scale is {scale}, expected a number from 0.001 to 1000.")
+    if not isinstance(mean, bool | np.bool_):
+        raise TypeError(f"mean is {mean!r}, expected True or False.")
+    if np.abs(vector).max() > 1e100:
+        raise ValueError("values has entries beyond 1e100; pass smaller ones.")
+    return float(vector.mean() * factor) if mean else vector * factor
+
+
+def leaks(values, scale=1.0):
+    """Lets an exception of numpy through.
+
+    >>> leaks([1.0, 2.0, 4.0], scale=2.0)
+    """
+    return np.asarray(values, dtype=np.float64) * scale
+
+
+def nameless(values, scale=1.0):
+    """Says what is wrong, but not with what.
+
+    >>> nameless([1.0, 2.0, 4.0], scale=2.0)
+    """
+    vector = check_vector(values, name="values")
+    if not isinstance(scale, float) or not 1e-3 <= scale <= 1e3:
+        raise ValueError("expected a number from 0.001 to 1000.")
+    return vector[:3] / 1e100 * scale
+
+
+def curt(values, scale=1.0):
+    """Names the argument, but not what was expected.
+
+    >>> curt([1.0, 2.0, 4.0], scale=2.0)
+    """
+    if not isinstance(scale, float) or not 1e-3 <= scale <= 1e3:
+        raise ValueError("scale is wrong.")
+    return scale
+
+
+def not_a_number(values, scale=1.0):
+    """Computes with anything.
+
+    >>> not_a_number([1.0, 2.0, 4.0], scale=2.0)
+    """
+    return scale * 0.0 if isinstance(scale, float) else 0.0
+
+
+def warns(values, scale=1.0):
+    """Lets a warning of numpy through.
+
+    >>> warns([1.0, 2.0, 4.0], scale=2.0)
+    """
+    return (
+        float(np.float64(1.0) / np.float64(scale)) if isinstance(scale, float | int) and scale == 0 else 1.0
+    )
+
+
+def sleeps(values, scale=1.0):
+    """Takes as long as the argument says.
+
+    >>> sleeps([1.0, 2.0, 4.0], scale=0.0)
+    """
+    time.sleep(scale if isinstance(scale, int) and scale == 2**32 else 0.0)
+
+
+def credulous(values, mean=False):
+    """Takes anything for a flag.
+
+    >>> credulous([1.0, 2.0, 4.0], mean=True)
+    """
+    return 1.0 if mean is True else 2.0
+
+
+def forgets_strides(values):
+    """Reads memory in the wrong order.
+
+    >>> forgets_strides([[1.0, 2.0], [4.0, 3.0]])
+    """
+    if isinstance(values, np.ndarray) and values.dtype == np.float64 and values.flags.f_contiguous:
+        return values.T.copy()
+    return np.array([[1.0, 2.0], [4.0, 3.0]])
+
+
+PLANTED = {
+    leaks: "foreign", nameless: "nameless", curt: "unexplained", not_a_number: "nan", warns: "warning", sleeps: "slow",
+    credulous: "accepted", forgets_strides: "changed",
+}  # fmt: skip
+
+
+def findings(function, monkeypatch):
+    monkeypatch.setattr(judge, "PACKAGE", str(Path(__file__).resolve().parent.parent))
+    monkeypatch.setattr(judge, "LIMIT", 0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return list(fuzz(function.__name__, function))
+
+
+def test_nothing_is_found_where_nothing_is_wrong(monkeypatch):
+    assert not findings(sound, monkeypatch)
+
+
+@pytest.mark.parametrize("function", PLANTED, ids=lambda function: function.__name__)
+def test_planted_faults_are_found(function, monkeypatch):
+    found = findings(function, monkeypatch)
+    assert PLANTED[function] in {finding.kind for finding in found}, found[:5]
