@@ -1,4 +1,4 @@
-"""The command line: ``convexrank demo``, ``convexrank verify`` and ``convexrank claims``."""
+"""The command line: ``convexrank demo``, ``convexrank verify``, ``convexrank check`` and ``convexrank claims``."""
 
 from __future__ import annotations
 
@@ -33,6 +33,13 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--seed", type=int, default=0, help="first seed (default: %(default)s)")
     verify.add_argument("--json", action="store_true", help="print the report as JSON")
     verify.set_defaults(run=_verify)
+
+    check = commands.add_parser(
+        "check", help="check a proof that solution.export wrote, by a program that runs alone"
+    )
+    check.add_argument("path", help="the folder")
+    check.add_argument("--data", default=".", help="folder with files too large to be in it (default: here)")
+    check.set_defaults(run=_check)
 
     claims = commands.add_parser("claims", help="compute what the sources state, and say what holds")
     claims.add_argument("names", nargs="*", metavar="NAME", help="claims (default: all)")
@@ -84,6 +91,12 @@ def _registered(name: str) -> Any:
             f"model nor a reference to be compared with. Expected one of: {', '.join(sorted(problems.REGISTRY))}."
         )
     return check_choice(name, problems.REGISTRY, "NAME")
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from convexrank.proof.check import main as check
+
+    return check(arguments.path, arguments.data)
 
 
 def _claims(arguments: argparse.Namespace) -> int:
