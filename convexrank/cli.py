@@ -31,6 +31,9 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("names", nargs="*", metavar="NAME", help="problems (default: all)")
     verify.add_argument("--instances", type=int, default=20, help="of each problem (default: %(default)s)")
     verify.add_argument("--seed", type=int, default=0, help="first seed (default: %(default)s)")
+    verify.add_argument(
+        "--prove", action="store_true", help="prove the bound at each answer, in ball arithmetic"
+    )
     verify.add_argument("--json", action="store_true", help="print the report as JSON")
     verify.set_defaults(run=_verify)
 
@@ -74,7 +77,11 @@ def _verify(arguments: argparse.Namespace) -> int:
     total = len(classes) * arguments.instances
     with tqdm(total=total, desc="verifying", file=sys.stderr, disable=arguments.json) as bar:
         report = verify(
-            classes, instances=arguments.instances, seed=arguments.seed, progress=lambda _: bar.update()
+            classes,
+            instances=arguments.instances,
+            seed=arguments.seed,
+            prove=arguments.prove,
+            progress=lambda _: bar.update(),
         )
     print(json.dumps(report.to_dict(), indent=2) if arguments.json else report)
     return 0 if report.ok else 1

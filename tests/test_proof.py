@@ -14,6 +14,7 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
+from convexrank.cli import main
 from convexrank.problems import REGISTRY
 from convexrank.problems._linear_scores import LinearScores
 from tests.tolerances import tolerance
@@ -290,3 +291,40 @@ def test_without_flint_a_proof_says_what_to_install():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'convexrank[proof]'" in found.stdout
+
+
+# --- the verifier -----------------------------------------------------------------------------------------------------
+
+
+def test_the_verifier_proves_and_counts(capsys):
+    report = cr.verify([cr.problems.PNormPush.random(0), cr.problems.PageRankGame.random(0)], prove=True)
+    assert report.ok
+    assert report.proved == 1
+    assert list(report.unproved.values()) == [1]
+    assert "1 of 1" in str(report)
+    assert "not proved, 1 times: PageRankGame" in str(report)
+    assert report.to_dict()["unproved"] == report.unproved
+    assert "proved" not in str(cr.verify(cr.problems.PNormPush.random(0)))
+    assert main(["verify", "LpqRank", "--instances", "3", "--prove"]) == 0
+    assert "3 of 3" in capsys.readouterr().out
+
+
+def test_a_certificate_below_what_is_proved_is_a_failure(monkeypatch):
+    problem = cr.problems.LpqRank(cr.Graph.from_edges([0, 0, 1, 2, 4], [1, 2, 2, 0, 2]), 3.0, 6.0)
+    planted = cr.Certificate(1e-300, math.nan, -math.inf, kind="distance")
+    monkeypatch.setattr(cr.problems.LpqRank, "certificate", lambda self, x, witness=None: planted)
+    report = cr.verify(problem, prove=True)
+    assert not report.ok
+    assert "is proved" in report.failures[-1]
+
+
+def test_a_lower_bound_above_the_value_is_a_failure(monkeypatch):
+    problem = cr.problems.PNormPush.random(0)
+    original = cr.problems.PNormPush.certificate
+
+    def planted(self, x, witness=None):
+        found = original(self, x, witness)
+        return dataclasses.replace(found, lower_bound=found.value + 1e-3)
+
+    monkeypatch.setattr(cr.problems.PNormPush, "certificate", planted)
+    assert any("above the value" in text for text in cr.verify(problem, prove=True).failures)

@@ -44,6 +44,10 @@ class Comparison:
         Why nothing could be compared.
     seconds : float
         Time taken.
+    proved : bool or None
+        Whether the bound at the fast answer was proved; None where that was not asked for.
+    unproved : str
+        Why it was not.
 
     Examples
     --------
@@ -60,6 +64,8 @@ class Comparison:
     failures: tuple[str, ...] = ()
     skipped: str = ""
     seconds: float = 0.0
+    proved: bool | None = None
+    unproved: str = ""
 
 
 @dataclass(frozen=True)
