@@ -1,4 +1,4 @@
-"""The command line: ``convexrank demo``, ``convexrank verify`` and ``convexrank claims``."""
+"""The command line: ``convexrank demo``, ``convexrank verify``, ``convexrank check`` and ``convexrank claims``."""
 
 from __future__ import annotations
 
@@ -31,8 +31,18 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("names", nargs="*", metavar="NAME", help="problems (default: all)")
     verify.add_argument("--instances", type=int, default=20, help="of each problem (default: %(default)s)")
     verify.add_argument("--seed", type=int, default=0, help="first seed (default: %(default)s)")
+    verify.add_argument(
+        "--prove", action="store_true", help="prove the bound at each answer, in ball arithmetic"
+    )
     verify.add_argument("--json", action="store_true", help="print the report as JSON")
     verify.set_defaults(run=_verify)
+
+    check = commands.add_parser(
+        "check", help="check a proof that solution.export wrote, by a program that runs alone"
+    )
+    check.add_argument("path", help="the folder")
+    check.add_argument("--data", default=".", help="folder with files too large to be in it (default: here)")
+    check.set_defaults(run=_check)
 
     claims = commands.add_parser("claims", help="compute what the sources state, and say what holds")
     claims.add_argument("names", nargs="*", metavar="NAME", help="claims (default: all)")
@@ -67,7 +77,11 @@ def _verify(arguments: argparse.Namespace) -> int:
     total = len(classes) * arguments.instances
     with tqdm(total=total, desc="verifying", file=sys.stderr, disable=arguments.json) as bar:
         report = verify(
-            classes, instances=arguments.instances, seed=arguments.seed, progress=lambda _: bar.update()
+            classes,
+            instances=arguments.instances,
+            seed=arguments.seed,
+            prove=arguments.prove,
+            progress=lambda _: bar.update(),
         )
     print(json.dumps(report.to_dict(), indent=2) if arguments.json else report)
     return 0 if report.ok else 1
@@ -84,6 +98,12 @@ def _registered(name: str) -> Any:
             f"model nor a reference to be compared with. Expected one of: {', '.join(sorted(problems.REGISTRY))}."
         )
     return check_choice(name, problems.REGISTRY, "NAME")
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from convexrank.proof.check import main as check
+
+    return check(arguments.path, arguments.data)
 
 
 def _claims(arguments: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
+from convexrank.cli import main
 from convexrank.problems import REGISTRY
 from convexrank.problems._linear_scores import LinearScores
 from tests.tolerances import tolerance
@@ -28,6 +29,22 @@ IN_BALLS = [
     if issubclass(cls, LinearScores) and cls.ball_tangent is not LinearScores.ball_tangent
 ]
 EVERY = pytest.mark.parametrize("name", IN_BALLS)
+
+
+def instances(name, count):
+    """The first random instances that have a form in balls, and their seeds; some options have none."""
+    found, seed = [], 0
+    while len(found) < count:
+        problem = REGISTRY[name].random(seed)
+        try:
+            problem.ball_tangent(balls.exact(np.zeros(problem.rows)))
+            found.append((seed, problem))
+        except cr.CertificateError as error:
+            assert "Nothing is proved" in str(error) or "nothing is proved" in str(error)  # noqa: PT017
+        seed += 1
+    return found
+
+
 X = np.array([[1.0], [0.25], [0.75], [-0.5], [0.1]])
 Y = np.array([1, 1, 0, 0, 1])
 
@@ -51,16 +68,16 @@ def disagreement(problem, seed):
 
 
 @EVERY
-@pytest.mark.parametrize("seed", range(4))
-def test_a_form_in_balls_is_the_risk(name, seed):
-    assert disagreement(REGISTRY[name].random(seed), seed) <= tolerance("summation")
+def test_a_form_in_balls_is_the_risk(name):
+    for seed, problem in instances(name, 4):
+        assert disagreement(problem, seed) <= tolerance("summation")
 
 
 @EVERY
-@pytest.mark.parametrize("seed", range(2))
-def test_a_tangent_is_a_minorant(name, seed):
+@pytest.mark.parametrize("place", range(2))
+def test_a_tangent_is_a_minorant(name, place):
     """At other scores the risk is above what the tangent says, over balls of both."""
-    problem = REGISTRY[name].random(seed)
+    seed, problem = instances(name, 2)[place]
     scores, _ = at_random(problem, seed)
     point = balls.exact(scores)
     tangent = problem.ball_tangent(point)
@@ -113,7 +130,7 @@ def test_planted_bugs_in_balls_are_seen(problem):
 
 @EVERY
 def test_random_instances_are_proved(name):
-    solution = REGISTRY[name].random(1).solve()
+    solution = instances(name, 2)[1][1].solve()
     proof = solution.prove()
     assert proof.proved
     assert proof.kind == "global"
@@ -290,3 +307,40 @@ def test_without_flint_a_proof_says_what_to_install():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'convexrank[proof]'" in found.stdout
+
+
+# --- the verifier -----------------------------------------------------------------------------------------------------
+
+
+def test_the_verifier_proves_and_counts(capsys):
+    report = cr.verify([cr.problems.PNormPush.random(0), cr.problems.PageRankGame.random(0)], prove=True)
+    assert report.ok
+    assert report.proved == 1
+    assert list(report.unproved.values()) == [1]
+    assert "1 of 1" in str(report)
+    assert "not proved, 1 times: PageRankGame" in str(report)
+    assert report.to_dict()["unproved"] == report.unproved
+    assert "proved" not in str(cr.verify(cr.problems.PNormPush.random(0)))
+    assert main(["verify", "LpqRank", "--instances", "3", "--prove"]) == 0
+    assert "3 of 3" in capsys.readouterr().out
+
+
+def test_a_certificate_below_what_is_proved_is_a_failure(monkeypatch):
+    problem = cr.problems.LpqRank(cr.Graph.from_edges([0, 0, 1, 2, 4], [1, 2, 2, 0, 2]), 3.0, 6.0)
+    planted = cr.Certificate(1e-300, math.nan, -math.inf, kind="distance")
+    monkeypatch.setattr(cr.problems.LpqRank, "certificate", lambda self, x, witness=None: planted)
+    report = cr.verify(problem, prove=True)
+    assert not report.ok
+    assert "is proved" in report.failures[-1]
+
+
+def test_a_lower_bound_above_the_value_is_a_failure(monkeypatch):
+    problem = cr.problems.PNormPush.random(0)
+    original = cr.problems.PNormPush.certificate
+
+    def planted(self, x, witness=None):
+        found = original(self, x, witness)
+        return dataclasses.replace(found, lower_bound=found.value + 1e-3)
+
+    monkeypatch.setattr(cr.problems.PNormPush, "certificate", planted)
+    assert any("above the value" in text for text in cr.verify(problem, prove=True).failures)

@@ -158,6 +158,34 @@ class Problem:
             f"{type(self).__name__} has no form in balls, so that nothing is proved about it."
         )
 
+    def export(self, x: Any, path: Any, witness: Witness | None = None) -> Any:
+        """Write what :meth:`prove` proves at x as a folder of plain files; see :func:`convexrank.proof.export.export`.
+
+        Parameters
+        ----------
+        x : array or Solution
+            The point.
+        path : path
+            The folder.
+        witness : Witness, optional
+            As for :meth:`prove`.
+
+        Returns
+        -------
+        Path
+            The folder, which ``convexrank check PATH`` checks by a program of 200 lines that runs alone.
+
+        Raises
+        ------
+        CertificateError
+            When nothing can be proved, or the checking program does not know the formulation.
+        """
+        proof = self.prove(x, witness)
+        from convexrank.proof.export import export
+
+        given = x.witness if witness is None and isinstance(x, Solution) else witness
+        return export(self, self.check_point(x), proof, path, given)
+
     def terminal_status(self, w: Array) -> Status | None:
         """Recognise at w that no minimiser exists (separable data, unbounded objective); None otherwise."""
         return None

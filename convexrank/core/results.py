@@ -232,6 +232,30 @@ class Solution:
             )
         return self.instance.prove(self)
 
+    def export(self, path: Any) -> Any:
+        """Write a folder that proves the bound and that a program of 200 lines checks alone: ``convexrank check PATH``.
+
+        Parameters
+        ----------
+        path : path
+            The folder.
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        CertificateError
+            When nothing can be proved, or the checking program does not know the formulation.
+        """
+        if self.instance is None:
+            raise CertificateError(
+                "this solution came from a file or a pickle without its problem; call problem.export(solution, path)."
+            )
+        return self.instance.export(self, path)
+
     @property
     def converged(self) -> bool:
         """Whether the certificate met the tolerance."""

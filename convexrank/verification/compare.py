@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from convexrank.verification.comparison import Case, Comparison
 from convexrank.verification.convex import compare_convex
 from convexrank.verification.feasibility import compare_feasibility
@@ -12,9 +10,9 @@ from convexrank.verification.fixed_point import compare_fixed_point
 __all__ = ["Comparison", "compare"]
 
 
-def compare(name: str, seed: int | None, problem: Any, solver: Any, reference: Any, tol: float) -> Comparison:
-    """Compare the fast solver with the exact side on one instance; see :class:`Case` for the arguments."""
-    case = Case(name, seed, problem, solver, reference, tol)
+def compare(case: Case) -> Comparison:
+    """Compare the fast solver with the exact side on one instance."""
+    problem = case.problem
     offered = problem.capabilities
     if {"Exact", "Feasibility"} <= offered:
         return compare_feasibility(case)

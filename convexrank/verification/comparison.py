@@ -46,6 +46,10 @@ class Comparison:
         Why nothing could be compared.
     seconds : float
         Time taken.
+    proved : bool or None
+        Whether the bound at the fast answer was proved; None where that was not asked for.
+    unproved : str
+        Why it was not.
 
     Examples
     --------
@@ -62,6 +66,8 @@ class Comparison:
     failures: tuple[str, ...] = ()
     skipped: str = ""
     seconds: float = 0.0
+    proved: bool | None = None
+    unproved: str = ""
 
     @property
     def instance(self) -> str:

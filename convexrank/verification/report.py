@@ -15,7 +15,9 @@ from typing import Any
 
 from convexrank.core.problem import Problem
 from convexrank.data import check_integer, check_positive
-from convexrank.verification.compare import Comparison, compare
+from convexrank.verification.compare import compare
+from convexrank.verification.comparison import Case, Comparison
+from convexrank.verification.proofs import with_proof
 
 __all__ = ["Comparison", "Report", "verify"]
 
@@ -37,6 +39,9 @@ class Report:
         How many instances were compared, and the reasons of the others.
     failures : list of str
         What disagreed, with the seed.
+    proved, unproved : int, dict of str to int
+        How many bounds were proved, and the reasons of the others with their number; 0 and empty where no proof was
+        asked for.
     worst : dict
         Largest relative objective error, largest relative point error (where the minimiser is unique) and the seed of
         the former (of the latter where there is no objective).
@@ -60,6 +65,17 @@ class Report:
     def skipped(self) -> list[str]:
         """Reasons of the instances that were not compared."""
         return [f"{item.instance}: {item.skipped}" for item in self.comparisons if item.skipped]
+
+    @property
+    def proved(self) -> int:
+        """Number of instances whose bound was proved."""
+        return sum(item.proved is True for item in self.comparisons)
+
+    @property
+    def unproved(self) -> dict[str, int]:
+        """Why bounds were not proved, and how often."""
+        reasons = [f"{item.problem}: {item.unproved}" for item in self.comparisons if item.proved is False]
+        return {reason: reasons.count(reason) for reason in dict.fromkeys(reasons)}
 
     @property
     def failures(self) -> list[str]:
@@ -101,6 +117,8 @@ class Report:
             "skipped": self.skipped,
             "failures": self.failures,
             "worst": self.worst,
+            "proved": self.proved,
+            "unproved": self.unproved,
             "comparisons": [asdict(item) for item in self.comparisons],
         }
 
@@ -115,6 +133,8 @@ class Report:
             "seconds",
             "verdict",
         )
+        asked = any(item.proved is not None for item in self.comparisons)
+        head = (*head, "proved") if asked else head
         rows: list[tuple[str, ...]] = [head]
         for name, items in self._groups().items():
             part = Report(tuple(items))
@@ -129,6 +149,7 @@ class Report:
                     "-" if worst["seed"] is None else str(worst["seed"]),
                     f"{sum(item.seconds for item in items):.1f}",
                     "ok" if part.ok else ("FAILED" if part.failures else "NOT COMPARED"),
+                    *([f"{part.proved} of {len(items)}"] if asked else []),
                 )
             )
         widths = [max(len(row[j]) for row in rows) for j in range(len(head))]
@@ -138,6 +159,7 @@ class Report:
         lines += [f"disagreement: {text}" for text in self.failures] + [
             f"skipped: {text}" for text in self.skipped
         ]
+        lines += [f"not proved, {count} times: {reason}" for reason, count in self.unproved.items()]
         return "\n".join(lines)
 
 
@@ -162,6 +184,7 @@ def verify(
     solver: Any = None,
     reference: Any = "exact",
     tol: float = 1e-6,
+    prove: bool = False,
     progress: Callable[[Comparison], Any] | None = None,
 ) -> Report:
     """Compare the fast solver with the exact model, or with a slow reference where there is no objective.
@@ -181,6 +204,9 @@ def verify(
         The exact side.
     tol : float
         Relative agreement asked of the two objectives; the distance allowed where there is none.
+    prove : bool
+        Also prove the bound at each fast answer in ball arithmetic, and count what was proved; see
+        :mod:`convexrank.proof`.
     progress : callable, optional
         Called with each Comparison as it is made.
 
@@ -207,7 +233,8 @@ def verify(
     comparisons = []
     for name, number, make in _instances(target, instances, seed):
         start = time.perf_counter()
-        found = compare(name, number, make(), solver, reference, tol)
+        case = Case(name, number, make(), solver, reference, tol)
+        found = with_proof(case, compare(case)) if prove else compare(case)
         found = replace(found, seconds=time.perf_counter() - start)
         comparisons.append(found)
         if progress is not None:

@@ -12,7 +12,7 @@ from convexrank.divergences import Divergence, SquaredEuclidean
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost, conjugate_of, phi_of
 from convexrank.problems.retargeting._grade_blocks import Sizes
 
-__all__ = ["evidence", "joint_minimum", "plain_cost"]
+__all__ = ["evidence", "joint_minimum", "plain_cost", "steps_of"]
 
 Array = np.ndarray
 
@@ -106,12 +106,12 @@ def plain_cost(cost: JointCost, query: int, scores: Array) -> tuple[float, Array
     s, cw, grades = scores + offset, cost.score_reg, cost.blocks.grades[part]
     value = _pair(divergence, r, s) + cost.target_reg * _pair(divergence, r, cost.center[part])
     value += 0.5 * cw * float(s @ s)
-    levels, rewards = np.unique(grades), _steps(cost.reward, grades, cost.levels)
+    levels, rewards = np.unique(grades), steps_of(cost.reward, grades, cost.levels)
     gaps = [r[grades == b].min() - r[grades == a].max() for a, b in itertools.pairwise(levels)]
     return c * value - float(rewards @ np.array(gaps)), c * (_link(divergence, s) - r + cw * s)
 
 
-def _steps(given: Sizes, grades: Array, levels: Array) -> Array:
+def steps_of(given: Sizes, grades: Array, levels: Array) -> Array:
     """The margins or rewards of the steps of one query, lowest first, from what the caller wrote."""
     found: list[float] = []
     for upper in np.unique(grades)[1:].tolist():
@@ -158,7 +158,7 @@ def plain_targets(cost: JointCost, query: int, scores: Array) -> tuple[Array, fl
 
     divergence, part, cw, share = cost.divergence, cost.stretch(query), cost.score_reg, cost.share
     grades = cost.blocks.grades[part]
-    margins, rewards = (_steps(given, grades, cost.levels) for given in (cost.margin, cost.reward))
+    margins, rewards = (steps_of(given, grades, cost.levels) for given in (cost.margin, cost.reward))
     rank = np.searchsorted(np.unique(grades), grades)
     near = share * scores + (1.0 - share) * cost.center[part]
     order = np.lexsort((near, rank))
@@ -258,7 +258,7 @@ def joint_minimum(cost: JointCost, rows: Array, l2: float) -> Array:
     for query in range(m):
         places = np.arange(n)[cost.stretch(query)]
         grades = cost.blocks.grades[places]
-        margins, rewards = (_steps(given, grades, cost.levels) for given in (cost.margin, cost.reward))
+        margins, rewards = (steps_of(given, grades, cost.levels) for given in (cost.margin, cost.reward))
         levels = np.unique(grades)
         for step in range(len(margins)):
             for above in places[grades == levels[step + 1]]:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.results import Certificate, Witness
+from convexrank.core.results import Certificate, CertificateError, Witness
 from convexrank.data import check_nonnegative, check_vector, keep, keep_checked
 from convexrank.divergences import SquaredEuclidean
 from convexrank.problems.margin_retargeting._base import MarginScores
@@ -26,7 +26,7 @@ from convexrank.problems.margin_retargeting._options import (
     joint_product,
     random_options,
 )
-from convexrank.problems.margin_retargeting._reference import evidence, joint_minimum, plain_cost
+from convexrank.problems.margin_retargeting._reference import evidence, joint_minimum, plain_cost, steps_of
 from convexrank.problems.margin_retargeting._targets_bregman import BregmanTargets
 from convexrank.problems.margin_retargeting._targets_squared import SquaredTargets
 from convexrank.problems.queries._base import random_queries
@@ -242,6 +242,25 @@ class MarginRetargeting(MarginScores):
 
     def _evidence(self, scores: Array) -> tuple[float, Array, float]:
         return evidence(self.rules, self.fit(scores), scores)
+
+    def ball_tangent(self, scores: Any) -> Any:
+        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        from convexrank.proof.orders import Blocks, tangent_of_distances
+
+        rules = self.rules
+        free = not math.isfinite(rules.low) and not math.isfinite(rules.high)
+        if not (self.quadratic and free) or rules.rewarded or rules.target_reg or rules.score_reg:
+            raise CertificateError(
+                "margin-equipped retargeting has a form in balls for the squared distance with margins alone: without "
+                "bound, reward, target_reg and score_reg. Nothing is proved about this instance."
+            )
+        queries = [
+            Blocks(
+                rows, grades, len(rows) if self.normalize else 1, steps_of(self.margin, grades, self.levels)
+            )
+            for rows, grades in self._queries()
+        ]
+        return tangent_of_distances(scores, queries)
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x; off the quadratic with what better targets might gain at x added."""

@@ -198,6 +198,23 @@ class Retargeting(QueryScores):
         weight = float(self.row_weights[stretch.start])
         return weight * value, weight * slopes
 
+    def ball_tangent(self, scores: Any) -> Any:
+        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        from convexrank.proof.orders import Blocks, tangent_of_distances
+
+        queries = [
+            Blocks(
+                rows,
+                grades,
+                len(rows) if self.normalize else 1,
+                tied=self.order == "block",
+                simplex=self.link.simplex,
+                centred=self.link.adds_up,
+            )
+            for rows, grades in self._queries()
+        ]
+        return tangent_of_distances(scores, queries)
+
     # --- the joint form -------------------------------------------------------------------------------------------
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:

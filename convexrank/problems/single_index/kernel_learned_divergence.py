@@ -213,6 +213,12 @@ class KernelLearnedDivergence(Problem):
         gap = min(gap, value * (1.0 + relative)) if value > 0 else gap  # the objective is never negative
         return Certificate(gap, value, max(value - gap, 0.0))
 
+    def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Prove the same bound in ball arithmetic; see :mod:`convexrank.proof.kernel`. O(n³) balls."""
+        from convexrank.proof.kernel import prove_kernel
+
+        return prove_kernel(self, self.check_point(x, "alpha"))
+
     # --- prediction ------------------------------------------------------------------------------------------------
 
     def scores_at(self, rows: Any, x: Any) -> Array:

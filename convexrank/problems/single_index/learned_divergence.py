@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.results import Certificate, Witness
+from convexrank.core.results import Certificate, CertificateError, Witness
 from convexrank.data import check_choice, check_positive, check_vector, keep, keep_checked
 from convexrank.links import Link, fit_link
 from convexrank.links.bounded_cost import RestrictedRisk, check_range, restricted_marginal
@@ -204,6 +204,18 @@ class LearnedDivergence(LinearScores):
         self._require("marginal", "the objective")
         value, slope = reference_marginal(scores, self.y, self.strong, self.smooth, self.output_range)
         return value / self.rows, slope / self.rows
+
+    def ball_tangent(self, scores: Any) -> Any:
+        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        from convexrank.proof.orders import tangent_of_links
+
+        self._require("marginal", "the objective")
+        if self.smooth is not None and (self.strong is not None or self.output_range is not None):
+            raise CertificateError(
+                "the learned divergence with smooth has no form in balls together with strong or output_range, so that "
+                "nothing is proved about it; leave smooth out."
+            )
+        return tangent_of_links(scores, self.y, self.strong, self.smooth)
 
     # --- the published method --------------------------------------------------------------------------------------
 

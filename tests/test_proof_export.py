@@ -1,0 +1,351 @@
+"""Exported certificates: honest ones are confirmed by the program that runs alone, false ones are refused."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import convexrank as cr
+from convexrank.cli import main as command
+from convexrank.problems import REGISTRY
+
+pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
+
+from convexrank.proof import check  # needs flint
+from convexrank.proof.export import _DISTANCE, _GLOBAL, export
+
+CHECK = Path(check.__file__)
+
+
+def rewrite(folder, change):
+    """Change the content and the arrays of a certificate, and set the hashes right again."""
+    content = json.loads((folder / "certificate.json").read_text())
+    arrays = {name: np.load(folder / name) for name in content["files"]}
+    change(content, arrays)
+    for name, values in arrays.items():
+        np.save(folder / name, values)
+        content["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    (folder / "certificate.json").write_text(json.dumps(content))
+
+
+def refusal(folder, capsys):
+    """What the program says; empty where it confirms."""
+    capsys.readouterr()
+    refused, said = check.main(folder), capsys.readouterr().out
+    assert said.startswith("refused: " if refused else "proved: ")
+    return said if refused else ""
+
+
+def made(kind):
+    """Small problems solved to the last digit, so that whatever is changed makes the claim false."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(14, 3))
+    y = (X[:, 0] + rng.normal(size=14) > 0).astype(int)
+    if kind == "push":
+        problem = cr.problems.PNormPush(X, y, 3.0, l2=0.1, sample_weight=rng.uniform(0.5, 2.0, size=14))
+        x = problem.solve("newton").x
+        for _ in range(3):
+            _, gradient, curvature = problem.second_order(x)
+            x = x - np.linalg.solve(curvature, gradient)
+        return problem, x, None
+    if kind == "top":
+        problem = cr.problems.TopPush(X, y, l2=0.1)
+        solution = problem.solve()
+        return problem, solution.x, solution.witness
+    graph = cr.Graph.from_edges([0, 0, 1, 2, 3, 3], [1, 2, 2, 0, 2, 0])
+    problem = cr.problems.PageRank(graph)
+    return problem, problem.reference(), None
+
+
+KINDS = ("push", "top", "walk")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """An honest certificate of each kind."""
+    place = tmp_path_factory.mktemp("honest")
+    for kind in KINDS:
+        problem, x, witness = made(kind)
+        problem.export(x, place / kind, witness)
+    return place
+
+
+@pytest.fixture
+def copied(kept, tmp_path):
+    """Copies of them that may be spoilt."""
+    return Path(shutil.copytree(kept, tmp_path / "copies"))
+
+
+def edit(name, change):
+    def planted(content, arrays):
+        arrays[f"{name}.npy"] = change(arrays[f"{name}.npy"].astype(np.float64))
+
+    return planted
+
+
+def put(entry, value):
+    def changed(values):
+        values = values.copy()
+        values.flat[entry] = value
+        return values
+
+    return changed
+
+
+def state(**changes):
+    def planted(content, arrays):
+        content.update(changes)
+
+    return planted
+
+
+def claim(**changes):
+    def planted(content, arrays):
+        content["claim"].update(changes)
+
+    return planted
+
+
+def drop(*names):
+    def planted(content, arrays):
+        for name in names:
+            arrays[f"{name}.npy"] = arrays[f"{name}.npy"][1:]
+
+    return planted
+
+
+def rescale(factor):
+    def planted(content, arrays):
+        content["claim"]["gap"] *= factor
+
+    return planted
+
+
+def drop_row(content, arrays):
+    """Leave out the first positive, consistently."""
+    first = int(np.flatnonzero(arrays["y.npy"] == 1.0)[0])
+    for name in ("X", "y", "weight", "query"):
+        arrays[f"{name}.npy"] = np.delete(arrays[f"{name}.npy"], first, axis=0)
+
+
+ANY = ("push", "top")
+EVERY = KINDS
+PLANTED = {
+    "wrong data": (ANY, edit("X", lambda X: X + 1e-9 * np.eye(*X.shape))),
+    "a column twice as large": (ANY, edit("X", lambda X: X * [2.0, 1.0, 1.0])),
+    "edited point": (ANY, edit("w", lambda w: w + 1e-6)),
+    "dual point off by 1e-12": (("push",), edit("w", lambda w: w + [1e-12, 0.0, 0.0])),
+    "evidence off": (("top",), edit("witness_points", lambda W: W + 1e-2)),
+    "evidence off by 1e-12": (("top",), edit("witness_weights", lambda c: c + 1e-12 * np.arange(len(c)))),
+    "a gap of half": (EVERY, rescale(0.5)),
+    "a gap of nothing": (EVERY, claim(gap=0.0)),
+    "a negative gap": (EVERY, claim(gap=-1.0)),
+    "a gap that is no number": (EVERY, claim(gap=float("nan"))),
+    "an infinite gap": (EVERY, claim(gap=float("inf"))),
+    "another value": (ANY, claim(value=0.5)),
+    "another p": (("push",), state(p=3.0001)),
+    "a negative p": (("push",), state(p=-3.0)),
+    "another l2": (ANY, state(l2=0.1 + 1e-9)),
+    "no l2": (ANY, state(l2=0.0)),
+    "another l1": (ANY, state(l1=1e-6)),
+    "a negative l1": (ANY, state(l1=-1e-6)),
+    "swapped labels": (ANY, edit("y", lambda y: 1.0 - y)),
+    "one label": (ANY, edit("y", np.ones_like)),
+    "negative weights of rows": (("push",), edit("weight", put(0, -1.0))),
+    "another weight of a row": (("push",), edit("weight", put(0, 5.0))),
+    "negative weights of evidence": (("top",), edit("witness_weights", lambda c: -c)),
+    "one negative weight of evidence": (("top",), edit("witness_weights", put(0, -1e-3))),
+    "NaN in the data": (ANY, edit("X", put(0, np.nan))),
+    "NaN in the point": (ANY, edit("w", put(0, np.nan))),
+    "an infinite point": (ANY, edit("w", put(0, np.inf))),
+    "NaN in the evidence": (("top",), edit("witness_points", put(0, np.nan))),
+    "a row dropped from the data": (ANY, drop("X")),
+    "a row dropped everywhere": (ANY, drop_row),
+    "another kind": (EVERY, claim(kind="violation")),
+    "the other kind": (ANY, claim(kind="distance")),
+    "global for a distance": (("walk",), claim(kind="global")),
+    "another formulation": (("push",), state(problem="BottomPush")),
+    "an unknown formulation": (EVERY, state(problem="Mystery")),
+    "another alpha": (("walk",), state(alpha=0.85 + 1e-9)),
+    "alpha of one": (("walk",), state(alpha=1.0)),
+    "another graph": (("walk",), edit("weights", put(1, 1.0 + 1e-9))),
+    "a negative edge": (("walk",), edit("weights", put(0, -1.0))),
+    "another teleport": (("walk",), edit("teleport", put(0, 1.0 + 1e-9))),
+    "a point of the walk off by 1e-12": (("walk",), edit("x", lambda x: x + [1e-12, 0, 0, 0])),
+}
+
+
+def test_twenty_and_more_are_planted():
+    assert len(PLANTED) >= 20
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_honest_certificates_are_confirmed(kind, copied, capsys):
+    assert refusal(copied / kind, capsys) == ""
+    rewrite(copied / kind, lambda content, arrays: None)
+    assert refusal(copied / kind, capsys) == ""
+
+
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in PLANTED for kind in PLANTED[name][0]])
+def test_a_false_certificate_is_refused(name, kind, copied, capsys):
+    """Its hashes are right: it is the statement that is false."""
+    rewrite(copied / kind, PLANTED[name][1])
+    assert refusal(copied / kind, capsys)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_are_bound_by_their_hashes(kind, copied, capsys):
+    folder = copied / kind
+    content = json.loads((folder / "certificate.json").read_text())
+    for name in content["files"]:
+        values = np.load(folder / name)
+        np.save(
+            folder / name, np.where(np.arange(values.size).reshape(values.shape) == 0, values + 1, values)
+        )
+        assert "SHA-256" in refusal(folder, capsys)
+        np.save(folder / name, values)
+    other = dict(content, files={**content["files"], name: "0" * 64})
+    (folder / "certificate.json").write_text(json.dumps(other))
+    assert "SHA-256" in refusal(folder, capsys)
+
+
+def test_broken_folders_are_refused(copied, capsys, tmp_path):
+    folder = copied / "push"
+    content = json.loads((folder / "certificate.json").read_text())
+    name = next(iter(content["files"]))
+    np.save(folder / name, np.array([{}], dtype=object), allow_pickle=True)
+    content["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    (folder / "certificate.json").write_text(json.dumps(content))
+    assert "allow_pickle" in refusal(folder, capsys)
+    (folder / name).unlink()
+    assert "FileNotFoundError" in refusal(folder, capsys)
+    (folder / "certificate.json").write_text("{")
+    assert refusal(folder, capsys)
+    assert refusal(tmp_path / "nowhere", capsys)
+
+
+@pytest.mark.parametrize(
+    ("loss", "reason"),
+    [
+        ({"type": "LogOnePlus"}, "LogOnePlus"),
+        ({"type": "Identity"}, "Identity"),
+        ({"type": "Logistic", "base": 0.5}, "out of range"),
+        ({"type": "Logistic", "base": -1.0}, "out of range"),
+    ],
+)
+def test_losses_that_are_none_are_refused(loss, reason, tmp_path, capsys):
+    """A concave function in place of a loss would prove anything."""
+    problem = cr.problems.RmaxPush([[1.0], [0.0], [0.5]], [1, 0, 0], "logistic", l2=0.1)
+    problem.solve().export(tmp_path / "folder")
+    rewrite(tmp_path / "folder", state(loss=loss))
+    assert reason in refusal(tmp_path / "folder", capsys)
+
+
+def test_a_price_that_is_not_convex_is_refused(tmp_path, capsys):
+    problem = cr.problems.Push([[1.0], [0.0], [0.5]], [1, 0, 0], 2.0, "squared_hinge", l2=0.1)
+    problem.solve().export(tmp_path / "folder")
+    for price in ({"type": "LogOnePlus"}, {"type": "Power", "p": 0.5}):
+        rewrite(tmp_path / "folder", state(price=price))
+        assert "not convex" in refusal(tmp_path / "folder", capsys)
+
+
+@pytest.mark.parametrize("name", [*_GLOBAL, *_DISTANCE])
+def test_random_instances_are_exported(name, tmp_path, capsys):
+    exported = 0
+    for seed in range(3):
+        problem = REGISTRY[name].random(seed)
+        try:
+            folder = problem.solve().export(tmp_path / str(seed))
+        except cr.CertificateError:
+            continue
+        exported += 1
+        assert refusal(folder, capsys) == ""
+        rewrite(folder, rescale(0.5))
+        assert refusal(folder, capsys)
+    assert exported
+
+
+# --- the program ------------------------------------------------------------------------------------------------------
+
+
+def test_the_program_is_short_and_alone():
+    text = CHECK.read_text()
+    assert len(text.splitlines()) <= 200
+    assert max(map(len, text.splitlines())) <= 120
+    imported = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported.add((node.module or "").split(".")[0])
+    assert imported - set(sys.stdlib_module_names) == {"numpy", "flint"}
+
+
+def test_the_program_runs_without_the_package(kept, tmp_path):
+    program = shutil.copy(CHECK, tmp_path / "check.py")
+    for change, code in ((lambda content, arrays: None, 0), (claim(gap=0.0), 1)):
+        folder = tmp_path / f"copy{code}"
+        shutil.copytree(kept / "push", folder)
+        rewrite(folder, change)
+        found = subprocess.run(
+            [sys.executable, "-I", program, folder], capture_output=True, text=True, check=False, cwd=tmp_path
+        )
+        assert found.returncode == code, found.stderr
+        assert found.stdout.startswith("refused" if code else "proved")
+
+
+def test_the_command(kept, capsys):
+    assert command(["check", str(kept / "walk")]) == 0
+    assert capsys.readouterr().out.startswith("proved: ")
+    assert command(["check", str(kept / "nowhere")]) == 1
+
+
+def test_large_files_are_named_by_their_hash(tmp_path, capsys):
+    problem, x, _ = made("push")
+    folder = export(problem, x, problem.prove(x), tmp_path / "folder", large=300)
+    assert not (folder / "X.npy").exists()
+    assert "FileNotFoundError" in refusal(folder, capsys)
+    data = tmp_path / "data"
+    data.mkdir()
+    np.save(data / "X.npy", problem.X)
+    assert check.main(folder, data) == 0
+    np.save(data / "X.npy", problem.X + 1.0)
+    assert check.main(folder, data) == 1
+
+
+# --- what is not exported ---------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_exported_says_why(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.normal(size=(8, 2)), np.arange(8) % 2, np.repeat([0, 1], 4)
+    cases = {
+        "ListNet is not among": cr.problems.ListNet(X, y, qid, l2=0.1),
+        "a ball is not among": cr.problems.ConvexRisk(X, y, l2_ball=1.0),
+        "LogisticRegression|has no form": cr.problems.Push(X, y, cr.prices.Custom(lambda r: r * 2.0), l2=0.1),
+    }
+    for reason, problem in cases.items():
+        with pytest.raises(cr.CertificateError, match=reason):
+            problem.solve().export(tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
+    problem, x, _ = made("push")
+    problem.export(x, tmp_path / "folder")
+    with pytest.raises(cr.CertificateError, match="holds a certificate already"):
+        problem.export(x, tmp_path / "folder")
+
+
+def test_a_claim_that_is_not_confirmed_is_an_error(tmp_path):
+    import dataclasses
+
+    problem, x, _ = made("push")
+    proof = dataclasses.replace(problem.prove(x), gap=0.0)
+    with pytest.raises(cr.CertificateError, match="does not confirm"):
+        export(problem, x, proof, tmp_path / "folder")
