@@ -228,7 +228,10 @@ def test_copies_are_in_the_callers_precision(name, dtype):
     point = problem.start()
     for other in (copy.copy(problem), copy.deepcopy(problem), pickle.loads(pickle.dumps(problem))):
         one, two = ({key: value.dtype for key, value in arrays_of(used(part))} for part in (problem, other))
-        assert {**one, "_last_scores": None} == {**two, "_last_scores": None}  # kept from the last evaluation, if any
+        assert {**one, "_last_scores": None} == {
+            **two,
+            "_last_scores": None,
+        }  # kept from the last evaluation, if any
         if problem.has_objective:
             assert other.objective(point) == problem.objective(point)
 
