@@ -177,6 +177,7 @@ class RealizableLink(Problem):
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Return the violation at x, with what is proved about the least one that is possible."""
+        self.refuse_edited()
         most, least = self.violation(x), self.separation(x)[1]
         return Certificate(most, math.nan, least, "violation", metric="root mean square of scores")
 
