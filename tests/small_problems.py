@@ -394,6 +394,9 @@ class Multimodal(Small):
     def random_start(self, rng):
         return rng.uniform(-2.0, 2.0, 2)
 
+    def fixed_starts(self):
+        return ()
+
     def stationarity(self, x):
         return float(np.abs(self._slope(x)).max()) ** 2
 

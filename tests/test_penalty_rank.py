@@ -85,6 +85,34 @@ def test_many_starts_by_another_method_find_nothing_lower(seed):
     assert solution.value <= problem.objective(problem.reference()) + tolerance("conic")
 
 
+@pytest.mark.parametrize("seed", [7021, 7028])
+def test_a_minimum_near_a_corner_is_found(seed):
+    """Nearly all rank is on one node; random starts end elsewhere, and the answer of another method is the measure."""
+    problem = PenaltyRank.random(seed)
+    solution = problem.solve()
+    assert solution.x.max() > 0.9
+    assert solution.value <= problem.objective(problem.reference()) + tolerance("conic")
+    assert "a stationary point, no proof of a minimum" in solution.message
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_corners_are_those_of_nodes_that_keep_their_rank(seed):
+    problem = PenaltyRank.random(seed)
+    staying = np.diag(problem.operator.dense())
+    assert np.allclose(problem.operator.diagonal(), staying, rtol=tolerance("atoms"))
+    nodes = [int(start.argmax()) for start in problem.fixed_starts()]
+    assert sorted(nodes) == sorted(set(nodes))
+    assert np.allclose(staying[nodes], np.sort(staying)[::-1][: len(nodes)], rtol=tolerance("atoms"))
+    for start in problem.fixed_starts():
+        assert start.sum() == pytest.approx(1.0)
+        assert start.min() > 0
+
+
+def test_one_start_is_the_callers_alone(monkeypatch):
+    monkeypatch.setattr(PenaltyRank, "fixed_starts", lambda self: pytest.fail("asked for more"))
+    assert PenaltyRank.random(0).solve(MultiStart(starts=1)).converged
+
+
 def test_two_communities_have_a_minimum_each():
     problem = PenaltyRank(two_communities())
     minima = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import math
 import zipfile
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
@@ -107,7 +108,8 @@ class Certificate:
         ``"global"``: value − inf. ``"ball"``: value − minimum over ‖w‖₂ ≤ radius, the best that is provable where
         nothing bounds the minimiser. ``"distance"``: the distance from the point to the solution, in ``metric``.
         ``"violation"``: how far the point is from satisfying the constraints of a feasibility problem, in ``metric``.
-        ``"residual"``: not a bound on an error but the residual of the method.
+        ``"residual"``: not a bound on an error but the residual of the method; a small one says that the point is
+        stationary, of a problem that is not convex, or a fixed point, and not that it is a global minimum.
     radius : float
         The radius for kind "ball"; infinity otherwise.
     metric : str
@@ -152,7 +154,12 @@ class Certificate:
         if self.kind == "ball":
             return f"value - minimum over ||w|| <= {self.radius:.3g} is at most {self.gap:.3g}"
         if self.kind == "residual":
-            return f"residual {self.gap:.3g} (no bound on the objective)"
+            what = (
+                "no bound on an error"
+                if math.isnan(self.value)
+                else "a stationary point, no proof of a minimum"
+            )
+            return f"residual {self.gap:.3g}: {what}"
         return f"value - optimum is at most {self.gap:.3g}"
 
 

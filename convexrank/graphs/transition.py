@@ -142,6 +142,12 @@ class Transition:
         """The transposed operator."""
         return _Transposed(self)
 
+    def diagonal(self) -> Array:
+        """Return the probabilities of staying at each node, shape (n,)."""
+        follow = self.graph.to_scipy().diagonal() * self.share
+        follow[self.graph.dangling] = np.broadcast_to(self.escape, self.graph.n)[self.graph.dangling]
+        return self.alpha * follow + (1.0 - self.alpha) * self.teleport
+
     def dense(self) -> Array:
         """Return P as an array, shape (n, n), from its definition; for small graphs and tests."""
         n = self.graph.n

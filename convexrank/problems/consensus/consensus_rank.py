@@ -219,6 +219,10 @@ class ConsensusRank(Problem):
         """Draw recommendations to start from."""
         return self.absorbed.random(rng)
 
+    def fixed_starts(self) -> tuple[Array, ...]:
+        """Return none: no start is likelier than another."""
+        return Optimistic(self.absorbed).fixed_starts()
+
     def stationarity(self, x: Array) -> float:
         """Return how much the recommendations still gain to first order; 0 at a local minimum."""
         return Optimistic(self.absorbed).stationarity(x)

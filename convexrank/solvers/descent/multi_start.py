@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -42,6 +43,10 @@ class Multimodal(Solvable, Protocol):
         """Draw a point."""
         ...
 
+    def fixed_starts(self) -> Sequence[Array]:
+        """Return points to start from whatever the seed; none where no place is likelier than another."""
+        ...
+
     def stationarity(self, x: Array) -> float:
         """Return what a step gains to first order; 0 at a local minimum."""
         ...
@@ -51,14 +56,16 @@ class Multimodal(Solvable, Protocol):
 class MultiStart:
     """Improve from one start after another, and keep the best local minimum.
 
-    Each step of the problem's own method never raises the objective. The first start is x0, the others are drawn with
-    the seed. Until the last start is done the residual is infinite; then it is what the best point would still gain to
-    first order. **No claim is made that the minimum is global.** A point at the problem's floor ends the search.
+    Each step of the problem's own method never raises the objective. The first start is x0; then come the places where
+    the problem expects minima, such as the corners of a simplex, and points drawn with the seed. Until the last start
+    is done the residual is infinite; then it is what the best point would still gain to first order. CONVERGED says
+    that this is little: the point is stationary. **No claim is made that the minimum is global.** A point at the
+    problem's floor ends the search.
 
     Parameters
     ----------
     starts : int
-        Number of starts.
+        Number of starts from x0 and at random, the problem's own not counted; 1 is x0 alone, without those.
     seed : int
         Seed of the random starts.
 
@@ -98,8 +105,8 @@ class MultiStart:
         value = problem.objective(x)
         idle = memory.idle + 1 if memory.value - value <= 1e-15 * max(1.0, abs(value)) else 0
         best, height = (x, value) if value < state.value else (state.x, state.value)
-        if memory.started > self.starts:
-            after = _Memory(x, value, idle, memory.steps + 1, memory.started)
+        if memory.polishing:
+            after = _Memory(x, value, idle, memory.steps + 1, memory.started, polishing=True)
             return State(best, height, problem.stationarity(best), after, stalled=idle >= _PATIENCE)
         steps = memory.steps + 1
         done = idle >= _PATIENCE or steps >= _STEPS
@@ -107,10 +114,15 @@ class MultiStart:
             done = problem.stationarity(x) <= _WORTH * max(1.0, abs(value))
         if not done:
             return State(best, height, math.inf, _Memory(x, value, idle, steps, memory.started))
-        if memory.started >= self.starts or height - problem.floor <= _AT_FLOOR:
-            after = _Memory(best, height, 0, 0, self.starts + 1)
+        fixed = problem.fixed_starts() if self.starts > 1 else ()
+        if memory.started >= self.starts + len(fixed) or height - problem.floor <= _AT_FLOOR:
+            after = _Memory(best, height, 0, 0, memory.started, polishing=True)
             return State(best, height, problem.stationarity(best), after)
-        fresh = problem.random_start(np.random.default_rng([self.seed, memory.started]))
+        if memory.started <= len(fixed):
+            fresh = problem.project_feasible(fixed[memory.started - 1])
+        else:
+            rng = np.random.default_rng([self.seed, memory.started - len(fixed)])
+            fresh = problem.random_start(rng)
         begun = _Memory(fresh, problem.objective(fresh), 0, 0, memory.started + 1)
         return State(best, height, math.inf, begun)
 
@@ -122,3 +134,4 @@ class _Memory:
     idle: int
     steps: int
     started: int
+    polishing: bool = False
