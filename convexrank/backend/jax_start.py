@@ -77,5 +77,6 @@ def with_x64() -> Any:
 
     _start()
     # JAX needs fifty microseconds to change what transfers are allowed, and one for the precision
-    to, back = jax.config.jax_transfer_guard_host_to_device, jax.config.jax_transfer_guard_device_to_host
+    config: Any = jax.config
+    to, back = config.jax_transfer_guard_host_to_device, config.jax_transfer_guard_device_to_host
     return jax.enable_x64(True) if to in _OPEN and back in _OPEN else _unguarded()
