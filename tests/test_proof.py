@@ -90,6 +90,22 @@ def test_a_tangent_is_a_minorant(name, place):
     assert not tangent.slack < 0
 
 
+@EVERY
+def test_balls_enclose_what_is_at_the_points_within(name):
+    """Value, and slope where there is one only, at points within balls of a radius that is not small."""
+    seed, problem = instances(name, 1)[0]
+    scores, _ = at_random(problem, seed)
+    scores = np.round(scores, 2)  # ties
+    wide = problem.ball_tangent([balls.arb(score, 1e-3) for score in scores.tolist()])
+    rng = np.random.default_rng(seed)
+    for _ in range(5):
+        inside = problem.ball_tangent(balls.exact(scores + 1e-3 * rng.uniform(-1.0, 1.0, size=len(scores))))
+        assert wide.value.overlaps(inside.value)
+        assert wide.value.contains(inside.value.mid())
+        if problem.differentiable:
+            assert all(a.contains(b.mid()) for a, b in zip(wide.slope, inside.slope, strict=True))
+
+
 class WrongSign(cr.problems.TopPush):
     """A planted bug: positives are pulled down."""
 
@@ -268,6 +284,32 @@ def test_a_radius_of_floats_is_needed():
 def test_what_cannot_be_proved_says_why(problem, reason):
     with pytest.raises(cr.CertificateError, match=reason):
         problem.prove(np.zeros(1))
+
+
+def test_too_many_pairs_are_refused_before_they_are_made():
+    rng = np.random.default_rng(0)
+    features, y = rng.normal(size=(20_000, 1)), np.arange(20_000) % 2
+    for problem in (
+        cr.problems.Push(features, y, 2.0, "hinge", l2=1.0),
+        cr.problems.ConvexRisk(features, y, "logistic", l2=1.0),
+        cr.problems.RankSVM(features, y, loss="squared_hinge", l2=1.0),
+    ):
+        with pytest.raises(cr.CertificateError, match="pairs of rows"):
+            problem.prove([0.0], cr.Witness(np.zeros((1, 1)), np.ones(1)))
+
+
+def test_a_kernel_is_proved_where_it_is_positive_definite():
+    x, y = np.array([0.0, 1.0, 2.0, 3.0]), [0.0, 1.0, 1.0, 0.0]
+    kernel = np.exp(-((x[:, None] - x) ** 2))
+    problem = cr.problems.KernelLearnedDivergence(kernel, y, strong=1.0, l2=0.01)
+    linear = cr.problems.LearnedDivergence(np.linalg.cholesky(kernel), y, strong=1.0, l2=0.01)
+    for alpha in (problem.solve().x, np.array([0.3, -0.1, 0.2, 0.5])):
+        proof = problem.prove(alpha)
+        assert math.isclose(proof.gap, problem.certificate(alpha).gap, rel_tol=1e-6, abs_tol=1e-12)
+        assert proof.lower_bound <= linear.solve().prove().value
+    singular = cr.problems.KernelLearnedDivergence(np.ones((4, 4)), y, strong=1.0, l2=0.01)
+    with pytest.raises(cr.CertificateError, match="positive definite"):
+        singular.prove(np.zeros(4))
 
 
 def test_a_risk_at_its_infimum_is_proved_without_a_penalty():

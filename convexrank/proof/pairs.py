@@ -25,6 +25,7 @@ from convexrank.proof.balls import (
 __all__ = [
     "line_of",
     "log_line_of",
+    "refuse_many",
     "tangent_of_graded",
     "tangent_of_groups",
     "tangent_of_pairs",
@@ -33,8 +34,8 @@ __all__ = [
 
 Array = np.ndarray
 
-# Pairs that matter beyond this number would take minutes.
-_PAIRS = 5_000_000
+# More pairs than this with a loss would take minutes, and more in all too much memory.
+_PAIRS, _LOOKED_AT = 2_000_000, 20_000_000
 
 
 def line_of(function: Any, x: arb) -> Line:
@@ -57,6 +58,15 @@ def _face(function: Any, name: str) -> Any:
     return face
 
 
+def refuse_many(pairs: int, most: int = _LOOKED_AT) -> None:
+    """Refuse numbers of pairs that are not taken one by one over balls."""
+    if pairs > most:
+        raise CertificateError(
+            f"there are {pairs} pairs of rows, and no more than {most} are taken one by one over balls; the "
+            "exponential loss needs no pairs, or prove on a part of the rows."
+        )
+
+
 def _lines(scores: Balls, loss: Any, upper: Array, lower: Array) -> tuple[Array, list[Line]]:
     """Return which pairs may have a loss that is not 0, and the loss of each over balls."""
     kept = np.arange(len(upper))
@@ -64,11 +74,7 @@ def _lines(scores: Balls, loss: Any, upper: Array, lower: Array) -> tuple[Array,
         middle = midpoints(scores)
         off = max((above(score.rad()) for score in scores), default=0.0) + 1e-12 * float(np.abs(middle).max())
         kept = np.flatnonzero(middle[upper] - middle[lower] <= 1.0 + 4.0 * off)
-    if len(kept) > _PAIRS:
-        raise CertificateError(
-            f"{len(kept)} pairs of rows have a loss, and more than {_PAIRS} are not taken one by one over balls; the "
-            "exponential loss needs no pairs."
-        )
+    refuse_many(len(kept), _PAIRS)
     better, worse = upper[kept].tolist(), lower[kept].tolist()
     _face(loss, "line")
     return kept, [loss.line(scores[i] - scores[k]) for i, k in zip(better, worse, strict=True)]
@@ -148,6 +154,7 @@ def tangent_of_graded(scores: Balls, loss: Any, rows: Array, labels: Array, weig
     factor = 2 / (whole * (whole - 1))
     if loss.factorises:
         return _exponential(scores, factor, rows, labels, weights)
+    refuse_many(len(rows) ** 2 // 2)
     upper, lower = np.nonzero(labels[:, None] > labels[None, :])
     shares = exact(weights)
 

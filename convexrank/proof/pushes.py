@@ -24,7 +24,7 @@ from convexrank.proof.balls import (
     total,
     weight_of,
 )
-from convexrank.proof.pairs import line_of, log_line_of, tangent_of_sums
+from convexrank.proof.pairs import line_of, log_line_of, refuse_many, tangent_of_sums
 
 __all__ = [
     "Power",
@@ -127,6 +127,7 @@ def tangent_of_prices(scores: Balls, price: Any, loss: Any, positives: Side, neg
     """Return the tangent of Σ_k b_k g(Σ_i a_i ℓ(f_i − f_k))."""
     rows, weights = negatives[0], exact(negatives[1])
     if not loss.factorises:
+        refuse_many(len(rows) * len(positives[0]))
         better, worse = np.tile(positives[0], len(rows)), np.repeat(np.arange(len(rows)), len(positives[0]))
         shares = np.tile(positives[1], len(rows))
         return tangent_of_sums(scores, price, loss, (better, rows[worse], shares), (worse, weights))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.proof.balls import ONE, ZERO, Balls, Tangent, arb, dot, log_sum_exp, placed, total
-from convexrank.proof.pairs import tangent_of_pairs
+from convexrank.proof.pairs import refuse_many, tangent_of_pairs
 
 __all__ = [
     "Fit",
@@ -103,6 +103,7 @@ def tangent_of_queries_pairs(
 ) -> Tangent:
     """Return the tangent of Σ c Σ ℓ(s_j − s_k) over the pairs of each query, c one over their number or one."""
     uppers, lowers, shares, numbers = [], [], [], []
+    refuse_many(sum(len(rows) ** 2 // 2 for rows, _ in queries))
     for number, (rows, grades) in enumerate(queries):
         upper, lower = np.nonzero(grades[:, None] > grades[None, :])
         uppers.append(rows[upper])
