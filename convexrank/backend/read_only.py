@@ -17,9 +17,10 @@ def read_only(value: Any) -> Any:
     The flags of what is given stay as they are; anything else is returned as it is.
     """
     if isinstance(value, np.ndarray):
-        view = value.view()
-        view.flags.writeable = False
-        return view
+        if value.flags.writeable:
+            value = value.view()
+            value.flags.writeable = False
+        return value
     if isinstance(value, sparse.csr_array):
         held = copy(value)
         for part in ("data", "indices", "indptr"):
