@@ -17,12 +17,11 @@ def read_only(value: Any) -> Any:
     The flags of what is given stay as they are; anything else is returned as it is.
     """
     if isinstance(value, np.ndarray):
-        view = value.view()
-        view.flags.writeable = False
-        return view
-    if (
-        type(value) is sparse.csr_array
-    ):  # isinstance asks its abstract bases, which takes longer than all of this
+        if value.flags.writeable:
+            value = value.view()
+            value.flags.writeable = False
+        return value
+    if type(value) is sparse.csr_array:  # isinstance asks abstract bases, which takes longer than all of this
         held = copy(value)
         for part in ("data", "indices", "indptr"):
             setattr(held, part, read_only(getattr(held, part)))

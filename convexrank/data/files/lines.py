@@ -42,7 +42,12 @@ def read_bytes(path: Any) -> bytes:
 
 
 def text_lines(path: Any) -> Iterator[tuple[int, str]]:
-    """Yield number and text of each line of a file in UTF-8, plain or compressed by gzip, one at a time.
+    """Go through the lines of a file in UTF-8, plain or compressed by gzip, one at a time.
+
+    Yields
+    ------
+    tuple of int and str
+        Number and text of a line, without its end.
 
     Raises
     ------
