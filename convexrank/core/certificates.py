@@ -20,6 +20,7 @@ from typing import Protocol
 
 import numpy as np
 
+from convexrank.backend.deadline import time_left
 from convexrank.core.results import Certificate, Witness
 from convexrank.regularizers import Penalty
 
@@ -167,6 +168,8 @@ def certify(
     if witness is not None:
         given = _Bundle(problem)
         for point in witness.points:
+            if time_left() < 0.0:
+                break  # what was given proves something only as a whole
             given.add(point)
         if len(given.points) == len(witness.weights) and witness.weights.min() >= 0:
             bound, _ = given.bound(witness.weights / witness.weights.sum(), radius)
@@ -186,6 +189,8 @@ def _search(bundle: _Bundle, w: Array, value: float, radius: float, rounds: int,
     """Cutting planes: minimise the model, add its minimiser and points between it and w, until the gap is closed."""
     gap, stale, trust = math.inf, 0, math.inf
     for _ in range(rounds):
+        if time_left() < 0.0:
+            break
         suggestion = bundle.model_minimum(radius, w, trust, gap)
         if suggestion is None:
             break
