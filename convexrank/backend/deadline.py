@@ -7,12 +7,13 @@ inner minimisation stand protocols that any formulation may fulfil, and none of 
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["OutOfTimeError", "check_time", "ending_after", "time_left"]
+__all__ = ["OutOfTimeError", "check_time", "ending_after", "rounds_in_time", "stopped_inside", "time_left"]
 
 _END: ContextVar[float] = ContextVar("end", default=math.inf)
 
@@ -56,3 +57,33 @@ def check_time() -> None:
     """Raise OutOfTimeError past the deadline. Costs a tenth of a microsecond: for loops whose rounds cost more."""
     if time.perf_counter() > _END.get():
         raise OutOfTimeError
+
+
+def rounds_in_time(most: int, seconds_each: float) -> int:
+    """Return how many rounds to run before the next look at the clock, at least 1.
+
+    Parameters
+    ----------
+    most : int
+        The number without a deadline.
+    seconds_each : float
+        What a round took so far; infinity where none was timed.
+    """
+    left = time_left()
+    return most if math.isinf(left) else int(min(max(left / seconds_each, 1.0), most))
+
+
+def stopped_inside(error: BaseException) -> type[BaseException] | None:
+    """Tell whether an error is Ctrl-C or a deadline, also where a callback on the host met it and JAX wrapped it.
+
+    JAX hands on the text of what a callback raised, and not the exception.
+    """
+    for stop in (KeyboardInterrupt, OutOfTimeError):
+        if isinstance(error, stop):
+            return stop
+    if type(error).__name__ != "JaxRuntimeError":
+        return None
+    found = re.search(r"^\S*?\b(KeyboardInterrupt|OutOfTimeError)\b", str(error), re.MULTILINE)
+    if found is None:
+        return None
+    return KeyboardInterrupt if found[1] == "KeyboardInterrupt" else OutOfTimeError

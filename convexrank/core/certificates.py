@@ -22,6 +22,7 @@ from typing import Protocol
 
 import numpy as np
 
+from convexrank.backend.deadline import time_left
 from convexrank.core.minorants import EPS, Bundle, Minorant, rounding
 from convexrank.core.results import Certificate, Witness
 from convexrank.regularizers import Penalty
@@ -98,9 +99,8 @@ def certify(
     Certificate
         With kind "global" or "ball"; gap infinity if w is outside the feasible set.
     """
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # what overflows proves nothing, which is a fair answer
+    # what overflows proves nothing, which is a fair answer
+    with np.errstate(over="ignore", invalid="ignore"):
         return _certify(problem, w, witness, rounds, tol)
 
 
@@ -111,9 +111,8 @@ def _certify(problem: LinearRisk, w: Array, witness: Witness | None, rounds: int
     if not math.isfinite(value) or not own.usable:
         return Certificate(math.inf, value, -math.inf, kind, radius)
     gap = _own_gap(problem, own, w, radius)
-    above = _Above(
-        value, own.risk_error + 4.0 * EPS * abs(value) + _outside(problem.penalty, w) * _length(own.slope)
-    )
+    outside = _outside(problem.penalty, w) * _length(own.slope)
+    above = _Above(value, own.risk_error + 4.0 * EPS * abs(value) + outside)
     enough = tol * max(1.0, abs(value))
     if witness is not None:
         gap = min(gap, above.bound(_witness_bound(problem, witness, radius)))
@@ -177,6 +176,8 @@ def _witness_bound(problem: LinearRisk, witness: Witness, radius: float) -> floa
         return -math.inf
     bundle, used = Bundle(problem), np.flatnonzero(shares)
     for point in points[used]:
+        if time_left() < 0.0:
+            break  # what was given proves something only as a whole
         bundle.add(point)
     return bundle.bound(shares[used], radius) if len(bundle.minorants) == len(used) else -math.inf
 
@@ -185,6 +186,8 @@ def _search(bundle: Bundle, w: Array, above: _Above, radius: float, rounds: int,
     """Cutting planes: minimise the model, add its minimiser and points between it and w, until the gap is closed."""
     gap, stale, trust = math.inf, 0, math.inf
     for _ in range(rounds):
+        if time_left() < 0.0:
+            break
         suggestion = bundle.model_minimum(radius, w, trust, gap)
         if suggestion is None:
             break

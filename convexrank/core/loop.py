@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
-from convexrank.backend.deadline import OutOfTimeError, ending_after
+from convexrank.backend.deadline import OutOfTimeError, ending_after, stopped_inside
 from convexrank.core.capabilities import Certified, Solvable
 from convexrank.core.results import Certificate, Solution, Status, Witness
 
@@ -270,8 +270,9 @@ def iterate(problem: Solvable, solver: Solver[Any], x0: Array, options: Options)
             del x0  # large problems count their arrays
             while (status := monitor.record(state)) is None:
                 state = replace(solver.step(problem, state), iteration=state.iteration + 1)
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    except OutOfTimeError:
-        status = Status.TIME_LIMIT
+    except (KeyboardInterrupt, Exception) as error:
+        stop = stopped_inside(error)
+        if stop is None:
+            raise
+        status = Status.INTERRUPTED if stop is KeyboardInterrupt else Status.TIME_LIMIT
     return monitor.finish(status)

@@ -226,7 +226,8 @@ class Problem:
         max_iter : int, optional
             Iteration limit; each solver has its own default.
         time_limit : float, optional
-            Seconds.
+            Seconds, kept within one call of an oracle, or a second. Compiling, and what cvxpy does to state a model for
+            ``exact``, are not cut short.
         x0 : array or Solution, optional
             Starting point (warm start).
         callback : callable, optional

@@ -238,16 +238,17 @@ def graded_in_blocks(
     loss: Any, scores: Array, ranks: Array, upper: Array, lower: Array
 ) -> tuple[float, Array]:
     """Do what :func:`reference_graded` does for one query, by the double sum."""
-    value, gradient = 0.0, np.zeros_like(scores)
+    value, gradient, order = 0.0, np.zeros_like(scores), np.argsort(ranks, kind="stable")
     length = _rows_at_once(len(scores))
     for start in range(0, len(scores), length):
-        block = slice(start, start + length)
-        shares = upper[block, None] * lower[None, :] * (ranks[block, None] > ranks[None, :])
-        values, slopes = reference_derivatives(loss, scores[block, None] - scores[None, :])
-        value += float((shares * values)[shares > 0].sum())
-        pulls = np.where(shares > 0, shares * slopes, 0.0)
-        gradient[block] += pulls.sum(axis=1)
-        gradient -= pulls.sum(axis=0)
+        block = order[start : start + length]
+        partners = order[: np.searchsorted(ranks[order], ranks[block[-1]])]
+        counted = ranks[block, None] > ranks[partners]
+        values, slopes = reference_derivatives(loss, scores[block, None] - scores[partners])
+        values, slopes = np.where(counted, values, 0.0), np.where(counted, slopes, 0.0)
+        value += float(upper[block] @ values @ lower[partners])
+        gradient[block] += upper[block] * (slopes @ lower[partners])
+        gradient[partners] -= lower[partners] * (upper[block] @ slopes)
     return value, gradient
 
 

@@ -9,16 +9,20 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Convex
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
+from convexrank.solvers.descent._span import Everywhere, Span
 
 __all__ = ["Bundle"]
 
 Array = np.ndarray
 
 _STEEPEST = 1e6
+# From so many unknowns on the master runs in coordinates of the span of its slopes.
+_WIDE = 200
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,9 @@ class Bundle:
     (Clarabel), then adds tangents at its minimiser and at points between it and the best point so far. Its multipliers
     prove a lower bound; they are the witness that the certificate checks. A trust region around the best point shrinks
     when the master's minimiser turns out far above it (steep risks) and grows again when it does not.
+
+    Memory is linear in the number of unknowns d. With many unknowns, and without l1 and the ℓ₁ ball, the master runs in
+    coordinates of the span of the slopes, whose number is that of the tangents; otherwise it has 2d variables.
 
     Where nothing bounds the minimiser (no l2, no ball), the master is confined to a Euclidean ball that grows as long
     as the minimiser is at its boundary.
@@ -58,39 +65,49 @@ class Bundle:
     def init(self, problem: Convex, x0: Array) -> State:
         """Take the first tangent."""
         x = problem.prox(np.array(x0, dtype=np.float64), 0.0)
-        value, cut = _tangent(problem, x)
-        radius = math.inf if problem.penalty.bounded else 10.0 * max(1.0, float(np.linalg.norm(x)))
-        return State(x, value, math.inf, _Memory((cut,), max(1.0, abs(value)), radius, math.inf))
+        penalty = problem.penalty
+        is_round = penalty.l1 == 0 and not isinstance(penalty.ball, L1Ball)  # the same in every direction
+        span = (Span if is_round and len(x) > _WIDE else Everywhere)(len(x))
+        place = span.coordinates(x)
+        value, cut = _tangent(problem, x, place, span)
+        cuts = () if cut is None else (cut,)  # a value that is not finite ends the run
+        radius = math.inf if penalty.bounded else 10.0 * max(1.0, float(np.linalg.norm(x)))
+        return State(x, value, math.inf, _Memory(cuts, span, place, max(1.0, abs(value)), radius, math.inf))
 
     def step(self, problem: Convex, state: State) -> State:
         """Solve the master and add tangents."""
         memory: _Memory = state.memory
         penalty = problem.penalty
-        target, weights = _master(memory, penalty, state.x)
-        if target is None:
+        here = memory.widened(memory.place)
+        there, weights = _master(memory, penalty, here)
+        if there is None:
             return State(state.x, state.value, state.residual, memory, stalled=True)
-        if float(np.linalg.norm(target - state.x)) < 0.99 * memory.trust:
-            target, weights = _polished(memory.cuts, weights, penalty, target, memory.radius)
+        if float(np.linalg.norm(there - here)) < 0.99 * memory.trust:
+            there, weights = _polished(memory, weights, penalty, there)
+        target, place = memory.span.leave(there), here
         at_radius = math.isfinite(memory.radius) and float(np.linalg.norm(target)) > 0.99 * memory.radius
         lower, witness = memory.lower, state.witness
-        if not at_radius and (bound := _bound(memory.cuts, weights, penalty, memory.radius)) > lower:
-            lower, witness = bound, _witness(memory.cuts, weights)
+        if not at_radius and (bound := _bound(memory, weights, penalty)) > lower:
+            lower, witness = bound, _witness(memory, weights)
         x, value, new, trial = state.x, state.value, [], math.inf
         for share in self.shares:
+            check_time()
             point = state.x + share * (target - state.x)
-            trial, cut = _tangent(problem, point)
+            trial, cut = _tangent(problem, point, here + share * (there - here), memory.span)
             # a tangent steeper than this by far belongs to another region and spoils the master's scaling
-            if math.isfinite(trial) and float(np.abs(cut.slope).max()) <= _STEEPEST * memory.scale:
+            if cut is not None and float(np.abs(cut.slope).max()) <= _STEEPEST * memory.scale:
                 new.append(cut)
                 if trial < value:
-                    x, value = point, trial
+                    x, value, place = point, trial, cut.point
         distance = float(np.linalg.norm(target - state.x))
         # even the nearest trial point climbs far more than can be gained over the whole way: the model looks too far
-        hoped = state.value - max(_model(memory.cuts, target) + penalty.value(target), problem.risk_infimum)
+        hoped = state.value - max(memory.heights(there).max() + penalty.value(target), problem.risk_infimum)
         too_far = not trial - state.value <= 10.0 * max(hoped, 0.0)
         trust = 0.3 * distance if too_far else max(memory.trust, 2.0 * distance)
         after = _Memory(
-            cuts=self._prune(memory.cuts, target, weights) + tuple(new),
+            cuts=self._prune(memory, there, weights) + tuple(new),
+            span=memory.span,
+            place=place,
             # what is measured in units of the first value loses digits when the value falls
             scale=min(memory.scale, max(1.0, abs(value))),
             radius=memory.radius * 4.0 if at_radius and memory.radius < 1e8 else memory.radius,
@@ -102,17 +119,19 @@ class Bundle:
         residual = max(value - after.lower, 0.0)
         return State(x, value, residual, after, after.idle > 100, witness)
 
-    def _prune(self, cuts: tuple[_Cut, ...], target: Array, weights: Array) -> tuple[_Cut, ...]:
-        limit = self.capacity * (len(target) + 5)
+    def _prune(self, memory: _Memory, there: Array, weights: Array) -> tuple[_Cut, ...]:
+        cuts, limit = memory.cuts, self.capacity * (memory.span.width + 5)
         if len(cuts) <= limit:
             return cuts
-        heights = np.array([cut.offset + cut.slope @ target for cut in cuts])
+        heights = memory.heights(there)
         keep = np.argsort(-(heights + np.where(weights > 1e-9, 1e300, 0.0)))[: limit // 2]
         return tuple(cuts[j] for j in np.sort(keep))
 
 
 @dataclass(frozen=True)
 class _Cut:
+    """A tangent and where it was taken, in coordinates of the span."""
+
     point: Array
     offset: float
     slope: Array
@@ -121,56 +140,98 @@ class _Cut:
 @dataclass(frozen=True)
 class _Memory:
     cuts: tuple[_Cut, ...]
+    span: Span | Everywhere  # of all slopes
+    place: Array  # the best point so far, in its coordinates
     scale: float
     radius: float  # where a minimiser is looked for, when nothing else bounds it
     trust: float  # how far from the best point the model is trusted
     lower: float = -math.inf  # the best lower bound proved so far
     idle: int = 0
 
+    def widened(self, place: Array) -> Array:
+        """Coordinates taken when the span was smaller."""
+        return np.append(place, np.zeros(self.span.width - len(place)))
 
-def _tangent(problem: Convex, w: Array) -> tuple[float, _Cut]:
+    @property
+    def slopes(self) -> Array:
+        """One slope per row."""
+        return _stacked([cut.slope for cut in self.cuts], self.span.width)
+
+    @property
+    def offsets(self) -> Array:
+        """One offset per tangent."""
+        return np.array([cut.offset for cut in self.cuts])
+
+    def heights(self, place: Array) -> Array:
+        """The tangents at a place: lower bounds on the risk there."""
+        return self.offsets + self.slopes[:, : len(place)] @ place
+
+
+class _Deferred(Witness):
+    """A witness whose points are made when a certificate asks for them: they are many, and long."""
+
+    _span: Span | Everywhere
+    _places: Array
+
+    def __init__(self, span: Span | Everywhere, places: Array, weights: Array) -> None:
+        self.__dict__.update(_span=span, _places=places, weights=weights)
+
+    @property
+    def points(self) -> Array:  # type: ignore[override]
+        """The points, shape (m, d)."""
+        return self._span.leave(self._places)
+
+    def __reduce__(self) -> Any:
+        return Witness, (self.points, self.weights)
+
+
+def _tangent(problem: Convex, w: Array, place: Array, span: Span | Everywhere) -> tuple[float, _Cut | None]:
+    """The value at w, and the tangent there; None where it is not finite."""
     risk, slope = problem.risk_and_subgradient(w)
     with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; the caller checks
-        return risk + problem.penalty.value(w), _Cut(w, risk - float(slope @ w), slope)
+        value, offset = risk + problem.penalty.value(w), risk - float(slope @ w)
+    if not (math.isfinite(value) and math.isfinite(offset) and np.isfinite(slope).all()):
+        return value, None
+    return value, _Cut(place, offset, span.coordinates(slope))
 
 
-def _witness(cuts: tuple[_Cut, ...], weights: Array) -> Witness:
+def _stacked(parts: list[Array], width: int) -> Array:
+    """Coordinates as rows; the span may have grown since they were taken."""
+    rows = np.zeros((len(parts), width))
+    for row, part in zip(rows, parts, strict=True):
+        row[: len(part)] = part
+    return rows
+
+
+def _witness(memory: _Memory, weights: Array) -> Witness:
     used = weights > 1e-12 * weights.max()
-    points = np.array([cut.point for cut, keep in zip(cuts, used, strict=True) if keep])
-    return Witness(points, weights[used] / weights[used].sum())
+    places = [cut.point for cut, keep in zip(memory.cuts, used, strict=True) if keep]
+    stacked = _stacked(places, memory.span.width)
+    return _Deferred(memory.span, stacked, weights[used] / weights[used].sum())
 
 
-def _model(cuts: tuple[_Cut, ...], w: Array) -> float:
-    """The highest tangent at w: a lower bound on the risk there."""
-    return max(cut.offset + float(cut.slope @ w) for cut in cuts)
-
-
-def _bound(cuts: tuple[_Cut, ...], weights: Array, penalty: Penalty, radius: float) -> float:
+def _bound(memory: _Memory, weights: Array, penalty: Penalty) -> float:
     """Lower bound on the optimum that these weights prove, at the trust region's boundary or inside."""
-    slope = weights @ np.array([cut.slope for cut in cuts])
+    slope = memory.span.leave(weights @ memory.slopes)
     with np.errstate(over="ignore"):
-        supremum, _ = penalty.conjugate(-slope, radius)
-    return float(weights @ np.array([cut.offset for cut in cuts])) - supremum
+        supremum, _ = penalty.conjugate(-slope, memory.radius)
+    return float(weights @ memory.offsets) - supremum
 
 
-def _polished(
-    cuts: tuple[_Cut, ...], weights: Array, penalty: Penalty, target: Array, radius: float
-) -> tuple[Array, Array]:
+def _polished(memory: _Memory, weights: Array, penalty: Penalty, target: Array) -> tuple[Array, Array]:
     """Solve the master's optimality conditions on its active tangents directly, which gains the last digits.
 
     An interior-point answer is good to about nine digits of the largest slope. With steep risks and a small l2 the
     lower bound needs more. Kept only if the bound does improve.
     """
     active = np.flatnonzero(weights > 1e-7)
-    d = len(target)
-    if not penalty.smooth or len(active) > d + 1:
+    if not penalty.smooth or len(active) > len(target) + 1:
         return target, weights
-    slopes = np.array([cuts[j].slope for j in active])
-    offsets = np.array([cuts[j].offset for j in active])
+    slopes, offsets = memory.slopes[active], memory.offsets[active]
     size = float(np.abs(slopes).max())
     if size == 0.0:  # all active tangents are flat: there is nothing to solve
         return target, weights
-    count = len(active)
+    count, d = slopes.shape
     # unknowns (w, top, λ): l2·w + Sᵀλ = 0,  S·w + b = top,  Σλ = 1
     system = np.zeros((d + 1 + count, d + 1 + count))
     system[:d, :d] = penalty.l2 / size * np.eye(d)
@@ -185,8 +246,9 @@ def _polished(
         return target, weights
     exact = np.zeros(len(weights))
     exact[active] = multipliers / multipliers.sum()
-    better = _bound(cuts, exact, penalty, radius) > _bound(cuts, weights, penalty, radius)
-    return (answer[:d], exact) if better else (target, weights)
+    if not _bound(memory, exact, penalty) > _bound(memory, weights, penalty):
+        return target, weights
+    return answer[:d], exact
 
 
 def _master(memory: _Memory, penalty: Penalty, centre: Array) -> tuple[Array | None, Array]:
@@ -196,9 +258,9 @@ def _master(memory: _Memory, penalty: Penalty, centre: Array) -> tuple[Array | N
     # compiled, without type information
     clarabel: Any = import_module("clarabel")
 
-    cuts, scale = memory.cuts, memory.scale
-    slopes = np.array([cut.slope for cut in cuts]) / scale
-    offsets = np.array([cut.offset for cut in cuts]) / scale
+    # the minimiser is the centre and a sum of slopes; in their span lengths are those of the coordinates
+    scale = memory.scale
+    slopes, offsets = memory.slopes / scale, memory.offsets / scale
     count, d = slopes.shape
     absolute = penalty.l1 > 0 or isinstance(penalty.ball, L1Ball)
     size = d + 1 + (d if absolute else 0)

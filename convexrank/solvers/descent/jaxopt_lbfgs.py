@@ -5,6 +5,8 @@ jaxopt is no longer maintained. It stays behind this file, so that its leaving c
 
 from __future__ import annotations
 
+import math
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from convexrank.backend.deadline import rounds_in_time
 from convexrank.backend.jax_oracles import with_x64
 from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
@@ -50,7 +53,7 @@ class JaxoptLBFGS:
     memory : int
         Number of correction pairs kept.
     chunk : int
-        Iterations between two looks at the gap; the loop counts chunks.
+        Iterations between two looks at the gap, fewer where a time limit is near; the loop counts chunks.
 
     Examples
     --------
@@ -81,19 +84,20 @@ class JaxoptLBFGS:
             start = jnp.asarray(x0, dtype=problem.dtype)
             inner = solver.init_state(start)
 
-            def advance(x: Any, state: Any) -> Any:
-                return jax.lax.fori_loop(
-                    0, self.chunk, lambda _, pair: tuple(solver.update(*pair)), (x, state)
-                )
+            def advance(x: Any, state: Any, count: Any) -> Any:
+                return jax.lax.fori_loop(0, count, lambda _, pair: tuple(solver.update(*pair)), (x, state))
 
             return _state(problem, _Memory(jax.jit(advance), start, inner))
 
     def step(self, problem: JaxObjective, state: State) -> State:
         """Run one chunk on the device."""
         memory: _Memory = state.memory
+        count, start = rounds_in_time(self.chunk, memory.pace), time.perf_counter()
         with with_x64():
-            x, inner = memory.advance(memory.x, memory.inner)
-            return _state(problem, _Memory(memory.advance, x, inner, memory.lowest, memory.idle))
+            x, inner = memory.advance(memory.x, memory.inner, count)
+            x.block_until_ready()
+            pace = (time.perf_counter() - start) / count
+            return _state(problem, _Memory(memory.advance, x, inner, memory.lowest, memory.idle, pace))
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,7 @@ class _Memory:
     inner: Any
     lowest: float = np.inf  # the smallest residual seen; it does not fall monotonically
     idle: int = 0
+    pace: float = math.inf  # seconds of an iteration
 
 
 def _state(problem: JaxObjective, memory: _Memory) -> State:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.deadline import rounds_in_time
 from convexrank.backend.jax_oracles import on_device, pad, shape_class, with_x64
 from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
@@ -42,7 +44,7 @@ class JaxPower:
     Parameters
     ----------
     rounds : int
-        Applications of the map between two looks at the error.
+        Applications of the map between two looks at the error, fewer where a time limit is near.
 
     References
     ----------
@@ -69,18 +71,20 @@ class JaxPower:
     def init(self, problem: AffineFixedPoint, x0: Array) -> State:
         """Put the graph on the device; nothing is known about the error yet."""
         device = _Device.prepare(problem, x0)
-        return State(x0, math.nan, math.inf, (device, device.pad(x0), math.inf, 0))
+        return State(x0, math.nan, math.inf, (device, device.pad(x0), math.inf, 0, math.inf))
 
     def step(self, problem: AffineFixedPoint, state: State) -> State:
         """Apply the map ``rounds`` times."""
-        device, x, shortest, since = state.memory
+        device, x, shortest, since, pace = state.memory
+        rounds, start = rounds_in_time(self.rounds, pace), time.perf_counter()
         with with_x64():
-            x, change = _jitted_advance()(*device.arrays, x, self.rounds)
+            x, change = _jitted_advance()(*device.arrays, x, rounds)
             length = float(np.max(np.asarray(change)))
             host = np.array(x)[: problem.graph.n]
         since = 0 if length < shortest else since + 1
         alpha = problem.alpha
-        memory = (device, x, min(shortest, length), since)
+        pace = (time.perf_counter() - start) / rounds
+        memory = (device, x, min(shortest, length), since, pace)
         stalled = length == 0.0 or since >= _PATIENCE
         return State(host, math.nan, alpha * length / (1.0 - alpha), memory, stalled=stalled)
 

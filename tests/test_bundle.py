@@ -1,0 +1,82 @@
+"""The bundle method on wide sparse data: memory linear in the number of unknowns, and the same answers."""
+
+from __future__ import annotations
+
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import convexrank as cr
+from convexrank.solvers.descent import bundle
+from convexrank.solvers.descent._span import Span
+from tests.tolerances import tolerance
+
+
+def wide(name, d, n=500, **options):
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((n, d), density=0.002, rng=rng, format="csr", data_sampler=rng.standard_normal)
+    if name == "TopPush":
+        return cr.problems.TopPush(X, rng.random(n) < 0.3, **options)
+    return cr.problems.RankSVM(X, rng.integers(0, 3, size=n), np.arange(n) // 25, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "d", "l1"),
+    [("TopPush", 6_000, 0.0), ("TopPush", 60_000, 0.0), ("RankSVM", 60_000, 0.0), ("TopPush", 6_000, 1e-3)],
+)
+def test_memory_is_linear_in_the_unknowns(name, d, l1):
+    """A square of d numbers would be 29 GB."""
+    problem = wide(name, d, l2=0.1, l1=l1)
+    problem.risk_and_subgradient(problem.start())  # compiled before the measurement
+    steps = 4
+    state = (solver := bundle.Bundle()).init(problem, problem.start())
+    tracemalloc.start()
+    for _ in range(steps):
+        state = solver.step(problem, state)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    tangents = 1 + len(solver.shares) * steps
+    assert peak < 8 * d * 16 * tangents + 10_000_000
+    assert state.value < problem.objective(problem.start())
+
+
+@pytest.mark.parametrize("l2", [1e-2, 1.0])
+@pytest.mark.parametrize("kind", ["TopPush", "RankSVM", "ball"])
+def test_in_the_span_of_the_slopes_the_answer_is_the_same(kind, l2, monkeypatch):
+    """More unknowns than rows; once with coordinates, once without."""
+    if kind == "ball":
+        rng = np.random.default_rng(1)
+        X = rng.normal(size=(20, 60))
+        problem = cr.problems.ConvexRisk(
+            X, rng.normal(size=20), "hinge", l2_ball=0.1, l2=l2 if l2 < 1 else 0.0
+        )
+    else:
+        problem = wide(kind, 300, n=40, l2=l2)
+    plain = problem.solve("bundle") if problem.dimension <= bundle._WIDE else None
+    monkeypatch.setattr(bundle, "_WIDE", 10)
+    inside = problem.solve("bundle", x0=np.full(problem.dimension, 1e-3))
+    monkeypatch.setattr(bundle, "_WIDE", 10**6)
+    outside = plain or problem.solve("bundle")
+    assert inside.converged
+    assert outside.converged
+    assert inside.value == pytest.approx(outside.value, abs=inside.gap + outside.gap + 1e-15)
+    again = pickle.loads(pickle.dumps(inside))
+    assert np.array_equal(again.witness.points, inside.witness.points)
+    assert problem.certificate(inside.x, again.witness).gap == inside.gap
+
+
+def test_coordinates_keep_lengths_and_come_back():
+    rng = np.random.default_rng(0)
+    span, vectors = Span(50), rng.normal(size=(12, 50)) * 10.0 ** rng.uniform(-8, 8, size=(12, 1))
+    vectors[7] = 1e3 * vectors[2] - vectors[3]  # nothing new
+    found = [span.coordinates(vector) for vector in vectors]
+    assert span.width == 11
+    for vector, place in zip(vectors, found, strict=True):
+        assert np.linalg.norm(place) == pytest.approx(np.linalg.norm(vector), rel=tolerance("summation"))
+        assert np.allclose(
+            span.leave(place), vector, rtol=0, atol=tolerance("summation") * np.abs(vector).max()
+        )
+    assert span.coordinates(np.zeros(50)).tolist() == [0.0] * 11

@@ -1,0 +1,199 @@
+"""Time limits and Ctrl-C: inner loops look, and a stopped run gives the point that it has, the start at least."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import convexrank as cr
+from convexrank.backend import deadline
+from convexrank.backend.deadline import OutOfTimeError, check_time, ending_after, rounds_in_time, time_left
+from convexrank.core.loop import State
+from convexrank.problems.margin_retargeting._targets_squared import SquaredTargets
+
+CALL = 0.1  # seconds of a slow oracle
+
+
+def solved(problem, solver=None, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cr.ConvergenceWarning)
+        return problem.solve(solver, **options)
+
+
+class Slow(cr.problems.PNormPush):
+    """Each oracle call takes a while, and no step is ever good enough: a line search goes on and on."""
+
+    calls = 0
+
+    def _wait(self):
+        time.sleep(CALL)
+        type(self).calls += 1
+
+    def smooth_value_and_gradient(self, w):
+        self._wait()
+        value, gradient = super().smooth_value_and_gradient(w)
+        return value + 1e3 * self.calls, gradient
+
+    def second_order(self, w):
+        self._wait()
+        value, gradient, hessian = super().second_order(w)
+        return value + 1e3 * self.calls, gradient, hessian
+
+    def risk_and_subgradient(self, w):
+        self._wait()
+        return super().risk_and_subgradient(w)
+
+
+DATA = [[1.0, 0.3], [2.0, -0.5], [1.5, 1.0], [0.0, 0.2]], [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("solver", ["newton", "lbfgs", "accelerated", "bundle"])
+def test_a_limit_is_kept_within_one_call(solver):
+    problem = Slow(*DATA, p=4, l2=1e-3)
+    problem.objective(problem.start())  # compiled before
+    problem.second_order(problem.start())
+    start = time.perf_counter()
+    solution = solved(problem, solver, time_limit=3.5 * CALL, tol=1e-15)
+    seconds = time.perf_counter() - start
+    assert solution.status is cr.Status.TIME_LIMIT
+    assert (
+        seconds < 3.5 * CALL + 3 * CALL + 0.5
+    )  # a call that began before, and the objective and certificate after
+    assert np.isfinite(solution.value)
+
+
+def test_a_deadline_is_there_only_for_what_runs_inside():
+    assert time_left() == np.inf
+    check_time()
+    with ending_after(30.0):
+        assert 29.0 < time_left() <= 30.0
+        with ending_after(60.0):
+            assert time_left() <= 30.0  # the earlier one stands
+        with pytest.raises(OutOfTimeError), ending_after(-1.0):
+            check_time()
+        check_time()
+    assert time_left() == np.inf
+
+
+def test_fewer_rounds_where_the_limit_is_near():
+    assert rounds_in_time(10, 1.0) == 10
+    with ending_after(3.5):
+        assert rounds_in_time(10, 1.0) == 3
+        assert rounds_in_time(10, np.inf) == 1
+        assert rounds_in_time(10, 1e-3) == 10
+        assert rounds_in_time(10, 100.0) == 1
+
+
+# --- before the first point -----------------------------------------------------------------------------------------
+
+
+class Stopped:
+    """A method that is interrupted, or comes past its deadline, before it has a state."""
+
+    name, requires, default_max_iter = "stopped", frozenset(), 10
+
+    def __init__(self, error):
+        self.error = error
+
+    def init(self, problem, x0):
+        raise self.error
+
+    def step(self, problem, state):
+        raise AssertionError
+
+
+PROBLEMS = {
+    "kernel": lambda: cr.problems.KernelLearnedDivergence.random(0),
+    "push": lambda: cr.problems.PNormPush.random(0),
+    "top": lambda: cr.problems.TopPush.random(0),
+    "page rank": lambda: cr.problems.PageRank.random(0),
+}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OutOfTimeError()], ids=["Ctrl-C", "deadline"])
+@pytest.mark.parametrize("name", list(PROBLEMS))
+@pytest.mark.parametrize("given", [False, True])
+def test_without_a_state_the_start_is_the_point(error, name, given):
+    problem = PROBLEMS[name]()
+    start = problem.start()
+    x0 = start + 0.01 if given else None
+    solution = solved(problem, Stopped(error), x0=x0)
+    assert solution.status is (
+        cr.Status.INTERRUPTED if isinstance(error, KeyboardInterrupt) else cr.Status.TIME_LIMIT
+    )
+    assert np.array_equal(solution.x, start if x0 is None else x0)
+    assert np.array_equal(solution.value, problem.value_at(solution.x), equal_nan=True)
+    assert not np.isnan(solution.gap)
+    again = solved(problem, x0=solution)  # the advice of the message
+    assert again.converged
+
+
+def test_an_interrupted_exact_solve_gives_the_start(monkeypatch):
+    problem = cr.problems.KernelLearnedDivergence.random(0)
+
+    def interrupted(self, solver=None, options=None):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("convexrank.core.cvxpy_model.CvxpyModel.solve", interrupted)
+    solution = solved(problem, "exact")
+    assert solution.status is cr.Status.INTERRUPTED
+    assert np.array_equal(solution.x, problem.start())
+    assert solution.value == problem.objective(solution.x)
+
+
+def test_a_state_that_is_not_finite_is_still_no_point():
+    """A start at which the objective is not a number is a failure, and no point to continue from."""
+
+    class Broken(Stopped):
+        def init(self, problem, x0):
+            return State(x0, np.nan, np.inf)
+
+    solution = solved(PROBLEMS["push"](), Broken(None))
+    assert solution.status is cr.Status.FAILED
+    assert np.isnan(solution.x).all()
+
+
+# --- inside JAX -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rows", "call"), [(60, 1), (60_000, 4)])
+def test_ctrl_c_inside_a_callback_of_jax_is_an_interruption(rows, call, monkeypatch, caplog):
+    """JAX makes an error of its own out of it; with many rows the callback runs on another thread."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(rows, 2)), rng.integers(0, 3, size=rows)
+    y[:2] = 0, 1
+    problem = cr.problems.MarginRetargeting(X, y, np.arange(rows) // 20, margin=1.0, l2=0.1)
+    original, calls = SquaredTargets.fit, []
+
+    def fit(self, scores):
+        calls.append(1)
+        if len(calls) == call:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.02)
+        return original(self, scores)
+
+    monkeypatch.setattr(SquaredTargets, "fit", fit)
+    solution = solved(problem, "jaxopt-lbfgs", tol=1e-14)
+    assert solution.status is cr.Status.INTERRUPTED
+    assert np.isfinite(solution.x).all()
+
+
+def test_other_errors_of_jax_are_no_interruption():
+    wrapped = type("JaxRuntimeError", (RuntimeError,), {})
+    assert (
+        deadline.stopped_inside(wrapped("INTERNAL: CpuCallback error\nTraceback:\nKeyboardInterrupt"))
+        is KeyboardInterrupt
+    )
+    assert (
+        deadline.stopped_inside(wrapped("callback\nconvexrank.backend.deadline.OutOfTimeError: "))
+        is OutOfTimeError
+    )
+    assert deadline.stopped_inside(wrapped("RESOURCE_EXHAUSTED: out of memory")) is None
+    assert deadline.stopped_inside(wrapped("callback\nValueError: no KeyboardInterrupt")) is None
+    assert deadline.stopped_inside(ValueError("KeyboardInterrupt")) is None
+    assert deadline.stopped_inside(KeyboardInterrupt()) is KeyboardInterrupt
