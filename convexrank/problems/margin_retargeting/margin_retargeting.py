@@ -247,7 +247,10 @@ class MarginRetargeting(MarginScores):
             )
         queries = [
             Blocks(
-                rows, grades, len(rows) if self.normalize else 1, steps_of(self.margin, grades, self.levels)
+                rows,
+                grades,
+                len(rows) if self.normalize else 1,
+                steps_of(self.margin, grades, self.levels).tolist(),
             )
             for rows, grades in self._queries()
         ]
