@@ -135,8 +135,8 @@ def test_zeros_at_other_places_are_not_proved():
 
 
 def test_planted_images_are_seen(monkeypatch):
-    """A map without its dangling nodes, and one with another power, leave the interval."""
-    problem = cr.problems.LpqRank.random(1)
+    """A map whose entries are off, and one with another power, move the answer far."""
+    problem = cr.problems.LpqRank(cr.Graph.from_edges([0, 0, 1, 2, 4], [1, 2, 2, 0, 2]), 3.0, 6.0)
     solution = problem.solve(tol=1e-12)
     right = graphs.norm_image
     for planted in (

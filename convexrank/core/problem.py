@@ -154,9 +154,10 @@ class Problem:
         ImportError
             When python-flint is not installed (the extra ``proof``).
         """
-        raise CertificateError(
-            f"{type(self).__name__} has no form in balls, so that nothing is proved about it."
-        )
+        raise CertificateError(f"{type(self).__name__} {self._no_proof}, so that nothing is proved about it.")
+
+    #: Why nothing is proved, where there is no :meth:`prove` of its own.
+    _no_proof = "has no form in balls"
 
     def export(self, x: Any, path: Any, witness: Witness | None = None) -> Any:
         """Write what :meth:`prove` proves at x as a folder of plain files; see :func:`convexrank.proof.export.export`.

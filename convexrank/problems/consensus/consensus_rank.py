@@ -174,6 +174,10 @@ class ConsensusRank(Problem):
         """Evaluate the objective at a point: the distance from consensus, pessimistic: minus the distance."""
         return self._form.objective(self.check_point(w)) if self.has_objective else super().objective(w)
 
+    _no_proof = (
+        "has points that meet their equations up to rounding only, at which value - optimum has no sign"
+    )
+
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Pessimistic: a true gap from the dual. Optimistic: what a step still gains. Projection: ‖Tw − w‖₁."""
         return self._form.certificate(self.check_point(x))

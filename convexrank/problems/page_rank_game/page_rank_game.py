@@ -133,6 +133,10 @@ class PageRankGame(PageRankPayoff):
         objective = cp.Minimize(generator - self.recommendations @ w + penalty)
         return CvxpyModel(cp.Problem(objective, constraints), {"w": w})
 
+    _no_proof = (
+        "has points that meet their equations up to rounding only, at which value - optimum has no sign"
+    )
+
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound objective − optimum: multipliers of the witness, from Poisson's equation at x, and the best response.
 
