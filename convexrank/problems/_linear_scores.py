@@ -206,9 +206,9 @@ class LinearScores(Problem):
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, from the compiled oracle."""
         risk = self.risk
-        kind = self.X.dtype
+        # in float64 whatever the data are: the product with X multiplies what scores and slopes lack in digits
         parts = tuple(
-            jax_oracles.pad(part.astype(kind, copy=False), size)
+            jax_oracles.pad(part.astype(np.float64, copy=False), size)
             for part, size in zip(self.split(scores), risk.sizes, strict=True)
         )
         value, gradients = jax_oracles.value_and_gradient(risk.function, risk.data, parts)

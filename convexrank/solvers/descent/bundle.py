@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -168,18 +169,17 @@ class _Memory:
 
 
 class _Deferred(Witness):
-    """A witness whose points are made when a certificate asks for them: they are many, and long."""
+    """A witness whose points may be a function that makes them when asked: they are many, and long."""
 
-    _span: Span | Everywhere
-    _places: Array
+    _points: Array | Callable[[], Array]
 
-    def __init__(self, span: Span | Everywhere, places: Array, weights: Array) -> None:
-        self.__dict__.update(_span=span, _places=places, weights=weights)
+    def __init__(self, points: Array | Callable[[], Array], weights: Array) -> None:
+        self.__dict__.update(_points=points, weights=weights)
 
     @property
     def points(self) -> Array:  # type: ignore[override]
         """The points, shape (m, d)."""
-        return self._span.leave(self._places)
+        return self._points() if callable(self._points) else self._points
 
     def __reduce__(self) -> Any:
         return Witness, (self.points, self.weights)
@@ -206,8 +206,8 @@ def _stacked(parts: list[Array], width: int) -> Array:
 def _witness(memory: _Memory, weights: Array) -> Witness:
     used = weights > 1e-12 * weights.max()
     places = [cut.point for cut, keep in zip(memory.cuts, used, strict=True) if keep]
-    stacked = _stacked(places, memory.span.width)
-    return _Deferred(memory.span, stacked, weights[used] / weights[used].sum())
+    span, stacked = memory.span, _stacked(places, memory.span.width)
+    return _Deferred(lambda: span.leave(stacked), weights[used] / weights[used].sum())
 
 
 def _bound(memory: _Memory, weights: Array, penalty: Penalty) -> float:

@@ -88,8 +88,9 @@ def _newton_direction(hessian: Array, gradient: Array) -> Array:
     for damping in (0.0, 1e-14, 1e-11, 1e-8, 1e-5, 1e-2, 1.0):
         damped = hessian
         if damping:
-            size = float(np.abs(np.diag(hessian)).max())
-            damped = hessian + damping * size * np.eye(len(gradient))
+            # each unknown in units of its own, so that columns of small features keep their curvature
+            sizes = np.abs(np.diag(hessian))
+            damped = hessian + damping * np.diag(np.where(sizes > 0, sizes, 1.0))
         # by Cholesky: ``info`` is positive where the matrix is not positive definite
         _, solved, info = dposv(damped, gradient)
         if info == 0 and np.isfinite(solved).all() and gradient @ solved > 0:
