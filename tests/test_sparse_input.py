@@ -214,7 +214,7 @@ def test_one_large_id_does_not_fill_the_memory():
     [
         (lambda: QueryGroups.from_sizes([2**63 - 1] * 2), "sizes adds up to 18446744073709551614 rows"),
         (lambda: QueryGroups.from_sizes([2**40]), "at most 2147483647"),
-        (lambda: QueryGroups.from_qid([2**70, 1]), "qid has an id that does not fit 64 bits"),
+        (lambda: QueryGroups.from_qid([2**70, 1]), "qid has ids beyond 64 bits"),
         (lambda: QueryGroups.from_qid([2**63 + 1, 2**63, -1]), r"floats of 2\*\*53 or more"),
         (
             lambda: QueryGroups(np.array([0, 1]), np.array([0, 500]), np.array([7])),
