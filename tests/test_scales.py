@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank.backend.gram import times, transposed_times
 from tests.tolerances import tolerance
 
 D = 8
@@ -51,3 +54,16 @@ def test_the_callers_units_come_back(dtype):
     assert np.allclose(
         found, expected, rtol=tolerance("single precision"), atol=tolerance("single precision")
     )
+
+
+def test_products_with_float32_make_no_copy_in_float64():
+    rng = np.random.default_rng(0)
+    X, w, u = rng.normal(size=(200_000, 20)).astype(np.float32), rng.normal(size=20), rng.normal(size=200_000)
+    expected = X.astype(np.float64) @ w, X.T.astype(np.float64) @ u
+    tracemalloc.start()
+    found = times(X, w), transposed_times(X, u)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    for mine, truth in zip(found, expected, strict=True):
+        assert np.allclose(mine, truth, rtol=0, atol=tolerance("summation") * np.abs(truth).max())
+    assert peak < X.nbytes  # a copy has twice as many bytes

@@ -31,6 +31,11 @@ def ending_after(seconds: float) -> Iterator[None]:
     seconds : float
         May be infinite.
 
+    Yields
+    ------
+    None
+        The deadline stands until the end of the block.
+
     Examples
     --------
     >>> from convexrank.backend.deadline import ending_after, time_left

@@ -1,4 +1,4 @@
-"""Products and lengths of sparse and dense matrices that end as dense arrays."""
+"""Products and lengths of sparse and dense matrices that end as dense arrays in float64."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["dense", "row_lengths", "weighted_gram"]
+__all__ = ["dense", "row_lengths", "times", "transposed_times", "weighted_gram"]
 
 Array = np.ndarray
+
+# Entries of a float32 matrix that are made float64 at a time.
+_BLOCK = 1 << 20
 
 
 def dense(matrix: Any) -> Array:
@@ -28,3 +31,25 @@ def row_lengths(matrix: Any) -> Array:
     if sparse.issparse(matrix):
         return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1), dtype=np.float64).ravel())
     return np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
+
+
+def _blocks(rows: Any) -> list[slice] | None:
+    """How rows are cut so that no second copy of a float32 matrix is made; None where numpy makes none."""
+    if sparse.issparse(rows) or rows.dtype == np.float64 or rows.size <= _BLOCK:
+        return None
+    length = max(1, _BLOCK // rows.shape[1])
+    return [slice(start, start + length) for start in range(0, len(rows), length)]
+
+
+def times(rows: Any, vector: Array) -> Array:
+    """Return Xw in the precision of w."""
+    blocks = _blocks(rows)
+    return rows @ vector if blocks is None else np.concatenate([rows[block] @ vector for block in blocks])
+
+
+def transposed_times(rows: Any, vector: Array) -> Array:
+    """Return Xᵀu in the precision of u."""
+    blocks = _blocks(rows)
+    if blocks is None:
+        return rows.T @ vector
+    return np.sum([rows[block].T @ vector[block] for block in blocks], axis=0)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from convexrank.backend.gram import times, transposed_times
 from convexrank.regularizers import Penalty
 
 __all__ = ["EPS", "Bundle", "Minorant", "rounding", "tangent"]
@@ -80,14 +81,14 @@ def tangent(X: Any, lengths: Array, risk: Callable[[Array], tuple[float, Array]]
     w : ndarray, shape (d,)
         The point.
     """
-    scores = np.asarray(X @ w, dtype=np.float64)
+    scores = np.asarray(times(X, w), dtype=np.float64)
     if not math.isfinite(float(scores @ scores)):
         return Minorant(math.inf, math.nan, np.zeros(len(w)), math.inf, math.inf, math.inf)
     value, pull = risk(scores)
     size, relative = np.abs(pull), rounding(len(scores) + len(w))
     moved = float(size @ np.abs(scores))
     error = relative * (abs(float(value)) + float(np.abs(scores).max()) + moved)
-    slope = np.asarray(X.T @ pull, dtype=np.float64)
+    slope = np.asarray(transposed_times(X, pull), dtype=np.float64)
     return Minorant(
         float(value),
         float(value - pull @ scores),

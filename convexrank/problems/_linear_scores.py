@@ -12,7 +12,7 @@ from scipy import sparse
 
 from convexrank.backend import jax_oracles
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import row_lengths
+from convexrank.backend.gram import row_lengths, times, transposed_times
 from convexrank.backend.read_only import read_only
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
@@ -200,7 +200,7 @@ class LinearScores(Problem):
         """Return the scores Xw, read-only; those of the last w are kept, since several members ask for them in turn."""
         last = self.__dict__.get("_last_scores")
         if last is None or not np.array_equal(last[0], w):
-            last = self.__dict__["_last_scores"] = read_only((np.array(w), self.X @ w))
+            last = self.__dict__["_last_scores"] = read_only((np.array(w), times(self.X, w)))
         return last[1]
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
@@ -218,7 +218,7 @@ class LinearScores(Problem):
         """Return the risk and a subgradient with respect to w."""
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
             value, gradient = self.risk_and_score_gradient(self.scores(w))
-            return value, np.asarray(self.X.T @ gradient, dtype=np.float64)
+            return value, np.asarray(transposed_times(self.X, gradient), dtype=np.float64)
 
     def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
         """Return risk + l2/2·‖w‖² and its gradient."""
