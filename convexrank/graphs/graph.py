@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.data import check_vector, in_node_order
+from convexrank.data import check_flag, check_list, check_vector, in_node_order
 from convexrank.graphs.guards import one_a_node, refuse_broken, refuse_extremes
 from convexrank.graphs.io.build import assemble, check_endpoints, cuts, each_range, out_degrees
 from convexrank.graphs.io.foreign import edges_of_networkx, edges_of_pandas, edges_of_scipy
@@ -116,8 +116,8 @@ class Graph:
             no node.
         """
         source, target, n = check_endpoints(source, target, n)
-        arrays = assemble(source, target, weight, n, self_loops)
-        return cls(*arrays, names=None if names is None else tuple(names))
+        arrays = assemble(source, target, weight, n, check_flag(self_loops, "self_loops"))
+        return cls(*arrays, names=None if names is None else tuple(check_list(names, "names", "names")))
 
     @classmethod
     def from_scipy(cls, matrix: Any, *, self_loops: bool = True, names: Any = None) -> Self:

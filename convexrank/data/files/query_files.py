@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data.checks import check_integer
+from convexrank.data.checks import check_integer, check_list, check_path
 
 __all__ = ["read_query_sizes", "write_query_sizes"]
 
@@ -42,6 +42,7 @@ def read_query_sizes(path: Any) -> Array:
     >>> read_query_sizes(path).tolist()
     [2, 1]
     """
+    check_path(path)
     sizes = []
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
         text = line.strip()
@@ -58,5 +59,5 @@ def read_query_sizes(path: Any) -> Array:
 
 def write_query_sizes(path: Any, sizes: Iterable[int]) -> None:
     """Write, or replace, LightGBM's ``.query`` file, from rows of each query such as :attr:`QueryGroups.sizes`."""
-    lines = [f"{check_integer(size, 'a size', 0)}\n" for size in sizes]
-    Path(path).write_text("".join(lines), encoding="utf-8")
+    lines = [f"{check_integer(size, 'sizes', 0)}\n" for size in check_list(sizes, "sizes", "integers")]
+    Path(check_path(path)).write_text("".join(lines), encoding="utf-8")

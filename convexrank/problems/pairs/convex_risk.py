@@ -12,7 +12,7 @@ from convexrank import losses
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import dense
 from convexrank.backend.jax_oracles import pad, shape_class
-from convexrank.data import check_vector, check_weights
+from convexrank.data import check_positive, check_vector, check_weights
 from convexrank.pair_sums import all_pairs
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._second_order import SecondOrder
@@ -84,7 +84,7 @@ class ConvexRisk(SecondOrder):
         super().__post_init__()
         rows = self.X.shape[0]
         object.__setattr__(self, "y", check_vector(self.y, rows, "y"))
-        object.__setattr__(self, "cost", losses.resolve(self.cost))
+        object.__setattr__(self, "cost", losses.resolve(self.cost, "cost"))
         weights = check_weights(self.sample_weight, rows)
         object.__setattr__(self, "sample_weight", weights)
         kept = np.arange(rows) if weights is None else np.flatnonzero(weights)
@@ -105,8 +105,8 @@ class ConvexRisk(SecondOrder):
     def ball(self) -> L1Ball | L2Ball | None:
         """The constraint on w."""
         if self.l1_ball is not None:
-            return L1Ball(self.l1_ball)
-        return L2Ball(self.l2_ball) if self.l2_ball is not None else None
+            return L1Ball(check_positive(self.l1_ball, "l1_ball"))
+        return None if self.l2_ball is None else L2Ball(check_positive(self.l2_ball, "l2_ball"))
 
     @property
     def differentiable(self) -> bool:

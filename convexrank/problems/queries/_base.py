@@ -44,7 +44,7 @@ class QueryScores(LinearScores):
         if not asks.any():
             raise ValueError(
                 f"none of the {len(groups)} queries has two rows of different grades, so there is nothing to rank; "
-                "check that y and qid describe the same rows."
+                "pass y with more grades, and check that y and qid describe the same rows."
             )
         self.__dict__["_rows"], counting = groups.repeated(np.repeat(asks.astype(np.int64), groups.sizes))
         self.__dict__["groups"] = counting

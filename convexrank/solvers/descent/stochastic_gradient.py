@@ -9,7 +9,7 @@ import numpy as np
 
 from convexrank.core.capabilities import Proximal
 from convexrank.core.loop import State
-from convexrank.data import check_integer
+from convexrank.data import check_flag, check_integer
 
 __all__ = ["StochasticGradient"]
 
@@ -91,6 +91,7 @@ class StochasticGradient:
 
     def __post_init__(self) -> None:
         check_integer(self.seed, "seed", 0)
+        check_flag(self.variance_reduction, "variance_reduction")
 
     def init(self, problem: FiniteSum, x0: Array) -> State:
         """Evaluate at the start; all terms once."""
