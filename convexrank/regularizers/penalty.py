@@ -46,7 +46,7 @@ class Penalty:
     def __post_init__(self) -> None:
         check_nonnegative(self.l2, "l2")
         check_nonnegative(self.l1, "l1")
-        if self.ball is not None and not isinstance(self.ball, Regularizer):
+        if self.ball is not None and not isinstance(self.ball, L1Ball | L2Ball):
             raise TypeError(f"ball is {shown(self.ball)}, expected L1Ball, L2Ball, or None.")
 
     @cached_property
