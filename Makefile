@@ -1,4 +1,4 @@
-# make demo | quick | test | lint | types | docs | bench | mutants | clean
+# make demo | quick | test | fuzz | lint | types | docs | bench | mutants | clean
 #
 # Everything runs in .venv, made on first use and brought up to date when pyproject.toml changes.
 # Another interpreter: make PYTHON=python3.12 test. One test: make test ARGS="-k name".
@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test lint types docs bench mutants clean
+.PHONY: help demo quick test fuzz lint types docs bench mutants clean
 
 help:
 	@sed -n '1,4s/^# \{0,1\}//p' Makefile
@@ -42,6 +42,12 @@ quick: .venv/.installed-dev
 
 test: .venv/.installed-dev
 	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
+
+# Ten minutes of bad arguments; another seed tries others. make test has a minute of it.
+fuzz: export CONVEXRANK_FUZZ_SECONDS ?= 1200
+fuzz: export OMP_NUM_THREADS ?= 1
+fuzz: .venv/.installed-dev
+	$(BIN)/pytest -n 2 --dist worksteal -q tests/test_fuzz.py $(ARGS)
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .

@@ -166,9 +166,9 @@ def _operand(x: Any, name: str) -> Any:
         return x
     from convexrank.data import check_real, check_real_array
 
-    if np.ndim(x) == 0:
-        check_real(x, name)  # which of them it is matters: Python's numbers are not promoted
-        return x if type(x) in (int, np.float32) else float(x)
+    if not isinstance(x, list | tuple) and np.ndim(x) == 0:
+        number = check_real(x, name)  # which of them it is matters: Python's numbers are not promoted
+        return x if type(x) is np.float32 or (type(x) is int and abs(x) < 2**63) else number
     array = check_real_array(x, name)
     # sums and products of small integers would overflow
     return array if array.dtype in (np.float64, np.float32, np.float16) else array.astype(np.float64)

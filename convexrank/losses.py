@@ -24,7 +24,7 @@ import numpy as np
 
 from convexrank import atoms
 from convexrank.core.elementwise_checks import OnGrid, apply
-from convexrank.data import check_choice, check_hashable, check_positive, keep_checked
+from convexrank.data import check_choice, check_flag, check_hashable, check_positive, keep_checked, shown
 
 if TYPE_CHECKING:
     from convexrank.proof.balls import Line, arb
@@ -226,10 +226,13 @@ class Custom:
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise TypeError(f"the loss is {self.function!r}, expected a function of z made of atoms.")
+            raise TypeError(f"function is {shown(self.function)}, expected a function of z made of atoms.")
+        for name in ("smooth", "attained"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, check_flag(getattr(self, name), name))
         grid = np.linspace(-30.0, 30.0, 241)
         # A loss must not increase, so it is checked as a function of -z.
-        loss = OnGrid(lambda u: self.function(-u), grid, "the loss, as a function of -z,")
+        loss = OnGrid(lambda u: self.function(-u), grid, "function, the loss, as a function of -z,")
         loss.check()
         values, kink = loss.values, loss.kink()
         if self.smooth and kink is not None:
@@ -256,13 +259,15 @@ _NAMES: dict[str, Callable[[], Loss]] = {
 }
 
 
-def resolve(loss: Loss | str) -> Loss:
+def resolve(loss: Loss | str, name: str = "loss") -> Loss:
     """Accept a loss object or its name.
 
     Parameters
     ----------
     loss : Loss or str
         An object, or one of: exponential, hinge, logistic, squared_hinge.
+    name : str
+        How the argument is called in messages.
 
     Returns
     -------
@@ -276,10 +281,11 @@ def resolve(loss: Loss | str) -> Loss:
     Hinge()
     """
     if isinstance(loss, str):
-        return check_choice(loss, dict(_NAMES), "loss")()
+        return check_choice(loss, dict(_NAMES), name)()
     if not isinstance(loss, Loss) or isinstance(loss, type):
         raise TypeError(
-            f"loss is {loss!r}, expected a name ({', '.join(sorted(_NAMES))}) or an object such as losses.Hinge()."
+            f"{name} is {shown(loss)}, expected a name ({', '.join(sorted(_NAMES))}) or an object such as "
+            "losses.Hinge()."
         )
-    check_hashable(loss, "loss")
+    check_hashable(loss, name)
     return loss

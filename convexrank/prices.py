@@ -23,7 +23,7 @@ import numpy as np
 from convexrank import atoms
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.elementwise_checks import OnGrid, apply, follows_disciplined_rules, model_form
-from convexrank.data import check_choice, check_hashable, check_positive, keep_checked
+from convexrank.data import check_choice, check_hashable, check_positive, keep_checked, shown
 
 if TYPE_CHECKING:
     from convexrank.proof.balls import Line, arb
@@ -263,10 +263,10 @@ class Custom(_TwoFaces):
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise TypeError(f"the price is {self.function!r}, expected a function of r made of atoms.")
+            raise TypeError(f"function is {shown(self.function)}, expected a function of r made of atoms.")
         import cvxpy as cp
 
-        price = OnGrid(self.g, _R_GRID, "the price g(r)")
+        price = OnGrid(self.g, _R_GRID, "function's price g(r)")
         # being non-negative and non-decreasing is never waived; convexity may hold for one face only
         price.check(convex=False)
         r, x, a = cp.Variable(nonneg=True), cp.Variable(), cp.Variable()
@@ -276,7 +276,10 @@ class Custom(_TwoFaces):
         if in_r is not None:
             # less 1, so that cvxpy knows the sign of neither argument
             in_a = _defect(
-                self.h, a, cp.exp(a) - 1.0, lambda: OnGrid(self.h, _A_GRID, "the price h(a) = g(exp a)")
+                self.h,
+                a,
+                cp.exp(a) - 1.0,
+                lambda: OnGrid(self.h, _A_GRID, "function's price h(a) = g(exp a)"),
             )
         if in_r is not None and in_a is not None:
             raise ValueError(f"{in_r} As a function of a = log r: {in_a}")
@@ -351,15 +354,17 @@ def resolve(price: Price | str | float) -> Price:
     """
     if isinstance(price, str):
         return check_choice(price, dict(_NAMES), "price")()
-    if isinstance(price, numbers.Real) and not isinstance(price, bool):
-        if math.isinf(price):
+    if isinstance(price, numbers.Real) and not isinstance(price, bool | np.timedelta64):
+        power = check_positive(price, "price", infinite=True)
+        if math.isinf(power):
             raise ValueError(
-                "price is inf; the limit p = ∞ is a problem of its own, problems.TopPush or RmaxPush."
+                "price is inf, expected a finite number; the limit p = ∞ is a problem of its own, problems.TopPush or "
+                "RmaxPush."
             )
-        return Power(float(price))
+        return Power(power)
     if not isinstance(price, Price) or isinstance(price, type):
         raise TypeError(
-            f"price is {price!r}, expected a number p, a name ({', '.join(sorted(_NAMES))}) or an object such as "
+            f"price is {shown(price)}, expected a number p, a name ({', '.join(sorted(_NAMES))}) or an object such as "
             "prices.Power(4)."
         )
     check_hashable(price, "price")

@@ -12,12 +12,24 @@ import pytest
 
 from convexrank.data import check_real, check_vector
 from tests.fuzzer import judge
-from tests.fuzzer.run import fuzz
+from tests.fuzzer.allowed import is_allowed
+from tests.fuzzer.run import everything, fuzz
 
 # Seconds for all of it, and the seed that decides what is tried within them; `make fuzz` gives more.
 SECONDS = float(os.environ.get("CONVEXRANK_FUZZ_SECONDS", "56"))
 SEED = int(os.environ.get("CONVEXRANK_FUZZ_SEED", "0"))
 SHARES = 4
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_bad_arguments_are_refused_by_name(share, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # text as a path is a file
+    begun, found = time.perf_counter(), []
+    for finding in everything(SECONDS / SHARES, SEED, (share, SHARES)):
+        found += [] if is_allowed(finding) else [str(finding)]
+    assert not found, f"{len(found)} findings in {time.perf_counter() - begun:.0f} s:\n" + "\n".join(
+        found[:40]
+    )
 
 
 # --- the fuzzer itself ----------------------------------------------------------------------------------------------

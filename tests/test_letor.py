@@ -102,7 +102,7 @@ def test_bad_query_files_are_refused(tmp_path, text, words):
     path.write_text(text)
     with pytest.raises(ValueError, match=words):
         read_query_sizes(path)
-    with pytest.raises((ValueError, TypeError), match="a size is"):
+    with pytest.raises((ValueError, TypeError), match="sizes is"):
         write_query_sizes(path, [2.5])
 
 

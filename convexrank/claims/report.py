@@ -11,7 +11,7 @@ from typing import Any
 
 from convexrank.claims.claim import Claim, Comparison, Finding
 from convexrank.claims.registry import REGISTRY
-from convexrank.data import check_choice
+from convexrank.data import check_choice, check_list, shown
 
 __all__ = ["ClaimsReport", "check"]
 
@@ -116,6 +116,8 @@ def check(
     >>> report.findings[0].verdict.value
     'refuted'
     """
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress is {shown(progress)}, expected a function of a finding, or None.")
     findings = []
     for judged in _chosen(names, chapter):
         findings.append(judged.check())
@@ -125,8 +127,8 @@ def check(
 
 
 def _chosen(names: Sequence[str], chapter: int | None) -> list[Claim]:
-    for name in names:
-        check_choice(name, REGISTRY, "NAME")
+    for name in check_list(names, "names", "names of claims"):
+        check_choice(name, REGISTRY, "names")
     chapters = sorted({judged.chapter for judged in REGISTRY.values()})
     if chapter is not None and chapter not in chapters:
         raise ValueError(f"chapter is {chapter}, expected one of {chapters}.")

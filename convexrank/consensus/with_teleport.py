@@ -26,7 +26,7 @@ def as_sets(sets: Any) -> RecommendationSets:
         return sets
     if isinstance(sets, LabelledGraph):
         return CandidateSets.from_labelled(sets)
-    if isinstance(sets, list | tuple | np.ndarray):
+    if isinstance(sets, list | tuple) or (isinstance(sets, np.ndarray) and sets.ndim):
         return CandidateSets(tuple(sets))
     raise TypeError(
         f"sets is a {type(sets).__name__}, expected CandidateSets, Polytopes, PartialOrders, a LabelledGraph, or a "

@@ -180,7 +180,7 @@ class OnGrid:
             raise ValueError(
                 f"{what} could not be evaluated on a JAX array ({type(error).__name__}: {_first_line(error)}); write "
                 "it with convexrank.atoms and arithmetic. Functions of numpy and math, and Python's if, max and min, "
-                "do not work there: atoms.maximum and atoms.positive do."
+                "do not work there: use atoms.maximum and atoms.positive."
             ) from error
         if together.shape != points.shape or alone.shape != points.shape:
             raise ValueError(

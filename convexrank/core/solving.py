@@ -17,7 +17,7 @@ from convexrank.core import capabilities
 from convexrank.core.capabilities import Solvable, members
 from convexrank.core.loop import Options, Solver, iterate
 from convexrank.core.results import ConvergenceWarning, Solution, Status
-from convexrank.data import check_integer, check_positive
+from convexrank.data import check_flag, check_integer, check_positive, shown
 
 __all__ = ["SOLVERS", "available", "load", "resolve", "solve"]
 
@@ -75,6 +75,7 @@ def available(problem: Solvable) -> list[str]:
     >>> cr.solvers.available(cr.problems.TopPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], l2=0.1))
     ['bundle', 'exact', 'gradient']
     """
+    _check_problem(problem)
     fits = [name for name in SOLVERS if not _missing(load(name), problem)]
     return sorted(fits, key=lambda name: name != problem.default_solver)
 
@@ -108,13 +109,14 @@ def resolve(problem: Solvable, solver: Any) -> Any:
     >>> cr.solvers.resolve(cr.problems.TopPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], l2=0.1), None).name
     'bundle'
     """
+    _check_problem(problem)
     if solver is None:
         solver = problem.default_solver
     if isinstance(solver, str):
         name, _, backend = solver.partition(":")
         if name not in SOLVERS or (backend and name != "exact"):
             raise ValueError(
-                f"unknown solver {solver!r}; solvers that fit this {type(problem).__name__}: {_fitting(problem)} "
+                f"unknown solver {shown(solver)}; solvers that fit this {type(problem).__name__}: {_fitting(problem)} "
                 "(and exact:NAME for a conic solver of cvxpy)."
             )
         made = load(name)(_conic_solver(backend)) if backend else load(name)()
@@ -122,7 +124,7 @@ def resolve(problem: Solvable, solver: Any) -> Any:
         made = solver
     if isinstance(made, type) or not hasattr(made, "requires"):
         raise TypeError(
-            f"solver is {solver!r}, expected None, a name or a solver object; names that fit: {_fitting(problem)}."
+            f"solver is {shown(solver)}, expected None, a name or a solver object; names that fit: {_fitting(problem)}."
         )
     if missing := _missing(made, problem):
         raise ValueError(
@@ -131,6 +133,11 @@ def resolve(problem: Solvable, solver: Any) -> Any:
         )
     _check_members(made, problem)
     return made
+
+
+def _check_problem(problem: Any) -> None:
+    if isinstance(problem, type) or not hasattr(problem, "capabilities"):
+        raise TypeError(f"problem is {shown(problem)}, expected an instance of a problem.")
 
 
 def _fitting(problem: Solvable) -> str:
@@ -195,6 +202,8 @@ def solve(
     progress: bool,
 ) -> Solution:
     """Carry out ``problem.solve``; see :meth:`convexrank.core.problem.Problem.solve`."""
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback is {shown(callback)}, expected a function of the state, or None.")
     options = Options(
         tol=check_positive(tol, "tol"),
         max_iter=None if max_iter is None else check_integer(max_iter, "max_iter", 0),
@@ -202,7 +211,7 @@ def solve(
         if time_limit is None
         else check_positive(time_limit, "time_limit", infinite=True),
         callback=callback,
-        progress=progress,
+        progress=check_flag(progress, "progress"),
     )
     made = problem.adapt_solver(resolve(problem, solver))
     if hasattr(made, "solve"):

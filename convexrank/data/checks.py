@@ -9,7 +9,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+from collections.abc import Mapping
 from decimal import Decimal
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -33,9 +35,11 @@ __all__ = [
     "check_hashable",
     "check_integer",
     "check_interval",
+    "check_list",
     "check_matrix",
     "check_nonnegative",
     "check_pairs",
+    "check_path",
     "check_positive",
     "check_positive_weights",
     "check_real",
@@ -112,9 +116,8 @@ def check_real_array(value: Any, name: str) -> np.ndarray:
     ValueError, TypeError
         When it holds anything but real numbers.
     """
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return read_array(value, name)
-    return _real_array(value, name, np.float64)
+    array = read_array(value, name)
+    return array if array.dtype.kind in "biuf" else _real_array(array, name, np.float64)
 
 
 def _missing_as_nan(array: np.ndarray) -> np.ndarray:
@@ -179,7 +182,8 @@ def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64) -> Matrix:
         )
     if columns == 0:
         raise ValueError(
-            f"Found array with 0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required for {name}."
+            f"Found array with 0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required for {name}: "
+            "pass at least one."
         )
     _refuse_non_finite(values, name)
     return matrix
@@ -308,7 +312,7 @@ def check_pairs(pairs: Any, n: int, name: str = "pairs") -> np.ndarray:
         raise TypeError(f"{name} holds {array.dtype} values, expected integer row numbers of X.")
     if array.min() < 0 or array.max() >= n:
         row = int(np.argmax((array < 0).any(axis=1) | (array >= n).any(axis=1)))
-        raise ValueError(f"{name}[{row}] = {array[row].tolist()} is out of range; X has rows 0..{n - 1}.")
+        raise ValueError(f"{name}[{row}] = {array[row].tolist()}, expected rows of X, in 0..{n - 1}.")
     same = array[:, 0] == array[:, 1]
     if same.any():
         row = int(np.argmax(same))
@@ -402,6 +406,23 @@ def check_flags(instance: Any) -> None:
         given = getattr(instance, flag.name)
         if flag.type in (bool, "bool"):
             instance.__dict__[flag.name] = check_flag(given, flag.name)
+
+
+def check_list(values: Any, name: str, what: str) -> list[Any]:
+    """Return the entries of something that has any, but is no text and no mapping."""
+    if isinstance(values, str | bytes | Mapping):
+        raise TypeError(f"{name} is {shown(values)}, expected a sequence of {what}.")
+    try:
+        return list(values)
+    except TypeError as error:
+        raise TypeError(f"{name} is {shown(values)}, expected a sequence of {what}.") from error
+
+
+def check_path(path: Any, name: str = "path") -> Any:
+    """Return the path of a file or folder as it is; a number would be a file that is open already."""
+    if not isinstance(path, str | PathLike) or "\0" in str(path):
+        raise TypeError(f"{name} is {shown(path)}, expected a path as text or pathlib.Path.")
+    return path
 
 
 def check_choice(value: str, choices: dict[str, Any], name: str) -> Any:

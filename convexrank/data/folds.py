@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.data.checks import check_path
 from convexrank.data.files.letor import LetorData, read_letor
 
 __all__ = ["LetorFold", "letor_folds"]
@@ -74,7 +75,7 @@ def letor_folds(folder: Any, *, null: float | None = None) -> tuple[LetorFold, .
     >>> [(fold.train.qid[::2].tolist(), fold.test.qid[0].item()) for fold in letor_folds(folder)][0]
     ([1, 2, 3], 5)
     """
-    root = Path(folder)
+    root = Path(check_path(folder, "folder"))
     parts = _found(root / f"S{k}" for k in range(1, 6))
     if len(parts) == 5:
         return _rounds(parts, null, train=(0, 1, 2), validation=3, test=4)
@@ -98,11 +99,11 @@ def letor_folds(folder: Any, *, null: float | None = None) -> tuple[LetorFold, .
     ]
     if lacking and len(lacking) < 2 * len(folders):
         raise ValueError(
-            f"{root} lacks {', '.join(lacking)}; every fold needs train.txt, vali.txt and test.txt."
+            f"folder {root} lacks {', '.join(lacking)}; every fold needs train.txt, vali.txt and test.txt."
         )
     raise ValueError(
-        f"{root} holds no known layout of folds; expected Fold1, Fold2, … with train.txt, vali.txt and test.txt, or "
-        "S1.txt to S5.txt, or Fold1/testset.txt to Fold5/testset.txt."
+        f"folder {root} holds no known layout of folds; expected Fold1, Fold2, … with train.txt, vali.txt and "
+        "test.txt, or S1.txt to S5.txt, or Fold1/testset.txt to Fold5/testset.txt."
     )
 
 

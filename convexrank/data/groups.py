@@ -9,7 +9,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.read_only import read_only
-from convexrank.data.checks import check_groups, read_array
+from convexrank.data.checks import check_flag, check_groups, check_integer, read_array
 from convexrank.data.frames import refuse_missing
 
 __all__ = ["QueryGroups", "as_groups"]
@@ -100,6 +100,8 @@ class QueryGroups:
             When qid is missing although required, empty, of another length, not one-dimensional, of mixed kinds, or
             has NaN.
         """
+        required = check_flag(required, "required")
+        length = None if length is None else check_integer(length, "length", 0)
         if qid is None:
             if required or length is None:
                 raise ValueError(

@@ -72,7 +72,7 @@ class Divergence:
 
     def __post_init__(self) -> None:
         if self.weights is not None:
-            length = np.size(self.weights)
+            length = len(check_vector(self.weights, name="weights"))
             checked = check_positive_weights(self.weights, length)
             object.__setattr__(self, "weights", None if checked is None else tuple(checked.tolist()))
 

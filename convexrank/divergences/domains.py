@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.data import check_real, check_real_array, shown
+
 __all__ = ["Interval", "read_bound"]
 
 Array = np.ndarray
@@ -37,6 +39,14 @@ class Interval:
     upper: float = math.inf
     closed: tuple[bool, bool] = (False, False)
 
+    def __post_init__(self) -> None:
+        for name in ("lower", "upper"):
+            if math.isnan(check_real(getattr(self, name), name)):
+                raise ValueError(f"{name} is NaN, expected a number, or an infinity for no end.")
+        ends = self.closed if isinstance(self.closed, tuple) else ()
+        if len(ends) != 2 or not all(isinstance(end, bool | np.bool_) for end in ends):
+            raise TypeError(f"closed is {shown(self.closed)}, expected a pair of True or False.")
+
     @property
     def interior(self) -> Interval:
         """The same interval without its ends."""
@@ -44,7 +54,7 @@ class Interval:
 
     def contains(self, x: Array) -> Array:
         """Tell for each entry whether it is in the interval."""
-        x = np.asarray(x)
+        x = check_real_array(x, "x")
         above = x >= self.lower if self.closed[0] else x > self.lower
         below = x <= self.upper if self.closed[1] else x < self.upper
         return above & below
@@ -84,12 +94,9 @@ def read_bound(values: Any, name: str) -> Array:
     ValueError, TypeError
         For NaN, and for anything but numbers.
     """
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"{name} is {values!r}, expected a number or an array of numbers; pass an infinity for no bound."
-        ) from error
+    if isinstance(values, str | bytes):
+        raise TypeError(f"{name} is {shown(values)}, expected a number, or an infinity for no bound.")
+    array = np.asarray(check_real_array(values, name), dtype=np.float64)
     if np.isnan(array).any():
         raise ValueError(f"{name} has NaN entries, expected numbers; pass an infinity for no bound.")
     return array

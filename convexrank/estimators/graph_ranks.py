@@ -22,6 +22,8 @@ def _graph(graph: Any) -> Graph:
     if hasattr(graph, "is_directed") and hasattr(graph, "edges"):
         return Graph.from_networkx(graph)
     if sparse.issparse(graph):
+        if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
+            raise ValueError(f"graph has shape {graph.shape}, expected a square matrix (n, n).")
         return Graph.from_scipy(graph)
     raise TypeError(
         f"graph is a {type(graph).__name__}, expected a Graph, a networkx graph or a scipy sparse matrix; for edges "
@@ -194,5 +196,5 @@ def combined_rank(rank: Any, trust: Any, distrust: Any, kappa: float | None = No
     half = 0.5 * (1.0 / len(r) if kappa is None else check_positive(kappa, "kappa"))
     scaled = r * (parts[1] + half) / (parts[1] + parts[2] + 2.0 * half)
     if not scaled.any():
-        raise ValueError("rank is zero everywhere; nothing can be scaled.")
+        raise ValueError("rank is zero everywhere, expected a score above 0.")
     return scaled / scaled.sum()

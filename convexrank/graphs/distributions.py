@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.data import check_matrix, check_vector, in_node_order, index_of
+from convexrank.data import check_matrix, check_vector, in_node_order, index_of, read_array
 
 __all__ = ["distribution", "distributions"]
 
@@ -42,7 +42,7 @@ def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -
         return _from_mapping(n, names, nodes, name)
     if isinstance(nodes, Set | Iterator):
         nodes = list(nodes)
-    array = np.asarray(nodes)
+    array = read_array(nodes, name)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(
             f"{name} has shape {array.shape}, expected at least one node, or {n} weights; pass [i] for a single node i."

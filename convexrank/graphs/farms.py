@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_choice, check_integer, check_vector
+from convexrank.data import check_choice, check_integer, check_list, check_vector, shown
 from convexrank.graphs.graph import Graph
+
+# More pages than these are a mistake.
+_MOST_HELPERS = 10_000_000
 
 __all__ = ["FARMS", "Farm", "FarmGain", "farm_gain", "inject_farm"]
 
@@ -150,8 +153,10 @@ def inject_farm(
     if not isinstance(graph, Graph):
         raise TypeError(f"graph is a {type(graph).__name__}, expected a convexrank.Graph.")
     links = check_choice(kind, FARMS, "kind")
-    check_integer(helpers, "helpers", 0)
+    helpers, seed = check_integer(helpers, "helpers", 0), check_integer(seed, "seed", 0)
     check_integer(hijacked, "hijacked", 0)
+    if helpers > _MOST_HELPERS:
+        raise ValueError(f"helpers is {helpers}, expected at most {_MOST_HELPERS}.")
     n = graph.n
     if target is not None and check_integer(target, "target", 0) >= n:
         raise ValueError(f"target is {target}, expected a page in 0..{n - 1}, or None for a new one.")
@@ -249,7 +254,9 @@ def farm_gain(
     >>> found.gain.round(2).tolist(), found.position.tolist()
     ([1.0, 2.74, 3.08], [4, 1, 1])
     """
-    sizes = [check_integer(size, "helpers", 0) for size in helpers]
+    sizes = [check_integer(size, "helpers", 0) for size in check_list(helpers, "helpers", "integers")]
+    if not callable(rank):
+        raise TypeError(f"rank is {shown(rank)}, expected a function of a graph.")
 
     def of(size: int) -> tuple[float, int]:
         farm = inject_farm(graph, kind, size, target=target, hijacked=hijacked, seed=seed)

@@ -11,7 +11,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.read_only import read_only
-from convexrank.data import check_vector, in_node_order
+from convexrank.data import check_flag, check_list, check_vector, in_node_order
 from convexrank.graphs.guards import one_a_node, refuse_broken, refuse_extremes
 from convexrank.graphs.io.build import (
     assemble,
@@ -130,8 +130,8 @@ class Graph:
             no node.
         """
         source, target, n = check_endpoints(source, target, n)
-        arrays = assemble(source, target, weight, n, self_loops)
-        return cls(*arrays, names=None if names is None else tuple(names))
+        arrays = assemble(source, target, weight, n, check_flag(self_loops, "self_loops"))
+        return cls(*arrays, names=None if names is None else tuple(check_list(names, "names", "names")))
 
     @classmethod
     def from_scipy(cls, matrix: Any, *, self_loops: bool = True, names: Any = None) -> Self:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from convexrank.data import check_groups, check_integer, check_vector, refuse_missing
+from convexrank.data import check_groups, check_integer, check_vector, read_array, refuse_missing
 from convexrank.graphs.graph import Graph
 from convexrank.graphs.io.build import check_endpoints
 
@@ -63,7 +63,7 @@ class LabelledGraph:
             As for :meth:`Graph.from_edges`.
         """
         source, target, n = check_endpoints(source, target, n)
-        kinds = np.asarray(label)
+        kinds = read_array(label, "label")
         if kinds.shape != source.shape:
             raise ValueError(
                 f"label has shape {kinds.shape}, expected ({len(source)},), one type for each edge."

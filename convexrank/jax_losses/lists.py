@@ -6,7 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from convexrank.data import check_choice, check_positive
+from convexrank.data import check_choice, check_flag, check_positive
 from convexrank.divergences.names import name_of
 from convexrank.jax_losses.rows import QueryRows
 
@@ -135,7 +135,8 @@ def rank_cosine(
     0.0
     """
     check_choice(gain, _GAINS, "gain")
-    floor = check_positive(smoothing, "smoothing") ** 2
+    floor, center = check_positive(smoothing, "smoothing"), check_flag(center, "center")
+    floor = floor * floor
 
     rows = QueryRows(scores, grades, query, queries)
     worth, moved = rows.gains(gain), rows.scores

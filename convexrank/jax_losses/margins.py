@@ -14,7 +14,7 @@ import numpy as np
 from jax.core import Tracer
 
 from convexrank.backend.host_callback import value_on_host
-from convexrank.data import QueryGroups, check_nonnegative
+from convexrank.data import QueryGroups, check_flag, check_nonnegative
 from convexrank.divergences import SquaredEuclidean
 from convexrank.jax_losses.rows import QueryRows, numbered, sizes_by_rank
 from convexrank.problems.margin_retargeting._options import (
@@ -139,7 +139,11 @@ def margin_retargeting(
     if squared and pulls == constant == 0.0 and math.isinf(low) and math.isinf(high):
         return _squares(rows, steps, earns, normalize)
     options = {"divergence": found, "bound": limits, "target_reg": pulls, "score_reg": constant}
-    host = _Host(rows.queries, options | {"offsets": bool(offsets), "normalize": bool(normalize)})
+    host = _Host(
+        rows.queries,
+        options
+        | {"offsets": check_flag(offsets, "offsets"), "normalize": check_flag(normalize, "normalize")},
+    )
     return _by_callback(host, rows, grades, query, (steps, earns))
 
 

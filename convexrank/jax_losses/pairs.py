@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from convexrank.data import check_flag
 from convexrank.jax_losses.rows import QueryRows
 
 __all__ = ["rank_svm"]
@@ -47,6 +48,7 @@ def rank_svm(
     >>> round(float(rank_svm([0.0, 0.0, 0.0, 7.0], [2.0, 0.0, 1.0, 1.0], query, queries)), 6)
     1.0
     """
+    squared, normalize = check_flag(squared, "squared"), check_flag(normalize, "normalize")
     rows = QueryRows(scores, grades, query, queries)
     count = rows.scores.shape[0]
     length = max(1, min(count, _PAIRS // max(count, 1)))

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from convexrank.data import QueryGroups, check_integer
+from convexrank.backend.dispatch import uses_jax
+from convexrank.data import QueryGroups, check_flag, check_integer, check_real_array
 from convexrank.projections import isotonic
 
 __all__ = ["QueryRows", "numbered"]
@@ -44,12 +45,19 @@ def numbered(qid: Any) -> tuple[np.ndarray, int]:
     return groups.spread(groups.query), len(groups)
 
 
+def _as_jax(values: Any, name: str) -> Any:
+    """Return numbers as a JAX array; NaN and infinity pass, as they would while JAX traces."""
+    if uses_jax(values):
+        return jnp.asarray(values)
+    array = np.asarray(check_real_array(values, name))
+    native = array.dtype.newbyteorder("=") if array.dtype != np.longdouble else np.dtype(np.float64)
+    with np.errstate(over="ignore"):  # float32 is JAX's default, and what does not fit is infinite
+        return jnp.asarray(array.astype(native, copy=False))
+
+
 def _of_rows(values: Any, name: str, scores: Any) -> Any:
     """Return values of rows as a JAX array; they and the scores must be vectors of one length."""
-    try:
-        array = jnp.asarray(values)
-    except TypeError as error:
-        raise TypeError(f"{name} holds no numbers; number ids with jax_losses.numbered.") from error
+    array = _as_jax(values, name)
     if scores.ndim != 1 or array.shape != scores.shape:
         raise ValueError(
             f"scores have shape {scores.shape} and {name} {array.shape}, expected (n,) of both; "
@@ -102,7 +110,7 @@ class QueryRows:
                 )
             query, queries = numbered(query)
         self.queries = check_integer(queries, "queries", 1)
-        scores = jnp.asarray(scores)
+        scores = _as_jax(scores, "scores")
         scores = scores.astype(jnp.result_type(scores, float))  # whole numbers have no gradients
         numbers = _of_rows(query, "query", scores)
         if not jnp.issubdtype(numbers.dtype, jnp.integer):
@@ -168,7 +176,9 @@ class QueryRows:
 
     def total(self, values: Any, normalize: bool) -> Any:
         """Sum over the queries that count, each divided by its number of rows if asked for."""
-        return jnp.where(self.asks, values / (self.sizes if normalize else 1.0), 0.0).sum()
+        return jnp.where(
+            self.asks, values / (self.sizes if check_flag(normalize, "normalize") else 1.0), 0.0
+        ).sum()
 
     def chain(self) -> Any:
         """The rows by query, grade, and score within a grade: the order in which the best targets rise."""

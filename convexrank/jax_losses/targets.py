@@ -6,7 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from convexrank.data import check_choice
+from convexrank.data import check_choice, check_flag
 from convexrank.divergences.names import name_of
 from convexrank.jax_losses.rows import QueryRows
 
@@ -68,13 +68,14 @@ def retargeting(
     divergence = name_of(divergence, _DIVERGENCES)
     check_choice(order, _ORDERS, "order")
     squared = divergence == "squared"
-    on_simplex = bool(simplex) or divergence == "kl"
+    on_simplex = check_flag(simplex, "simplex") or divergence == "kl"
+    offsets = None if offsets is None else check_flag(offsets, "offsets")
     if offsets and not (on_simplex or squared):
         raise ValueError(
             "offsets with simplex=False make generalized_i void: an offset without end takes the cost of all scores to "
             "0. Pass simplex=True or offsets=False."
         )
-    free = divergence == "kl" or (on_simplex if offsets is None else bool(offsets))
+    free = divergence == "kl" or (on_simplex if offsets is None else offsets)
     rows = QueryRows(scores, grades, query, queries)
     pooled = rows.pooled(order == "block")
     if squared:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from convexrank.data import check_interval, check_vector
+from convexrank.data import check_flag, check_interval, check_positive, check_vector, shown
 from convexrank.links.bounded_cost import cut_off
 from convexrank.links.curves import monotone
 from convexrank.links.link import Link
@@ -93,6 +93,9 @@ def fit_link(problem: HasLink, w: Any, *, optimal: bool = True) -> Link:
     >>> bool(abs(risk + problem.penalty.value(solution.x) - solution.value) < 1e-12)
     True
     """
+    if not all(hasattr(problem, name) for name in ("strong", "oracle", "scores")):
+        raise TypeError(f"problem is {shown(problem)}, expected a LearnedDivergence, or one with a kernel.")
+    optimal = check_flag(optimal, "optimal")
     scores = np.asarray(problem.scores(problem.check_point(w)), dtype=np.float64)
     strong, smooth, y = problem.strong, problem.smooth, np.asarray(problem.y, dtype=np.float64)
     output_range = check_interval((None, None) if problem.output_range is None else problem.output_range)
@@ -149,6 +152,8 @@ def project_link(
     theta = check_vector(theta, name="theta")
     y = check_vector(y, len(theta), "y")
     bounds = check_interval(output_range, "output_range")
+    strong = None if strong is None else check_positive(strong, "strong")
+    smooth = None if smooth is None else check_positive(smooth, "smooth")
     order = np.argsort(theta, kind="stable")
     knots = theta[order]
     values = np.maximum.accumulate(projected_targets(knots, y[order], strong, smooth, bounds))

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from convexrank.data import check_integer, check_positive
+from convexrank.data import check_flag, check_integer, check_positive
 from convexrank.metrics.queries import Empty, Ties
 from convexrank.metrics.relevance import query_precision
 from convexrank.metrics.tally import tally
@@ -114,6 +114,7 @@ def precision_at(
     """
     if qid is not None:
         return query_precision(y, s, k, qid, ties, empty, short, threshold, per_query)
+    per_query = check_flag(per_query, "per_query")
     given = {"threshold": threshold, "ties": ties, "empty": empty, "short": short, "per_query": per_query}
     plain = {"threshold": 0.0, "ties": "average", "empty": "skip", "short": "pad", "per_query": False}
     if other := [name for name in given if not (np.isscalar(given[name]) and given[name] == plain[name])]:

@@ -54,7 +54,7 @@ def trace(
     'log'
     """
     named = {solutions.solver: solutions} if isinstance(solutions, Solution) else solutions
-    check_mapping(named, "solutions", "a Solution or {label: Solution}")
+    check_mapping(named, "solutions", "a Solution or {label: Solution}", Solution)
     label = check_choice(against, {"iteration": "iteration", "seconds": "seconds"}, "against")
     panels = axes(ax, 2, (9.6, 3.8))
     for key, style in styles(named).items():

@@ -166,9 +166,12 @@ def pair_contributions(
     """
     if isinstance(y, Problem):
         y, scores, kind, p, sample_weight = _of_problem(y, scores, p, sample_weight)
+    check_choice(kind, {"p_norm": 0, "ir": 0}, "kind")
     if kind == "ir" and p is not None:
         raise ValueError(f"p is {p!r}, but the IR Push has no p; leave it out, or pass kind='p_norm'.")
-    several = isinstance(p, Sequence | np.ndarray)
+    if isinstance(p, np.ndarray):
+        p = p.tolist()
+    several = isinstance(p, Sequence)
     pushes = list(p) if several else [1.0 if p is None else p]
     if not pushes:
         raise ValueError("p is an empty sequence; pass at least one push.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convexrank.data import check_positive
+from convexrank.data import check_flag, check_integer, check_list, check_positive, shown
 from convexrank.metrics import precision_at
 from convexrank.metrics.tally import tally
 from convexrank.plotting.style import axes, check_mapping, label_text, sequence, styles
@@ -62,6 +62,8 @@ def roc(
     'false positives'
     """
     check_mapping(curves, "curves", "{label: (y, scores)}")
+    _check_rankings(curves, "curves")
+    rate = check_flag(rate, "rate")
     if zoom is not None and check_positive(zoom, "zoom") > 1:
         raise ValueError(
             f"zoom is {zoom}, expected a share of the negatives in (0, 1], or None for no second panel."
@@ -93,6 +95,12 @@ def roc(
         panels[1].set_ylim(low - margin, high + margin)
     panels[1].set_title(f"the first {100 * zoom:g} % of the negatives")
     return panels
+
+
+def _check_rankings(rankings: Mapping[Any, Any], name: str) -> None:
+    for key, pair in rankings.items():
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise TypeError(f"{name}[{shown(key)}] is {shown(pair)}, expected a pair (y, scores).")
 
 
 def roc_points(y: Any, scores: Any, rate: bool = False) -> tuple[Array, Array]:
@@ -137,7 +145,16 @@ def precision_at_top(
     [0.0, 1.0]
     """
     check_mapping(rankings, "rankings", "{p: (y, scores)}")
-    fractions = list(fractions)
+    _check_rankings(rankings, "rankings")
+    fractions = check_list(fractions, "fractions", "counts or shares")
+    for place, fraction in enumerate(fractions):
+        if isinstance(fraction, int | np.integer):
+            check_integer(fraction, f"fractions[{place}]", 1)
+        else:
+            check_positive(fraction, f"fractions[{place}]")
+    fractions = [
+        fraction if isinstance(fraction, int | np.integer) else float(fraction) for fraction in fractions
+    ]
     if not fractions:
         raise ValueError("fractions is empty; pass shares such as [0.01, 0.1].")
     (panel,) = axes(ax, 1, (5.6, 4.2))

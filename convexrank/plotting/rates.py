@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.results import Solution
-from convexrank.data import check_choice
+from convexrank.data import check_choice, check_list
 from convexrank.plotting.style import axes, check_mapping, label_text, styles
 
 __all__ = ["rates"]
@@ -65,8 +65,10 @@ def rates(
     ('log', 3)
     """
     named = {solutions.solver: solutions} if isinstance(solutions, Solution) else solutions
-    check_mapping(named, "solutions", "a Solution or {label: Solution}")
-    shapes = {guide: check_choice(guide, _GUIDES, "guides") for guide in guides}
+    check_mapping(named, "solutions", "a Solution or {label: Solution}", Solution)
+    shapes = {
+        guide: check_choice(guide, _GUIDES, "guides") for guide in check_list(guides, "guides", "names")
+    }
     traces = {key: np.asarray(solution.trace["gap"][:-1]) for key, solution in named.items()}
     anchors = [gap[_ANCHOR] for gap in traces.values() if len(gap) > _ANCHOR and gap[_ANCHOR] > 0]
     if not anchors:

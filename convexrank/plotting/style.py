@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.data import shown
+
 __all__ = ["axes", "check_mapping", "label_text", "sequence", "styles"]
 
 Array = np.ndarray
@@ -49,12 +51,15 @@ def axes(given: Any, count: int, size: tuple[float, float]) -> Array:
     return panels
 
 
-def check_mapping(value: Any, argument: str, expected: str) -> None:
-    """Refuse what is not a mapping, or an empty one."""
+def check_mapping(value: Any, argument: str, expected: str, of: type = object) -> None:
+    """Refuse what is not a mapping, or an empty one, or one of other things."""
     if not isinstance(value, Mapping):
         raise TypeError(f"{argument} is a {type(value).__name__}, expected {expected}.")
     if not value:
         raise ValueError(f"{argument} is empty, expected {expected}.")
+    for key, entry in value.items():
+        if not isinstance(entry, of):
+            raise TypeError(f"{argument}[{key!r}] is {shown(entry)}, expected {expected}.")
 
 
 def sequence(count: int) -> list[dict[str, Any]]:

@@ -115,7 +115,8 @@ def bounded_increments(
 
 def _pair(bounds: Any) -> tuple[Any, Any]:
     """Take the bounds apart; what they are is checked later."""
-    if isinstance(bounds, tuple | list | np.ndarray) and np.shape(bounds)[:1] == (2,):
+    listed = isinstance(bounds, tuple | list) or (isinstance(bounds, np.ndarray) and bounds.ndim > 0)
+    if listed and len(bounds) == 2:
         return bounds[0], bounds[1]
     check_interval(bounds)
     return tuple(bounds)  # type: ignore[return-value]  # a pair, as checked

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from convexrank.data import check_positive, keep_checked
+from convexrank.data import check_nonnegative, check_positive, check_real_array, keep_checked
 
 __all__ = ["L1", "L2", "Regularizer", "soft_threshold"]
 
@@ -57,6 +57,12 @@ def soft_threshold(v: Array, threshold: float) -> Array:
     >>> regularizers.soft_threshold(np.array([3.0, -1.0]), 2.0).tolist()
     [1.0, -0.0]
     """
+    if type(v) is not np.ndarray or v.dtype != np.float64 or type(threshold) not in (float, np.float64):
+        # what comes from outside; solvers come by at each step
+        v, threshold = (
+            np.asarray(check_real_array(v, "v"), dtype=np.float64),
+            check_nonnegative(threshold, "threshold"),
+        )
     return np.sign(v) * np.maximum(np.abs(v) - threshold, 0.0)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.data import check_nonnegative
+from convexrank.data import check_nonnegative, shown
 from convexrank.regularizers.balls import L1Ball, L2Ball
 from convexrank.regularizers.norms import L1, L2, Regularizer, soft_threshold
 
@@ -46,6 +46,8 @@ class Penalty:
     def __post_init__(self) -> None:
         object.__setattr__(self, "l2", check_nonnegative(self.l2, "l2"))
         object.__setattr__(self, "l1", check_nonnegative(self.l1, "l1"))
+        if self.ball is not None and not isinstance(self.ball, L1Ball | L2Ball):
+            raise TypeError(f"ball is {shown(self.ball)}, expected L1Ball, L2Ball, or None.")
 
     @cached_property
     def smooth(self) -> bool:

@@ -13,6 +13,7 @@ from convexrank.core.capabilities import Exact
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.loop import Monitor, Options, State, certificate_of, scale_of
 from convexrank.core.results import Solution, Status
+from convexrank.data import shown
 
 __all__ = ["ExactSolver"]
 
@@ -93,6 +94,14 @@ class ExactSolver:
     name = "exact"
     requires = frozenset({"Exact"})
     default_max_iter = 0
+
+    def __post_init__(self) -> None:
+        if self.solver is not None and not isinstance(self.solver, str):
+            raise TypeError(
+                f"solver is {shown(self.solver)}, expected the name of a solver of cvxpy, or None."
+            )
+        if not isinstance(self.options, Mapping):
+            raise TypeError(f"options is {shown(self.options)}, expected a mapping of options of cvxpy.")
 
     def solve(self, problem: Exact, options: Options) -> Solution:
         """Solve and certify; the best certified answer is returned."""

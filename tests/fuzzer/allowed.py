@@ -3,18 +3,60 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from tests.fuzzer.judge import Finding
 
-# The name of the function, the argument, what was found, as patterns of all of it; and why.
-ALLOWED: list[tuple[str, str, str, str]] = []
+# Numbers at the ends of floating point, or beyond.
+_EXTREME = (
+    r"~?(an entry |all entries |-)*(-?1e308|5e-324|-?10\*\*400|2\*\*63|2\*\*32|huge integers)|.*beyond floats"
+)
+_EXACT = r"~?(exact fraction|fractions|(in )?extended precision|longdouble|Fraction|Decimal.*)"
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Patterns of findings that are expected, each of all of its field; and why."""
+
+    reason: str
+    kind: str
+    name: str = ".*"
+    parameter: str = ".*"
+    value: str = ".*"
+
+    def covers(self, finding: Finding) -> bool:
+        """Whether a finding is one of these."""
+        fields = ("kind", "name", "parameter", "value")
+        return all(re.fullmatch(getattr(self, field), getattr(finding, field)) for field in fields)
+
+
+#: Right as it is.
+RIGHT = (
+    Allowed("atoms compute as floating point does: NaN and infinity pass", "nan|infinite", r".*\batoms\..*"),
+    Allowed("a threshold of infinity leaves nothing; NaN passes", "nan", r".*soft_threshold.*"),
+    Allowed("losses for JAX cannot refuse what is traced: NaN and infinity pass", "nan|infinite", r".*jax_losses.*"),
+    Allowed("infinity says that there is no bound", "infinite", parameter="bound|strong|(dis)?trusted|gamma|alpha"),
+    Allowed("a query on which the measure is not defined is NaN, as documented", "nan", parameter="per_query"),
+    Allowed("without a solution there is no bound at it", "nan", r".*perturbation_bound.*", "solution"),
+    Allowed("a solve that is stopped at once proves nothing", "infinite", parameter="max_iter|time_limit"),
+    Allowed("outside the polytope there is no value", "infinite", r".*PolytopeEntropy.*", "vertices"),
+    Allowed("a link without a modulus has intervals without ends", "infinite", r".*\bLink.*"),
+    Allowed("a cut-off may be a share only without qid", "other name", r".*precision_at.*", "qid"),
+    Allowed("of two arguments that do not fit either may be named", "other name", parameter="threshold|n|length"),
+    Allowed("the caller's own class or function fails", "foreign", parameter="callback|rank", value="class"),
+    Allowed("a file that is not there is named by Python", "foreign", parameter="paths"),
+    Allowed("a tolerance out of reach is worked at until a limit", "slow", parameter="tol", value="5e-324"),
+    Allowed("without a penalty nothing bounds the minimiser", "infinite", parameter="l2", value="0|-0.0"),
+    Allowed("all claims are asked for", "slow", r".*claims.*"),
+)  # fmt: skip
+#: To be mended with the conversion of numbers in dataclasses, and with limits of magnitude: to be emptied then.
+ELSEWHERE = (
+    Allowed("fields keep Fraction and longdouble", "changed|foreign|accepted|nan", value=_EXACT),
+    Allowed("numbers at the ends of floating point overflow inside", ".*", value=_EXTREME),
+    Allowed("small integers overflow", "warning", value="uint8"),
+)  # fmt: skip
 
 
 def is_allowed(finding: Finding) -> bool:
     """Whether a finding is expected."""
-    return any(
-        re.fullmatch(name, finding.name)
-        and re.fullmatch(parameter, finding.parameter)
-        and re.fullmatch(kind, finding.kind)
-        for name, parameter, kind, _ in ALLOWED
-    )
+    return any(allowed.covers(finding) for allowed in (*RIGHT, *ELSEWHERE))

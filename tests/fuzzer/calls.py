@@ -51,6 +51,8 @@ INTERNAL = {
     "read_array", "shown",
 }  # fmt: skip
 _RECORD = "__record__"
+# Said of an error of what follows a call.
+LATER = "the call itself was accepted"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -71,8 +73,12 @@ class Call:
         function, bound = copy_of(self.function), copy.copy(self.bound)
         bound.arguments = {name: copy_of(value) for name, value in self.bound.arguments.items()} | replaced
         results = [function(*bound.args, **bound.kwargs)]
-        for method, args, kwargs in self.then:
-            results.append(getattr(results[0], method)(*map(copy_of, args), **kwargs))
+        try:
+            for method, args, kwargs in self.then:
+                results.append(getattr(results[0], method)(*map(copy_of, args), **kwargs))
+        except Exception as error:
+            error.add_note(LATER)
+            raise
         return results
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from convexrank.consensus.projections.all_nodes import Pairs, Projector, at
 from convexrank.consensus.projections.hull import nearest_in_hull
 from convexrank.consensus.sets.base import RecommendationSets
-from convexrank.data import check_choice, check_distributions
+from convexrank.data import check_choice, check_distributions, check_list
 from convexrank.graphs import LabelledGraph
 
 __all__ = ["CandidateSets"]
@@ -42,13 +42,13 @@ class CandidateSets(RecommendationSets):
     [2, 1, 1]
     >>> cr.consensus.CandidateSets([[[0.5, 0.4]], [[1.0, 0.0]]])
     Traceback (most recent call last):
-    ValueError: row 0 of the candidates of node 0 adds up to 0.9, expected 1: a distribution. Divide it by its sum; ...
+    ValueError: row 0 of candidates[0] adds up to 0.9, expected 1: a distribution. Divide it by its sum; ...
     """
 
     candidates: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        given = list(self.candidates)
+        given = check_list(self.candidates, "candidates", "arrays, one for each node")
         if not given:
             raise ValueError(
                 "candidates is empty, expected one array of shape (k, n) for each of the n nodes."
@@ -57,10 +57,10 @@ class CandidateSets(RecommendationSets):
         for node, rows in enumerate(given):
             if np.size(rows) == 0:
                 raise ValueError(
-                    f"node {node} has no candidate; give it one, such as the uniform distribution for a node without "
-                    "links."
+                    f"node {node} has no candidate in its sets; give it one, such as the uniform distribution for a "
+                    "node without links."
                 )
-            values = check_distributions(rows, len(given), f"the candidates of node {node}")
+            values = check_distributions(rows, len(given), f"candidates[{node}]")
             values.flags.writeable = False
             checked.append(values)
         object.__setattr__(self, "candidates", tuple(checked))

@@ -14,7 +14,7 @@ from convexrank.consensus.projections.corners import corners, count_systems
 from convexrank.consensus.projections.hull import nearest_in_hull
 from convexrank.consensus.sets.base import RecommendationSets
 from convexrank.consensus.sets.polytopes import FEW_SYSTEMS, nearest_in_polytope
-from convexrank.data import check_integer, check_nodes
+from convexrank.data import check_integer, check_list, check_nodes
 
 __all__ = ["PartialOrders"]
 
@@ -62,18 +62,23 @@ class PartialOrders(RecommendationSets):
     targets: Any = None
 
     def __post_init__(self) -> None:
-        given = list(self.chains)
+        given = check_list(self.chains, "chains", "lists of chains, one for each node")
         n = len(given) if self.n is None else check_integer(self.n, "n", 1)
         if len(given) != n or n == 0:
             raise ValueError(
                 f"chains has {len(given)} entries, expected {max(n, 1)}, a list of chains for each node."
             )
-        allowed = [None] * n if self.targets is None else list(self.targets)
+        allowed = (
+            [None] * n if self.targets is None else check_list(self.targets, "targets", "lists of nodes")
+        )
         if len(allowed) != n:
             raise ValueError(f"targets has {len(allowed)} entries, expected {n}, one for each node.")
         read, ends = [], []
         for node, own in enumerate(given):
-            listed = tuple(tuple(check_nodes(c, n, f"a chain of node {node}").tolist()) for c in own)
+            listed = tuple(
+                tuple(check_nodes(c, n, f"chains[{node}]").tolist())
+                for c in check_list(own, f"chains[{node}]", "chains")
+            )
             named = sorted({j for chain in listed for j in chain})
             at = (
                 named
@@ -82,7 +87,7 @@ class PartialOrders(RecommendationSets):
             )
             if not at:
                 raise ValueError(
-                    f"node {node} has no chain and no target, so nothing to recommend; list targets for it."
+                    f"node {node} has nothing in chains and in targets, so nothing to recommend; pass targets for it."
                 )
             if missing := [j for j in named if j not in at]:
                 raise ValueError(

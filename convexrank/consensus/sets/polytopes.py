@@ -15,7 +15,7 @@ from convexrank.consensus.projections.box import nearest_in_box
 from convexrank.consensus.projections.corners import corners, count_systems
 from convexrank.consensus.projections.hull import nearest_in_hull
 from convexrank.consensus.sets.base import RecommendationSets
-from convexrank.data import check_matrix, check_nonnegative, check_vector, well_formed
+from convexrank.data import check_list, check_matrix, check_nonnegative, check_vector, shown, well_formed
 from convexrank.graphs import Graph
 
 __all__ = ["FEW_SYSTEMS", "Polytopes", "nearest_in_polytope"]
@@ -222,7 +222,7 @@ def _by_node(inequalities: Any, n: int) -> dict[int, Any]:
     if inequalities is None:
         return {}
     if not isinstance(inequalities, Mapping):
-        listed = list(inequalities)
+        listed = check_list(inequalities, "inequalities", "pairs (A, b)")
         if len(listed) != n:
             raise ValueError(
                 f"inequalities has {len(listed)} entries, expected {n}, a pair (A, b) or None for a node."
@@ -238,7 +238,7 @@ def _rows(pair: Any, n: int, node: int) -> tuple[Array, Array]:
     if pair is None:
         return np.zeros((0, n)), np.zeros(0)
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise TypeError(f"the inequalities of node {node} are no pair (A, b).")
+        raise TypeError(f"inequalities[{node}] is {shown(pair)}, expected a pair (A, b).")
     A = np.array(check_matrix(pair[0], f"A of node {node}"))
     if A.shape[1] != n:
         raise ValueError(f"A of node {node} has shape {A.shape}, expected (m, {n}): a column for each node.")

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse as scipy_sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.data.checks import check_integer, check_real
+from convexrank.data.checks import check_flag, check_integer, check_path, check_real
 from convexrank.data.files.svmlight import Rows, parse, read_lines
 from convexrank.data.groups import QueryGroups
 
@@ -135,6 +135,9 @@ def read_letor(
     files = [paths] if isinstance(paths, str | os.PathLike) else list(paths) if np.iterable(paths) else None
     if files is None or not all(isinstance(path, str | os.PathLike) for path in files):
         raise TypeError(f"paths is {paths!r}, expected the path of a file, or a sequence of paths.")
+    zero_based, sparse = check_flag(zero_based, "zero_based"), check_flag(sparse, "sparse")
+    for path in files:
+        check_path(path, "paths")
     if not files:
         raise ValueError("paths is empty; pass at least one file.")
     if n_features is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data.checks import check_integer
+from convexrank.data.checks import check_integer, check_list, check_path
 from convexrank.data.files.lines import text_lines
 
 __all__ = ["read_query_sizes", "write_query_sizes"]
@@ -45,6 +45,7 @@ def read_query_sizes(path: Any) -> Array:
     >>> read_query_sizes(path).tolist()
     [2, 1]
     """
+    check_path(path)
     sizes = []
     for number, line in text_lines(path):
         text = line.strip()
@@ -61,5 +62,5 @@ def read_query_sizes(path: Any) -> Array:
 
 def write_query_sizes(path: Any, sizes: Iterable[int]) -> None:
     """Write, or replace, LightGBM's ``.query`` file, from rows of each query such as :attr:`QueryGroups.sizes`."""
-    lines = [f"{check_integer(size, 'a size', 0)}\n" for size in sizes]
-    Path(path).write_text("".join(lines), encoding="utf-8")
+    lines = [f"{check_integer(size, 'sizes', 0)}\n" for size in check_list(sizes, "sizes", "integers")]
+    Path(check_path(path)).write_text("".join(lines), encoding="utf-8")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.data import check_real_array
 from convexrank.divergences.base import softmax
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class PolytopeEntropy:
     _label = "PolytopeEntropy"
 
     def __post_init__(self) -> None:
-        points = np.asarray(self.vertices, dtype=np.float64)
+        points = np.asarray(check_real_array(self.vertices, "vertices"), dtype=np.float64)
         if points.ndim != 2 or 0 in points.shape:
             raise ValueError(f"vertices has shape {points.shape}, expected (k, n): a vertex in each row.")
         if not np.isfinite(points).all():
@@ -89,7 +90,7 @@ class PolytopeEntropy:
         sums = points.sum(axis=1)
         if np.abs(sums - 1.0).max() > _SUM:
             place = int(np.abs(sums - 1.0).argmax())
-            raise ValueError(f"vertex {place} sums to {sums[place]:.9g}, expected 1, as scores do.")
+            raise ValueError(f"vertices[{place}] sums to {sums[place]:.9g}, expected 1, as scores do.")
         object.__setattr__(self, "vertices", tuple(map(tuple, points.tolist())))
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_choice, check_integer, check_positive, check_vector
+from convexrank.data import check_choice, check_flag, check_integer, check_positive, check_vector
 from convexrank.divergences.base import Divergence
 from convexrank.divergences.names import resolve
 from convexrank.divergences.projections.constraints import check_feasible, stack_rows
@@ -142,7 +142,7 @@ def bregman(
     >>> divergences.bregman("kl", [0.2, 0.2, 0.6], A, b).x.round(6).tolist()
     [0.333333, 0.333333, 0.333333]
     """
-    divergence = resolve(divergence)
+    divergence, corrected = resolve(divergence), check_flag(corrected, "corrected")
     y = check_vector(y, name="y")
     divergence.check_inside(y, "y")
     sweep = check_choice(update, {"sequential": _sequential, "parallel": _parallel}, "update")
@@ -150,7 +150,7 @@ def bregman(
     tol, max_iter = check_positive(tol, "tol"), check_integer(max_iter, "max_iter", 1)
     check_feasible(divergence, rows, right, count)
     theta = divergence.slopes(y)
-    state = _State(divergence, y, theta, rows, right, count, np.zeros(len(right)), bool(corrected))
+    state = _State(divergence, y, theta, rows, right, count, np.zeros(len(right)), corrected)
     result = state.result(0)
     for iteration in range(max_iter + 1):
         result = state.result(iteration)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from convexrank.data import check_matrix, check_vector
+from convexrank.data import check_matrix, check_vector, shown
 from convexrank.divergences.base import Divergence
 
 __all__ = ["check_feasible", "stack_rows"]
@@ -24,14 +24,14 @@ def stack_rows(A: Any, b: Any, equalities: Any, n: int) -> tuple[Any, Array, int
     """All constraints as one CSR matrix, the inequalities first."""
     parts, rights, count = [], [], 0
     if (A is None) != (b is None):
-        raise ValueError("A and b come together; one of them is missing.")
+        raise ValueError("A and b come together, and one of them is missing; pass both.")
     if A is not None:
         parts.append(check_matrix(A, "A"))
         rights.append(check_vector(b, parts[-1].shape[0], "b"))
         count = parts[-1].shape[0]
     if equalities is not None:
         if not isinstance(equalities, tuple | list) or len(equalities) != 2:
-            raise TypeError("equalities is no pair (C, d).")
+            raise TypeError(f"equalities is {shown(equalities)}, expected a pair (C, d).")
         parts.append(check_matrix(equalities[0], "C"))
         rights.append(check_vector(equalities[1], parts[-1].shape[0], "d"))
     if not parts:
@@ -45,7 +45,7 @@ def stack_rows(A: Any, b: Any, equalities: Any, n: int) -> tuple[Any, Array, int
     rows.eliminate_zeros()
     empty = np.flatnonzero(np.diff(rows.indptr) == 0)
     if len(empty):
-        raise ValueError(f"row {int(empty[0])} of the constraints is zero; drop it.")
+        raise ValueError(f"row {int(empty[0])} of the constraints in A is zero; drop it.")
     return rows, np.concatenate(rights), count
 
 

@@ -46,6 +46,9 @@ def hyperplane_multiplier(divergence: Divergence, theta: Array, a: Array, b: flo
     >>> divergences.hyperplane_multiplier(divergences.SquaredEuclidean(), np.zeros(2), np.ones(2), 3.0)
     1.5
     """
+    divergence = resolve(divergence)
+    theta = check_vector(theta, name="theta")
+    a, b = _plane(a, b, len(theta))
     low, high = shift_range(divergence, theta, a)
 
     def excess(level: float) -> float:

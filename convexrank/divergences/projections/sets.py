@@ -153,8 +153,8 @@ def _box(divergence: Divergence, lower: Any, upper: Any, n: int) -> tuple[Array,
     if empty.any():
         place = int(np.argmax(empty))
         raise ValueError(
-            f"the box leaves nothing for entry {place}: [{bounds[0][place]:g}, {bounds[1][place]:g}] within the domain "
-            f"{divergence.domain} of {divergence._label}; widen it."
+            f"lower and upper leave nothing for entry {place}: [{bounds[0][place]:g}, {bounds[1][place]:g}] within the "
+            f"domain {divergence.domain} of {divergence._label}; widen it."
         )
     return low, high
 
@@ -163,8 +163,8 @@ def _with_total(divergence: Divergence, theta: Array, low: Array, high: Array, t
     """Entries clipped to [low, high] whose sum is the total: one multiplier for all."""
     if not low.sum() <= total <= high.sum():
         raise ValueError(
-            f"no point between the bounds adds up to {total:g}: the sums go from {low.sum():g} to {high.sum():g}; "
-            "widen the bounds."
+            f"no point between lower and upper adds up to {total:g}, the total: the sums go from {low.sum():g} to "
+            f"{high.sum():g}; widen the bounds."
         )
     if total == low.sum() or total == high.sum():
         return low.copy() if total == low.sum() else high.copy()

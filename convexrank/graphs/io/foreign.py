@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_vector, refuse_missing, well_formed
+from convexrank.data import check_vector, refuse_missing, shown, well_formed
 
 __all__ = ["edges_of_networkx", "edges_of_pandas", "edges_of_scipy"]
 
@@ -108,7 +108,8 @@ def _column(frame: Any, name: Any) -> Any:
     except (KeyError, IndexError, TypeError, ValueError) as error:
         held = list(frame.columns) if hasattr(frame, "columns") else type(frame).__name__
         raise ValueError(
-            f"there is no column {name!r} in {held}; say which columns hold the edges: source=, target=, weight=."
+            f"frame has no column {shown(name)}, but {shown(held)}; pass a frame with the edges, and the names of "
+            "their columns: source=, target=, weight=."
         ) from error
     if np.ndim(column) != 1:
         raise ValueError(f"{name!r} has shape {np.shape(column)}, expected one column of that name.")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any
 
 import numpy as np
 
 from convexrank import divergences
-from convexrank.data import check_interval, check_nonnegative, check_vector
+from convexrank.data import check_interval, check_nonnegative, check_vector, read_array
 from convexrank.problems.margin_retargeting._joint_cost import JointCost
 from convexrank.problems.retargeting._grade_blocks import Sizes
 
@@ -144,7 +145,7 @@ def check_sizes(given: Any, name: str) -> Sizes:
     """
     if given is None or callable(given):
         return given
-    if np.ndim(given) == 0:
+    if not isinstance(given, list | tuple) and read_array(given, name).ndim == 0:
         return check_nonnegative(given, name)
     found = check_vector(given, name=name, each="step")
     if (found < 0).any():
@@ -163,7 +164,7 @@ def check_bound(given: Any) -> tuple[float, float] | None:
     """
     if given is None:
         return None
-    return check_interval((None, given) if np.ndim(given) == 0 else given, "bound")
+    return check_interval((None, given) if isinstance(given, numbers.Real) else given, "bound")
 
 
 def bounds_within(

@@ -85,7 +85,12 @@ class ConvexRisk(SecondOrder):
         super().__post_init__()
         rows = self.X.shape[0]
         weights = check_weights(self.sample_weight, rows)
-        keep(self, y=check_vector(self.y, rows, "y"), cost=losses.resolve(self.cost), sample_weight=weights)
+        keep(
+            self,
+            y=check_vector(self.y, rows, "y"),
+            cost=losses.resolve(self.cost, "cost"),
+            sample_weight=weights,
+        )
         kept = np.arange(rows) if weights is None else np.flatnonzero(weights)
         if len(np.unique(self.y[kept])) < 2:
             raise ValueError(
@@ -105,8 +110,8 @@ class ConvexRisk(SecondOrder):
     def ball(self) -> L1Ball | L2Ball | None:
         """The constraint on w."""
         if self.l1_ball is not None:
-            return L1Ball(self.l1_ball)
-        return L2Ball(self.l2_ball) if self.l2_ball is not None else None
+            return L1Ball(check_positive(self.l1_ball, "l1_ball"))
+        return None if self.l2_ball is None else L2Ball(check_positive(self.l2_ball, "l2_ball"))
 
     @property
     def differentiable(self) -> bool:

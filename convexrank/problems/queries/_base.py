@@ -44,7 +44,7 @@ class QueryScores(LinearScores):
         if not asks.any():
             raise ValueError(
                 f"none of the {len(groups)} queries has two rows of different grades, so there is nothing to rank; "
-                "check that y and qid describe the same rows."
+                "pass y with more grades, and check that y and qid describe the same rows."
             )
         rows_that_count, counting = groups.repeated(np.repeat(asks.astype(np.int64), groups.sizes))
         keep(self, _rows=rows_that_count, groups=counting, idle_queries=len(groups) - len(counting))

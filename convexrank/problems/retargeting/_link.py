@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import entr
 
-from convexrank.data import QueryGroups
+from convexrank.data import QueryGroups, check_flag
 from convexrank.divergences import KL, BitEntropy, Divergence, GeneralizedI, ItakuraSaito, SquaredEuclidean
 
 __all__ = ["TargetLink", "target_link"]
@@ -193,7 +193,7 @@ def target_link(divergence: Divergence, simplex: bool, offsets: bool | None) -> 
     if isinstance(divergence, KL):  # the I-divergence of distributions; an offset is without effect there
         return TargetLink(GeneralizedI(), True, True)
     quadratic = isinstance(divergence, SquaredEuclidean)
-    offsets = simplex or quadratic if offsets is None else offsets
+    offsets = simplex or quadratic if offsets is None else check_flag(offsets, "offsets")
     if offsets and not (simplex or quadratic):
         raise ValueError(
             f"offsets with simplex=False make {name} void: an offset without end takes the cost of every w to 0. Pass "

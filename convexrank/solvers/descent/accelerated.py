@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, TypeGuard, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
 from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Field, Proximal, Solvable, is_field
 from convexrank.core.loop import State
+from convexrank.data import check_flag, check_integer, check_positive
 from convexrank.solvers.single_index._field_residual import residual_of
 
 __all__ = ["Accelerated"]
@@ -34,6 +35,14 @@ class LipschitzField(Field, Lipschitz, Protocol):
 
 class LipschitzProximal(Proximal, Lipschitz, Protocol):
     """A smooth part with a constant, and a proximal map for the rest."""
+
+
+def check_factors(growth: Any, shrinkage: Any) -> None:
+    """Refuse factors of a Lipschitz estimate that would not let it grow, or not let it shrink."""
+    if not check_positive(growth, "growth") > 1.0:
+        raise ValueError(f"growth is {growth}, expected a factor above 1.")
+    if not check_positive(shrinkage, "shrinkage") <= 1.0:
+        raise ValueError(f"shrinkage is {shrinkage}, expected a factor in (0, 1].")
 
 
 @dataclass(frozen=True)
@@ -86,6 +95,12 @@ class Accelerated:
     requires = frozenset({"Proximal"})
     or_requires = frozenset({"Field", "Lipschitz"})
     default_max_iter = 100_000
+
+    def __post_init__(self) -> None:
+        check_factors(self.growth, self.shrinkage)
+        check_integer(self.check_every, "check_every", 1)
+        if self.line_search is not None:
+            check_flag(self.line_search, "line_search")
 
     def init(self, problem: Proximal | LipschitzField, x0: Array) -> State:
         """Start at the nearest feasible point."""

@@ -14,6 +14,7 @@ from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Convex
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
+from convexrank.data import check_integer, check_vector, shown
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 from convexrank.solvers.descent._span import Everywhere, Span
 
@@ -62,6 +63,13 @@ class Bundle:
     name = "bundle"
     requires = frozenset({"Convex"})
     default_max_iter = 5_000
+
+    def __post_init__(self) -> None:
+        shares = check_vector(self.shares, name="shares")
+        if not ((shares > 0.0) & (shares <= 1.0)).all():
+            raise ValueError(f"shares is {shown(self.shares)}, expected numbers in (0, 1].")
+        object.__setattr__(self, "shares", tuple(shares.tolist()))
+        check_integer(self.capacity, "capacity", 1)
 
     def init(self, problem: Convex, x0: Array) -> State:
         """Take the first tangent."""

@@ -11,6 +11,7 @@ import numpy as np
 from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
+from convexrank.data import check_integer
 
 __all__ = ["LBFGS"]
 
@@ -47,6 +48,9 @@ class LBFGS:
     name = "lbfgs"
     requires = frozenset({"Smooth"})
     default_max_iter = 10_000
+
+    def __post_init__(self) -> None:
+        check_integer(self.memory, "memory", 1)
 
     def init(self, problem: Smooth, x0: Array) -> State:
         """Evaluate at the start."""

@@ -10,6 +10,7 @@ from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIs
 from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import TwiceDifferentiable
 from convexrank.core.loop import State
+from convexrank.data import check_positive
 
 __all__ = ["Newton"]
 
@@ -42,6 +43,12 @@ class Newton:
     name = "newton"
     requires = frozenset({"TwiceDifferentiable"})
     default_max_iter = 500
+
+    def __post_init__(self) -> None:
+        if not check_positive(self.sufficient_decrease, "sufficient_decrease") < 0.5:
+            raise ValueError(
+                f"sufficient_decrease is {self.sufficient_decrease}, expected a share below 0.5."
+            )
 
     def init(self, problem: TwiceDifferentiable, x0: Array) -> State:
         """Evaluate at the start."""

@@ -10,7 +10,7 @@ import numpy as np
 from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Proximal
 from convexrank.core.loop import State
-from convexrank.data import check_integer, keep_checked
+from convexrank.data import check_flag, check_integer, keep_checked
 
 __all__ = ["StochasticGradient"]
 
@@ -92,6 +92,7 @@ class StochasticGradient:
 
     def __post_init__(self) -> None:
         keep_checked(self, check_integer, "seed", minimum=0)
+        check_flag(self.variance_reduction, "variance_reduction")
 
     def init(self, problem: FiniteSum, x0: Array) -> State:
         """Evaluate at the start; all terms once."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
-from convexrank.solvers.descent.accelerated import Accelerated
+from convexrank.solvers.descent.accelerated import Accelerated, check_factors
 from convexrank.solvers.saddle._saddle import Saddle
 
 __all__ = ["DualGradient"]
@@ -47,6 +47,9 @@ class DualGradient:
     name = "dual-gradient"
     requires = frozenset({"Saddle"})
     default_max_iter = 100_000
+
+    def __post_init__(self) -> None:
+        check_factors(self.growth, self.shrinkage)
 
     def init(self, problem: Saddle, x0: Array) -> State:
         """Start at the move that x0 answers."""

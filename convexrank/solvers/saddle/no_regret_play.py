@@ -94,7 +94,10 @@ class NoRegretPlay:
 
     def __post_init__(self) -> None:
         check_choice(self.learner, _LEARNERS, "learner")
-        averaging = self.averaging or ("line-search" if self.learner == "leader" else "harmonic")
+        given = self.averaging
+        averaging = (
+            given if given is not None else ("line-search" if self.learner == "leader" else "harmonic")
+        )
         check_choice(averaging, _AVERAGES, "averaging")
         keep(self, averaging=averaging)
         if self.learner != "leader" and self.averaging != "harmonic":
