@@ -57,7 +57,7 @@ def soft_threshold(v: Array, threshold: float) -> Array:
     >>> regularizers.soft_threshold(np.array([3.0, -1.0]), 2.0).tolist()
     [1.0, -0.0]
     """
-    if type(v) is not np.ndarray or v.dtype != np.float64 or type(threshold) not in (float, np.float64):
+    if type(v) is not np.ndarray or v.dtype.kind != "f" or type(threshold) not in (float, np.float64):
         # what comes from outside; solvers come by at each step
         v, threshold = (
             np.asarray(check_real_array(v, "v"), dtype=np.float64),
