@@ -35,7 +35,7 @@ def row_lengths(matrix: Any) -> Array:
 
 def _blocks(rows: Any) -> list[slice] | None:
     """How rows are cut so that no second copy of a float32 matrix is made; None where numpy makes none."""
-    if sparse.issparse(rows) or rows.dtype == np.float64 or rows.size <= _BLOCK:
+    if sparse.issparse(rows) or rows.size <= _BLOCK:
         return None
     length = max(1, _BLOCK // rows.shape[1])
     return [slice(start, start + length) for start in range(0, len(rows), length)]
@@ -43,13 +43,13 @@ def _blocks(rows: Any) -> list[slice] | None:
 
 def times(rows: Any, vector: Array) -> Array:
     """Return Xw in the precision of w."""
-    blocks = _blocks(rows)
+    blocks = None if rows.dtype == np.float64 else _blocks(rows)
     return rows @ vector if blocks is None else np.concatenate([rows[block] @ vector for block in blocks])
 
 
 def transposed_times(rows: Any, vector: Array) -> Array:
     """Return Xᵀu in the precision of u."""
-    blocks = _blocks(rows)
+    blocks = None if rows.dtype == np.float64 else _blocks(rows)
     if blocks is None:
         return rows.T @ vector
     return np.sum([rows[block].T @ vector[block] for block in blocks], axis=0)

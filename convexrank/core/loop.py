@@ -135,7 +135,7 @@ class Monitor:
         """Take note of a state; return a status when it is time to stop."""
         self.trace["objective"].append(state.value)
         self.trace["gap"].append(state.residual)
-        self.trace["seconds"].append(self.seconds)
+        self.trace["seconds"].append(time.perf_counter() - self.start)
         self._x0 = None
         if self._bar is not None:
             self._bar.set_postfix_str(f"gap {state.residual:.1e}", refresh=False)

@@ -57,12 +57,13 @@ def shown(value: Any, most: int = 80) -> str:
     Examples
     --------
     >>> shown([1, 2]), shown(10**5000), len(shown("a" * 1000))
-    ('[1, 2]', 'of type int', 81)
+    ('[1, 2]', 'of type int, of 16610 bits', 81)
     """
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - whatever fails, of an integer with too many digits or of a caller's own class
-        return f"of type {type(value).__name__}"
+        size = f", of {value.bit_length()} bits" if isinstance(value, int) else ""
+        return f"of type {type(value).__name__}{size}"
     return text if len(text) <= most else f"{text[:most]}…"
 
 

@@ -151,10 +151,7 @@ def precision_at_top(
         if isinstance(fraction, int | np.integer):
             check_integer(fraction, f"fractions[{place}]", 1)
         else:
-            check_positive(fraction, f"fractions[{place}]")
-    fractions = [
-        fraction if isinstance(fraction, int | np.integer) else float(fraction) for fraction in fractions
-    ]
+            fractions[place] = check_positive(fraction, f"fractions[{place}]")
     if not fractions:
         raise ValueError("fractions is empty; pass shares such as [0.01, 0.1].")
     (panel,) = axes(ax, 1, (5.6, 4.2))

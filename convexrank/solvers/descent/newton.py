@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,6 +101,7 @@ def _newton_direction(hessian: Array, gradient: Array) -> Array:
             damped = hessian + damping * np.diag(np.where(sizes > 0, sizes, 1.0))
         # by Cholesky: ``info`` is positive where the matrix is not positive definite
         _, solved, info = dposv(damped, gradient)
-        if info == 0 and np.isfinite(solved).all() and gradient @ solved > 0:
+        # infinity and NaN fail, too
+        if info == 0 and 0.0 < float(gradient @ solved) < math.inf:
             return -solved
     return -gradient
