@@ -219,16 +219,16 @@ def test_the_reference_module_imports_no_sums_of_solvers():
 
 
 FACES = {
-    **{f"loss {loss}": (loss, np.linspace(-3.0, 3.0, 25) + 0.01) for loss in (*(pair[0] for pair in PLAIN.values()),)},
+    **{f"loss {name}": (pair[0], np.linspace(-3.0, 3.0, 25) + 0.01) for name, pair in PLAIN.items()},
     **{
-        f"{face} of {price}": (getattr(price, face), np.linspace(-3.0 if face == "h" else 0.1, 3.0, 25))
-        for price in (
+        f"{face} of {type(price).__name__} {number}": (getattr(price, face), np.linspace(-3.0 if face == "h" else 0.1, 3.0, 25))
+        for number, price in enumerate((
             prices.Identity(), prices.Power(0.5), prices.Power(2.5), prices.LogOnePlus(), prices.ExpPrice(0.3),
             prices.Custom(lambda r: r + atoms.square(r)),
             prices.Custom(lambda r: atoms.positive(r - 1.5) ** 2),
             prices.Custom(lambda r: atoms.maximum(r, 2.0 * r - 1.0)),
             prices.Custom(lambda r: (1.0 + r) * atoms.log1p(r)),
-        )
+        ))
         for face in ("g", "h")
     },
 }  # fmt: skip
