@@ -221,7 +221,9 @@ def test_the_reference_module_imports_no_sums_of_solvers():
 FACES = {
     **{f"loss {name}": (pair[0], np.linspace(-3.0, 3.0, 25) + 0.01) for name, pair in PLAIN.items()},
     **{
-        f"{face} of {type(price).__name__} {number}": (getattr(price, face), np.linspace(-3.0 if face == "h" else 0.1, 3.0, 25))
+        f"{face} of {type(price).__name__} {number}": (
+            getattr(price, face), np.linspace(-3.0 if face == "h" else 0.1, 3.0, 25)
+        )
         for number, price in enumerate((
             prices.Identity(), prices.Power(0.5), prices.Power(2.5), prices.LogOnePlus(), prices.ExpPrice(0.3),
             prices.Custom(lambda r: r + atoms.square(r)),
