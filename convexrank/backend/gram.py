@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["dense", "row_lengths", "times", "transposed_times", "weighted_gram"]
+__all__ = ["centred_gram", "dense", "row_lengths", "times", "transposed_times", "weighted_gram"]
 
 Array = np.ndarray
 
 # Entries of a float32 matrix that are made float64 at a time.
 _BLOCK = 1 << 20
+# Entries of a block that stays in the cache between the steps of one product.
+_CACHED = 1 << 15
 
 
 def dense(matrix: Any) -> Array:
@@ -24,6 +26,21 @@ def weighted_gram(rows: Any, weights: Array) -> Array:
     """Return XᵀCX for rows X and a diagonal C, dense."""
     scaled = sparse.diags_array(weights) @ rows if sparse.issparse(rows) else weights[:, None] * rows
     return dense(rows.T @ scaled)
+
+
+def centred_gram(rows: Any, centre: Array, weights: Array) -> Array:
+    """Return (X − 1cᵀ)ᵀ C (X − 1cᵀ) for a centre c and a diagonal C of at least 0, in blocks of rows."""
+    if sparse.issparse(rows):
+        pulled, total = rows.T @ weights, float(weights.sum())
+        cross = np.outer(pulled - 0.5 * total * centre, centre)
+        return weighted_gram(rows, weights) - cross - cross.T
+    roots, gram = np.sqrt(weights), np.zeros((len(centre), len(centre)))
+    length = max(64, _CACHED // len(centre))
+    for start in range(0, len(rows), length):
+        block = slice(start, start + length)
+        scaled = (rows[block] - centre) * roots[block, None]
+        gram += scaled.T @ scaled
+    return gram
 
 
 def row_lengths(matrix: Any) -> Array:

@@ -9,11 +9,16 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.gram import centred_gram, transposed_times
 from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.core.results import Status
 from convexrank.data import check_binary_labels, check_weights, keep
 from convexrank.problems._second_order import SecondOrder
-from convexrank.problems.bipartite._boosting_oracle import LogSumExpCoordinates, LogSumExpTerm
+from convexrank.problems.bipartite._boosting_oracle import (
+    LogSumExpCoordinates,
+    LogSumExpTerm,
+    log_sum_exp_gradient,
+)
 
 __all__ = ["Bipartite", "LogForm", "random_features", "random_labels"]
 
@@ -149,7 +154,7 @@ class Bipartite(SecondOrder):
 class LogForm(Bipartite):
     """Base of the risks that are weighted sums of log-sum-exps of groups of scores: what boosting can treat."""
 
-    @property
+    @cached_property
     def terms(self) -> tuple[LogSumExpTerm, ...]:
         """The log-sum-exps that make up the risk."""
         raise NotImplementedError
@@ -165,6 +170,35 @@ class LogForm(Bipartite):
     def capabilities(self) -> frozenset[str]:
         """As for every smooth problem, and Coordinates where there is no l1."""
         return super().capabilities | ({"Coordinates"} if self.l1 == 0 else frozenset())
+
+    @cached_property
+    def _rates(self) -> tuple[Array, Array]:
+        """Of each term c·t and c·t²: what its gradient and its covariance are multiplied by."""
+        rates = np.array([term.rate for term in self.terms])
+        return rates, rates * [term.sign_times_power for term in self.terms]
+
+    def second_order(self, w: Any) -> tuple[float, Array, Array]:
+        """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²), in blocks of rows: X is not copied.
+
+        With shares s of a term at the scores, its Hessian in w is c·t² times the covariance of the rows under s.
+        """
+        w = self.check_point(w)
+        scores, terms = self.scores(w), self.terms
+        value, weights = 0.5 * self.l2 * float(w @ w), np.zeros((self.rows, len(terms)))
+        for column, term in zip(weights.T, terms, strict=True):
+            part, column[term.rows] = log_sum_exp_gradient(
+                term.sign_times_power * scores[term.rows] + term.log_weights
+            )
+            value += term.outer_coefficient * part
+        means = np.asarray(transposed_times(self.X, weights), dtype=np.float64).T
+        rates, bends = self._rates
+        gradient = rates @ means + self.l2 * w
+        # about one common centre, so that an offset of the features does not cancel
+        centre = means[0]
+        apart = means - centre
+        hessian = centred_gram(self.X, centre, weights @ bends) - apart.T @ (bends[:, None] * apart)
+        hessian.flat[:: self.dimension + 1] += self.l2
+        return value, gradient, hessian
 
     def coordinates(self) -> LogSumExpCoordinates:
         """Return edges and exact line search along one weak ranker (column of X): what boosting needs.

@@ -62,9 +62,9 @@ def log_sum_exp_gradient(exponents: Array) -> tuple[float, Array]:
     """Return log Σ eˣ and its gradient, the softmax, in plain numpy; minus infinity and nothing for no entries."""
     if not len(exponents):
         return -np.inf, exponents
-    top = float(exponents.max())
+    top = float(np.maximum.reduce(exponents))
     terms = np.exp(exponents - top)
-    total = float(terms.sum())
+    total = float(np.add.reduce(terms))
     return top + float(np.log(total)), terms / total
 
 

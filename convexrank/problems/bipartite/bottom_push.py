@@ -105,7 +105,7 @@ class BottomPush(_Powers):
         keep_checked(self, check_positive, "p")
         super().__post_init__()
 
-    @property
+    @cached_property
     def terms(self) -> tuple[LogSumExpTerm, ...]:
         """The two log-sum-exps of the risk."""
         return self._power_terms(self.p, 1.0)
@@ -194,7 +194,7 @@ class TopBottomPush(_Powers):
         keep_checked(self, check_nonnegative, "bottom_weight")
         super().__post_init__()
 
-    @property
+    @cached_property
     def terms(self) -> tuple[LogSumExpTerm, ...]:
         """The two log-sum-exps of the push, and the two of the pull unless its weight is 0."""
         pull = self._power_terms(self.p, 1.0, self.bottom_weight) if self.bottom_weight else ()

@@ -117,7 +117,7 @@ class PNormPush(LogForm):
         low = Power(self.positives, self.positive_weights, -1.0)
         return tangent_of_powers(scores, [low, Power(self.negatives, self.negative_weights, self.p)])
 
-    @property
+    @cached_property
     def terms(self) -> tuple[LogSumExpTerm, ...]:
         """The two log-sum-exps of the risk."""
         return (
