@@ -44,7 +44,7 @@ test: .venv/.installed-dev
 	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
 
 # Ten minutes of bad arguments; another seed tries others. make test has a minute of it.
-fuzz: export CONVEXRANK_FUZZ_SECONDS ?= 1200
+fuzz: export CONVEXRANK_FUZZ_CASES ?= 200
 fuzz: export OMP_NUM_THREADS ?= 1
 fuzz: .venv/.installed-dev
 	$(BIN)/pytest -n 2 --dist worksteal -q tests/test_fuzz.py $(ARGS)

@@ -269,6 +269,8 @@ def power(x: Any, exponent: float) -> Any:
     9.0
     """
     exponent = _operand(exponent, "exponent")
+    if not is_cvxpy(exponent) and np.ndim(exponent):
+        raise ValueError(f"exponent has shape {np.shape(exponent)}, expected one number.")
     if isinstance(x, LogDomain):
         return x**exponent
     if isinstance(exponent, int | float) and exponent == 1:

@@ -221,7 +221,7 @@ def test_bad_rows_and_points_are_refused():
     problem = KernelLearnedDivergence.random(0)
     with pytest.raises(ValueError, match="one column per example"):
         problem.scores_at(np.ones((2, problem.dimension + 1)), np.zeros(problem.dimension))
-    with pytest.raises(ValueError, match="alpha has 2 entries"):
+    with pytest.raises(ValueError, match=r"[wx] has 2 entries"):
         problem.objective([1.0, 2.0])
 
 

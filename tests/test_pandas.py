@@ -97,7 +97,7 @@ def test_what_is_missing_in_a_frame_is_named():
 
 
 def test_wrong_frames_are_refused():
-    with pytest.raises(ValueError, match=r"no column 'source' in \['from', 'to', 'links'\]"):
+    with pytest.raises(ValueError, match=r"no column 'source', but \['from', 'to', 'links'\]"):
         cr.Graph.from_pandas(frame())
     with pytest.raises(TypeError, match="'links' holds float64 values"):
         cr.Graph.from_pandas(frame(), "links", "to")

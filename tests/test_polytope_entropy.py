@@ -128,7 +128,7 @@ def test_games_on_polytopes(norm):
         ([], "has shape"),
         ([0.5, 0.5], "has shape"),
         ([[math.nan, 1.0]], "not finite"),
-        ([[0.5, 0.5], [0.5, 0.6]], "vertex 1 sums to 1.1"),
+        ([[0.5, 0.5], [0.5, 0.6]], r"vertices\[1\] sums to 1.1"),
     ],
 )
 def test_bad_vertices_are_refused(vertices, message):

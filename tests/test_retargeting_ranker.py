@@ -322,7 +322,6 @@ def test_not_converged_is_said():
         ({"margin": -1.0}, ValueError, "margin is -1"),
         ({"margin": (1.0,)}, ValueError, "margin has 1 entries, expected 2"),
         ({"bound": (0.0, 1.0)}, ValueError, "infeasible: the margins of query"),
-        ({"reward": 0.1, "alpha": 0.0}, ValueError, "reward without l2 has no minimiser"),
         ({"alpha": -1}, ValueError, "alpha is -1"),
         ({"l1": -1}, ValueError, "l1 is -1"),
         ({"alpha": None}, TypeError, "alpha is None"),
@@ -347,8 +346,8 @@ def test_bad_data_are_refused():
         ranker.fit(X, y, qid[:3])
     with pytest.raises(ValueError, match=r"sample_weight\[0\] is 0\.5, expected whole numbers"):
         ranker.fit(X, y, qid, sample_weight=np.full(len(y), 0.5))
-    for huge in (1e12, 1e300):
-        with pytest.raises(ValueError, match=r"asks for .* rows in all"):
+    for huge, words in ((1e12, r"asks for .* rows in all"), (1e300, "sum of at most")):
+        with pytest.raises(ValueError, match=words):
             ranker.fit(X, y, qid, sample_weight=np.full(len(y), huge))
     with pytest.raises(ValueError, match="zero everywhere; give the rows that count a weight greater than 0"):
         ranker.fit(X, y, qid, sample_weight=np.zeros(len(y)))
@@ -357,7 +356,7 @@ def test_bad_data_are_refused():
     fitted = ranker.fit(X, y, qid)
     with pytest.raises(ValueError, match="negative grade"):
         fitted.score(X, y - 1, qid)
-    with pytest.raises(ValueError, match="no query has a grade above 0"):
+    with pytest.raises(ValueError, match="no query with a grade above 0"):
         fitted.score(X, np.zeros(len(y)), qid)
     with pytest.raises(ValueError, match="k is 0"):
         RetargetingRanker(ndcg_k=0).fit(X, y, qid).score(X, y, qid)

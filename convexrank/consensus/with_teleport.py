@@ -97,7 +97,10 @@ class Absorbed:
 
 def absorb(sets: Any, alpha: float, personalization: Any) -> Absorbed:
     """Validate, and absorb the teleport."""
-    chosen = as_sets(sets)
+    try:
+        chosen = as_sets(sets)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"sets: {error}") from error
     n = chosen.n
     if personalization is None:
         teleport = np.full(n, 1.0 / n)

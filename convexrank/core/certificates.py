@@ -51,6 +51,11 @@ class LinearRisk(Protocol):
         ...
 
     @property
+    def unit(self) -> float:
+        """A length of w that is long in the units of the features."""
+        ...
+
+    @property
     def differentiable(self) -> bool:
         """Whether the risk is differentiable."""
         ...
@@ -65,15 +70,20 @@ class LinearRisk(Protocol):
         ...
 
 
-def certificate_radius(penalty: Penalty, risk_infimum: float, w: Array, value: float) -> tuple[str, float]:
-    """Kind of certificate, and the radius within which some minimiser is known (or assumed) to lie."""
+def certificate_radius(
+    penalty: Penalty, risk_infimum: float, w: Array, value: float, unit: float = 1.0
+) -> tuple[str, float]:
+    """Kind of certificate, and the radius within which some minimiser is known (or assumed) to lie.
+
+    Where it is assumed, it is ten times the length of w, or of the unit if that is longer.
+    """
     if penalty.bounded:
         return "global", math.inf
     if penalty.l1 > 0 and math.isfinite(risk_infimum):
         # l1·‖w*‖₁ ≤ value − inf R, and the Euclidean norm is the smaller one; rounded up
         reach = (value - risk_infimum + 4.0 * EPS * abs(value)) / penalty.l1 * (1.0 + 4.0 * EPS)
         return "global", max(reach, np.finfo(float).tiny)
-    return "ball", _RADIUS_FACTOR * max(1.0, float(np.linalg.norm(w)))
+    return "ball", _RADIUS_FACTOR * max(unit, _length(w))
 
 
 def certify(
@@ -107,7 +117,9 @@ def certify(
 def _certify(problem: LinearRisk, w: Array, witness: Witness | None, rounds: int, tol: float) -> Certificate:
     own = problem.reference_minorant(w)
     value = own.risk + problem.penalty.value(w)
-    kind, radius = certificate_radius(problem.penalty, problem.risk_infimum, w, value)
+    kind, radius = "global", math.inf
+    if not problem.penalty.bounded:
+        kind, radius = certificate_radius(problem.penalty, problem.risk_infimum, w, value, problem.unit)
     if not math.isfinite(value) or not own.usable:
         return Certificate(math.inf, value, -math.inf, kind, radius)
     gap = _own_gap(problem, own, w, radius)

@@ -37,7 +37,12 @@ class LinearEstimator(BaseEstimator):
         """Return finite X, dense or CSR, with y if given, as scikit-learn checks them."""
         if sparse.issparse(X):
             X = well_formed(X, "X")
-        return validate_data(self, X, *y, accept_sparse="csr", dtype=np.float64, **options)
+        try:
+            return validate_data(self, X, *y, accept_sparse="csr", dtype=np.float64, **options)
+        except (TypeError, ValueError) as error:
+            raise type(error)(
+                f"X or y: {error}; expected numbers X of shape (n, d), and with y a vector of n entries."
+            ) from error
 
     def _linear_scores(self, X: Any) -> Array:
         """Return Xw for rows like those that the estimator was fitted on."""

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from convexrank.data import QueryGroups, as_groups, check_integer, check_positive
+from convexrank.data import QueryGroups, as_groups, check_integer, check_positive, check_vector
 from convexrank.estimators._linear_ranker import LinearRanker
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
 
@@ -212,7 +212,7 @@ class OnlineMEMR(LinearRanker):
         check_is_fitted(self, "losses_")
         count = self.rounds_ if rounds is None else check_integer(rounds, "rounds", 1)
         X = self._validated(X, reset=False)
-        y, groups = np.asarray(y, dtype=np.float64), as_groups(qid, X.shape[0])
+        y, groups = check_vector(y, X.shape[0], "y"), as_groups(qid, X.shape[0])
         asked = [
             rows for rows in map(groups.subset, ([q] for q in range(len(groups)))) if len(set(y[rows])) > 1
         ]

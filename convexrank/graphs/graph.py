@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,6 +76,10 @@ class Graph:
         self.__setstate__({**arrays, "weights": weights})
         if self.names is None:
             return
+        if any(isinstance(name, float) and math.isnan(name) for name in self.names):
+            raise ValueError(
+                "names has NaN among its entries, which no node can be looked up by; pass texts or numbers."
+            )
         if len(self.names) != self.n:
             raise ValueError(f"names has {len(self.names)} entries, expected {self.n}, one for each node.")
         try:

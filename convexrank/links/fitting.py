@@ -154,6 +154,8 @@ def project_link(
     bounds = check_interval(output_range, "output_range")
     strong = None if strong is None else check_positive(strong, "strong")
     smooth = None if smooth is None else check_positive(smooth, "smooth")
+    if strong is not None and smooth is not None and smooth < strong:
+        raise ValueError(f"smooth is {smooth:g}, expected at least strong, which is {strong:g}.")
     order = np.argsort(theta, kind="stable")
     knots = theta[order]
     values = np.maximum.accumulate(projected_targets(knots, y[order], strong, smooth, bounds))

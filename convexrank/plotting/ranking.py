@@ -152,6 +152,10 @@ def precision_at_top(
             check_integer(fraction, f"fractions[{place}]", 1)
         else:
             fractions[place] = check_positive(fraction, f"fractions[{place}]")
+            if fractions[place] > 1.0:
+                raise ValueError(
+                    f"fractions[{place}] is {fraction}, expected a share of at most 1, or an integer count of rows."
+                )
     if not fractions:
         raise ValueError("fractions is empty; pass shares such as [0.01, 0.1].")
     (panel,) = axes(ax, 1, (5.6, 4.2))

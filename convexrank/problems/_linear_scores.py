@@ -31,6 +31,9 @@ _DTYPES = {"float64": np.float64, "float32": np.float32}
 # Up to this many unknowns a Newton step (one small factorisation) beats many first-order ones.
 _NEWTON_DIMENSION = 200
 
+# A score that is far from 0, wherever a minimiser is.
+_LARGE_SCORE = 100.0
+
 # A loss e^(-z) is below 1e-5 of its size at 0 beyond this difference of scores.
 _SPREAD = 12.0
 
@@ -82,6 +85,9 @@ class LinearScores(Problem):
 
     #: Whether the risk is differentiable.
     differentiable = True
+
+    #: Whether the risk is convex.
+    convex = True
 
     #: A number that the risk is never below.
     risk_infimum = 0.0
@@ -271,7 +277,7 @@ class LinearScores(Problem):
         """Estimate value − optimum from the smooth part's gradient, at no cost: what solvers watch."""
         penalty, radius = self.penalty, math.inf
         if not penalty.bounded:
-            radius = certificate_radius(penalty, self.risk_infimum, w, value)[1]
+            radius = certificate_radius(penalty, self.risk_infimum, w, value, self.unit)[1]
         return penalty.gap(w, self.l2 * w - gradient, radius)
 
     def objective(self, w: Any) -> float:
@@ -316,7 +322,7 @@ class LinearScores(Problem):
         """
         import cvxpy as cp
 
-        if "Exact" not in self.capabilities:
+        if not self.convex:
             raise ValueError(
                 f"{type(self).__name__} with these arguments is not convex, so it has no exact model."
             )
@@ -340,6 +346,12 @@ class LinearScores(Problem):
     def reference_minorant(self, w: Array) -> Minorant:
         """Return the tangent of the risk at w from the definition, with its rounding; what certificates rest on."""
         return tangent(self.X, self._row_lengths, self.reference_scores, w)
+
+    @cached_property
+    def unit(self) -> float:
+        """A length of w that is long in the units of the features: 1, or less where scores of 100 take less."""
+        longest = float(self._row_lengths.max())
+        return min(1.0, _LARGE_SCORE / longest) if longest > 0.0 else 1.0
 
     @cached_property
     def _row_lengths(self) -> Array:

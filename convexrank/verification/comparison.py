@@ -118,11 +118,11 @@ class Case:
 
     def solve_fast(self) -> Solution:
         """Return the answer of the fast side."""
-        return _solve(self.problem, self.solver)
+        return _solve(self.problem, self.solver, "solver")
 
     def solve_exact(self) -> Solution:
         """Return the answer of the exact side."""
-        return _solve(self.problem, self.reference)
+        return _solve(self.problem, self.reference, "reference")
 
     def found(
         self, failures: list[str], objective_error: float = math.nan, point_error: float = math.nan
@@ -140,13 +140,13 @@ def _is_named(solver: Any) -> bool:
     return solver is None or isinstance(solver, str) or hasattr(solver, "requires")
 
 
-def _solve(problem: Any, solver: Any) -> Solution:
+def _solve(problem: Any, solver: Any, name: str) -> Solution:
     """Solve, or take the answer of the caller's own algorithm."""
     if _is_named(solver):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # statuses are compared
             return problem.solve(solver)
-    x = _answer(problem, solver)
+    x = _answer(problem, solver, name)
     certificate = problem.certificate(x)
     return Solution(
         x, problem.value_at(x), certificate.gap, certificate.gap, Status.CONVERGED, 0, 0.0, {}, certificate,
@@ -154,7 +154,7 @@ def _solve(problem: Any, solver: Any) -> Solution:
     )  # fmt: skip
 
 
-def _answer(problem: Any, solver: Any) -> Array:
+def _answer(problem: Any, solver: Any, name: str) -> Array:
     """Return the point that the caller's algorithm gives, or gave."""
     given = solver(problem) if callable(solver) else solver
     given = getattr(given, "x", given)  # of a Solution, or of scipy's OptimizeResult
@@ -167,15 +167,15 @@ def _answer(problem: Any, solver: Any) -> Array:
     if x.ndim == 0:
         what = "gave" if callable(solver) else "is"
         raise TypeError(
-            f"solver {what} {given!r:.200}, expected None, a name, a solver object, or a point: an array, scipy's "
+            f"{name} {what} {given!r:.200}, expected None, a name, a solver object, or a point: an array, scipy's "
             "OptimizeResult or a Solution, itself or from a function of the problem."
         ) from cause
     if wrong := int(np.count_nonzero(~np.isfinite(x))):
         raise ValueError(
-            f"solver gave a point with {wrong} of {x.size} entries NaN or infinite, expected finite numbers: it failed "
+            f"{name} gave a point with {wrong} of {x.size} entries NaN or infinite, expected finite numbers: it failed "
             f"on this {type(problem).__name__}."
         )
-    return problem.check_point(x, "the point of solver")
+    return problem.check_point(x, f"the point of {name}")
 
 
 def disagree(a: float, b: float, tolerance: float = ORACLE) -> bool:

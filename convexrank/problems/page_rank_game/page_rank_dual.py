@@ -99,7 +99,7 @@ class PageRankDual(Problem):
 
     def ranks(self, s: Any) -> Array:
         """Return the w of multipliers s."""
-        return self.game.maximizer(self.check_point(s))
+        return self.game.maximizer(self.check_point(s, "s"))
 
     def objective(self, w: Any) -> float:
         """Evaluate φ*(a + (I − Pᵀ)s) at s, the argument; infinity outside the ball."""

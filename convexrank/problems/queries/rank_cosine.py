@@ -121,6 +121,7 @@ class RankCosine(QueryScores):
         """The quasi-Newton method, which needs no convexity to descend."""
         return "lbfgs"
 
+    convex = False
     attained = True  # not asked of a risk that is not convex
 
     @cached_property

@@ -113,7 +113,7 @@ class KernelLearnedDivergence(Problem):
 
     def coordinates(self, x: Any) -> Array:
         """Return the weights of :attr:`linear` that give the same scores as α."""
-        return self.linear.X.T @ self.check_point(x, "alpha")
+        return self.linear.X.T @ self.check_point(x)
 
     def coefficients(self, weights: Array) -> Array:
         """Return the α with the same scores as weights of :attr:`linear`, and no part in the null space of K."""
@@ -143,7 +143,7 @@ class KernelLearnedDivergence(Problem):
 
     def value_and_gradient(self, w: Any) -> tuple[float, Array]:
         """Return the objective at α and its gradient K(∇R(Kα) + l2·α), shape (n,)."""
-        alpha = self.check_point(w, "alpha")
+        alpha = self.check_point(w, "w")
         scores = self.K @ alpha
         value, slope = self.linear.risk_and_score_gradient(scores)
         return value + 0.5 * self.l2 * float(alpha @ scores), self.K @ (slope + self.l2 * alpha)
@@ -198,7 +198,7 @@ class KernelLearnedDivergence(Problem):
         optimum, and the gap is :math:`(\lambda_2\alpha+u)^\top K(\lambda_2\alpha+u)/(2\lambda_2)`: no eigenvalue
         enters. Risk and subgradient come from the formulas as they stand, not from the oracle.
         """
-        alpha = self.check_point(x, "alpha")
+        alpha = self.check_point(x)
         scores = self.K @ alpha
         risk, slope = self.linear.reference_scores(scores)
         value = risk + 0.5 * self.l2 * float(alpha @ scores)
@@ -217,7 +217,7 @@ class KernelLearnedDivergence(Problem):
         """Prove the same bound in ball arithmetic; see :mod:`convexrank.proof.kernel`. O(n³) balls."""
         from convexrank.proof.kernel import prove_kernel
 
-        return prove_kernel(self, self.check_point(x, "alpha"))
+        return prove_kernel(self, self.check_point(x))
 
     # --- prediction ------------------------------------------------------------------------------------------------
 
@@ -237,7 +237,7 @@ class KernelLearnedDivergence(Problem):
                 f"rows has shape {rows.shape}, expected (m, {self.dimension}): one column per example of the problem; "
                 "pass kernel(new, old)."
             )
-        return np.asarray(rows @ self.check_point(x, "alpha"))
+        return np.asarray(rows @ self.check_point(x))
 
     def predict(self, rows: Any, x: Any) -> Array:
         """Return the learned link at :meth:`scores_at`; :func:`convexrank.links.fit_link` has more to say."""
