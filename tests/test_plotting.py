@@ -310,7 +310,7 @@ def test_precision_at_top_counts_positives():
         (lambda: plotting.pair_shares([0, 1], [1, math.nan]), ValueError, "scores contains NaN"),
         (lambda: plotting.trace({}), ValueError, "solutions is empty"),
         (lambda: plotting.precision_at_top({1: draw()}, []), ValueError, "fractions is empty"),
-        (lambda: plotting.precision_at_top({1: draw()}, [1.5]), ValueError, "k is 1.5"),
+        (lambda: plotting.precision_at_top({1: draw()}, [1.5]), ValueError, r"fractions\[0\] is 1.5"),
     ],
 )
 def test_bad_input_is_refused(call, error, message):

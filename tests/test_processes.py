@@ -23,7 +23,8 @@ import convexrank as cr
 
 def solve(send=None):
     try:
-        found = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1).solve().status.name
+        problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
+        found = problem.solve("lbfgs").status.name
     except Exception as error:
         found = f"{type(error).__name__}: {error}"
     if send is None:
@@ -109,5 +110,5 @@ def test_transfers_that_are_forbidden_to_the_caller_are_ours():
 
 def test_jax_settings_of_the_caller_stay():
     before = jax.config.jax_enable_x64
-    cr.problems.PNormPush(X, LABELS, p=4, l2=0.1).solve()
+    cr.problems.PNormPush(X, LABELS, p=4, l2=0.1).solve("lbfgs")
     assert jax.config.jax_enable_x64 == before
