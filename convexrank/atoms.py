@@ -121,9 +121,9 @@ class LogDomain:
     __array_ufunc__ = None
 
     def __post_init__(self) -> None:
-        _operand(self.log, "log")
+        object.__setattr__(self, "log", _operand(self.log, "log"))
         if self.number is not None:
-            _operand(self.number, "number")
+            object.__setattr__(self, "number", _operand(self.number, "number"))
 
     def __pow__(self, exponent: float) -> LogDomain:
         return LogDomain(exponent * self.log)

@@ -88,7 +88,7 @@ def test_an_honest_witness_closes_the_gap_and_a_negative_weight_in_it_does_not()
 
 def test_a_bound_above_the_value_refutes_itself():
     class Careless:
-        """Says that its risk, the square of w, is one more than it is wherever it is looked at away from w = 1."""
+        """Says that its risk is 5 more than it is, wherever it is looked at but at w = 1."""
 
         penalty, dimension, differentiable, risk_infimum = (
             cr.regularizers.Penalty(l2=1.0),
@@ -232,6 +232,26 @@ def test_hilberts_distance_on_a_graph_is_never_below_the_true_one(p, q):
     for step in (0.0, 1e-16, 1e-14, 1e-10, 1e-3):
         point = np.asarray(rank, dtype=np.float64) * (1.0 + step * rng.random(30))
         assert Long(problem.certificate(point).gap) >= np.ptp(np.log(point.astype(Long) / rank)), step
+
+
+@needs_long_double
+@pytest.mark.parametrize(("p", "q"), [(1.0, 1.0), (2.0, 2.0), (2.0, 4.0)])
+def test_a_distance_between_trusts_is_never_below_the_true_one(p, q):
+    graph, rng = ring_with_chords(30), np.random.default_rng(0)
+    problem = cr.problems.TrustPropagation(graph, [0, 7], gamma=0.8, p=p, q=q)
+    follow = graph.to_scipy().toarray().T.astype(Long)
+    entries, seeds = follow / follow.sum(axis=0), np.zeros(30, dtype=Long)
+    seeds[[0, 7]] = Long(1) / 2
+    gamma, trust = Long(0.8), np.full(30, Long(1) / 30)
+    for _ in range(500):
+        trust = gamma * ((entries * trust) ** Long(p)).sum(axis=1) ** (1 / Long(q)) + (1 - gamma) * seeds
+    for step in (0.0, 1e-16, 1e-14, 1e-10, 1e-3):
+        point = np.asarray(trust, dtype=np.float64) * (1.0 + step * rng.random(30))
+        apart = point.astype(Long)
+        error = ((np.abs(apart - trust) ** Long(p)).sum()) ** (1 / Long(p))
+        if p != q:
+            error = np.abs(np.log(apart / trust)).max()
+        assert Long(problem.certificate(point).gap) >= error, step
 
 
 # --- statuses ---------------------------------------------------------------------------------------------------------

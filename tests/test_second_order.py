@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tracemalloc
 
 import numpy as np
@@ -55,24 +53,15 @@ def test_single_precision_is_a_matter_of_storage(name):
         assert np.allclose(ours, theirs, rtol=tolerance("summation"), atol=tolerance("summation"))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_newton_takes_no_second_copy_of_the_features(dtype):
+@pytest.mark.parametrize(("dtype", "shares"), [("float64", 0.8), ("float32", 1.7)])
+def test_newton_takes_no_second_copy_of_the_features(dtype, shares):
+    """Vectors of n floats are less than the shares of X; a copy of X, in float64 or as it is, would be more."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200_000, 20)).astype(dtype)
     problem = cr.problems.PNormPush(X, X[:, 0] + rng.normal(size=len(X)) > 0, p=4, l2=1e-3, dtype=dtype)
     tracemalloc.start()
     try:
         assert problem.solve("newton", tol=1e-6).converged
-        assert tracemalloc.get_traced_memory()[1] <= 1.2 * 8 * X.size
+        assert tracemalloc.get_traced_memory()[1] <= shares * X.nbytes
     finally:
         tracemalloc.stop()
-
-
-def test_a_first_solve_neither_imports_jax_nor_compiles():
-    program = (
-        "import sys, convexrank as cr\n"
-        "cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1).solve()\n"
-        "print('jax' in sys.modules, 'numba' in sys.modules, 'cvxpy' in sys.modules)"
-    )
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["False"] * 3

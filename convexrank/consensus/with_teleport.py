@@ -100,7 +100,7 @@ def absorb(sets: Any, alpha: float, personalization: Any) -> Absorbed:
     try:
         chosen = as_sets(sets)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"sets: {error}") from error
+        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"sets: {error}") from error
     n = chosen.n
     if personalization is None:
         teleport = np.full(n, 1.0 / n)

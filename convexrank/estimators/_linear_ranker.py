@@ -40,9 +40,9 @@ class LinearEstimator(BaseEstimator):
         try:
             return validate_data(self, X, *y, accept_sparse="csr", dtype=np.float64, **options)
         except (TypeError, ValueError) as error:
-            raise type(error)(
-                f"X or y: {error}; expected numbers X of shape (n, d), and with y a vector of n entries."
-            ) from error
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            names, more = ("X or y", ", and a vector y of n entries") if y else ("X", "")
+            raise kind(f"{names}: {error}; expected numbers X of shape (n, d){more}.") from error
 
     def _linear_scores(self, X: Any) -> Array:
         """Return Xw for rows like those that the estimator was fitted on."""

@@ -110,6 +110,8 @@ class QueryRows:
                 )
             query, queries = numbered(query)
         self.queries = check_integer(queries, "queries", 1)
+        if self.queries >= 2**31:
+            raise ValueError(f"queries is {self.queries}, expected fewer than 2**31 queries in a batch.")
         scores = _as_jax(scores, "scores")
         scores = scores.astype(jnp.result_type(scores, float))  # whole numbers have no gradients
         numbers = _of_rows(query, "query", scores)

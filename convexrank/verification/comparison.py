@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.results import ConvergenceWarning, Solution, Status
+from convexrank.data import shown
 
 __all__ = ["Case", "Comparison", "disagree"]
 
@@ -160,14 +161,14 @@ def _answer(problem: Any, solver: Any, name: str) -> Array:
     given = getattr(given, "x", given)  # of a Solution, or of scipy's OptimizeResult
     try:
         x = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         x, cause = np.empty(()), error
     else:
         cause = None
     if x.ndim == 0:
         what = "gave" if callable(solver) else "is"
         raise TypeError(
-            f"{name} {what} {given!r:.200}, expected None, a name, a solver object, or a point: an array, scipy's "
+            f"{name} {what} {shown(given, 200)}, expected None, a name, a solver object, or a point: an array, scipy's "
             "OptimizeResult or a Solution, itself or from a function of the problem."
         ) from cause
     if wrong := int(np.count_nonzero(~np.isfinite(x))):

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from convexrank.core.problem import Problem
-from convexrank.data import check_integer, check_positive, shown
+from convexrank.data import check_flag, check_integer, check_positive, shown
 from convexrank.verification.compare import compare
 from convexrank.verification.comparison import Case, Comparison
 from convexrank.verification.proofs import with_proof
@@ -230,6 +230,7 @@ def verify(
     check_integer(instances, "instances", 1)
     check_integer(seed, "seed", 0)
     check_positive(tol, "tol")
+    check_flag(prove, "prove")
     if progress is not None and not callable(progress):
         raise TypeError(f"progress is {shown(progress)}, expected a function of a Comparison.")
     comparisons = []

@@ -143,7 +143,8 @@ def check_endpoints(source: Any, target: Any, n: int | None) -> tuple[Array, Arr
         )
     if n > _MOST_NODES:
         raise ValueError(
-            f"there are {n} nodes, at most {_MOST_NODES} are supported; renumber the nodes from 0."
+            f"n is {n}, or source and target have ids up to that, expected at most {_MOST_NODES} nodes; renumber them "
+            "from 0."
         )
     return ends[0], ends[1], n
 

@@ -13,7 +13,7 @@ from convexrank.consensus.with_teleport import Absorbed, absorb, as_sets
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Solution, Witness
-from convexrank.data import check_choice, check_vector, keep
+from convexrank.data import check_choice, check_vector, keep, read_array
 from convexrank.problems.consensus._random_sets import random_sets
 from convexrank.problems.consensus._views import Optimistic, Pessimistic, Projection
 
@@ -147,7 +147,7 @@ class ConsensusRank(Problem):
 
     def check_point(self, x: Any, name: str = "x") -> Array:
         """Return x as an array of the solution's shape; a Solution stands for its point."""
-        values = np.asarray(x.x if isinstance(x, Solution) else x)
+        values = read_array(x.x if isinstance(x, Solution) else x, name)
         if len(self.shape) == 2 and values.shape != self.shape:
             raise ValueError(
                 f"{name} has shape {values.shape}, expected {self.shape}, a recommendation in each row."

@@ -11,7 +11,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.core.results import Certificate, Solution, Witness
-from convexrank.data import check_vector, keep
+from convexrank.data import check_vector, keep, read_array
 from convexrank.graphs import Graph, Transition
 from convexrank.graphs.distributions import distributions
 from convexrank.problems.graph_ranks._base import GraphRank
@@ -127,7 +127,7 @@ class PageRank(GraphRank):
 
     def check_point(self, x: Any, name: str = "x") -> Array:
         """Return x as an array of the solution's shape; a Solution stands for its point."""
-        values = np.asarray(x.x if isinstance(x, Solution) else x)
+        values = read_array(x.x if isinstance(x, Solution) else x, name)
         if len(self.shape) == 2:
             if values.shape != self.shape:
                 raise ValueError(

@@ -11,7 +11,7 @@ import numpy as np
 from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Field, Proximal, Solvable, is_field
 from convexrank.core.loop import State
-from convexrank.data import check_flag, check_integer, check_positive
+from convexrank.data import check_flag, check_integer, check_positive, keep_checked
 from convexrank.solvers.single_index._field_residual import residual_of
 
 __all__ = ["Accelerated"]
@@ -37,12 +37,13 @@ class LipschitzProximal(Proximal, Lipschitz, Protocol):
     """A smooth part with a constant, and a proximal map for the rest."""
 
 
-def check_factors(growth: Any, shrinkage: Any) -> None:
-    """Refuse factors of a Lipschitz estimate that would not let it grow, or not let it shrink."""
-    if not check_positive(growth, "growth") > 1.0:
-        raise ValueError(f"growth is {growth}, expected a factor above 1.")
-    if not check_positive(shrinkage, "shrinkage") <= 1.0:
-        raise ValueError(f"shrinkage is {shrinkage}, expected a factor in (0, 1].")
+def check_factors(method: Any) -> None:
+    """Keep the factors of a Lipschitz estimate; refuse those that would not let it grow, or not let it shrink."""
+    keep_checked(method, check_positive, "growth", "shrinkage")
+    if not method.growth > 1.0:
+        raise ValueError(f"growth is {method.growth}, expected a factor above 1.")
+    if not method.shrinkage <= 1.0:
+        raise ValueError(f"shrinkage is {method.shrinkage}, expected a factor in (0, 1].")
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Accelerated:
     default_max_iter = 100_000
 
     def __post_init__(self) -> None:
-        check_factors(self.growth, self.shrinkage)
+        check_factors(self)
         check_integer(self.check_every, "check_every", 1)
         if self.line_search is not None:
             check_flag(self.line_search, "line_search")

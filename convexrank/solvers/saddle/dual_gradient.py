@@ -49,7 +49,7 @@ class DualGradient:
     default_max_iter = 100_000
 
     def __post_init__(self) -> None:
-        check_factors(self.growth, self.shrinkage)
+        check_factors(self)
 
     def init(self, problem: Saddle, x0: Array) -> State:
         """Start at the move that x0 answers."""
