@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 import convexrank as cr
 from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.score_model import ScoreModel, without_products
 from convexrank.regularizers import Penalty
 
 A = np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 3.0]])
@@ -169,6 +171,39 @@ class Proximal(Small):
         # the distance that one step of length 1 moves, which is how far the minimiser is
         moved = w - self.prox(w - gradient, 1.0)
         return float(moved @ moved)
+
+
+class Columnwise(Small):
+    """½‖Xw − b‖² + ‖w‖₁ with a diagonal X: each column is a problem of its own."""
+
+    default_solver = "working-sets"
+    X = np.diag([2.0, 1.0])
+    right = np.array([3.0, 0.5])
+    penalty = Penalty(l1=1.0)
+    risk_infimum = 0.0
+    row_lengths = np.array([2.0, 1.0])
+    # slopes of ½(2w − 3)² and ½(w − ½)² are ∓1 at the answer, or within
+    answer = np.array([(2.0 * 3.0 - 1.0) / 4.0, 0.0])
+
+    def objective(self, w):
+        return self.score_model(self.X @ w).value + self.penalty.value(w)
+
+    def columns(self, places):
+        return sparse.csc_array(self.X[:, places])
+
+    def column_products(self, places):
+        return None
+
+    def most_violating(self, violations, count):
+        return np.argsort(-violations)[:count]
+
+    def score_model(self, scores):
+        rest = scores - self.right
+        return ScoreModel(0.5 * float(rest @ rest), rest, without_products(np.ones(2)))
+
+    def gap_estimate(self, w, value, gradient):
+        # no minimiser is longer than the value at 0 allows
+        return self.penalty.gap(w, -gradient, 0.5 * float(self.right @ self.right))
 
 
 class FiniteSum(Ridge):
@@ -523,6 +558,7 @@ SMALL = {
         Exact,
         Convex,
         Proximal,
+        Columnwise,
         FiniteSum,
         Coordinates,
         Field,

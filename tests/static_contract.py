@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from convexrank.solvers.descent.jaxopt_lbfgs import JaxObjective
     from convexrank.solvers.descent.multi_start import Multimodal
     from convexrank.solvers.descent.stochastic_gradient import FiniteSum
+    from convexrank.solvers.descent.working_sets import Columnwise
     from convexrank.solvers.fixed_point._affine import AffineFixedPoint
     from convexrank.solvers.saddle._saddle import Saddle
     from convexrank.solvers.saddle.interior_point import Flows
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 
     def linear(
         x: LinearScores,
-    ) -> tuple[can.Exact, can.Convex, can.Proximal, JaxObjective, can.Certified]:
-        return x, x, x, x, x
+    ) -> tuple[can.Exact, can.Convex, can.Proximal, JaxObjective, Columnwise, can.Certified]:
+        return x, x, x, x, x, x
 
     def curved(x: SecondOrder) -> can.TwiceDifferentiable:
         return x

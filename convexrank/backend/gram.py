@@ -7,7 +7,19 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["centred_gram", "dense", "row_lengths", "times", "transposed_times", "weighted_gram"]
+from convexrank.backend.design import Design
+
+__all__ = [
+    "centred_gram",
+    "columns_of",
+    "dense",
+    "entries",
+    "largest",
+    "row_lengths",
+    "times",
+    "transposed_times",
+    "weighted_gram",
+]
 
 Array = np.ndarray
 
@@ -19,7 +31,31 @@ _CACHED = 1 << 15
 
 def dense(matrix: Any) -> Array:
     """Return a dense or sparse matrix as a dense array in float64."""
+    matrix = entries(matrix)
     return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=np.float64)
+
+
+def columns_of(matrix: Any, places: Array) -> sparse.csc_array:
+    """Return columns of a dense matrix, or of a sparse one that is held by columns, in float64; shape (n, k)."""
+    if isinstance(matrix, Design):
+        return matrix.columns(places)
+    if sparse.issparse(matrix):
+        return sparse.csc_array(matrix[:, places], dtype=np.float64)
+    rows, count = len(matrix), len(places)
+    values = np.asarray(matrix[:, places].T, dtype=np.float64).ravel()
+    numbers = np.tile(np.arange(rows, dtype=np.int32), count)
+    return sparse.csc_array((values, numbers, np.arange(0, rows * count + 1, rows)), shape=(rows, count))
+
+
+def entries(matrix: Any) -> Any:
+    """Return a matrix by its entries: a design that was never built is built, sparse; others are returned."""
+    return matrix.tocsr() if isinstance(matrix, Design) else matrix
+
+
+def largest(values: Array, count: int) -> Array:
+    """Return the places of the largest positive values, at most so many, in no order."""
+    places = np.argpartition(-values, count - 1)[:count] if count < len(values) else np.arange(len(values))
+    return places[values[places] > 0.0]
 
 
 def weighted_gram(rows: Any, weights: Array) -> Array:
@@ -45,6 +81,8 @@ def centred_gram(rows: Any, centre: Array, weights: Array) -> Array:
 
 def row_lengths(matrix: Any) -> Array:
     """Return the Euclidean lengths of the rows of a dense or sparse matrix, in float64 and without a copy of it."""
+    if isinstance(matrix, Design):
+        return matrix.row_lengths()
     if sparse.issparse(matrix):
         return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1), dtype=np.float64).ravel())
     return np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))

@@ -33,6 +33,8 @@ Array = np.ndarray
 
 # How far beyond the point a minimiser is looked for where nothing bounds it.
 _RADIUS_FACTOR = 10.0
+# How much wider a bound may be that holds everywhere than one over a ball.
+_FOR_ALL = 10.0
 # Rounds without progress after which the search for evidence ends: the point itself is then not closer.
 _PATIENCE = 20
 
@@ -127,7 +129,11 @@ def _certify(problem: LinearRisk, w: Array, witness: Witness | None, rounds: int
     above = _Above(value, own.risk_error + 4.0 * EPS * abs(value) + outside)
     enough = tol * max(1.0, abs(value))
     if witness is not None:
-        gap = min(gap, above.bound(_witness_bound(problem, witness, radius)))
+        lower, everywhere = _witness_bound(problem, witness, radius)
+        found = above.bound(lower)
+        if everywhere and found <= max(_FOR_ALL * gap, enough):
+            gap, kind, radius = found, "global", math.inf
+        gap = min(gap, found)
     elif not problem.differentiable and min(gap, value - problem.risk_infimum) > enough:
         gap = min(gap, _search(Bundle(problem, own), w, above, radius, rounds, enough))
     nothing_below = above.bound(problem.risk_infimum)  # a risk that is never negative, at zero
@@ -180,18 +186,21 @@ def _own_gap(problem: LinearRisk, own: Minorant, w: Array, radius: float) -> flo
     return found if math.isfinite(found) else math.inf
 
 
-def _witness_bound(problem: LinearRisk, witness: Witness, radius: float) -> float:
-    """Return the lower bound that a witness proves; minus infinity if it proves none."""
+def _witness_bound(problem: LinearRisk, witness: Witness, radius: float) -> tuple[float, bool]:
+    """Return the lower bound that a witness proves, minus infinity if it proves none, and whether without a ball."""
     shares = witness.shares()
     points = np.atleast_2d(np.asarray(witness.points, dtype=np.float64))
     if shares is None or points.shape != (len(shares), problem.dimension):
-        return -math.inf
+        return -math.inf, False
     bundle, used = Bundle(problem), np.flatnonzero(shares)
     for point in points[used]:
         if time_left() < 0.0:
             break  # what was given proves something only as a whole
         bundle.add(point)
-    return bundle.bound(shares[used], radius) if len(bundle.minorants) == len(used) else -math.inf
+    if len(bundle.minorants) < len(used):
+        return -math.inf, False
+    everywhere = bundle.is_flat(shares[used])
+    return bundle.bound(shares[used], 0.0 if everywhere else radius), everywhere
 
 
 def _search(bundle: Bundle, w: Array, above: _Above, radius: float, rounds: int, enough: float) -> float:

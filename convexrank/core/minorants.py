@@ -140,15 +140,29 @@ class Bundle:
 
     def bound(self, weights: Array, radius: float) -> float:
         """Return a lower bound on the optimum for weights on the simplex, less all rounding."""
-        slopes, penalty = self.slopes, self.problem.penalty
-        slope, height = weights @ slopes, float(weights @ self.offsets)
+        penalty, height = self.problem.penalty, float(weights @ self.offsets)
+        slope, error = self._mixture(weights)
         supremum, where = penalty.conjugate(-slope, radius)
-        errors = weights @ [minorant.slope_error for minorant in self.minorants]
-        errors += rounding(len(weights)) * float(weights @ np.linalg.norm(slopes, axis=1))
         lost = float(weights @ [minorant.offset_error for minorant in self.minorants])
         lost += rounding(len(weights)) * float(weights @ np.abs(self.offsets))
-        lost += rounding(len(slope)) * abs(supremum) + penalty.conjugate_error(float(errors), where, radius)
+        lost += rounding(len(slope)) * abs(supremum) + penalty.conjugate_error(error, where, radius)
         return height - supremum - lost
+
+    def is_flat(self, weights: Array) -> bool:
+        """Whether the mixture is less steep than l1 is strong, rounding included: it is bounded below everywhere then.
+
+        The conjugate of the penalty is 0 there, whatever the radius.
+        """
+        slope, error = self._mixture(weights)
+        penalty = self.problem.penalty
+        return penalty.steepness(-slope) + error <= penalty.l1
+
+    def _mixture(self, weights: Array) -> tuple[Array, float]:
+        """The slope of a mixture, and a bound on the rounding of it in the Euclidean norm."""
+        slopes = self.slopes
+        error = float(weights @ [minorant.slope_error for minorant in self.minorants])
+        error += rounding(len(weights)) * float(weights @ np.linalg.norm(slopes, axis=1))
+        return weights @ slopes, error
 
     def model_minimum(
         self, radius: float, centre: Array, trust: float, gap: float

@@ -27,6 +27,7 @@ SOLVERS = {
     "newton": "descent.newton:Newton",
     "lbfgs": "descent.lbfgs:LBFGS",
     "jaxopt-lbfgs": "descent.jaxopt_lbfgs:JaxoptLBFGS",
+    "working-sets": "descent.working_sets:WorkingSets",
     "accelerated": "descent.accelerated:Accelerated",
     "bundle": "descent.bundle:Bundle",
     "gradient": "descent.gradient:Gradient",

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from convexrank.backend.design import Design
 from convexrank.data.frames import codes_of, is_missing, refuse_missing
 from convexrank.data.sparse_matrices import as_csr
 
@@ -144,7 +145,7 @@ def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64) -> Matrix:
     Parameters
     ----------
     X : array-like or scipy sparse, shape (n, d)
-        One row an example. JAX arrays are accepted.
+        One row an example. JAX arrays are accepted. A design that is never built is returned as it is.
     name : str
         How the argument is called in messages.
     dtype : dtype
@@ -156,6 +157,12 @@ def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64) -> Matrix:
         When X is not two-dimensional, empty, not numeric, complex, or has NaN or infinite entries; when the arrays of a
         sparse X do not fit together.
     """
+    if isinstance(X, Design):
+        if dtype != np.float64:
+            raise ValueError(
+                f"{name} is {shown(X)}, whose products are made in float64; leave dtype at 'float64'."
+            )
+        return X
     if sparse.issparse(X):
         if X.dtype.kind == "c":
             raise ValueError(f"Complex data not supported: {name} is complex; pass its real part.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,25 @@ from scipy import sparse
 
 from convexrank.backend import jax_oracles
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import row_lengths, times, transposed_times
+from convexrank.backend.design import Design
+from convexrank.backend.gram import columns_of, entries, largest, row_lengths, times, transposed_times
 from convexrank.backend.read_only import read_only
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
 from convexrank.core.minorants import Minorant, tangent
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, CertificateError, Solution, Status, Witness
+from convexrank.core.score_model import ScoreModel
 from convexrank.core.separability import find_separation
-from convexrank.data import check_choice, check_flags, check_matrix, check_nonnegative, keep, keep_checked
+from convexrank.data import (
+    check_choice,
+    check_flags,
+    check_matrix,
+    check_nonnegative,
+    keep,
+    keep_checked,
+    shown,
+)
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 
 __all__ = ["LinearScores", "RiskData"]
@@ -80,6 +90,11 @@ class LinearScores(Problem):
         keep(self, X=check_matrix(self.X, dtype=kind))
         check_flags(self)
         keep_checked(self, check_nonnegative, "l2", "l1")
+        if isinstance(self.X, Design) and self.l1 == 0 and self.l2 == 0:
+            raise ValueError(
+                f"X is {shown(self.X)}, which separates nearly all data, and both l1 and l2 are 0, so that there would "
+                "be no minimiser; give l1 (problem.l1_max() tells where all weights are 0)."
+            )
 
     # --- what a formulation states --------------------------------------------------------------------------------
 
@@ -137,7 +152,8 @@ class LinearScores(Problem):
     @cached_property
     def penalty(self) -> Penalty:
         """The part of the objective that depends on w alone."""
-        return Penalty(self.l2, self.l1, self.ball)
+        nonnegative = self.X.nonnegative if isinstance(self.X, Design) else None
+        return Penalty(self.l2, self.l1, self.ball, nonnegative)
 
     #: Whether some point satisfies all constraints whatever the data: here w = 0 does.
     always_feasible = True
@@ -177,12 +193,14 @@ class LinearScores(Problem):
         if self.differentiable:
             names.add("Proximal")
             if self.penalty.smooth:
-                names |= {"Smooth", "JaxObjective"}
+                names |= {"Smooth"} if isinstance(self.X, Design) else {"Smooth", "JaxObjective"}
+            elif self.convex and self.penalty.ball is None:
+                names.add("Columnwise")
         return frozenset(names)
 
     @property
     def default_solver(self) -> str:
-        """The fast solver that fits: newton, lbfgs, accelerated or bundle."""
+        """The fast solver that fits: newton, lbfgs, working-sets, accelerated or bundle."""
         offered = self.capabilities
         if (
             "TwiceDifferentiable" in offered
@@ -192,6 +210,9 @@ class LinearScores(Problem):
             return "newton"
         if "Smooth" in offered:
             return "lbfgs"
+        wide = self.dimension > _NEWTON_DIMENSION or not isinstance(self.X, np.ndarray)
+        if "Columnwise" in offered and wide:
+            return "working-sets"
         return "accelerated" if "Proximal" in offered else "bundle"
 
     def check_point(self, x: Any, name: str = "w") -> Array:
@@ -219,6 +240,45 @@ class LinearScores(Problem):
         )
         value, gradients = jax_oracles.value_and_gradient(risk.function, risk.data, parts)
         return value, self.join(gradients)
+
+    def score_model(self, scores: Array) -> ScoreModel:
+        """Return the risk to second order in the scores; without curvature where a formulation states none."""
+        return ScoreModel(*self.risk_and_score_gradient(scores))
+
+    @cached_property
+    def _by_columns(self) -> Any:
+        return self.X.tocsc() if sparse.issparse(self.X) else self.X
+
+    def columns(self, places: Array) -> sparse.csc_array:
+        """Return the columns of X at these places, shape (n, k), in float64."""
+        return columns_of(self._by_columns, places)
+
+    def column_products(self, places: Array) -> Callable[[Array], Array] | None:
+        """Return what gives the products of columns with weights of the rows between, where it is cheap; else None."""
+        return self.X.products(places) if isinstance(self.X, Design) else None
+
+    def most_violating(self, violations: Array, count: int) -> Array:
+        """Return places of large violations, at most so many, of columns that are not nearly the same."""
+        if isinstance(self.X, Design):
+            return self.X.most_violating(violations, count)
+        return largest(violations, count)
+
+    def l1_max(self) -> float:
+        r"""Return the smallest :math:`\lambda_1` whose minimiser is w = 0: :math:`\|X^\top \nabla R(0)\|_\infty`.
+
+        Neither l2 nor a ball changes it.
+
+        Raises
+        ------
+        ValueError
+            When the risk is not convex or has a kink: then no gradient at 0 tells.
+        """
+        if not (self.convex and self.differentiable):
+            raise ValueError(
+                f"{type(self).__name__} with these arguments is not smooth and convex, so that its gradient at 0 does "
+                "not tell the largest l1; solve it for several l1 instead."
+            )
+        return float(np.abs(self.risk_and_subgradient(np.zeros(self.dimension))[1]).max())
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient with respect to w."""
@@ -253,10 +313,11 @@ class LinearScores(Problem):
     @cached_property
     def _columns(self) -> tuple[Any, ...]:
         """The transpose of X cut and padded like the scores, on the device: what second-order oracles run on."""
-        dense = self.X.toarray() if sparse.issparse(self.X) else self.X
+        rows = entries(self.X)
+        rows = rows.toarray() if sparse.issparse(rows) else rows
         parts = []
-        for part, size in zip(self.split(dense), self.risk.sizes, strict=True):
-            padded = np.zeros((self.dimension, size), dtype=dense.dtype)
+        for part, size in zip(self.split(rows), self.risk.sizes, strict=True):
+            padded = np.zeros((self.dimension, size), dtype=rows.dtype)
             padded[:, : len(part)] = part.T
             parts.append(padded)
         return jax_oracles.on_device(tuple(parts))
@@ -267,7 +328,7 @@ class LinearScores(Problem):
 
     def nonsmooth_value(self, w: Array) -> float:
         """Return the part of the objective that is not smooth: l1 and the ball."""
-        return Penalty(0.0, self.l1, self.ball).value(w)
+        return replace(self.penalty, l2=0.0).value(w)
 
     def project_feasible(self, x: Array) -> Array:
         """Return the nearest feasible point; conic solvers violate constraints by their tolerance."""
@@ -327,11 +388,11 @@ class LinearScores(Problem):
                 f"{type(self).__name__} with these arguments is not convex, so it has no exact model."
             )
 
-        w = cp.Variable(self.dimension, name="w")
-        scores = cp.Variable(self.X.shape[0], name="scores") if explicit_scores else self.X @ w
+        w, matrix = cp.Variable(self.dimension, name="w"), entries(self.X)
+        scores = cp.Variable(self.rows, name="scores") if explicit_scores else matrix @ w
         risk, constraints = (self.other_risk_model if explicit_scores else self.risk_model)(scores)
         term, limits = self.penalty.cvxpy(w)
-        tied = [scores == self.X @ w] if explicit_scores else []
+        tied = [scores == matrix @ w] if explicit_scores else []
         variables = {"w": w, "scores": scores} if explicit_scores else {"w": w}
         make = nonlinear_problem if self.model_is_nonlinear else cp.Problem
         model = make(cp.Minimize(risk + term), [*tied, *constraints, *limits])
@@ -345,16 +406,17 @@ class LinearScores(Problem):
 
     def reference_minorant(self, w: Array) -> Minorant:
         """Return the tangent of the risk at w from the definition, with its rounding; what certificates rest on."""
-        return tangent(self.X, self._row_lengths, self.reference_scores, w)
+        return tangent(self.X, self.row_lengths, self.reference_scores, w)
 
     @cached_property
     def unit(self) -> float:
         """A length of w that is long in the units of the features: 1, or less where scores of 100 take less."""
-        longest = float(self._row_lengths.max())
+        longest = float(self.row_lengths.max())
         return min(1.0, _LARGE_SCORE / longest) if longest > 0.0 else 1.0
 
     @cached_property
-    def _row_lengths(self) -> Array:
+    def row_lengths(self) -> Array:
+        """Euclidean lengths of the rows of X, shape (n,)."""
         return row_lengths(self.X)
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:

@@ -27,7 +27,7 @@ class SecondOrder(LinearScores):
     def capabilities(self) -> frozenset[str]:
         """As for all linear scores, and TwiceDifferentiable where there is curvature and no l1 or ball."""
         names = super().capabilities
-        return names | {"TwiceDifferentiable"} if "Smooth" in names and self.has_curvature else names
+        return names | {"TwiceDifferentiable"} if "JaxObjective" in names and self.has_curvature else names
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and Hessian of risk + l2/2·‖w‖² from one pass. O(n d²)."""

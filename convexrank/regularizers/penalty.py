@@ -30,6 +30,8 @@ class Penalty:
         The strengths :math:`\lambda_2, \lambda_1`, zero or more.
     ball : L1Ball or L2Ball, optional
         A constraint.
+    nonnegative : ndarray of bool, shape (d,), optional
+        Which weights must be at least 0; not with a ball.
 
     Examples
     --------
@@ -42,17 +44,20 @@ class Penalty:
     l2: float = 0.0
     l1: float = 0.0
     ball: L1Ball | L2Ball | None = None
+    nonnegative: Array | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "l2", check_nonnegative(self.l2, "l2"))
         object.__setattr__(self, "l1", check_nonnegative(self.l1, "l1"))
         if self.ball is not None and not isinstance(self.ball, L1Ball | L2Ball):
             raise TypeError(f"ball is {shown(self.ball)}, expected L1Ball, L2Ball, or None.")
+        if self.ball is not None and self.nonnegative is not None:
+            raise ValueError("a ball and weights of at least 0 were both given, expected one of them.")
 
     @cached_property
     def smooth(self) -> bool:
         """Whether only the differentiable l2 part is present."""
-        return self.l1 == 0 and self.ball is None
+        return self.l1 == 0 and self.ball is None and self.nonnegative is None
 
     @cached_property
     def bounded(self) -> bool:
@@ -60,7 +65,9 @@ class Penalty:
         return self.l2 > 0 or self.ball is not None
 
     def value(self, w: Array) -> float:
-        """Evaluate at w; infinity outside the ball."""
+        """Evaluate at w; infinity outside the constraints."""
+        if self.nonnegative is not None and bool((w[self.nonnegative] < 0.0).any()):
+            return math.inf
         plain = 0.5 * self.l2 * float(w @ w) + self.l1 * float(np.abs(w).sum())
         return plain + (self.ball.value(w) if self.ball is not None else 0.0)
 
@@ -70,15 +77,33 @@ class Penalty:
         Soft-thresholding followed by projection is exact for both balls: they are invariant to signs, and the
         projection scales (ℓ₂) or thresholds further (ℓ₁).
         """
-        shrunk = soft_threshold(v, step * self.l1) if self.l1 else v
+        shrunk = self._shrunk(v, step * self.l1)
         return self.ball.prox(shrunk, step) if self.ball is not None else shrunk
+
+    def _shrunk(self, v: Array, threshold: float) -> Array:
+        """Soft thresholding, and 0 in place of negative numbers where weights must be at least 0."""
+        shrunk = soft_threshold(v, threshold) if threshold else v
+        return (
+            shrunk
+            if self.nonnegative is None
+            else np.where(self.nonnegative, np.maximum(shrunk, 0.0), shrunk)
+        )
+
+    def steepness(self, v: Array) -> float:
+        """Return the least l1 for which the conjugate at v is 0 without l2 or a ball."""
+        size = (
+            np.abs(v)
+            if self.nonnegative is None
+            else np.where(self.nonnegative, np.maximum(v, 0.0), np.abs(v))
+        )
+        return float(size.max())
 
     def conjugate(self, v: Array, radius: float = math.inf) -> tuple[float, Array]:
         r"""Return :math:`\sup_w \langle v,w\rangle - \Omega(w)` over :math:`\|w\|_2 \le r`, and where it is attained.
 
         The radius is used only when Ω alone does not bound the supremum (no l2, no ball).
         """
-        shrunk = soft_threshold(v, self.l1)
+        shrunk = self._shrunk(v, self.l1)
         if self.l2 > 0:
             return self._strongly_convex_conjugate(shrunk)
         if isinstance(self.ball, L1Ball):
@@ -141,4 +166,7 @@ class Penalty:
         if self.ball is not None:
             parts.append(self.ball)
         pairs = [part.cvxpy(w) for part in parts]
-        return sum(term for term, _ in pairs), [item for _, items in pairs for item in items]
+        limits = [item for _, items in pairs for item in items]
+        if self.nonnegative is not None:
+            limits.append(w[np.flatnonzero(self.nonnegative)] >= 0)
+        return sum(term for term, _ in pairs), limits

@@ -9,9 +9,10 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import centred_gram, transposed_times
+from convexrank.backend.gram import centred_gram, entries, transposed_times
 from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.core.results import Status
+from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.data import check_binary_labels, check_weights, keep
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.bipartite._boosting_oracle import (
@@ -129,7 +130,7 @@ class Bipartite(SecondOrder):
     def ordering(self) -> tuple[Any, Any]:
         """Return the constraints f_i ≥ t, f_k ≤ t for one threshold t."""
         signs = np.r_[np.ones(len(self.positives)), -np.ones(len(self.negatives))]
-        rows = self.X[np.r_[self.positives, self.negatives]]
+        rows = entries(self.X[np.r_[self.positives, self.negatives]])
         return sparse.diags_array(signs) @ rows, -signs[:, None]
 
     #: How fast a risk that is a logarithm falls per unit of margin along a separating direction; 0 for others.
@@ -169,7 +170,9 @@ class LogForm(Bipartite):
     @cached_property
     def capabilities(self) -> frozenset[str]:
         """As for every smooth problem, and Coordinates where there is no l1."""
-        return super().capabilities | ({"Coordinates"} if self.l1 == 0 else frozenset())
+        return super().capabilities | (
+            {"Coordinates"} if "JaxObjective" in super().capabilities else frozenset()
+        )
 
     @cached_property
     def _rates(self) -> tuple[Array, Array]:
@@ -199,6 +202,23 @@ class LogForm(Bipartite):
         hessian = centred_gram(self.X, centre, weights @ bends) - apart.T @ (bends[:, None] * apart)
         hessian.flat[:: self.dimension + 1] += self.l2
         return value, gradient, hessian
+
+    def score_model(self, scores: Array) -> ScoreModel:
+        """Return the risk to second order in the scores; each log-sum-exp takes one product away."""
+        value, gradient, diagonal = 0.0, np.zeros(self.rows), np.zeros(self.rows)
+        parts = []
+        for term, bend in zip(self.terms, self._rates[1], strict=True):
+            part, shares = log_sum_exp_gradient(term.sign_times_power * scores[term.rows] + term.log_weights)
+            value += term.outer_coefficient * part
+            gradient[term.rows] += term.rate * shares
+            diagonal[term.rows] += bend * shares
+            parts.append(shares)
+        return ScoreModel(value, gradient, Curvature(diagonal, self._columns_of_terms(parts), self._rates[1]))
+
+    def _columns_of_terms(self, parts: list[Array]) -> sparse.csc_array:
+        starts = np.cumsum([0, *map(len, parts)])
+        rows = np.concatenate([term.rows for term in self.terms])
+        return sparse.csc_array((np.concatenate(parts), rows, starts), shape=(self.rows, len(parts)))
 
     def coordinates(self) -> LogSumExpCoordinates:
         """Return edges and exact line search along one weak ranker (column of X): what boosting needs.

@@ -11,6 +11,7 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import weighted_gram
 from convexrank.backend.jax_oracles import pad
+from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.queries._base import QueryScores, query_sums
@@ -89,6 +90,19 @@ class SoftmaxQueries(SecondOrder, QueryScores):
             shares, logs = self._softmax(scores)
             value = self._constant + float(self.query_weights @ logs - self._weighted_targets @ scores)
             return value, self.query_weights[self.groups.query] * shares - self._weighted_targets
+
+    def score_model(self, scores: Array) -> ScoreModel:
+        """Return the risk to second order in the scores; the softmax of each query takes one product away."""
+        value, gradient = self.risk_and_score_gradient(scores)
+        shares, _ = self._softmax(self.split(np.asarray(scores, dtype=np.float64))[0])
+        diagonal = self.join((self.query_weights[self.groups.query] * shares,))
+        columns = self._by_query(shares)
+        return ScoreModel(value, gradient, Curvature(diagonal, columns, self.query_weights))
+
+    def _by_query(self, values: Array) -> sparse.csc_array:
+        """One column per query, with values at the rows that count, given query by query."""
+        shape = (self.rows, len(self.groups))
+        return sparse.csc_array((values, self._rows, self.groups.offsets), shape=shape)
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²)."""

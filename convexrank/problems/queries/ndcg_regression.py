@@ -11,6 +11,7 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import weighted_gram
 from convexrank.backend.jax_oracles import pad
+from convexrank.core.score_model import Curvature, ScoreModel, without_products
 from convexrank.data import keep
 from convexrank.data.gains import gains
 from convexrank.divergences.names import name_of
@@ -190,6 +191,21 @@ class NDCGRegression(SoftmaxQueries):
             levels = np.exp(scores)
             value = self._entropy + float(self._row_weights @ (levels - self.targets * scores))
             return value, self._row_weights * (levels - self.targets)
+
+    def score_model(self, scores: Array) -> ScoreModel:
+        """Return the risk to second order in the scores."""
+        if self._is_softmax:
+            return super().score_model(scores)
+        value, gradient = self.risk_and_score_gradient(scores)
+        if not self._is_squared:
+            with np.errstate(over="ignore"):
+                levels = np.exp(self.split(np.asarray(scores, dtype=np.float64))[0])
+            return ScoreModel(value, gradient, without_products(self.join((self._row_weights * levels,))))
+        diagonal = self.join((self._row_weights,))
+        if not self.offsets:
+            return ScoreModel(value, gradient, without_products(diagonal))
+        columns = self._by_query(np.ones(self.groups.rows))
+        return ScoreModel(value, gradient, Curvature(diagonal, columns, self._weights / self.groups.sizes))
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²)."""

@@ -1,0 +1,236 @@
+"""Levels of a column: the intervals between its thresholds, its categories, and the absence of a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import check_integer, shown
+
+__all__ = ["ColumnLevels", "levels_of", "read_columns", "read_directions"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class ColumnLevels:
+    """How the values of one column become levels, and weights a value for each level.
+
+    Parameters
+    ----------
+    name : str
+        What the column is called.
+    cuts : ndarray, shape (m,)
+        Thresholds, increasing; for a categorical column its categories, sorted.
+    categorical : bool
+        Whether the cuts are categories.
+    missing : bool
+        Whether absent values have a level of their own.
+    direction : int
+        1 or −1 where the values of the levels must rise or fall, else 0.
+    """
+
+    name: str
+    cuts: Array
+    categorical: bool
+    missing: bool
+    direction: int = 0
+
+    @property
+    def weights(self) -> int:
+        """Number of weights: one per cut, and one for absent values."""
+        return len(self.cuts) + self.missing
+
+    @property
+    def levels(self) -> int:
+        """Number of levels: one more than cuts (no cut is passed, or no category known), and one for absent values."""
+        return len(self.cuts) + 1 + self.missing
+
+    def codes(self, values: Array) -> Array:
+        """Return the level of each value: how many cuts are below it; of categories the place from 1, 0 if unknown.
+
+        Raises
+        ------
+        ValueError
+            When a value is absent, and none was among the rows that the levels were made of.
+        """
+        absent = np.isnan(values)
+        if absent.any() and not self.missing:
+            raise ValueError(
+                f"column {self.name} has NaN in row {int(np.argmax(absent))}, but none in the rows that the levels "
+                "were made of; impute it, or make the levels of rows that have some."
+            )
+        found = np.searchsorted(self.cuts, values, side="left")
+        if self.categorical:
+            known = self.cuts[np.minimum(found, len(self.cuts) - 1)] == values if len(self.cuts) else absent
+            found = np.where(known, found + 1, 0)
+        return np.where(absent, len(self.cuts) + 1, found).astype(np.int32)
+
+    def table(self, weights: Array) -> Array:
+        """Return the value of each level: sums of the weights of the cuts below it, or the category's weight."""
+        cuts = len(self.cuts)
+        table = np.zeros(self.levels)
+        table[1 : cuts + 1] = weights[:cuts] if self.categorical else np.cumsum(weights[:cuts])
+        if self.missing:
+            table[cuts + 1] = weights[cuts]
+        return -table if self.direction < 0 else table
+
+    def gradient(self, sums: Array) -> Array:
+        """Return the derivative in each weight, from sums over the levels: the transpose of :meth:`table`."""
+        cuts = len(self.cuts)
+        inner = sums[1 : cuts + 1]
+        if not self.categorical:
+            inner = np.cumsum(inner[::-1])[::-1]
+        found = np.concatenate([inner, sums[cuts + 1 :]])
+        return -found if self.direction < 0 else found
+
+    def rows(self, codes: Array, weight: int) -> Array:
+        """Return the rows in which the column of one weight is not 0."""
+        cuts = len(self.cuts)
+        if self.categorical or weight == cuts:
+            return np.flatnonzero(codes == weight + 1)
+        return np.flatnonzero((codes > weight) & (codes <= cuts))
+
+    def passed(self, codes: Array) -> Array:
+        """Return how many columns are not 0, in each row."""
+        cuts = len(self.cuts)
+        return (codes > 0).astype(np.int64) if self.categorical else np.where(codes > cuts, 1, codes)
+
+    def reduced(self, weights: Array) -> tuple[Array, Array]:
+        """Return the level, among those that some weights tell apart, of each level, and the matrix of the columns.
+
+        Parameters
+        ----------
+        weights : ndarray of int, shape (k,)
+            Numbers of weights, increasing.
+
+        Returns
+        -------
+        places, shape (levels,), and matrix, shape (k, reduced levels)
+            Column i of the design is ``matrix[i]`` at the reduced level of each row.
+        """
+        cuts, levels = len(self.cuts), np.arange(self.levels)
+        used = weights[weights < cuts]
+        places = np.searchsorted(used, levels, side="left")
+        if self.categorical:
+            places = np.where(np.isin(levels - 1, used), np.searchsorted(used, levels - 1) + 1, 0)
+        if self.missing:
+            places[cuts + 1] = len(used) + 1 if len(weights) > len(used) else 0
+        matrix = np.zeros((len(weights), len(weights) + 1))
+        rows = np.arange(len(weights))
+        matrix[rows, rows + 1] = 1.0
+        if not self.categorical:
+            matrix[: len(used), 1 : len(used) + 1] = np.triu(np.ones((len(used), len(used))))
+        return places, -matrix if self.direction < 0 else matrix
+
+    @property
+    def nonnegative(self) -> Array:
+        """Which weights must be at least 0: those of the cuts of a monotone column."""
+        return (np.arange(self.weights) < len(self.cuts)) & (self.direction != 0)
+
+    def label(self, weight: int) -> str:
+        """Name the column of one weight."""
+        if weight == len(self.cuts):
+            return f"{self.name} is missing"
+        cut = f"{self.cuts[weight]:.6g}"
+        return f"{self.name} = {cut}" if self.categorical else f"{self.name} > {cut}"
+
+
+def levels_of(
+    matrix: Array, names: tuple[str, ...], bins: int | None, categories: frozenset[int]
+) -> tuple[ColumnLevels, ...]:
+    """Return the levels of each column: all its values but the largest, or so many quantiles of them."""
+    found = []
+    for j, (column, name) in enumerate(zip(matrix.T, names, strict=True)):
+        absent = np.isnan(column)
+        values = np.unique(column[~absent])
+        if j in categories:
+            found.append(ColumnLevels(name, values, True, bool(absent.any())))
+            continue
+        cuts = values[:-1]
+        if bins is not None and len(cuts) > bins:
+            shares = np.arange(1, bins + 1) / (bins + 1)
+            cuts = np.unique(np.quantile(column[~absent], shares, method="inverted_cdf"))
+            # quantiles of a column that is nearly constant may all be its largest value
+            cuts = cuts[cuts < values[-1]] if cuts[0] < values[-1] else values[-2:-1]
+        found.append(ColumnLevels(name, cuts, False, bool(absent.any())))
+    return tuple(found)
+
+
+def read_columns(X: Any, names: tuple[str, ...] | None = None) -> tuple[Array, tuple[str, ...]]:
+    """Return a table as numbers, NaN where a value is absent, and the names of its columns.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When X is not a dense table of real numbers, has infinite entries, or has other columns than those named.
+    """
+    if hasattr(X, "toarray"):
+        raise TypeError(
+            f"X is {shown(X)}, expected a dense table: levels of sparse columns would fill the memory; "
+            "pass X.toarray(), or threshold_rankers(X) for a sparse matrix of thresholds."
+        )
+    own = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
+    try:
+        matrix = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(
+            f"X has entries that are not real numbers ({error}); give categories numbers of their own."
+        ) from error
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"X has shape {matrix.shape}, expected (n, d) with at least one row and one column.")
+    if np.isinf(matrix).any():
+        row, column = np.argwhere(np.isinf(matrix))[0]
+        raise ValueError(
+            f"X has an infinite entry in row {row}, column {column}; NaN stands for absent values."
+        )
+    if names is not None and matrix.shape[1] != len(names):
+        raise ValueError(
+            f"X has {matrix.shape[1]} columns, expected {len(names)}, as when the levels were made."
+        )
+    if names is not None and own is not None and own != names:
+        raise ValueError(f"X has columns {shown(list(own))}, expected {shown(list(names))}, in this order.")
+    return matrix, names or own or tuple(f"x{j}" for j in range(matrix.shape[1]))
+
+
+def read_directions(levels: tuple[ColumnLevels, ...], monotone: Any) -> tuple[ColumnLevels, ...]:
+    """Return the levels with the directions that a dictionary asks for, by name or by number of the column.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When it is no dictionary, names a column that does not exist or is categorical, or a direction is not ±1.
+    """
+    if monotone is None:
+        return levels
+    if not isinstance(monotone, dict):
+        raise TypeError(
+            f"monotone is {shown(monotone)}, expected a dictionary such as {{'age': 1, 'price': -1}}."
+        )
+    found = list(levels)
+    for column, direction in monotone.items():
+        place = place_of(column, tuple(level.name for level in levels), "monotone")
+        if levels[place].categorical:
+            raise ValueError(f"monotone names {column!r}, whose levels are categories and have no order.")
+        if direction not in (1, -1):
+            raise ValueError(
+                f"monotone has {shown(direction)} for {column!r}, expected 1 (rises) or -1 (falls)."
+            )
+        found[place] = replace(levels[place], direction=int(direction))
+    return tuple(found)
+
+
+def place_of(column: Any, names: tuple[str, ...], argument: str) -> int:
+    """Return the number of a column that is given by name or number."""
+    if isinstance(column, str):
+        if column not in names:
+            raise ValueError(
+                f"{argument} names {column!r}, which is no column; there are {shown(list(names), 200)}."
+            )
+        return names.index(column)
+    place = check_integer(column, argument, 0)
+    if place >= len(names):
+        raise ValueError(f"{argument} names column {place}, but there are {len(names)}, counted from 0.")
+    return place

@@ -1,0 +1,218 @@
+"""Products of two thresholds of two columns, as a matrix that is never built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import InitVar, dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.read_only import read_only
+from convexrank.data import check_integer, check_list, shown
+from convexrank.features._design import VirtualMatrix, of_rows
+from convexrank.features._levels import ColumnLevels, levels_of, place_of, read_columns
+from convexrank.features._sums import add_pairs, sum_pairs
+
+__all__ = ["Products"]
+
+Array = np.ndarray
+
+# Vectors with one entry per column are kept, several of them; beyond this many they fill the memory.
+_MOST = 50_000_000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Products(VirtualMatrix):
+    r"""One column for each product of two thresholds: 1 where :math:`x_j > a` and :math:`x_k > b`, else 0.
+
+    With l1, the weights of one pair of features make a piecewise constant surface. The columns are never built: sums
+    over a pair are two-dimensional histograms, cumulated both ways, so that all P pairs cost O(P(n + bins²)). A
+    certificate covers the pairs that the design has: all of them by default.
+
+    Parameters
+    ----------
+    X : array or data frame, shape (n, d)
+        The features, dense; an absent value (NaN) passes no threshold.
+    bins : int
+        Most thresholds of one feature, at quantiles.
+    pairs : sequence of pairs, optional
+        Pairs of features, by name or number; by default all.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When X is not a dense real table, an argument is out of range, no pair of features varies, or there would be
+        more than fifty million products.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import convexrank as cr
+    >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> design = cr.features.Products(X)
+    >>> design.label(0), design.toarray().ravel().tolist()
+    ('x0 > 0 and x1 > 0', [0.0, 0.0, 0.0, 1.0])
+    """
+
+    X: InitVar[Any]
+    bins: int = 12
+    pairs: Sequence[tuple[Any, Any]] | None = None
+    levels: tuple[ColumnLevels, ...] = field(init=False)
+    codes: Array = field(init=False)
+    first: Array = field(init=False)
+    second: Array = field(init=False)
+
+    def __post_init__(self, X: Any) -> None:
+        bins = check_integer(self.bins, "bins", 1)
+        matrix, names = read_columns(X)
+        levels = levels_of(matrix, names, bins, frozenset())
+        pairs = np.array(_read_pairs(self.pairs, names, levels), dtype=np.int64).reshape(-1, 2)
+        first, second = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
+        counts = np.array([len(column.cuts) for column in levels], dtype=np.int64)
+        total = int(counts[first] @ counts[second])
+        if not total:
+            raise ValueError(
+                "no product is left: no pair has two features that vary; pass others, or Thresholds."
+            )
+        if total > _MOST:
+            raise ValueError(
+                f"there would be {total} products, expected at most {_MOST}; pass fewer bins or pairs."
+            )
+        made = {"levels": levels, "codes": _codes(levels, matrix), "first": first, "second": second}
+        self.__dict__.update({name: read_only(value) for name, value in made.items()})
+
+    def transform(self, X: Any) -> Products:
+        """Return the same products on other rows.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (k, d)
+            The rows, with the same features.
+        """
+        matrix, _ = read_columns(X, tuple(column.name for column in self.levels))
+        return self._with(_codes(self.levels, matrix))
+
+    def _with(self, codes: Array) -> Products:
+        made = copy(self)
+        made.__dict__["codes"] = read_only(codes)
+        return made
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of products."""
+        return self.codes.shape[1], int(self.starts[-1])
+
+    @cached_property
+    def _cuts(self) -> Array:
+        return np.array([len(column.cuts) for column in self.levels], dtype=np.int64)
+
+    @cached_property
+    def starts(self) -> Array:
+        """Where the weights of each pair begin, and the number of all."""
+        return np.cumsum(np.r_[0, self._cuts[self.first] * self._cuts[self.second]])
+
+    @cached_property
+    def _bases(self) -> Array:
+        return np.cumsum(np.r_[0, (self._cuts[self.first] + 1) * (self._cuts[self.second] + 1)])
+
+    def _sizes(self, pair: int) -> tuple[int, int]:
+        return int(self._cuts[self.first[pair]]), int(self._cuts[self.second[pair]])
+
+    def surface(self, w: Array, pair: int) -> Array:
+        """Return the value of a pair's surface at each pair of levels, shape (levels of one, levels of the other)."""
+        rows, columns = self._sizes(pair)
+        surface = np.zeros((rows + 1, columns + 1))
+        weights = w[self.starts[pair] : self.starts[pair + 1]].reshape(rows, columns)
+        if weights.any():
+            surface[1:, 1:] = weights.cumsum(axis=0).cumsum(axis=1)
+        return surface
+
+    def _scores(self, w: Array) -> Array:
+        used = np.flatnonzero(np.add.reduceat(w != 0.0, self.starts[:-1])) if len(self.first) else self.first
+        scores = np.zeros(self.shape[0])
+        if len(used):
+            parts = [self.surface(w, int(pair)).ravel() for pair in used]
+            bases = np.cumsum([0, *map(len, parts)])
+            add_pairs(
+                *(self.codes, self.first[used], self.second[used]),
+                *(self._cuts + 1, bases, np.concatenate(parts), scores),
+            )
+        return scores
+
+    def _sums(self, u: Array) -> Array:
+        sums, found = np.zeros(int(self._bases[-1])), np.empty(self.shape[1])
+        sum_pairs(
+            self.codes, self.first, self.second, self._cuts + 1, self._bases, np.ascontiguousarray(u), sums
+        )
+        for pair in range(len(self.first)):
+            rows, columns = self._sizes(pair)
+            part = sums[self._bases[pair] : self._bases[pair + 1]].reshape(rows + 1, columns + 1)
+            passed = part[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]
+            found[self.starts[pair] : self.starts[pair + 1]] = passed[1:, 1:].ravel()
+        return found
+
+    def columns(self, places: Array) -> sparse.csc_array:
+        """Return the columns of these products, shape (n, k)."""
+        rows = []
+        for pair, one, other in self._found(places):
+            passed = (self.codes[self.first[pair]] > one) & (self.codes[self.second[pair]] > other)
+            rows.append(np.flatnonzero(passed))
+        return of_rows(rows, [np.ones(len(part)) for part in rows], self.shape[0])
+
+    def _found(self, places: Array) -> list[tuple[int, int, int]]:
+        """Pair, and number of the threshold of each of its features, of each place."""
+        places = np.asarray(places)
+        pairs = np.searchsorted(self.starts, places, side="right") - 1
+        return [
+            (int(pair), *divmod(int(place - self.starts[pair]), self._sizes(pair)[1]))
+            for pair, place in zip(pairs, places, strict=True)
+        ]
+
+    def row_lengths(self) -> Array:
+        """Return the Euclidean lengths of the rows: roots of how many products each passes."""
+        counts = self.codes.astype(np.float64)
+        return np.sqrt(sum(counts[j] * counts[k] for j, k in zip(self.first, self.second, strict=True)))
+
+    def __getitem__(self, rows: Any) -> Products:
+        return self._with(np.ascontiguousarray(self.codes[:, rows]))
+
+    def label(self, place: int) -> str:
+        """Name a column: both features and thresholds."""
+        if check_integer(place, "place", 0) >= self.shape[1]:
+            raise ValueError(f"place is {shown(place)}, expected a number below {self.shape[1]}.")
+        ((pair, one, other),) = self._found(np.array([place]))
+        return f"{self.levels[self.first[pair]].label(one)} and {self.levels[self.second[pair]].label(other)}"
+
+    def __repr__(self) -> str:
+        return (
+            f"Products({self.shape[0]} rows, {len(self.first)} pairs of features, {self.shape[1]} products)"
+        )
+
+
+def _codes(levels: tuple[ColumnLevels, ...], matrix: Array) -> Array:
+    parts = [column.codes(values) for column, values in zip(levels, matrix.T, strict=True)]
+    # an absent value passes nothing
+    return np.stack(
+        [np.where(part > len(column.cuts), 0, part) for column, part in zip(levels, parts, strict=True)]
+    )
+
+
+def _read_pairs(
+    pairs: Any, names: tuple[str, ...], levels: tuple[ColumnLevels, ...]
+) -> list[tuple[int, int]]:
+    if pairs is None:
+        return list(combinations([j for j, column in enumerate(levels) if len(column.cuts)], 2))
+    found = []
+    for pair in check_list(pairs, "pairs", "a pair of features"):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise TypeError(f"pairs has {shown(pair)}, expected pairs of features such as ('age', 'price').")
+        one, other = (place_of(column, names, "pairs") for column in pair)
+        if one == other:
+            raise ValueError(f"pairs has {shown(pair)}, expected two different features.")
+        found.append((one, other))
+    return found

@@ -1,0 +1,115 @@
+"""Designs and matrices side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.design import Design
+from convexrank.backend.gram import columns_of, row_lengths
+from convexrank.data import check_list, check_matrix, keep
+from convexrank.features._design import VirtualMatrix
+
+__all__ = ["Stacked"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Stacked(VirtualMatrix):
+    """Several designs or matrices with the same rows, side by side: raw columns beside thresholds, for instance.
+
+    Parameters
+    ----------
+    parts : sequence
+        Designs, arrays of shape (n, d) or sparse arrays, at least one.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When there is no part, a part is no real matrix, or the numbers of rows differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import convexrank as cr
+    >>> X = np.array([[1.0, 7.0], [2.0, 8.0], [3.0, 6.0]])
+    >>> cr.features.Stacked([X, cr.features.Thresholds(X)]).shape
+    (3, 6)
+    """
+
+    parts: Sequence[Any]
+
+    def __post_init__(self) -> None:
+        given = check_list(self.parts, "parts", "a design or a matrix")
+        if not given:
+            raise ValueError("parts is empty, expected at least one design or matrix.")
+        parts = tuple(check_matrix(part, f"parts[{place}]") for place, part in enumerate(given))
+        rows = [int(part.shape[0]) for part in parts]
+        if len(set(rows)) > 1:
+            raise ValueError(f"parts have {rows} rows, expected the same number in each.")
+        keep(self, parts=parts)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of columns."""
+        return int(self.parts[0].shape[0]), int(self.starts[-1])
+
+    @cached_property
+    def starts(self) -> Array:
+        """Where the columns of each part begin, and the number of all."""
+        return np.cumsum([0, *(part.shape[1] for part in self.parts)])
+
+    @property
+    def nonnegative(self) -> Array | None:
+        """Which weights must be at least 0, as the parts say."""
+        own = [part.nonnegative if isinstance(part, Design) else None for part in self.parts]
+        if all(one is None for one in own):
+            return None
+        return np.concatenate(
+            [
+                np.zeros(part.shape[1], dtype=bool) if one is None else one
+                for one, part in zip(own, self.parts, strict=True)
+            ]
+        )
+
+    def _scores(self, w: Array) -> Array:
+        pieces = np.split(w, self.starts[1:-1])
+        return sum(
+            (part @ piece for part, piece in zip(self.parts, pieces, strict=True)), np.zeros(self.shape[0])
+        )
+
+    def _sums(self, u: Array) -> Array:
+        return np.concatenate([part.T @ u for part in self.parts])
+
+    @cached_property
+    def _by_columns(self) -> list[Any]:
+        return [part.tocsc() if sparse.issparse(part) else part for part in self.parts]
+
+    def columns(self, places: Array) -> sparse.csc_array:
+        """Return the columns at these places, shape (n, k)."""
+        places = np.asarray(places)
+        owner = np.searchsorted(self.starts, places, side="right") - 1
+        blocks, order = [], []
+        for number in np.unique(owner):
+            where = np.flatnonzero(owner == number)
+            blocks.append(columns_of(self._by_columns[number], places[where] - self.starts[number]))
+            order.append(where)
+        if not blocks:
+            return sparse.csc_array((self.shape[0], 0), dtype=np.float64)
+        return sparse.csc_array(sparse.hstack(blocks, format="csc"))[:, np.argsort(np.concatenate(order))]
+
+    def row_lengths(self) -> Array:
+        """Return the Euclidean lengths of the rows, shape (n,)."""
+        return np.sqrt(sum(row_lengths(part) ** 2 for part in self.parts))
+
+    def __getitem__(self, rows: Any) -> Stacked:
+        return Stacked([part[rows] for part in self.parts])
+
+    def __repr__(self) -> str:
+        return f"Stacked({self.shape[0]} rows, {len(self.parts)} parts, {self.shape[1]} columns)"

@@ -1,0 +1,217 @@
+"""All thresholds of all columns, as a matrix that is never built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import InitVar, dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.gram import largest
+from convexrank.backend.read_only import read_only
+from convexrank.data import check_integer, shown
+from convexrank.features._design import VirtualMatrix, of_rows
+from convexrank.features._levels import ColumnLevels, levels_of, place_of, read_columns, read_directions
+from convexrank.features._products import ThresholdProducts
+from convexrank.features._sums import add_levels, sum_levels
+
+__all__ = ["Thresholds"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Thresholds(VirtualMatrix):
+    r"""One column for each threshold of each feature: :math:`h_{j,t}(x) = 1` where :math:`x_j > t`, else 0.
+
+    A problem with linear scores takes it as X. Its scores are then sums of piecewise constant functions, one per
+    feature: the weights of a feature's thresholds are the jumps of its function, and their l1 norm is its total
+    variation. The columns are never built. With n rows and m thresholds, scores and gradients cost O(nd + m): sums over
+    the levels between thresholds are cumulated.
+
+    Where a feature has NaN, its absent values have a column of their own. A category has a column each, 1 where the
+    value is that category.
+
+    Parameters
+    ----------
+    X : array or data frame, shape (n, d)
+        The features, dense; NaN where a value is absent.
+    bins : int, optional
+        Most thresholds of one feature, at quantiles; by default every value that occurs but the largest, so that no
+        function of the class fits the rows better.
+    monotone : dict, optional
+        Features, by name or number, whose function must rise (1) or fall (−1). Their weights are at least 0; those of a
+        falling feature count downwards.
+    categories : sequence, optional
+        Features, by name or number, whose values are categories (as numbers).
+
+    Raises
+    ------
+    ValueError, TypeError
+        When X is not a dense real table, has infinite entries, an argument is out of range, a name does not exist, or
+        no feature varies.
+
+    References
+    ----------
+    C. Rudin, The P-Norm Push, JMLR 10 (2009), section 6, where weak rankers are thresholds; Y. Freund, R. Iyer,
+    R. Schapire and Y. Singer, RankBoost, JMLR 4 (2003), section 3.2, which finds the best one by cumulated sums.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import convexrank as cr
+    >>> X = np.array([[1.0, 7.0], [2.0, 8.0], [3.0, np.nan], [4.0, 8.0]])
+    >>> design = cr.features.Thresholds(X)
+    >>> design.shape, [design.label(j) for j in range(5)]
+    ((4, 5), ['x0 > 1', 'x0 > 2', 'x0 > 3', 'x1 > 7', 'x1 is missing'])
+    >>> problem = cr.problems.PNormPush(design, [0, 1, 0, 1], p=4, l1=0.05)
+    >>> problem.solve().status.name
+    'CONVERGED'
+    """
+
+    X: InitVar[Any]
+    bins: int | None = None
+    monotone: dict[Any, int] | None = None
+    categories: Sequence[Any] | None = None
+    levels: tuple[ColumnLevels, ...] = field(init=False)
+    codes: Array = field(init=False)
+
+    def __post_init__(self, X: Any) -> None:
+        bins = None if self.bins is None else check_integer(self.bins, "bins", 1)
+        matrix, names = read_columns(X)
+        categories = frozenset(place_of(column, names, "categories") for column in self.categories or ())
+        levels = read_directions(levels_of(matrix, names, bins, categories), self.monotone)
+        if not sum(column.weights for column in levels):
+            raise ValueError("no threshold is left: every feature is constant; pass features that vary.")
+        self.__dict__["levels"] = levels
+        self.__dict__["codes"] = read_only(_codes(levels, matrix))
+
+    def transform(self, X: Any) -> Thresholds:
+        """Return the same thresholds on other rows.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (k, d)
+            The rows, with the same features.
+        """
+        matrix, _ = read_columns(X, tuple(column.name for column in self.levels))
+        return self._with(_codes(self.levels, matrix))
+
+    def _with(self, codes: Array) -> Thresholds:
+        made = copy(self)
+        made.__dict__.pop("_bases", None)
+        made.__dict__["codes"] = read_only(codes)
+        return made
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of thresholds."""
+        return self.codes.shape[1], int(self.starts[-1])
+
+    @cached_property
+    def starts(self) -> Array:
+        """Where the weights of each feature begin, and the number of all."""
+        return np.cumsum([0, *(column.weights for column in self.levels)])
+
+    @cached_property
+    def _bases(self) -> Array:
+        return np.cumsum([0, *(column.levels for column in self.levels)])
+
+    @property
+    def nonnegative(self) -> Array | None:
+        """Which weights must be at least 0: those of monotone features; None where there are none."""
+        if not any(column.direction for column in self.levels):
+            return None
+        return np.concatenate([column.nonnegative for column in self.levels])
+
+    def values_of_levels(self, w: Array) -> list[Array]:
+        """Return the function of each feature: its value at each level."""
+        return [column.table(w[self._weights(j)]) for j, column in enumerate(self.levels)]
+
+    def _weights(self, j: int) -> slice:
+        return slice(int(self.starts[j]), int(self.starts[j + 1]))
+
+    def _scores(self, w: Array) -> Array:
+        scores = np.zeros(self.shape[0])
+        add_levels(self.codes, self._bases, np.concatenate(self.values_of_levels(w)), scores)
+        return scores
+
+    def _sums(self, u: Array) -> Array:
+        sums = np.zeros(int(self._bases[-1]))
+        sum_levels(self.codes, self._bases, np.ascontiguousarray(u), sums)
+        parts = np.split(sums, self._bases[1:-1])
+        return np.concatenate(
+            [column.gradient(part) for column, part in zip(self.levels, parts, strict=True)]
+        )
+
+    def columns(self, places: Array) -> sparse.csc_array:
+        """Return the columns of these thresholds, shape (n, k)."""
+        rows, entries = [], []
+        for j, weight in self._found(places):
+            column = self.levels[j]
+            rows.append(column.rows(self.codes[j], weight))
+            falls = column.direction < 0
+            entries.append(np.full(len(rows[-1]), -1.0 if falls else 1.0))
+        return of_rows(rows, entries, self.shape[0])
+
+    def most_violating(self, violations: Array, count: int) -> Array:
+        """Return places of large violations, at most so many: of each stretch of a feature's thresholds the largest.
+
+        Thresholds beside each other are nearly the same column.
+        """
+        weights = np.diff(self.starts)
+        wanted = np.zeros(len(violations))
+        length = max(1, int(self.starts[-1]) // count)
+        for start, size in zip(self.starts, weights, strict=False):
+            for first in range(int(start), int(start + size), length):
+                stretch = violations[first : min(first + length, int(start + size))]
+                top = int(np.argmax(stretch))
+                wanted[first + top] = stretch[top]
+        return largest(wanted, count)
+
+    def products(self, places: Array) -> Callable[[Array], Array] | None:
+        """Return the products of columns with weights between, from histograms of pairs of features.
+
+        O(n f² + k²) for k columns of f features, whatever the columns' numbers of rows.
+        """
+        found = np.array(self._found(places), dtype=np.int64).reshape(-1, 2)
+        if (np.diff(places) <= 0).any():
+            return None
+        used = np.unique(found[:, 0])
+        made = [self.levels[j].reduced(found[found[:, 0] == j, 1]) for j in used]
+        codes = np.stack(
+            [levels.astype(np.int32)[self.codes[j]] for j, (levels, _) in zip(used, made, strict=True)]
+        )
+        return ThresholdProducts(codes, [matrix for _, matrix in made])
+
+    def _found(self, places: Array) -> list[tuple[int, int]]:
+        """Feature, and number within the feature, of each place."""
+        places = np.asarray(places)
+        features = np.searchsorted(self.starts, places, side="right") - 1
+        return [(int(j), int(place - self.starts[j])) for j, place in zip(features, places, strict=True)]
+
+    def row_lengths(self) -> Array:
+        """Return the Euclidean lengths of the rows: roots of how many thresholds each passes."""
+        passed = [column.passed(codes) for column, codes in zip(self.levels, self.codes, strict=True)]
+        return np.sqrt(np.sum(passed, axis=0, dtype=np.float64))
+
+    def __getitem__(self, rows: Any) -> Thresholds:
+        return self._with(np.ascontiguousarray(self.codes[:, rows]))
+
+    def label(self, place: int) -> str:
+        """Name a column: feature and threshold."""
+        ((j, weight),) = self._found(np.array([check_integer(place, "place", 0)]))
+        if j >= len(self.levels):
+            raise ValueError(f"place is {shown(place)}, expected a number below {self.shape[1]}.")
+        return self.levels[j].label(weight)
+
+    def __repr__(self) -> str:
+        return f"Thresholds({self.shape[0]} rows, {len(self.levels)} features, {self.shape[1]} thresholds)"
+
+
+def _codes(levels: tuple[ColumnLevels, ...], matrix: Array) -> Array:
+    return np.stack([column.codes(values) for column, values in zip(levels, matrix.T, strict=True)])

@@ -1,0 +1,227 @@
+"""Designs that are never built, against matrices that double loops build."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import convexrank as cr
+from convexrank.features import Products, Stacked, Thresholds
+
+ENTRIES = st.one_of(st.integers(-2, 3).map(float), st.just(float("nan")))
+TABLES = arrays(np.float64, st.tuples(st.integers(1, 9), st.integers(1, 4)), elements=ENTRIES)
+EXACT = 1e-12
+
+
+def varied(X):
+    """Whether some column has two values, or one and an absence."""
+    return any(len(np.unique(column[~np.isnan(column)])) > 1 or 0 < np.isnan(column).sum() for column in X.T)
+
+
+def looped(design, X, categories=()):
+    """Every column by its definition, entry by entry."""
+    columns = []
+    for j, levels in enumerate(design.levels):
+        for cut in levels.cuts:
+            known = [value == cut if j in categories else value > cut for value in X[:, j]]
+            columns.append([float(entry) * (levels.direction or 1) for entry in known])
+        if levels.missing:
+            columns.append(
+                [float(np.isnan(value)) * (-1 if levels.direction < 0 else 1) for value in X[:, j]]
+            )
+    return np.array(columns).T.reshape(len(X), -1)
+
+
+def agrees(design, matrix, seed=0):
+    """Products with vectors, columns, rows, lengths, and products of columns, against the matrix."""
+    rng = np.random.default_rng(seed)
+    rows, columns = matrix.shape
+    assert design.shape == matrix.shape
+    assert np.array_equal(design.toarray(), matrix)
+    w, u, h = rng.normal(size=columns), rng.normal(size=rows), rng.random(rows)
+    np.testing.assert_allclose(design @ w, matrix @ w, atol=EXACT)
+    np.testing.assert_allclose(design.T @ u, matrix.T @ u, atol=EXACT)
+    np.testing.assert_allclose(design.row_lengths(), np.linalg.norm(matrix, axis=1), atol=EXACT)
+    places = np.sort(rng.choice(columns, size=rng.integers(1, columns + 1), replace=False))
+    assert np.array_equal(design.columns(places).toarray(), matrix[:, places])
+    if (products := design.products(places)) is not None:
+        part = matrix[:, places]
+        np.testing.assert_allclose(products(h), part.T @ (h[:, None] * part), atol=EXACT)
+    picked = rng.integers(rows, size=3)
+    assert np.array_equal(design[picked].toarray(), matrix[picked])
+
+
+@given(X=TABLES, bins=st.sampled_from([None, 1, 2, 4]), data=st.data())
+def test_thresholds_are_those_of_a_loop(X, bins, data):
+    width = X.shape[1]
+    categories = data.draw(st.sets(st.integers(0, width - 1)))
+    ordered = sorted(set(range(width)) - categories)
+    monotone = {j: data.draw(st.sampled_from([-1, 1])) for j in ordered if data.draw(st.booleans())}
+    if not varied(X) and not (categories and not np.isnan(X[:, sorted(categories)]).all()):
+        with pytest.raises(ValueError, match="no threshold is left"):
+            Thresholds(X, bins, monotone, sorted(categories))
+        return
+    design = Thresholds(X, bins, monotone, sorted(categories))
+    agrees(design, looped(design, X, categories))
+    for j, levels in enumerate(design.levels):
+        values = np.unique(X[:, j][~np.isnan(X[:, j])])
+        if j in categories:
+            assert np.array_equal(levels.cuts, values)
+        elif bins is None:
+            assert np.array_equal(levels.cuts, values[:-1])
+        else:
+            assert len(levels.cuts) <= bins
+            assert set(levels.cuts) <= set(values[:-1])
+
+
+@given(X=TABLES, bins=st.sampled_from([1, 3]))
+def test_products_are_those_of_a_loop(X, bins):
+    if sum(len(np.unique(column[~np.isnan(column)])) > 1 for column in X.T) < 2:
+        with pytest.raises(ValueError, match="no product is left"):
+            Products(X, bins)
+        return
+    design = Products(X, bins)
+    columns = [
+        [float(row[j] > a and row[k] > b) for row in X]
+        for j, k in zip(design.first, design.second, strict=True)
+        for a in design.levels[j].cuts
+        for b in design.levels[k].cuts
+    ]
+    agrees(design, np.array(columns).T)
+
+
+def table(seed=0, rows=60, missing=True):
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(rows, 3)), 1)
+    noisy = np.abs(X[:, 0]) - X[:, 1] + 2.0 * rng.normal(size=rows)
+    if missing:
+        X[rng.integers(rows, size=5), 2] = np.nan
+    return X, (noisy > np.median(noisy)).astype(int)
+
+
+def test_parts_stand_side_by_side():
+    X, _ = table(missing=False)
+    parts = [X, Thresholds(X, bins=4), Products(X, bins=2)]
+    agrees(Stacked(parts), np.hstack([X, parts[1].toarray(), parts[2].toarray()]))
+    falling = Thresholds(X, bins=2, monotone={1: -1})
+    assert np.array_equal(
+        np.flatnonzero(Stacked([X, falling]).nonnegative), 3 + np.flatnonzero(falling.nonnegative)
+    )
+
+
+@pytest.mark.parametrize("kind", ["thresholds", "monotone", "products", "stacked"])
+def test_a_problem_over_a_design_is_the_problem_over_its_matrix(kind):
+    X, y = table()
+    design = {
+        "thresholds": lambda: Thresholds(X),
+        "monotone": lambda: Thresholds(X, monotone={"x1": -1, 0: 1}),
+        "products": lambda: Products(X, bins=5),
+        "stacked": lambda: Stacked([np.nan_to_num(X), Thresholds(X, bins=5), Products(X, bins=3)]),
+    }[kind]()
+    problem = cr.problems.PNormPush(design, y, p=4, l1=0.12)
+    solution, exact = problem.solve(tol=1e-10), problem.solve("exact", tol=1e-6)
+    assert solution.solver == "working-sets"
+    assert solution.certificate.kind == "global"
+    assert abs(solution.value - exact.value) <= solution.gap + exact.gap
+    if kind != "monotone":
+        same = cr.problems.PNormPush(design.toarray(), y, p=4, l1=0.12)
+        assert same.objective(solution.x) == pytest.approx(solution.value, rel=1e-12)
+        assert solution.value - same.solve("accelerated", tol=1e-9).value <= 1e-9
+    else:
+        assert (solution.x[design.nonnegative] >= 0).all()
+        rising, falling, _ = design.values_of_levels(solution.x)
+        assert (np.diff(rising) >= 0).all()
+        assert (np.diff(falling[:-1] if design.levels[1].missing else falling) <= 0).all()
+        assert np.ptp(falling) > 0
+
+
+def test_new_rows_have_the_scores_of_the_old_ones_that_they_equal():
+    X, y = table()
+    design = Thresholds(X, categories=["x1"])
+    problem = cr.problems.PNormPush(design, y, p=2, l1=0.1)
+    w = problem.solve().x
+    np.testing.assert_allclose(design.transform(X[::-1]) @ w, (design @ w)[::-1], atol=EXACT)
+    strange = np.array([[99.0, 123.0, np.nan]])
+    tables = design.values_of_levels(w)
+    # above all thresholds, a category that never occurred, and an absent value
+    expected = tables[0][-1] + 0.0 + tables[2][-1]
+    np.testing.assert_allclose(design.transform(strange) @ w, [expected], atol=EXACT)
+
+
+def test_the_total_variation_is_the_l1_norm():
+    X, y = table(missing=False)
+    design = Thresholds(X)
+    w = cr.problems.PNormPush(design, y, p=2, l1=0.1).solve().x
+    variation = sum(np.abs(np.diff(values)).sum() for values in design.values_of_levels(w))
+    assert variation == pytest.approx(np.abs(w).sum(), rel=1e-12)
+
+
+def test_a_planted_bug_in_the_search_for_columns_is_noticed():
+    """A design that hides its best columns does not get a certificate for them."""
+
+    class Blind(Thresholds):
+        def most_violating(self, violations, count):
+            return super().most_violating(np.where(np.arange(len(violations)) % 2, violations, 0.0), count)
+
+    X, y = table()
+    problem = cr.problems.PNormPush(Blind(X), y, p=4, l1=0.1)
+    with pytest.warns(cr.ConvergenceWarning):
+        solution = problem.solve()
+    best = cr.problems.PNormPush(Thresholds(X), y, p=4, l1=0.1).solve()
+    assert not solution.converged
+    assert solution.gap >= solution.value - best.value > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (
+            lambda X: Thresholds(X, monotone={"age": 1}),
+            ValueError,
+            "monotone names 'age', which is no column",
+        ),
+        (lambda X: Thresholds(X, monotone={3: 1}), ValueError, "monotone names column 3, but there are 3"),
+        (lambda X: Thresholds(X, monotone={0: 2}), ValueError, "monotone"),
+        (lambda X: Thresholds(X, monotone=[0]), TypeError, "expected a dictionary"),
+        (lambda X: Thresholds(X, monotone={0: 1}, categories=[0]), ValueError, "have no order"),
+        (lambda X: Thresholds(X, bins=0), ValueError, "bins is 0"),
+        (lambda X: Thresholds(X[:, 0]), ValueError, "expected \\(n, d\\)"),
+        (lambda X: Thresholds(np.ones((4, 2))), ValueError, "every feature is constant"),
+        (lambda X: Thresholds(np.where(X > 1, np.inf, X)), ValueError, "infinite entry"),
+        (lambda X: Thresholds([["a"]]), TypeError, "not real numbers"),
+        (lambda X: Thresholds(X).transform(X[:, :2]), ValueError, "expected 3, as when the levels were made"),
+        (lambda X: Thresholds(X[:, :2]).transform(X[:, 1:]), ValueError, "column x1 has NaN in row"),
+        (lambda X: Products(X, pairs=[(0, 0)]), ValueError, "two different features"),
+        (lambda X: Products(X, pairs=[(0, 1, 2)]), TypeError, "pairs of features such as"),
+        (lambda X: Products(X[:, :1]), ValueError, "no product is left"),
+        (
+            lambda X: Products(np.random.default_rng(0).random((9000, 2)), bins=8000),
+            ValueError,
+            "at most 50000000",
+        ),
+        (lambda X: Stacked([]), ValueError, "parts is empty"),
+        (lambda X: Stacked([X[:4, :2], X[:5, :2]]), ValueError, "expected the same number in each"),
+        (lambda X: Thresholds(X) @ np.ones(2), ValueError, "one weight per column"),
+        (lambda X: Thresholds(X).T @ np.ones(2), ValueError, "one number per row"),
+        (lambda X: Thresholds(X).label(10**6), ValueError, "place is 1000000"),
+    ],
+)
+def test_bad_input(make, error, words):
+    with pytest.raises(error, match=words):
+        make(table()[0])
+
+
+def test_a_design_needs_a_penalty_and_double_precision():
+    X, y = table()
+    with pytest.raises(ValueError, match="both l1 and l2 are 0"):
+        cr.problems.PNormPush(Thresholds(X), y, p=2)
+    with pytest.raises(ValueError, match="leave dtype at 'float64'"):
+        cr.problems.PNormPush(Thresholds(X), y, p=2, l1=0.1, dtype="float32")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert cr.problems.PNormPush(Thresholds(X), y, p=2, l2=0.1).solve().solver == "lbfgs"

@@ -1,0 +1,221 @@
+"""Working sets: kernels against enumeration, certificates without a ball, wide and awkward columns."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+import convexrank as cr
+from convexrank.core.score_model import Curvature
+from convexrank.problems import REGISTRY
+from convexrank.solvers import WorkingSets
+from convexrank.solvers.descent._coordinate_descent import ColumnModel
+
+# Of the largest l1 that leaves a weight: strong enough that the data below do not drive the logarithm down.
+L1 = 0.4
+
+
+def data(seed=0, rows=120, columns=20, density=0.3):
+    rng = np.random.default_rng(seed)
+    X = sparse.random_array((rows, columns), density=density, rng=rng, format="csr")
+    noisy = X @ rng.normal(size=columns) + 2.0 * rng.normal(size=rows)
+    return X, (noisy > np.median(noisy)).astype(int)
+
+
+def first(name, wanted):
+    return next(filter(wanted, map(REGISTRY[name].random, range(60))), None)
+
+
+MODELS = [
+    name
+    for name in REGISTRY
+    if hasattr(REGISTRY[name], "score_model") and first(name, lambda one: one.differentiable and one.convex)
+]
+
+
+def model(seed, rows=12, columns=4):
+    """Columns, a curvature that is positive semidefinite, slopes and a point."""
+    rng = np.random.default_rng(seed)
+    matrix = np.round(rng.normal(size=(rows, columns)), 1) * (rng.random((rows, columns)) < 0.7)
+    shares = np.zeros((rows, 2))
+    shares[:5, 0], shares[5:, 1] = rng.dirichlet(np.ones(5)), rng.dirichlet(np.ones(rows - 5))
+    rates = rng.random(2) + 0.1
+    curvature = Curvature(shares @ rates, sparse.csc_array(shares), rates)
+    bends = np.diag(curvature.diagonal) - (shares * rates) @ shares.T
+    point = np.where(rng.random(columns) < 0.5, 0.0, rng.normal(size=columns))
+    return matrix, curvature, bends, rng.normal(size=columns), point
+
+
+@given(seed=st.integers(0, 10**6), by_products=st.booleans(), signed=st.booleans())
+def test_steps_minimise_their_models(seed, by_products, signed):
+    """Subgradients of the model at the step, written densely: 0 is among them."""
+    matrix, curvature, bends, slopes, point = model(seed)
+    columns, l2, l1 = sparse.csc_array(matrix), 0.1, 0.3
+    lowest = np.full(len(point), 0.0 if signed else -np.inf)
+    point = np.abs(point) if signed else point
+    products = (lambda c: (matrix.T * c) @ matrix) if by_products else None
+    made = ColumnModel(columns, l2, l1, lowest, products)
+    if not by_products:
+        made._products = None
+    step, moved = made.minimum(curvature, slopes, point, 20_000, 1e-12)
+    np.testing.assert_allclose(moved, matrix @ step, atol=1e-10)
+    found = slopes + (matrix.T @ bends @ matrix + l2 * np.eye(len(point))) @ step
+    there = point + step
+    used = there != 0
+    np.testing.assert_allclose(found[used], -l1 * np.sign(there[used]), atol=1e-8)
+    assert (found[~used] >= -l1 - 1e-8).all()
+    assert signed or (found[~used] <= l1 + 1e-8).all()
+    assert (there >= lowest).all()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_score_models_are_second_order(name):
+    """Gradient and curvature by differences of the value and of the gradient."""
+    problem = first(name, lambda one: one.differentiable and one.convex)
+    rng = np.random.default_rng(0)
+    scores = problem.scores(0.3 * rng.normal(size=problem.dimension))
+    found, direction, width = problem.score_model(scores), rng.normal(size=len(scores)), 1e-5
+    above, below = (problem.score_model(scores + sign * width * direction) for sign in (1.0, -1.0))
+    slope = (above.value - below.value) / (2 * width)
+    assert found.gradient @ direction == pytest.approx(slope, rel=1e-5, abs=1e-7)
+    if found.curvature is not None:
+        bent, shares = found.curvature.diagonal * direction, found.curvature.shares
+        bent = bent - shares @ (found.curvature.rates * (shares.T @ direction))
+        seen = (above.gradient - below.gradient) / (2 * width)
+        np.testing.assert_allclose(bent, seen, atol=1e-5 * max(1.0, np.abs(seen).max()))
+
+
+@pytest.mark.parametrize("p", [0.5, 1.0, 4.0, 64.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bound_needs_no_ball(p, seed):
+    X, y = data(seed)
+    problem = cr.problems.PNormPush(X, y, p=p, l1=L1 * cr.problems.PNormPush(X, y, p=p, l1=1.0).l1_max())
+    solution = problem.solve(tol=1e-7)
+    assert (solution.solver, solution.certificate.kind) == ("working-sets", "global")
+    best = problem.solve("accelerated", tol=1e-12, max_iter=200_000)
+    assert solution.gap >= solution.value - best.value
+    assert solution.gap <= 1e-7 * max(1.0, abs(solution.value))
+    # the point alone has a bound over a ball only, and the solution carries its evidence
+    assert problem.certificate(solution.x).kind == "ball"
+    assert problem.certificate(solution.x, solution.witness).kind == "global"
+
+
+def test_evidence_that_is_too_steep_proves_no_global_bound():
+    X, y = data()
+    problem = cr.problems.PNormPush(X, y, p=4, l1=0.05)
+    solution = problem.solve()
+    point, inside = solution.witness.points
+    for steep in (
+        cr.Witness(solution.witness.points, [1.0, 0.0]),
+        cr.Witness([point, 0.0 * inside], [0.5, 0.5]),
+    ):
+        assert problem.certificate(solution.x, steep).kind == "ball"
+
+
+@pytest.mark.parametrize("name", ["PNormPush", "ListNet", "NDCGRegression", "ConvexRisk"])
+def test_l1_max_is_where_the_first_weight_appears(name):
+    problem = first(name, lambda one: "Columnwise" in one.capabilities)
+    from dataclasses import replace
+
+    least = problem.l1_max()
+    assert not replace(problem, l1=1.001 * least).solve("working-sets").x.any()
+    assert replace(problem, l1=0.98 * least).solve("working-sets", tol=1e-12).x.any()
+
+
+def test_l1_max_of_a_risk_with_kinks_is_refused():
+    X, y = data()
+    with pytest.raises(ValueError, match="not smooth and convex"):
+        cr.problems.TopPush(X, y, l2=0.1).l1_max()
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_awkward_columns(form):
+    """Constant, repeated and empty columns, and scales of 1e-12 and 1e6."""
+    X = data(3, columns=6)[0].toarray()
+    y, one = data(3, columns=6)[1], np.ones((120, 1))
+    wide = np.hstack([X, one, X[:, :1], 0.0 * one, 1e-12 * X[:, 1:2], 1e6 * X[:, 2:3]])
+    solution = cr.problems.PNormPush(form(wide), y, p=2, l1=1e-3, l2=1e-3).solve("working-sets")
+    assert solution.converged
+    assert solution.x[6] == solution.x[8] == 0.0
+    # where a gradient cannot be computed to the tolerance, nothing else is claimed
+    wide[:, -1] *= 1e6
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        far = cr.problems.PNormPush(form(wide), y, p=2, l1=1e-3, l2=1e-3).solve("working-sets")
+    assert far.value - far.gap <= solution.value
+    assert far.gap < 0.1
+
+
+def test_repeated_columns_change_nothing():
+    X, y = data(3, columns=6)
+    plain = cr.problems.PNormPush(X, y, p=2, l1=L1)
+    repeated = cr.problems.PNormPush(sparse.hstack([X, X], format="csr"), y, p=2, l1=L1)
+    assert repeated.solve().value == pytest.approx(plain.solve("accelerated").value, abs=1e-7)
+
+
+def test_an_l1_too_weak_for_separable_data_is_unbounded():
+    X = sparse.csr_array([[3.0], [4.0], [0.0], [0.5]])
+    problem = cr.problems.PNormPush(X, [1, 1, 0, 0], p=4, l1=0.01)
+    with pytest.warns(cr.ConvergenceWarning):
+        assert problem.solve().status is cr.Status.UNBOUNDED
+
+
+def test_sparse_columns_are_never_made_dense():
+    rng = np.random.default_rng(0)
+    rows = sparse.random_array((400, 300_000), density=2e-4, rng=rng, format="csr")
+    y = (rows[:, :50].sum(axis=1) + rows[:, :2000].sum(axis=1) > 0.2).astype(int)
+    import tracemalloc
+
+    problem = cr.problems.PNormPush(rows, y, p=4, l1=1e-3, l2=1e-3)
+    problem.solve()
+    tracemalloc.start()
+    solution = problem.solve()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert solution.converged
+    assert solution.solver == "working-sets"
+    assert peak < 400 * 300_000  # a dense copy has eight times that
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_a_wrong_curvature_costs_steps_and_no_truth(factor, monkeypatch):
+    X, y = data()
+    problem = cr.problems.PNormPush(X, y, p=2, l1=0.05)
+    right = problem.solve(tol=1e-9)
+    true_model = type(problem).score_model
+
+    def wrong(self, scores):
+        found = true_model(self, scores)
+        bend = found.curvature
+        return type(found)(
+            found.value, found.gradient, Curvature(factor * bend.diagonal, bend.shares, factor * bend.rates)
+        )
+
+    monkeypatch.setattr(type(problem), "score_model", wrong)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = problem.solve(tol=1e-9, max_iter=50)
+    assert found.gap >= found.value - right.value
+    assert not found.converged or found.value - right.value <= 1e-8
+
+
+@pytest.mark.parametrize("name", ["first", "models", "sweeps"])
+def test_bad_parameters(name):
+    with pytest.raises(ValueError, match=f"{name} is 0"):
+        WorkingSets(**{name: 0})
+
+
+def test_it_stays_within_its_iterations_and_carries_on():
+    X, y = data(1)
+    problem = cr.problems.PNormPush(X, y, p=4, l1=0.05)
+    with pytest.warns(cr.ConvergenceWarning):
+        short = problem.solve(WorkingSets(first=2), max_iter=1)
+    assert short.status is cr.Status.MAX_ITER
+    long = problem.solve(WorkingSets(first=2), x0=short.x)
+    best = problem.solve()
+    assert abs(long.value - best.value) <= long.gap + best.gap
