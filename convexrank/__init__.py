@@ -44,6 +44,8 @@ _OBJECTS = {
     "Solution": "convexrank.core.results",
     "Status": "convexrank.core.results",
     "Witness": "convexrank.core.results",
+    "Path": "convexrank.core.paths",
+    "path": "convexrank.core.paths",
     "perturbation_bound": "convexrank.bounds.perturbation",
     "antitrust_rank": "convexrank.estimators.graph_ranks",
     "combined_rank": "convexrank.estimators.graph_ranks",
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
         solvers,
     )
     from convexrank.bounds.perturbation import perturbation_bound
+    from convexrank.core.paths import Path, path
     from convexrank.core.problem import Problem
     from convexrank.core.results import CertificateError, ConvergenceWarning, Solution, Status
     from convexrank.estimators import OnlineMEMR, PushRanker, RetargetingRanker, SingleIndexRegressor

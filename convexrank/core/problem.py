@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.read_only import read_only
 from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.paths import Path, path
 from convexrank.core.results import Certificate, CertificateError, Solution, Status, Witness
 from convexrank.core.solving import solve
 from convexrank.data import check_vector, refuse_edited
@@ -202,6 +204,26 @@ class Problem:
     def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
         """Explain, after a solve that did not converge, why no minimiser exists: status, direction, detail."""
         return None
+
+    def changed(self, **values: Any) -> Self:
+        """Return the same problem with other parameters, such as ``l1=0.1``.
+
+        Parameters
+        ----------
+        **values
+            Fields of the class, with their new values.
+        """
+        return replace(cast(Any, self), **values)
+
+    def path(self, **options: Any) -> Path:
+        """Solve along l1, l2 or p, with warm starts; see :func:`convexrank.path`, which takes the same options.
+
+        Returns
+        -------
+        Path
+            Values, solutions with their gaps, and what to do with them: ``plot``, ``best``, ``to_frame``.
+        """
+        return path(self, **options)
 
     def solve(
         self,

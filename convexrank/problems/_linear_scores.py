@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -244,6 +244,16 @@ class LinearScores(Problem):
     def score_model(self, scores: Array) -> ScoreModel:
         """Return the risk to second order in the scores; without curvature where a formulation states none."""
         return ScoreModel(*self.risk_and_score_gradient(scores))
+
+    def changed(self, **values: Any) -> Self:
+        """Return the same problem with other parameters; what follows from X alone is not computed again."""
+        made = super().changed(**values)
+        if values.keys().isdisjoint({"X", "dtype"}):
+            shared = {
+                name: self.__dict__[name] for name in ("_by_columns", "row_lengths") if name in self.__dict__
+            }
+            made.__dict__.update(shared)
+        return made
 
     @cached_property
     def _by_columns(self) -> Any:

@@ -19,9 +19,10 @@ Array = np.ndarray
 _ROUND = 5
 # Entries of a dense copy of the columns that may be made.
 _MOST_DENSE = 50_000_000
-# All products of k columns of n rows take the time of about n k / 5000 sweeps over all n k entries. Columns that share
-# many rows need ten times the sweeps of a hundred that others need, and few models where each is minimised precisely.
-_PRODUCTS_PER_SWEEP, _OVERLAPPING = 5000, 0.05
+# What one row costs in the product of two columns, in units of one entry of a column in one sweep; and the sweeps that
+# products save. Columns that share many rows take ten times the sweeps, and few models where each is solved precisely.
+_PRODUCT, _SWEEPS = 0.04, 100.0
+_OVERLAP, _OVERLAPPING = 0.1, 10.0
 # With the products sweeps cost little: there may be more of them, and the minimum is found more precisely.
 _CHEAPER, _TIGHTER = 20, 0.01
 
@@ -165,7 +166,7 @@ class ColumnModel:
         products: Callable[[Array], Array] | None = None,
     ) -> None:
         self.columns, self.l2, self.l1, self.lowest = columns, l2, l1, lowest
-        self._products = products or (_DenseProducts(columns) if _pays(columns) else None)
+        self._products = products or _products_of(columns)
 
     def minimum(
         self, curvature: Curvature, slopes: Array, point: Array, sweeps: int, enough: float
@@ -235,12 +236,13 @@ class ColumnModel:
         return moved
 
 
-def _pays(columns: sparse.csc_array) -> bool:
-    """Whether all products of columns cost less than the sweeps that they save."""
+def _products_of(columns: sparse.csc_array) -> Callable[[Array], Array] | None:
+    """Return what makes all products of columns; None where sweeps over the entries cost less."""
     rows, count = map(int, columns.shape)  # type: ignore[arg-type]  # two-dimensional
     density = columns.nnz / max(rows * count, 1)
-    sweeps = 10 if density > _OVERLAPPING else 1
-    return rows * count <= _MOST_DENSE and count < sweeps * _PRODUCTS_PER_SWEEP * density
+    made = _PRODUCT * rows * count**2 + _SWEEPS * count**2
+    saved = 2.0 * _SWEEPS * columns.nnz * (_OVERLAPPING if density > _OVERLAP else 1.0)
+    return _DenseProducts(columns) if rows * count <= _MOST_DENSE and made < saved else None
 
 
 class _DenseProducts:

@@ -192,7 +192,7 @@ class WorkingSets:
         # doubled as long as more columns violate optimality than are looked at
         wanted = int(np.count_nonzero(view.violations))
         size = max(min(2 * len(places), wanted), int(1.5 * np.count_nonzero(everywhere)))
-        return _look(problem, penalty, everywhere, times(problem.X, everywhere), size, smoothness)
+        return _look(problem, penalty, everywhere, point.scores, size, smoothness)
 
     def _places(self, problem: Columnwise, view: _View) -> Array:
         """The columns in use, and those that violate optimality most."""

@@ -1,0 +1,332 @@
+"""Solutions along a parameter: warm starts, a certificate at each value, and the choice of one by a metric."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from convexrank.backend.design import Design
+from convexrank.core.results import ConvergenceWarning, Solution, Status
+from convexrank.data import check_flag, check_integer, check_nonnegative, check_positive, check_vector, shown
+
+__all__ = ["Path", "path"]
+
+Array = np.ndarray
+
+# Parameters that a path may follow; strengths fall along it.
+_STRENGTHS = ("l1", "l2")
+_PARAMETERS = (*_STRENGTHS, "p")
+# No minimiser exists from here on.
+_ENDS = frozenset({Status.SEPARABLE, Status.UNBOUNDED})
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """Solutions of one problem along one parameter.
+
+    Parameters
+    ----------
+    parameter : str
+        ``"l1"``, ``"l2"`` or ``"p"``.
+    values : ndarray, shape (m,)
+        Its values, in the order in which they were solved.
+    solutions : tuple of Solution
+        One per value.
+    metric : ndarray, shape (m,), or None
+        The validation metric, where one was watched.
+    stopped : str
+        Why the path ends before the last value that was asked for; empty where it does not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import convexrank as cr
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 30)), np.arange(80) % 2
+    >>> X[:, 0] += y
+    >>> path = cr.path(cr.problems.PNormPush(X, y, p=2, l1=1.0), l1="auto", n=5, ratio=0.5)
+    >>> [int(count) for count in path.counts]
+    [0, 1, 4, 4, 11]
+    >>> bool(path.gaps.max() < 1e-6)
+    True
+    """
+
+    parameter: str
+    values: Array
+    solutions: tuple[Solution, ...] = field(repr=False)
+    metric: Array | None = field(default=None, repr=False)
+    stopped: str = ""
+
+    def __len__(self) -> int:
+        return len(self.solutions)
+
+    def __iter__(self) -> Iterator[Solution]:
+        return iter(self.solutions)
+
+    def __getitem__(self, place: int) -> Solution:
+        return self.solutions[place]
+
+    @property
+    def coefficients(self) -> Array:
+        """The weights, shape (m, d)."""
+        return np.array([solution.x for solution in self.solutions])
+
+    @property
+    def counts(self) -> Array:
+        """How many weights are not 0, shape (m,)."""
+        return np.array([np.count_nonzero(solution.x) for solution in self.solutions])
+
+    @property
+    def gaps(self) -> Array:
+        """The certified gaps, shape (m,)."""
+        return np.array([solution.gap for solution in self.solutions])
+
+    def scores(self, X: Any) -> Array:
+        """Return the scores of rows by every solution, shape (m, n).
+
+        Parameters
+        ----------
+        X : matrix, design or table, shape (n, ...)
+            The rows; where the problem's X is a design, the table that its ``transform`` takes will do.
+        """
+        own = self.solutions[0].instance
+        if own is not None and isinstance(own.X, Design) and not isinstance(X, Design):
+            X = own.X.transform(X)  # type: ignore[attr-defined]  # all of ours have it
+        return np.array([np.asarray(X @ solution.x) for solution in self.solutions])
+
+    def best(
+        self, metric: Callable[..., float] | None = None, X: Any = None, y: Any = None, qid: Any = None
+    ) -> Solution:
+        """Return the solution with the largest metric; the first of equal ones, which has the strongest penalty.
+
+        Parameters
+        ----------
+        metric : callable, optional
+            Called as ``metric(y, scores)``, or ``metric(y, scores, qid)`` where queries are given; larger is better. By
+            default the metric that was watched along the path.
+        X, y, qid : optional
+            Rows to judge by, which should not be those that were fitted.
+
+        Raises
+        ------
+        ValueError
+            When no metric is given and none was watched, or rows are missing.
+        """
+        if metric is None:
+            if self.metric is None:
+                raise ValueError("no metric was watched along this path; give metric, X and y.")
+            return self.solutions[int(np.nanargmax(self.metric))]
+        if X is None or y is None:
+            raise ValueError("metric needs rows to judge by: give X and y.")
+        found = [_measured(metric, y, scores, qid) for scores in self.scores(X)]
+        return self.solutions[int(np.nanargmax(found))]
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with one row per value: objective, gap, kind of the bound, weights in use."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {
+            self.parameter: self.values,
+            "value": [solution.value for solution in self.solutions],
+            "gap": self.gaps,
+            "kind": [solution.certificate.kind for solution in self.solutions],
+            "status": [solution.status.name for solution in self.solutions],
+            "weights": self.counts,
+            "seconds": [solution.seconds for solution in self.solutions],
+        }
+        if self.metric is not None:
+            columns["metric"] = self.metric
+        return pd.DataFrame(columns)
+
+    def plot(self, ax: Any = None, most: int = 20) -> Any:
+        """Draw the largest weights, the certified gap and the metric against the parameter.
+
+        Parameters
+        ----------
+        ax : sequence of Axes, optional
+            Two, or three where a metric was watched; by default those of a new figure.
+        most : int
+            Most weights that are drawn: those that are largest somewhere.
+
+        Returns
+        -------
+        ndarray of Axes
+        """
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError(
+                "figures need matplotlib; install it with: pip install 'convexrank[plot]'"
+            ) from error
+        rows = 2 + (self.metric is not None)
+        if ax is None:
+            ax = plt.subplots(rows, 1, figsize=(6.0, 2.0 + 1.6 * rows), sharex=True, layout="constrained")[1]
+        panels = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+        if len(panels) != rows:
+            raise ValueError(f"ax holds {len(panels)} Axes, expected {rows}.")
+        weights = self.coefficients
+        for place in np.argsort(-np.abs(weights).max(axis=0))[: check_integer(most, "most", 1)]:
+            panels[0].plot(self.values, weights[:, place], linewidth=1.2)
+        panels[0].set_ylabel("weight")
+        panels[1].plot(self.values, np.maximum(self.gaps, np.finfo(float).tiny), "k.-", linewidth=1.0)
+        panels[1].set(ylabel="certified gap", yscale="log")
+        if self.metric is not None:
+            panels[2].plot(self.values, self.metric, "k.-", linewidth=1.0)
+            panels[2].set_ylabel("metric")
+        if self.values.min() > 0:
+            panels[0].set_xscale("log")
+        panels[-1].set_xlabel(self.parameter)
+        if self.parameter in _STRENGTHS:
+            panels[0].invert_xaxis()
+        return panels
+
+
+def path(
+    problem: Any,
+    *,
+    l1: Any = None,
+    l2: Any = None,
+    p: Any = None,
+    n: int = 100,
+    ratio: float = 1e-2,
+    solver: Any = None,
+    tol: float = 1e-6,
+    metric: Callable[..., float] | None = None,
+    validation: tuple[Any, ...] | None = None,
+    patience: int = 10,
+    progress: bool = False,
+) -> Path:
+    r"""Solve a problem along one of its parameters, each value from the solution before it.
+
+    Strengths fall and p rises along the path, so that each problem is a little harder than the one before. Every point
+    has its own certificate. The path ends where no minimiser exists any more, and says where.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; its own value of the parameter is not used.
+    l1, l2, p : sequence of float or "auto"
+        Exactly one of them: the values. For l1, ``"auto"`` takes n values in geometric progression from the largest
+        that matters, :math:`\lambda_{\max}` (``problem.l1_max()``), down to ratio times that.
+    n : int
+        Number of values with ``"auto"``.
+    ratio : float
+        The smallest strength over the largest with ``"auto"``, below 1.
+    solver, tol : optional
+        As for :meth:`convexrank.Problem.solve`.
+    metric : callable, optional
+        Watched along the path: ``metric(y, scores)``, or ``metric(y, scores, qid)``; larger is better.
+    validation : tuple, optional
+        (X, y) or (X, y, qid): the rows that the metric is taken on.
+    patience : int
+        The path ends after so many values without a better metric.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    Path
+        Values, solutions, the metric, and why it ended early, if it did.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When not exactly one parameter is given, the problem has no such parameter, values are out of range, or metric
+        and validation do not come together.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
+    >>> path = cr.path(problem, p=[1, 4, 16])
+    >>> path.values.tolist(), [round(float(w[0]), 3) for w in path.coefficients]
+    ([1.0, 4.0, 16.0], [1.475, 1.035, 0.834])
+    """
+    name, values = _values_of(problem, {"l1": l1, "l2": l2, "p": p}, n, ratio)
+    check_positive(tol, "tol")
+    check_integer(patience, "patience", 1)
+    if (metric is None) != (validation is None):
+        raise ValueError("metric and validation belong together: give both, or neither.")
+    solutions: list[Solution] = []
+    watched: list[float] = []
+    stopped, start = "", None
+    for value in _shown(values, check_flag(progress, "progress")):
+        problem = problem.changed(
+            **{name: float(value)}
+        )  # from the last one, which knows what follows from X
+        with warnings.catch_warnings():
+            # the status of each point is in the path
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            solution = problem.solve(solver, tol=tol, x0=start)
+        if solution.status in _ENDS:
+            stopped = f"{name} = {value:g}: {solution.message}"
+            break
+        solutions.append(solution)
+        start = _following(solution)
+        if metric is not None and validation is not None:
+            scores = Path(name, values[:1], (solution,)).scores(validation[0])[0]
+            watched.append(_measured(metric, validation[1], scores, *validation[2:]))
+            if len(watched) - 1 - int(np.nanargmax(watched)) >= patience:
+                stopped = f"{name} = {value:g}: no better metric for {patience} values"
+                break
+    if not solutions:
+        raise ValueError(f"the path has no point: already at {stopped}.")
+    found = np.array(watched) if metric is not None else None
+    return Path(name, values[: len(solutions)], tuple(solutions), found, stopped)
+
+
+def _following(solution: Solution) -> Array:
+    """Where to start for the next value: at the second point of the evidence, of a weaker penalty, if there is one."""
+    if solution.solver == "working-sets" and solution.witness is not None:
+        return np.asarray(solution.witness.points)[-1]
+    return solution.x
+
+
+def _measured(metric: Callable[..., float], y: Any, scores: Array, qid: Any = None) -> float:
+    return float(metric(y, scores) if qid is None else metric(y, scores, qid))
+
+
+def _values_of(problem: Any, given: dict[str, Any], n: int, ratio: float) -> tuple[str, Array]:
+    """Name the parameter and list its values."""
+    named = [name for name, values in given.items() if values is not None]
+    if len(named) != 1:
+        raise ValueError(
+            f"a path follows one parameter; given {named or 'none'}, expected one of {list(_PARAMETERS)}."
+        )
+    (name,) = named
+    if not hasattr(problem, name) or not hasattr(problem, "changed"):
+        raise ValueError(f"{type(problem).__name__} has no parameter {name} that a path could follow.")
+    values = given[name]
+    if isinstance(values, str):
+        if values != "auto" or name != "l1":
+            raise ValueError(
+                f"{name} is {shown(values)}, expected values{', or auto' if name == 'l1' else ''}."
+            )
+        share = check_positive(ratio, "ratio")
+        if not share < 1.0:
+            raise ValueError(f"ratio is {ratio}, expected a number below 1.")
+        top = problem.l1_max()
+        if not top > 0.0:
+            raise ValueError(
+                "all weights are 0 for every l1: the gradient at 0 is 0, so that there is no path."
+            )
+        return name, np.geomspace(top, share * top, check_integer(n, "n", 1))
+    found = check_vector(values, None, name)
+    for value in found:
+        (check_nonnegative if name in _STRENGTHS else check_positive)(float(value), name)
+    if not len(found):
+        raise ValueError(f"{name} is empty, expected at least one value.")
+    ordered = np.unique(found)
+    return name, ordered[::-1] if name in _STRENGTHS else ordered
+
+
+def _shown(values: Array, progress: bool) -> Any:
+    if not progress:
+        return values
+    from tqdm.auto import tqdm
+
+    return tqdm(values, leave=False)
