@@ -32,6 +32,8 @@ _PRECISION = 0.1
 _ROUNDING = 1e-13
 # How far inside the l1 box a mixture of gradients is put, in roundings of a gradient: they must not lead out of it.
 _STRICT = 8.0
+# How near the minimum, relative to the value, the second point is looked for.
+_CLOSE = 1e-2
 # How much weaker the penalty is at the second point that proves a bound without a ball.
 _WEAKER = 0.95
 
@@ -138,18 +140,25 @@ class WorkingSets:
     def init(self, problem: Columnwise, x0: Array) -> State:
         """Look at all columns at the start."""
         w = np.array(x0, dtype=np.float64)
-        return _state(problem, _look(problem, problem.penalty, w, times(problem.X, w)), None)
+        return self._state(problem, _look(problem, problem.penalty, w, times(problem.X, w)), _UNTRIED)
 
     def step(self, problem: Columnwise, state: State) -> State:
         """Solve over one working set, and look at all columns again."""
         memory: _Memory = state.memory
-        inside = memory.inside
-        if inside is None and _needs_second_point(problem, state):
-            inside = self._second_point(problem, memory.view)
         view = self._over_working_set(problem, problem.penalty, memory.view)
         if view is None:
             return replace(state, stalled=True)
-        return _state(problem, view, inside)
+        return self._state(problem, view, memory.second)
+
+    def _state(self, problem: Columnwise, view: _View, second: _Second) -> State:
+        """The state at a point, with evidence that needs no ball once it is close enough to be worth that."""
+        estimate, witness = problem.gap_estimate(view.w, view.value, view.gradient), None
+        unbounded = not problem.penalty.bounded and not math.isfinite(problem.risk_infimum)
+        if second is _UNTRIED and unbounded and estimate <= _CLOSE * max(1.0, abs(view.value)):
+            second = _Second(self._second_point(problem, view))
+        if second.view is not None:
+            estimate, witness = _mixed(problem, view, second.view)
+        return State(view.w, view.value, estimate, _Memory(view, second), witness=witness)
 
     def _second_point(self, problem: Columnwise, view: _View) -> _View | None:
         """A point whose gradient in w is strictly inside the l1 box, from the problem with a weaker penalty."""
@@ -226,9 +235,19 @@ class _View:
 
 
 @dataclass(frozen=True)
+class _Second:
+    """The second point, if one was found."""
+
+    view: _View | None
+
+
+_UNTRIED = _Second(None)
+
+
+@dataclass(frozen=True)
 class _Memory:
     view: _View
-    inside: _View | None
+    second: _Second
 
 
 def _size(penalty: Penalty, w: Array) -> float:
@@ -250,19 +269,6 @@ def _look(
     smoothness = smoothness or float(np.abs(model.gradient).max()) or 1.0
     violations = _violations(w, gradient, penalty.l1, penalty.nonnegative)
     return _View(w, scores, model, value, gradient, violations, size, smoothness)
-
-
-def _state(problem: Columnwise, view: _View, inside: _View | None) -> State:
-    estimate, witness = problem.gap_estimate(view.w, view.value, view.gradient), None
-    if inside is not None:
-        estimate, witness = _mixed(problem, view, inside)
-    return State(view.w, view.value, estimate, _Memory(view, inside), witness=witness)
-
-
-def _needs_second_point(problem: Columnwise, state: State) -> bool:
-    """Whether only a ball bounds the minimiser so far, and the point is close enough to be worth a better bound."""
-    unbounded = not problem.penalty.bounded and not math.isfinite(problem.risk_infimum)
-    return unbounded and state.residual <= 1e-2 * max(1.0, abs(state.value))
 
 
 def _mixed(problem: Columnwise, view: _View, inside: _View) -> tuple[float, Witness]:

@@ -1,0 +1,131 @@
+"""Paths: every point is the solution of its own problem, and the path ends where there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import convexrank as cr
+
+
+def data(seed=0, rows=90, columns=12):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, columns))
+    y = (X[:, 0] - X[:, 1] + 2.0 * rng.normal(size=rows) > 0).astype(int)
+    return X, y
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_every_point_is_the_solution_of_its_problem(form):
+    X, y = data()
+    problem = cr.problems.PNormPush(form(X), y, p=4, l1=1.0)
+    path = problem.path(l1="auto", n=6, ratio=0.3, tol=1e-9)
+    assert path.values[0] == problem.l1_max()
+    assert path.values[-1] == pytest.approx(0.3 * problem.l1_max())
+    assert len(path) == 6
+    assert path.stopped == ""
+    for value, solution in zip(path.values, path, strict=True):
+        alone = problem.changed(l1=float(value)).solve("accelerated", tol=1e-9)
+        assert abs(solution.value - alone.value) <= solution.gap + alone.gap
+        assert solution.gap <= 1e-9
+    assert path.counts[0] == 0 < path.counts[-1]
+    np.testing.assert_array_equal(path.coefficients, [solution.x for solution in path])
+
+
+def test_the_bounds_of_a_wide_path_hold_everywhere():
+    X, y = data()
+    path = cr.path(cr.problems.PNormPush(sparse.csr_array(X), y, p=2, l1=1.0), l1="auto", n=5, ratio=0.3)
+    assert {solution.certificate.kind for solution in path} == {"global"}
+
+
+def test_paths_along_l2_and_p_and_of_queries():
+    X, y = data()
+    falling = cr.path(cr.problems.PNormPush(X, y, p=4), l2=[0.1, 1.0, 0.01])
+    assert falling.values.tolist() == [1.0, 0.1, 0.01]
+    lengths = np.linalg.norm(falling.coefficients, axis=1)
+    assert (np.diff(lengths) > 0).all()
+    rising = cr.path(cr.problems.PNormPush(X, y, p=4, l2=0.1), p=[4, 1])
+    assert rising.values.tolist() == [1.0, 4.0]
+    queries = cr.path(cr.problems.ListNet(X, y, np.arange(90) // 9, l1=1.0), l1="auto", n=4)
+    assert queries.counts[-1] > 0
+
+
+def test_a_path_ends_where_no_minimiser_exists():
+    X, y = np.array([[3.0], [4.0], [0.0], [0.5]]), [1, 1, 0, 0]
+    path = cr.path(cr.problems.PNormPush(X, y, p=2, l1=9.0), l1="auto", n=40, ratio=1e-3)
+    assert 0 < len(path) < 40
+    assert "falls without bound" in path.stopped
+    assert float(path.stopped.split()[2].rstrip(":")) < path.values[-1]
+    with pytest.raises(ValueError, match="the path has no point"):
+        cr.path(cr.problems.PNormPush(X, y, p=2), l2=[0.0])
+
+
+def test_a_metric_stops_the_path_and_chooses():
+    X, y = data(rows=300, columns=60)
+    problem = cr.problems.PNormPush(X[:150], y[:150], p=1, l1=1.0)
+    held = X[150:], y[150:]
+    whole = cr.path(problem, l1="auto", n=30, ratio=0.05, metric=cr.metrics.auc, validation=held, patience=30)
+    short = cr.path(problem, l1="auto", n=30, ratio=0.05, metric=cr.metrics.auc, validation=held, patience=2)
+    expected = [cr.metrics.auc(held[1], held[0] @ solution.x) for solution in whole]
+    np.testing.assert_allclose(whole.metric, expected)
+    assert whole.best() is whole[int(np.argmax(expected))]
+    assert whole.best(cr.metrics.auc, *held) is whole.best()
+    assert len(short) <= len(whole)
+    assert (len(short) == len(whole)) == (short.stopped == "")
+    frame = whole.to_frame()
+    assert list(frame["l1"]) == whole.values.tolist()
+    assert list(frame["metric"]) == whole.metric.tolist()
+
+
+def test_designs_take_tables():
+    X, y = data()
+    design = cr.features.Thresholds(X)
+    path = cr.path(cr.problems.PNormPush(design, y, p=2, l1=1.0), l1="auto", n=3, ratio=0.5)
+    np.testing.assert_allclose(path.scores(X), path.scores(design))
+    np.testing.assert_allclose(path.scores(X)[-1], design @ path[-1].x)
+
+
+def test_the_plot_has_no_empty_panel():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    X, y = data()
+    problem = cr.problems.PNormPush(X, y, p=2, l1=1.0)
+    path = cr.path(problem, l1="auto", n=4, metric=cr.metrics.auc, validation=(X, y))
+    panels = path.plot()
+    assert [len(panel.lines) > 0 for panel in panels] == [True, True, True]
+    assert len(panels[0].lines) == 12
+    plt.close("all")
+    with pytest.raises(ValueError, match="ax holds 1 Axes, expected 3"):
+        path.plot(ax=plt.subplots()[1])
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({}, ValueError, "a path follows one parameter; given none"),
+        ({"l1": "auto", "p": [1.0]}, ValueError, "follows one parameter"),
+        ({"l1": []}, ValueError, "l1"),
+        ({"l1": [-1.0]}, ValueError, "l1 is -1.0"),
+        ({"p": "auto"}, ValueError, "p is 'auto'"),
+        ({"l1": "auto", "ratio": 2.0}, ValueError, "ratio is 2.0"),
+        ({"l1": "auto", "n": 0}, ValueError, "n is 0"),
+        ({"l1": "auto", "metric": cr.metrics.auc}, ValueError, "belong together"),
+        ({"l1": "auto", "patience": 0}, ValueError, "patience is 0"),
+        ({"l1": "auto", "progress": "no"}, TypeError, "progress is 'no'"),
+    ],
+)
+def test_bad_input(options, error, words):
+    X, y = data()
+    with pytest.raises(error, match=words):
+        cr.path(cr.problems.PNormPush(X, y, p=2, l1=1.0), **options)
+
+
+def test_what_a_path_cannot_follow():
+    X, y = data()
+    with pytest.raises(ValueError, match="has no parameter p"):
+        cr.path(cr.problems.ListNet(X, y, np.arange(90) // 9, l1=1.0), p=[1.0])
+    with pytest.raises(ValueError, match="no metric was watched"):
+        cr.path(cr.problems.PNormPush(X, y, p=2), l2=[1.0]).best()
+    with pytest.raises(ValueError, match="give X and y"):
+        cr.path(cr.problems.PNormPush(X, y, p=2), l2=[1.0]).best(cr.metrics.auc)
