@@ -11,12 +11,17 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from convexrank.core.results import Solution
-from convexrank.data import check_weights, well_formed
+from convexrank.data import check_choice, check_weights, well_formed
+from convexrank.features import Products, Stacked, Thresholds
 
 __all__ = ["LinearEstimator", "LinearRanker", "check_counts"]
 
 Array = np.ndarray
 
+# What the weights may belong to.
+_FEATURES = {name: name for name in ("linear", "thresholds", "products")}
+# Most thresholds of one feature, alone and in products.
+_BINS, _BINS_OF_PRODUCTS = 256, 12
 # Rows that repetition may make.
 _LARGEST = 1e9
 
@@ -25,20 +30,28 @@ class LinearEstimator(BaseEstimator):
     """An estimator with one linear score Xw. Subclasses are dataclasses: their fields are the constructor."""
 
     coef_: Array
+    #: How columns become columns of weights, where weights are not those of the features themselves.
+    features: Any = "linear"
+    bins: int | None = None
+    monotone: Any = None
 
     def __sklearn_tags__(self) -> Tags:
         """Describe the estimator to scikit-learn: sparse X, y needed, neither classifier nor regressor."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.features == "linear"
+        tags.input_tags.allow_nan = self.features != "linear"
         return tags
 
     def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
         """Return finite X, dense or CSR, with y if given, as scikit-learn checks them."""
         if sparse.issparse(X):
             X = well_formed(X, "X")
+        if self.features != "linear":
+            options = {"ensure_all_finite": "allow-nan", **options}
         try:
-            return validate_data(self, X, *y, accept_sparse="csr", dtype=np.float64, **options)
+            accepted: Any = "csr" if self.features == "linear" else False
+            return validate_data(self, X, *y, accept_sparse=accepted, dtype=np.float64, **options)
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             names, more = ("X or y", ", and a vector y of n entries") if y else ("X", "")
@@ -47,7 +60,30 @@ class LinearEstimator(BaseEstimator):
     def _linear_scores(self, X: Any) -> Array:
         """Return Xw for rows like those that the estimator was fitted on."""
         check_is_fitted(self, "coef_")
-        return self._validated(X, reset=False) @ self.coef_
+        rows = self._validated(X, reset=False)
+        return (rows if self.features == "linear" else self.design_.transform(rows)) @ self.coef_
+
+    def _designed(self, X: Any) -> Any:
+        """Return what the weights belong to: X itself, or a design made of it, of which the levels are kept.
+
+        Raises
+        ------
+        ValueError, TypeError
+            When ``features`` is no known name, or ``bins`` or ``monotone`` do not fit.
+        """
+        check_choice(self.features, _FEATURES, "features")
+        if self.features == "linear":
+            if self.bins is not None or self.monotone is not None:
+                raise ValueError(
+                    "bins and monotone describe thresholds, but features is 'linear'; pass features='thresholds'."
+                )
+            return X
+        names = getattr(self, "feature_names_in_", None)
+        design: Any = Thresholds(X, self.bins or _BINS, self.monotone, names=names)
+        if self.features == "products":
+            design = Stacked([design, Products(X, self.bins or _BINS_OF_PRODUCTS, names=names)])
+        self.design_ = design[np.arange(0)]
+        return design
 
     def _keep(self, solution: Solution) -> Self:
         """Set the fitted attributes; refuse a solution that is none, which would predict NaN."""

@@ -66,6 +66,14 @@ class PushRanker(LinearRanker):
     l2, l1 : float
         Strengths :math:`\lambda_2, \lambda_1`, for features of about unit scale: standardise first. With both zero,
         separable data have no minimiser; fit then warns and keeps the separating direction found.
+    features : {"linear", "thresholds", "products"}
+        What has weights: the features themselves, all thresholds of them (:class:`~convexrank.features.Thresholds`), or
+        thresholds and products of two (:class:`~convexrank.features.Products`). Scores are then piecewise constant in
+        each feature or pair, X is dense, NaN has a level of its own, and ``l1`` keeps few weights.
+    bins : int, optional
+        Most thresholds of one feature: 256 by default, and 12 in products.
+    monotone : dict, optional
+        With thresholds: features, by name or number, in which scores must rise (1) or fall (−1).
     solver : None, str or solver object
         As for :meth:`convexrank.Problem.solve`; None takes the default for the problem.
     tol : float
@@ -76,7 +84,9 @@ class PushRanker(LinearRanker):
     Attributes
     ----------
     coef_ : ndarray, shape (d,)
-        The weights w.
+        The weights w: one per feature, or per column of ``design_``.
+    design_ : Thresholds or Stacked
+        With thresholds or products: the levels of the features, without rows.
     classes_ : ndarray, shape (2,)
         The two labels, sorted; the second is the positive one.
     gap_, n_iter_, solution_ : float, int, Solution
@@ -109,6 +119,9 @@ class PushRanker(LinearRanker):
     loss: Any = "exponential"
     l2: float = 1e-2
     l1: float = 0.0
+    features: Any = "linear"
+    bins: int | None = None
+    monotone: Any = None
     solver: Any = None
     tol: float = 1e-8
     max_iter: int | None = None
@@ -149,7 +162,7 @@ class PushRanker(LinearRanker):
         X, y = self._validated(X, y)
         _check_one_query(qid, len(y))
         positive = check_binary_labels(y)
-        problem = self._problem(X, positive, check_weights(sample_weight, len(y)))
+        problem = self._problem(self._designed(X), positive, check_weights(sample_weight, len(y)))
         self.classes_ = np.unique(y)
         return self._keep(problem.solve(self.solver, tol=self.tol, max_iter=self.max_iter))
 

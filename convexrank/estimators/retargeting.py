@@ -67,6 +67,14 @@ class RetargetingRanker(LinearRanker):
         The convention of the NDCG that :meth:`score` returns; ``str(model.convention)`` spells it out.
     ndcg_k : int, optional
         The cut-off of that NDCG; None takes whole lists.
+    features : {"linear", "thresholds", "products"}
+        What has weights: the features themselves, all thresholds of them (:class:`~convexrank.features.Thresholds`), or
+        thresholds and products of two (:class:`~convexrank.features.Products`). Scores are then piecewise constant in
+        each feature or pair, X is dense, NaN has a level of its own, and ``l1`` keeps few weights.
+    bins : int, optional
+        Most thresholds of one feature: 256 by default, and 12 in products.
+    monotone : dict, optional
+        With thresholds: features, by name or number, in which scores must rise (1) or fall (−1).
     solver : None, str or solver object
         As for :meth:`convexrank.Problem.solve`; None takes the default for the problem.
     tol : float
@@ -77,7 +85,9 @@ class RetargetingRanker(LinearRanker):
     Attributes
     ----------
     coef_ : ndarray, shape (d,)
-        The weights w.
+        The weights w: one per feature, or per column of ``design_``.
+    design_ : Thresholds or Stacked
+        With thresholds or products: the levels of the features, without rows.
     gap_, n_iter_, solution_ : float, int, Solution
         Certified bound on objective − optimum, iterations, and everything the solver returned;
         ``solution_.certificate`` names the kind of the bound.
@@ -120,6 +130,9 @@ class RetargetingRanker(LinearRanker):
     normalize: bool = True
     ndcg_convention: Any = "convexrank"
     ndcg_k: int | None = None
+    features: Any = "linear"
+    bins: int | None = None
+    monotone: Any = None
     solver: Any = None
     tol: float = 1e-8
     max_iter: int | None = None
@@ -161,7 +174,7 @@ class RetargetingRanker(LinearRanker):
         y = np.asarray(y, dtype=np.float64)
         rows, queries = _repeated(qid, sample_weight, len(y))
         self._fitted_on_queries = qid is not None
-        problem = self._problem(X[rows], y[rows], queries)
+        problem = self._problem(self._designed(X[rows]), y[rows], queries)
         return self._keep(problem.solve(self.solver, tol=self.tol, max_iter=self.max_iter))
 
     def _problem(self, X: Any, y: Array, queries: Any) -> MarginRetargeting:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_integer, shown
+from convexrank.data import check_integer, check_list, shown
 
 __all__ = ["ColumnLevels", "levels_of", "read_columns", "read_directions"]
 
@@ -159,8 +159,10 @@ def levels_of(
     return tuple(found)
 
 
-def read_columns(X: Any, names: tuple[str, ...] | None = None) -> tuple[Array, tuple[str, ...]]:
-    """Return a table as numbers, NaN where a value is absent, and the names of its columns.
+def read_columns(
+    X: Any, names: tuple[str, ...] | None = None, given: Any = None
+) -> tuple[Array, tuple[str, ...]]:
+    """Return a table as numbers, NaN where a value is absent, and the names of its columns: known, given or its own.
 
     Raises
     ------
@@ -192,6 +194,10 @@ def read_columns(X: Any, names: tuple[str, ...] | None = None) -> tuple[Array, t
         )
     if names is not None and own is not None and own != names:
         raise ValueError(f"X has columns {shown(list(own))}, expected {shown(list(names))}, in this order.")
+    if given is not None:
+        own = tuple(map(str, check_list(given, "names", "one name per column")))
+        if len(own) != matrix.shape[1] or len(set(own)) < len(own):
+            raise ValueError(f"names is {shown(list(own))}, expected {matrix.shape[1]} different names.")
     return matrix, names or own or tuple(f"x{j}" for j in range(matrix.shape[1]))
 
 

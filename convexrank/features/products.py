@@ -42,6 +42,8 @@ class Products(VirtualMatrix):
         Most thresholds of one feature, at quantiles.
     pairs : sequence of pairs, optional
         Pairs of features, by name or number; by default all.
+    names : sequence of str, optional
+        Names of the features; by default those of a data frame, else x0, x1, ….
 
     Raises
     ------
@@ -62,6 +64,7 @@ class Products(VirtualMatrix):
     X: InitVar[Any]
     bins: int = 12
     pairs: Sequence[tuple[Any, Any]] | None = None
+    names: Sequence[str] | None = None
     levels: tuple[ColumnLevels, ...] = field(init=False)
     codes: Array = field(init=False)
     first: Array = field(init=False)
@@ -69,7 +72,7 @@ class Products(VirtualMatrix):
 
     def __post_init__(self, X: Any) -> None:
         bins = check_integer(self.bins, "bins", 1)
-        matrix, names = read_columns(X)
+        matrix, names = read_columns(X, given=self.names)
         levels = levels_of(matrix, names, bins, frozenset())
         pairs = np.array(_read_pairs(self.pairs, names, levels), dtype=np.int64).reshape(-1, 2)
         first, second = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])

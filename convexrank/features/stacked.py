@@ -104,6 +104,26 @@ class Stacked(VirtualMatrix):
             return sparse.csc_array((self.shape[0], 0), dtype=np.float64)
         return sparse.csc_array(sparse.hstack(blocks, format="csc"))[:, np.argsort(np.concatenate(order))]
 
+    def transform(self, X: Any) -> Stacked:
+        """Return the same columns on other rows, where every part is a design of the same table.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (k, d)
+            The rows.
+
+        Raises
+        ------
+        ValueError
+            When a part is a matrix, of which other rows are not known.
+        """
+        if not all(hasattr(part, "transform") for part in self.parts):
+            raise ValueError(
+                "a part is a matrix, whose columns on other rows are not known; stack the parts of the new rows: "
+                "Stacked([new, design.transform(new)])."
+            )
+        return Stacked([part.transform(X) for part in self.parts])
+
     def row_lengths(self) -> Array:
         """Return the Euclidean lengths of the rows, shape (n,)."""
         return np.sqrt(sum(row_lengths(part) ** 2 for part in self.parts))

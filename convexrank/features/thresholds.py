@@ -48,6 +48,8 @@ class Thresholds(VirtualMatrix):
         falling feature count downwards.
     categories : sequence, optional
         Features, by name or number, whose values are categories (as numbers).
+    names : sequence of str, optional
+        Names of the features; by default those of a data frame, else x0, x1, ….
 
     Raises
     ------
@@ -77,12 +79,13 @@ class Thresholds(VirtualMatrix):
     bins: int | None = None
     monotone: dict[Any, int] | None = None
     categories: Sequence[Any] | None = None
+    names: Sequence[str] | None = None
     levels: tuple[ColumnLevels, ...] = field(init=False)
     codes: Array = field(init=False)
 
     def __post_init__(self, X: Any) -> None:
         bins = None if self.bins is None else check_integer(self.bins, "bins", 1)
-        matrix, names = read_columns(X)
+        matrix, names = read_columns(X, given=self.names)
         categories = frozenset(place_of(column, names, "categories") for column in self.categories or ())
         levels = read_directions(levels_of(matrix, names, bins, categories), self.monotone)
         if not sum(column.weights for column in levels):

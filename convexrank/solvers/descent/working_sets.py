@@ -31,7 +31,7 @@ _PRECISION = 0.1
 # Below this share of the objective a decrease cannot be told from rounding: violations decide then.
 _ROUNDING = 1e-13
 # How far inside the l1 box a mixture of gradients is put, in roundings of a gradient: they must not lead out of it.
-_STRICT = 8.0
+_STRICT = 1.5
 # How near the minimum, relative to the value, the second point is looked for.
 _CLOSE = 1e-2
 # How much weaker the penalty is at the second point that proves a bound without a ball.
@@ -279,7 +279,8 @@ def _mixed(problem: Columnwise, view: _View, inside: _View) -> tuple[float, Witn
     penalty, pulls = problem.penalty, np.abs(view.model.gradient)
     steepest, strict = (penalty.steepness(-one.gradient) for one in (view, inside))
     # each entry of a gradient is a sum over the rows, with errors that add up as the root of their number
-    rounding = np.finfo(float).eps * math.sqrt(len(pulls) + len(view.w)) * float(pulls @ problem.row_lengths)
+    operations = 4.0 + math.sqrt(len(pulls) + len(view.w))
+    rounding = np.finfo(float).eps * operations * float(pulls @ problem.row_lengths)
     target = penalty.l1 - _STRICT * rounding
     share = max(steepest - target, 0.0) / (steepest - strict) if steepest > target else 0.0
     bound = (1.0 - share) * view.dual_value + share * inside.dual_value

@@ -1,0 +1,110 @@
+"""The estimators over thresholds and products of features."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import convexrank as cr
+from convexrank import PushRanker, RetargetingRanker
+
+
+@parametrize_with_checks(
+    [PushRanker(features="thresholds", bins=8, l1=0.01)],
+    expected_failed_checks=lambda _: {
+        f"check_sample_weight_equivalence_on_{kind}_data": "levels are made of rows, whatever they weigh"
+        for kind in ("dense", "sparse")
+    },
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def curved(seed=0, rows=240):
+    """Labels that a linear score cannot explain: extremes of the first column, an interaction, absent values."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 3))
+    y = (np.abs(X[:, 0]) + (X[:, 1] > 0) * (X[:, 2] > 0) + 0.3 * rng.normal(size=rows) > 1.0).astype(int)
+    X[rng.integers(rows, size=20), 1] = np.nan
+    return X, y
+
+
+@pytest.mark.parametrize("features", ["thresholds", "products"])
+def test_a_push_over_thresholds_is_the_problem_over_its_design(features):
+    X, y = curved()
+    model = PushRanker(p=2, features=features, l2=0.0, l1=0.03, bins=10).fit(X, y)
+    design = cr.features.Thresholds(X, 10)
+    if features == "products":
+        design = cr.features.Stacked([design, cr.features.Products(X, 10)])
+    solution = cr.problems.PNormPush(design, y, p=2, l1=0.03).solve()
+    assert abs(model.solution_.value - solution.value) <= model.gap_ + solution.gap
+    np.testing.assert_allclose(model.decision_function(X), design @ model.coef_, atol=1e-12)
+    new = curved(1)[0]
+    np.testing.assert_allclose(model.predict(new), design.transform(new) @ model.coef_, atol=1e-12)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(new), model.predict(new))
+    assert model.design_.shape[0] == 0  # the rows are not kept
+    assert model.solution_.certificate.kind == "global"
+
+
+def test_thresholds_see_what_a_line_cannot():
+    X, y = curved(rows=600)
+    held = curved(1, rows=600)
+    line = PushRanker(p=1).fit(np.nan_to_num(X), y)
+    curve = PushRanker(p=1, features="thresholds", bins=16, l2=0.0, l1=0.01).fit(X, y)
+    assert curve.score(*held) > line.score(np.nan_to_num(held[0]), held[1]) + 0.1
+
+
+def test_monotone_columns_by_name():
+    pandas = pytest.importorskip("pandas")
+    X, y = curved()
+    table = pandas.DataFrame(X, columns=["size", "age", "price"])
+    model = PushRanker(features="thresholds", l1=0.01, l2=0.1, monotone={"price": 1, "age": -1}).fit(table, y)
+    size, age, price = model.design_.values_of_levels(model.coef_)
+    assert (np.diff(price) >= 0).all()
+    assert (np.diff(age[:-1]) <= 0).all()  # the last level is that of absent values
+    assert (np.diff(size) > 0).any()
+    assert (np.diff(size) < 0).any()
+    assert [levels.name for levels in model.design_.levels] == ["size", "age", "price"]
+
+
+def test_retargeting_over_thresholds():
+    X, y = curved()
+    qid = np.arange(240) // 12
+    ranker = RetargetingRanker(features="thresholds", bins=8, alpha=0.1, l1=0.05).fit(X, y, qid)
+    problem = cr.problems.MarginRetargeting(
+        cr.features.Thresholds(X, 8), y, qid, margin=1.0, l2=0.1, l1=0.05, offsets=True, normalize=True
+    )
+    solution = problem.solve()
+    assert abs(ranker.solution_.value - solution.value) <= ranker.gap_ + solution.gap
+    line = RetargetingRanker(alpha=0.1).fit(np.nan_to_num(X), y, qid)
+    assert ranker.score(X, y, qid) > line.score(np.nan_to_num(X), y, qid)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"features": "trees"}, "features is 'trees'"),
+        ({"bins": 4}, "features is 'linear'"),
+        ({"features": "thresholds", "monotone": {"age": 1}}, "monotone names 'age', which is no column"),
+        ({"features": "thresholds", "l1": 0.0, "l2": 0.0}, "both l1 and l2 are 0"),
+    ],
+)
+def test_bad_parameters(parameters, words):
+    X, y = curved()
+    with pytest.raises(ValueError, match=words):
+        clone(PushRanker(**parameters)).fit(np.nan_to_num(X), y)
+
+
+def test_nan_and_sparse_rows():
+    from scipy import sparse
+
+    X, y = curved()
+    with pytest.raises(ValueError, match="NaN"):
+        PushRanker().fit(X, y)
+    with pytest.raises(TypeError, match="parse"):
+        PushRanker(features="thresholds", l1=0.1).fit(sparse.csr_array(np.nan_to_num(X)), y)
