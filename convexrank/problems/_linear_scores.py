@@ -210,8 +210,7 @@ class LinearScores(Problem):
             return "newton"
         if "Smooth" in offered:
             return "lbfgs"
-        wide = self.dimension > _NEWTON_DIMENSION or not isinstance(self.X, np.ndarray)
-        if "Columnwise" in offered and wide:
+        if "Columnwise" in offered:
             return "working-sets"
         return "accelerated" if "Proximal" in offered else "bundle"
 
