@@ -147,6 +147,12 @@ class PageRankDual(Problem):
         gap = max(value - lower, 0.0) + game.rounding(value, max(self.radius, float(np.abs(s).max())))
         return Certificate(gap, value, value - gap)
 
+    def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Prove a bound in ball arithmetic; see :mod:`convexrank.proof.games.page_rank`. O(n + m) balls."""
+        from convexrank.proof.games.page_rank import prove_dual
+
+        return prove_dual(type(self).__name__, self.game, self.check_point(x), self.bounded)
+
     def to_cvxpy(self) -> CvxpyModel:
         """Return the exact model in s, with P dense."""
         import cvxpy as cp
