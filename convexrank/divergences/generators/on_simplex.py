@@ -21,7 +21,7 @@ from convexrank.regularizers import Simplex
 
 if TYPE_CHECKING:
     from convexrank.graphs import Transition
-    from convexrank.proof.generators import OnSimplex
+    from convexrank.proof.games.distributions import OnSimplex
 
 __all__ = ["Restricted", "restricted"]
 
@@ -261,7 +261,7 @@ class Restricted:
 
     def in_balls(self) -> OnSimplex:
         """Return φ over balls: what proofs use."""
-        from convexrank.proof.generators import OnSimplex
+        from convexrank.proof.games.distributions import OnSimplex
 
         weights = self.divergence.weights
         return OnSimplex(self.divergence.in_balls(), None if weights is None else np.asarray(weights))

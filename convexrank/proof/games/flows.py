@@ -15,7 +15,8 @@ from flint import arb_mat
 
 from convexrank.core.results import Certificate, CertificateError
 from convexrank.proof.balls import ONE, ZERO, Balls, arb, dot, exact, greatest, log_sum_exp, positive, total
-from convexrank.proof.generators import over_sum, x_log_x
+from convexrank.proof.games.distributions import over_sum
+from convexrank.proof.generators import x_log_x
 from convexrank.proof.precision import Bounds, refined
 
 __all__ = ["prove_flows"]

@@ -14,7 +14,7 @@ import numpy as np
 
 from convexrank.core.results import Certificate, CertificateError
 from convexrank.proof.balls import ZERO, Balls, above, arb, dot, exact, greatest, root, total
-from convexrank.proof.generators import Simplex
+from convexrank.proof.games.distributions import Simplex
 from convexrank.proof.graphs import Walk, walk_residual
 from convexrank.proof.precision import Bounds, refined
 
