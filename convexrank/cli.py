@@ -101,9 +101,9 @@ def _registered(name: str) -> Any:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from convexrank.proof.check import main as check
+    from convexrank.proof.export import checked
 
-    return check(arguments.path, arguments.data)
+    return checked(arguments.path, arguments.data)
 
 
 def _claims(arguments: argparse.Namespace) -> int:

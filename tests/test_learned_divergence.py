@@ -434,3 +434,14 @@ def test_the_kernels_take_sorted_scores():
     assert value == pytest.approx(m(y, theta, (0.5, None))[0], rel=tolerance("summation"))
     assert slope == pytest.approx(m(y, theta, (0.5, None))[1][order], abs=tolerance("summation"))
     assert projected_targets(theta[order], np.sort(y)) == pytest.approx(np.sort(y))
+
+
+def test_a_degenerate_model_is_valued_by_what_it_violates():
+    """Where scores all but tie, an answer "optimal" by a low tolerance is worse than one with fewer digits than asked.
+
+    Found by the verifier on random instance 20035.
+    """
+    problem = cr.problems.LearnedDivergence.random(20035)
+    value = problem.to_cvxpy().value_at(np.array([4.90839706e-11, 5.90576862e-06]))
+    assert abs(value - problem.objective([4.90839706e-11, 5.90576862e-06])) <= tolerance("degenerate model")
+    assert cr.verify(problem).failures == []

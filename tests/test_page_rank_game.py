@@ -479,3 +479,12 @@ def test_a_hundred_thousand_edges(divergence):
     assert game.recommendations[5] == pytest.approx(game.divergence.phi(column / column.sum()), abs=1e-9)
     played = gaps(game, NoRegretPlay(), 5)
     assert played.gap >= played.value - solution.value > 0
+
+
+@pytest.mark.parametrize("seed", [20081, 20094])
+def test_the_reference_of_the_dual_is_accepted(seed):
+    """Found by the verifier: multipliers that a conic solver finds are good, though the reply to them is not PageRank.
+
+    The payoff of PageRank is a lower bound whatever the multipliers are.
+    """
+    assert PageRankDual.random(seed).solve("exact").converged

@@ -100,11 +100,17 @@ def test_balls_enclose_what_is_at_the_points_within(name):
     wide = problem.ball_tangent([balls.arb(score, 1e-3) for score in scores.tolist()])
     rng = np.random.default_rng(seed)
     for _ in range(5):
-        inside = problem.ball_tangent(balls.exact(scores + 1e-3 * rng.uniform(-1.0, 1.0, size=len(scores))))
+        at = balls.exact(scores + 1e-3 * rng.uniform(-1.0, 1.0, size=len(scores)))
+        inside = problem.ball_tangent(at)
         assert wide.value.overlaps(inside.value)
         assert wide.value.contains(inside.value.mid())
-        if problem.differentiable:
+        if problem.differentiable and wide.slack == 0:
             assert all(a.contains(b.mid()) for a, b in zip(wide.slope, inside.slope, strict=True))
+        # one slope for the whole ball: it is that of a minorant, with the slack
+        other = balls.exact(scores + 1e-2 * rng.normal(size=len(scores)))
+        steps = [a - b for a, b in zip(other, at, strict=True)]
+        least = inside.value - wide.slack + balls.dot(wide.slope, steps)
+        assert not problem.ball_tangent(other).value < least
 
 
 class WrongSign(cr.problems.TopPush):
@@ -291,7 +297,7 @@ def test_a_proof_on_19_020_rows_is_fast():
     [
         (cr.problems.PNormPush(X, Y, 4.0), "nothing bounds its minimiser.*pass l2 or l1"),
         (cr.problems.RankCosine(X, Y, l2=0.1), "not convex"),
-        (cr.problems.PageRankGame.random(0), "up to rounding only"),
+        (cr.problems.ConsensusRank.random(1), "no bound on an error but a residual"),
         (cr.problems.RealizableLink.random(0), "has no form in balls"),
         (cr.problems.Push(X, Y, cr.prices.Custom(lambda r: r + 1.0), l2=0.1), "has no form in balls"),
         (cr.problems.PNormPush([[1.0], [0.0]], [1, 0], 4.0, l1=1e-9), "pass l2, or more l1"),
@@ -306,12 +312,20 @@ def test_too_many_pairs_are_refused_before_they_are_made():
     rng = np.random.default_rng(0)
     features, y = rng.normal(size=(20_000, 1)), np.arange(20_000) % 2
     for problem in (
-        cr.problems.Push(features, y, 2.0, "hinge", l2=1.0),
+        cr.problems.Push(features, y, 2.0, "logistic", l2=1.0),
         cr.problems.ConvexRisk(features, y, "logistic", l2=1.0),
-        cr.problems.RankSVM(features, y, loss="squared_hinge", l2=1.0),
     ):
         with pytest.raises(cr.CertificateError, match="pairs of rows"):
             problem.prove([0.0], cr.Witness(np.zeros((1, 1)), np.ones(1)))
+
+
+def test_too_many_pairs_at_the_margin_are_refused():
+    """At scores of integers every other pair is at the margin exactly: these are taken one by one."""
+    features, y = np.repeat([[1.0], [0.0]], 2_000, axis=0), np.repeat([1, 0], 2_000)
+    problem = cr.problems.RankSVM(features, y, loss="squared_hinge", l2=1.0)
+    with pytest.raises(cr.CertificateError, match="rounding of the margin"):
+        problem.prove([1.0])
+    assert problem.prove([0.5]).proved
 
 
 def test_a_kernel_is_proved_where_it_is_positive_definite():
@@ -323,9 +337,6 @@ def test_a_kernel_is_proved_where_it_is_positive_definite():
         proof = problem.prove(alpha)
         assert math.isclose(proof.gap, problem.certificate(alpha).gap, rel_tol=1e-6, abs_tol=1e-12)
         assert proof.lower_bound <= linear.solve().prove().value
-    singular = cr.problems.KernelLearnedDivergence(np.ones((4, 4)), y, strong=1.0, l2=0.01)
-    with pytest.raises(cr.CertificateError, match="positive definite"):
-        singular.prove(np.zeros(4))
 
 
 def test_a_risk_at_its_infimum_is_proved_without_a_penalty():
@@ -371,12 +382,12 @@ def test_without_flint_a_proof_says_what_to_install():
 
 
 def test_the_verifier_proves_and_counts(capsys):
-    report = cr.verify([cr.problems.PNormPush.random(0), cr.problems.PageRankGame.random(0)], prove=True)
+    report = cr.verify([cr.problems.PNormPush.random(0), cr.problems.PenaltyRank.random(0)], prove=True)
     assert report.ok
     assert report.proved == 1
     assert list(report.unproved.values()) == [1]
     assert "1 of 1" in str(report)
-    assert "not proved, 1 times: PageRankGame" in str(report)
+    assert "not proved, 1 times: PenaltyRank" in str(report)
     assert report.to_dict()["unproved"] == report.unproved
     assert "proved" not in str(cr.verify(cr.problems.PNormPush.random(0)))
     assert main(["verify", "LpqRank", "--instances", "3", "--prove"]) == 0

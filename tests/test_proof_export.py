@@ -19,10 +19,10 @@ from convexrank.problems import REGISTRY
 
 pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
 
-from convexrank.proof import check  # needs flint
-from convexrank.proof.export import _DISTANCE, _GLOBAL, export
+from convexrank.proof import check, check_ranks  # needs flint
+from convexrank.proof.export import _DISTANCE, _GLOBAL, checked, export
 
-CHECK = Path(check.__file__)
+PROGRAMS = [Path(program.__file__) for program in (check, check_ranks)]
 
 
 def rewrite(folder, change):
@@ -39,7 +39,7 @@ def rewrite(folder, change):
 def refusal(folder, capsys):
     """What the program says; empty where it confirms."""
     capsys.readouterr()
-    refused, said = check.main(folder), capsys.readouterr().out
+    refused, said = checked(folder), capsys.readouterr().out
     assert said.startswith("refused: " if refused else "proved: ")
     return said if refused else ""
 
@@ -60,12 +60,23 @@ def made(kind):
         problem = cr.problems.TopPush(X, y, l2=0.1)
         solution = problem.solve()
         return problem, solution.x, solution.witness
+    if kind == "lists":
+        grades, qid = rng.integers(0, 3, size=14), np.repeat([3, 4, 5], [6, 6, 2])
+        grades[-2:] = 1  # a query that is idle
+        problem = cr.problems.ListNet(X, grades, qid, target="softmax", l2=0.1)
+        solution = problem.solve(tol=1e-15, max_iter=200)
+        return problem, solution.x, None
+    if kind in ("L1 ball", "L2 ball"):
+        # with l2 the minimiser is no corner, at which the gap would be 0
+        ball = {"l1_ball": 0.4, "l2": 0.5} if kind == "L1 ball" else {"l2_ball": 0.3}
+        problem = cr.problems.ConvexRisk(X, y, "logistic", **ball)
+        return problem, problem.solve(tol=1e-13).x, None
     graph = cr.Graph.from_edges([0, 0, 1, 2, 3, 3], [1, 2, 2, 0, 2, 0])
     problem = cr.problems.PageRank(graph)
     return problem, problem.reference(), None
 
 
-KINDS = ("push", "top", "walk")
+KINDS = ("push", "top", "lists", "L1 ball", "L2 ball", "walk")
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +148,19 @@ def drop_row(content, arrays):
 
 
 ANY = ("push", "top")
+BALLS = ("L1 ball", "L2 ball")
 EVERY = KINDS
+
+
+def negative_worth(content, arrays):
+    content["target"] = "linear"
+    arrays["y.npy"] = arrays["y.npy"] - 1.0
+
+
+def swap_balls(content, arrays):
+    content["ball"] = "L2" if content["ball"] == "L1" else "L1"
+
+
 PLANTED = {
     "wrong data": (ANY, edit("X", lambda X: X + 1e-9 * np.eye(*X.shape))),
     "a column twice as large": (ANY, edit("X", lambda X: X * [2.0, 1.0, 1.0])),
@@ -174,6 +197,21 @@ PLANTED = {
     "global for a distance": (("walk",), claim(kind="global")),
     "another formulation": (("push",), state(problem="BottomPush")),
     "an unknown formulation": (EVERY, state(problem="Mystery")),
+    "another target": (("lists",), state(target="exp2")),
+    "no target": (("lists",), state(target="ranks")),
+    "another grade": (("lists",), edit("y", put(0, 7.0))),
+    "a linear target": (("lists",), state(target="linear")),
+    "a negative worth": (("lists",), negative_worth),
+    "another divisor": (("lists",), state(normalize=True)),
+    "other queries": (("lists",), edit("query", lambda q: np.where(q == 1, 0.0, q))),
+    "a point of lists off by 1e-6": (("lists",), edit("w", lambda w: w + 1e-6)),
+    "a larger ball": (BALLS, state(radius=0.5)),
+    "a smaller ball": (BALLS, state(radius=0.2)),
+    "no ball": (BALLS, state(ball=None)),
+    "the other ball": (BALLS, swap_balls),
+    "an unknown ball": (BALLS, state(ball="L3")),
+    "a point outside the ball": (BALLS, edit("w", lambda w: w * 1.001)),
+    "a point inside the ball": (BALLS, edit("w", lambda w: w * 0.999)),
     "another alpha": (("walk",), state(alpha=0.85 + 1e-9)),
     "alpha of one": (("walk",), state(alpha=1.0)),
     "another graph": (("walk",), edit("weights", put(1, 1.0 + 1e-9))),
@@ -276,8 +314,9 @@ def test_random_instances_are_exported(name, tmp_path, capsys):
 # --- the program ------------------------------------------------------------------------------------------------------
 
 
-def test_the_program_is_short_and_alone():
-    text = CHECK.read_text()
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
+def test_a_program_is_short_and_alone(program):
+    text = program.read_text()
     assert len(text.splitlines()) <= 200
     assert max(map(len, text.splitlines())) <= 120
     imported = set()
@@ -289,11 +328,12 @@ def test_the_program_is_short_and_alone():
     assert imported - set(sys.stdlib_module_names) == {"numpy", "flint"}
 
 
-def test_the_program_runs_without_the_package(kept, tmp_path):
-    program = shutil.copy(CHECK, tmp_path / "check.py")
+@pytest.mark.parametrize(("program", "kind"), list(zip(PROGRAMS, ("push", "walk"), strict=True)))
+def test_a_program_runs_without_the_package(program, kind, kept, tmp_path):
+    program = shutil.copy(program, tmp_path / "program.py")
     for change, code in ((lambda content, arrays: None, 0), (claim(gap=0.0), 1)):
         folder = tmp_path / f"copy{code}"
-        shutil.copytree(kept / "push", folder)
+        shutil.copytree(kept / kind, folder)
         rewrite(folder, change)
         found = subprocess.run(
             [sys.executable, "-I", program, folder], capture_output=True, text=True, check=False, cwd=tmp_path
@@ -328,8 +368,7 @@ def test_what_cannot_be_exported_says_why(tmp_path):
     rng = np.random.default_rng(0)
     X, y, qid = rng.normal(size=(8, 2)), np.arange(8) % 2, np.repeat([0, 1], 4)
     cases = {
-        "ListNet is not among": cr.problems.ListNet(X, y, qid, l2=0.1),
-        "a ball is not among": cr.problems.ConvexRisk(X, y, l2_ball=1.0),
+        "NDCGRegression is not among": cr.problems.NDCGRegression(X, y, qid, l2=0.1),
         "LogisticRegression|has no form": cr.problems.Push(X, y, cr.prices.Custom(lambda r: r * 2.0), l2=0.1),
     }
     for reason, problem in cases.items():

@@ -167,8 +167,8 @@ class CvxpyModel:
             except cp.SolverError:
                 continue
             if word in _SOLVED:
-                # below rounding one violation is as good as another
-                violation = 0.0 if word == "optimal" else max(_violation(fixed), _HOLDS) - _HOLDS
+                # below rounding one violation is as good as another; "optimal" by a low tolerance may violate much
+                violation = max(_violation(fixed), _HOLDS) - _HOLDS
                 answers.append((violation, float(np.asarray(fixed.value))))
             if word == "optimal":
                 break

@@ -118,6 +118,8 @@ class Certificate:
         Whether the bound is a theorem: evaluated in ball arithmetic, from the data as exact rational numbers.
     least : float
         What value − optimum (or the distance) is at least; minus infinity where that was not looked at.
+    remark : str
+        What was changed in the problem that the bound is about, such as a diagonal; empty where nothing was.
 
     Examples
     --------
@@ -136,6 +138,7 @@ class Certificate:
     metric: str = ""
     proved: bool = False
     least: float = -float("inf")
+    remark: str = ""
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -143,7 +146,8 @@ class Certificate:
         return self.least, self.gap
 
     def __str__(self) -> str:
-        return f"{self._statement()}, proved" if self.proved else self._statement()
+        remark = f", {self.remark}" if self.remark else ""
+        return f"{self._statement()}{remark}, proved" if self.proved else f"{self._statement()}{remark}"
 
     def _statement(self) -> str:
         if self.kind == "distance":

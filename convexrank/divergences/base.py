@@ -11,14 +11,18 @@ import math
 import sys
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import entr
 
 from convexrank import atoms
+from convexrank.core.results import CertificateError
 from convexrank.data import check_positive_weights, check_vector
 from convexrank.divergences.domains import Interval, read_bound
+
+if TYPE_CHECKING:
+    from convexrank.proof.generators import Generator
 
 __all__ = ["Divergence"]
 
@@ -120,6 +124,19 @@ class Divergence:
     def has_model(self) -> bool:
         """Whether the conjugate has a form in cvxpy, as φ always has."""
         return True
+
+    def in_balls(self) -> Generator:
+        """Return the function of one number over balls, without weights: what proofs use.
+
+        Raises
+        ------
+        CertificateError
+            When it has no form in balls.
+        """
+        raise CertificateError(
+            f"{self._label} has no form in balls (a method in_balls, as BitEntropy has), so that nothing is proved "
+            "about it."
+        )
 
     # --- values ---------------------------------------------------------------------------------------------------
 

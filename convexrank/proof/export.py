@@ -1,4 +1,7 @@
-"""A certificate as a folder of plain files; a program of 200 lines checks it alone: :mod:`convexrank.proof.check`."""
+"""A certificate as a folder of plain files; a program of at most 200 lines checks it alone.
+
+:mod:`convexrank.proof.check` is for rankings by linear scores, :mod:`convexrank.proof.check_ranks` for ranks of graphs.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,10 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.core.results import Certificate, CertificateError, Witness
-from convexrank.proof import check
+from convexrank.proof import check, check_ranks
+from convexrank.regularizers import L1Ball
 
-__all__ = ["export"]
+__all__ = ["checked", "export"]
 
 Array = np.ndarray
 
@@ -32,6 +36,7 @@ _GLOBAL = {
     "Push": ("price", "loss"),
     "ConvexRisk": ("cost",),
     "RankSVM": ("loss", "normalize"),
+    "ListNet": ("target", "normalize"),
 }
 _DISTANCE = {
     "PageRank": ("alpha", "dangling"),
@@ -120,8 +125,6 @@ def _plain(value: Any) -> Any:
 
 def _linear(problem: Any, x: Array) -> tuple[dict[str, Array], dict[str, Any]]:
     penalty = problem.penalty
-    if penalty.ball is not None:
-        raise CertificateError("a ball is not among what the checking program knows; pass l2 in its place.")
     features = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
     rows, names = len(features), {field.name for field in fields(problem)}
     weights = problem.sample_weight if "sample_weight" in names else None
@@ -142,7 +145,11 @@ def _linear(problem: Any, x: Array) -> tuple[dict[str, Array], dict[str, Any]]:
         "query": query,
         "w": x,
     }
-    return arrays, {"l2": penalty.l2, "l1": penalty.l1}
+    numbers: dict[str, Any] = {"l2": penalty.l2, "l1": penalty.l1}
+    if penalty.ball is not None:
+        kind = "L1" if isinstance(penalty.ball, L1Ball) else "L2"
+        numbers |= {"ball": kind, "radius": penalty.ball.radius}
+    return arrays, numbers
 
 
 def _graph(problem: Any, x: Array) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -175,6 +182,23 @@ def _write(folder: Path, arrays: dict[str, Array], large: int) -> tuple[dict[str
 
 def _confirm(folder: Path) -> None:
     with contextlib.redirect_stdout(io.StringIO()) as words:
-        refused = check.main(folder)
+        refused = checked(folder)
     if refused:
         raise CertificateError(f"the checking program does not confirm the claim: {words.getvalue().strip()}")
+
+
+def checked(folder: Any, large: Any = ".") -> int:
+    """Run the program that knows this kind of certificate, which prints its verdict; 0 is confirmed.
+
+    Parameters
+    ----------
+    folder : path
+        The folder.
+    large : path
+        Where files are that were too large to be in it.
+    """
+    try:
+        kind = json.loads((Path(folder) / "certificate.json").read_text(encoding="utf-8"))["claim"]["kind"]
+    except (OSError, ValueError, KeyError, TypeError):
+        kind = "global"  # what cannot be read is refused by either
+    return (check_ranks if kind == "distance" else check).main(folder, large)

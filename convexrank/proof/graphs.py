@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -148,17 +149,61 @@ class Walk:
     teleport: Array | None
     dangling: str
 
+    @cached_property
+    def links(self) -> Links:
+        """The edges."""
+        return Links.of(self.graph)
+
+    @cached_property
+    def back(self) -> Balls:
+        """The distribution of the teleport."""
+        return self._uniform if self.teleport is None else normalised(self.teleport)
+
+    @property
+    def _uniform(self) -> Balls:
+        return [ONE / self.graph.n] * self.graph.n
+
+    @cached_property
+    def escape(self) -> Balls:
+        """Where dangling nodes send."""
+        nowhere = [ZERO] * self.graph.n
+        return {"teleport": self.back, "uniform": self._uniform, "drop": nowhere}[self.dangling]
+
+    def image(self, point: Balls, whole: arb | None = None) -> Balls:
+        """Enclose αTw + (1−α)v·1ᵀw; ``whole`` is the sum of w if it is known better than the entries tell."""
+        alpha, whole = arb(self.alpha), total(point) if whole is None else whole
+        lost = total(point[node] for node in self.links.dangling)
+        parts = zip(self.links.sums(point), self.escape, self.back, strict=True)
+        return [alpha * (flow + lost * out) + (1 - alpha) * whole * back for flow, out, back in parts]
+
+    def pulled(self, s: Balls) -> Balls:
+        """Enclose the product with the transposed matrix."""
+        alpha, level = arb(self.alpha), (1 - arb(self.alpha)) * dot(self.back, s)
+        found, lost = [ZERO] * len(s), dot(self.escape, s)
+        for target, (nodes, shares) in enumerate(zip(self.links.sources, self.links.shares, strict=True)):
+            for node, share in zip(nodes, shares, strict=True):
+                found[node] = found[node] + share * s[target]
+        for node in self.links.dangling:
+            found[node] = lost
+        return [alpha * entry + level for entry in found]
+
+    def columns(self) -> list[Balls]:
+        """Enclose the columns of the matrix: where each node sends; n² balls."""
+        alpha, n = arb(self.alpha), self.graph.n
+        lost = [alpha * out + (1 - alpha) * back for out, back in zip(self.escape, self.back, strict=True)]
+        found = [[(1 - alpha) * back for back in self.back] for _ in range(n)]
+        for node in self.links.dangling:
+            found[node] = lost
+        for target, (nodes, shares) in enumerate(zip(self.links.sources, self.links.shares, strict=True)):
+            for node, share in zip(nodes, shares, strict=True):
+                found[node][target] = found[node][target] + alpha * share
+        return found
+
 
 def walk_residual(walk: Walk, w: Array) -> arb:
     """Enclose ‖αTw + (1−α)v − w‖₁."""
-    n, alpha, links, point = walk.graph.n, arb(walk.alpha), Links.of(walk.graph), exact(w)
-    uniform = [ONE / n] * n
-    v = uniform if walk.teleport is None else normalised(walk.teleport)
-    lost = total(point[node] for node in links.dangling)
-    escape = {"teleport": v, "uniform": uniform, "drop": [ZERO] * n}[walk.dangling]
-    inflow = links.sums(point)
-    parts = zip(inflow, escape, v, point, strict=True)
-    return total(abs(alpha * (flow + lost * out) + (1 - alpha) * back - x) for flow, out, back, x in parts)
+    point, fresh = exact(w), replace(walk)  # with the precision that is set now
+    return total(abs(moved - x) for moved, x in zip(fresh.image(point, ONE), point, strict=True))
 
 
 def norm_image(rank: Any, r: Array) -> Balls:

@@ -11,16 +11,17 @@ Both brackets are at least 0. For a smooth risk the tangent at w itself is taken
 
 from __future__ import annotations
 
-import math
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
 
 from convexrank.core.results import Certificate, CertificateError, ConvergenceWarning, Solution, Witness
-from convexrank.proof.balls import ONE, ZERO, Balls, Tangent, above, arb, at_precision, below, dot, exact
+from convexrank.proof.balls import ONE, ZERO, Balls, Tangent, above, arb, at_precision, dot, exact
 from convexrank.proof.penalty import ExactPenalty
+from convexrank.proof.precision import Bounds, refined
 from convexrank.proof.products import Products, products
 from convexrank.regularizers import Penalty
 
@@ -28,10 +29,8 @@ __all__ = ["LinearProblem", "prove_linear"]
 
 Array = np.ndarray
 
-# Bits of a midpoint. More are taken until the radius of the gap is below this share of it, or the gap is nothing.
-_BITS = (64, 128, 256, 512, 1024)
-_SHARE = 0.01
-_NOTHING = 1e-25
+# Bits that show whether a dual point is strictly feasible, and how many points of a witness are tried for it.
+_ROUGH, _LOOKED_AT = 64, 8
 # How much smaller l1 is where a strictly feasible dual point is looked for.
 _SMALLER = (0.5, 0.9, 0.99)
 
@@ -99,15 +98,6 @@ class _Evidence:
     inner: Witness | None = None
 
 
-@dataclass(frozen=True)
-class _Bounds:
-    """The value at the point, and value − optimum: an upper bound, and the least that it can be."""
-
-    value: arb
-    gap: arb
-    least: arb
-
-
 def prove_linear(problem: LinearProblem, w: Array, witness: Witness | None = None) -> Certificate:
     """Return a proved certificate of kind "global" for value − optimum at w.
 
@@ -137,18 +127,8 @@ def prove_linear(problem: LinearProblem, w: Array, witness: Witness | None = Non
                 "pass l2 or l1."
             )
     evidence = _evidence(problem, w, witness)
-    matrix, last = products(problem.X), math.inf
-    for bits in _BITS:
-        with at_precision(bits):
-            found = _bounds(problem, penalty, matrix, w, evidence)
-            radius = above(found.gap.rad())
-            enough = max(_SHARE * abs(float(found.gap)), _NOTHING * max(1.0, abs(float(found.value))))
-            certificate = _certificate(name, found)
-        # more bits do not help where products are made in floats
-        if radius <= enough or (math.isfinite(last) and radius > 0.5 * last):
-            break
-        last = radius
-    return certificate
+    matrix = products(problem.X)
+    return refined(name, lambda: _bounds(problem, penalty, matrix, w, evidence))
 
 
 def _evidence(problem: LinearProblem, w: Array, witness: Witness | None) -> _Evidence:
@@ -158,20 +138,33 @@ def _evidence(problem: LinearProblem, w: Array, witness: Witness | None) -> _Evi
         usable = _solved(problem).witness
     if problem.penalty.bounded or problem.penalty.l1 == 0 or problem.risk_infimum == 0.0:
         return _Evidence(usable)
-    for factor in _SMALLER:
-        found = _solved(replace(problem, l1=factor * problem.penalty.l1))  # type: ignore[type-var]  # a dataclass
-        inner = found.witness or Witness(found.x[None, :], np.ones(1))
-        slope = -np.inf
-        if np.isfinite(found.x).all():
-            with at_precision(_BITS[0]):
-                minorant = _combined(problem, products(problem.X), None, inner)
-                slope = above(ExactPenalty(problem.penalty).excess(minorant.slope))
-        if -np.inf < slope < 0.0:
-            return _Evidence(usable, inner)
+    matrix, penalty = products(problem.X), ExactPenalty(problem.penalty)
+    for inner in _inner_candidates(problem, w, usable):
+        with at_precision(_ROUGH):
+            if penalty.excess(_combined(problem, matrix, None, inner).slope) < 0:
+                return _Evidence(usable, inner)
     raise CertificateError(
         f"{type(problem).__name__} with l1={problem.penalty.l1} and no l2: no strictly feasible dual point was found, "
         "so that nothing bounds the optimum; pass l2, or more l1."
     )
+
+
+def _inner_candidates(problem: LinearProblem, w: Array, usable: Witness | None) -> Iterator[Witness]:
+    """Evidence whose slope may lie strictly inside l1: what is given, then solutions at a smaller l1."""
+    points = (
+        [w]
+        if usable is None
+        else [w, *np.asarray(usable.points)[np.asarray(usable.weights) > 0][-_LOOKED_AT:]]
+    )
+    if usable is not None:
+        yield usable
+    for point in points:
+        if np.isfinite(point).all():
+            yield Witness(point[None, :], np.ones(1))
+    for factor in _SMALLER:
+        found = _solved(replace(problem, l1=factor * problem.penalty.l1))  # type: ignore[type-var]  # a dataclass
+        if np.isfinite(found.x).all():
+            yield found.witness or Witness(found.x[None, :], np.ones(1))
 
 
 def _is_usable(witness: Witness, dimension: int) -> bool:
@@ -218,7 +211,7 @@ class _Here:
 
 def _bounds(
     problem: LinearProblem, penalty: ExactPenalty, matrix: Products, w: Array, evidence: _Evidence
-) -> _Bounds:
+) -> Bounds:
     point, scores = exact(w), matrix.scores(w)
     here = _Here(scores, problem.ball_tangent(scores))
     value = here.tangent.value + penalty.value(point)
@@ -229,7 +222,7 @@ def _bounds(
             minorants.append(_combined(problem, matrix, here, evidence.points))
         inner = None if evidence.inner is None else _combined(problem, matrix, here, evidence.inner)
         gaps += [_gap(penalty, point, value, minorant, inner) for minorant in minorants]
-    return _Bounds(value, min(gaps, key=above), _least(problem, penalty, w, here, value))
+    return Bounds(value, min(gaps, key=above), _least(problem, penalty, w, here, value))
 
 
 def _gap(
@@ -259,18 +252,3 @@ def _least(problem: LinearProblem, penalty: ExactPenalty, w: Array, here: _Here,
         return ZERO
     inside = problem.ball_tangent([factor * score for score in here.scores]).value
     return value - inside - penalty.value([factor * entry for entry in exact(w)])
-
-
-def _certificate(name: str, found: _Bounds) -> Certificate:
-    gap, least = above(found.gap), below(found.least)
-    if not math.isfinite(gap):
-        raise CertificateError(f"{name}: the bound is infinite at this point; a solution has a better one.")
-    if gap < least:
-        raise CertificateError(f"{name}: a lower bound above the value; its ball form is wrong.")
-    return Certificate(
-        gap=gap,
-        value=float(found.value),
-        lower_bound=below(found.value - found.gap),
-        least=least,
-        proved=True,
-    )

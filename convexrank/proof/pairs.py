@@ -21,6 +21,7 @@ from convexrank.proof.balls import (
     total,
     weight_of,
 )
+from convexrank.proof.sorted_sums import PAIRS, tangent_of_sides
 
 __all__ = [
     "line_of",
@@ -34,8 +35,8 @@ __all__ = [
 
 Array = np.ndarray
 
-# More pairs than this with a loss would take minutes, and more in all too much memory.
-_PAIRS, _LOOKED_AT = 2_000_000, 20_000_000
+# More pairs than this in all would take too much memory.
+_LOOKED_AT = 20_000_000
 
 
 def line_of(function: Any, x: arb) -> Line:
@@ -62,8 +63,8 @@ def refuse_many(pairs: int, most: int = _LOOKED_AT) -> None:
     """Refuse numbers of pairs that are not taken one by one over balls."""
     if pairs > most:
         raise CertificateError(
-            f"there are {pairs} pairs of rows, and no more than {most} are taken one by one over balls; the "
-            "exponential loss needs no pairs, or prove on a part of the rows."
+            f"there are {pairs} pairs of rows, and no more than {most} are taken one by one over balls; hinge, squared "
+            "hinge and exponential loss need no pairs, or prove on a part of the rows."
         )
 
 
@@ -74,7 +75,7 @@ def _lines(scores: Balls, loss: Any, upper: Array, lower: Array) -> tuple[Array,
         middle = midpoints(scores)
         off = max((above(score.rad()) for score in scores), default=0.0) + 1e-12 * float(np.abs(middle).max())
         kept = np.flatnonzero(middle[upper] - middle[lower] <= 1.0 + 4.0 * off)
-    refuse_many(len(kept), _PAIRS)
+    refuse_many(len(kept), PAIRS)
     better, worse = upper[kept].tolist(), lower[kept].tolist()
     _face(loss, "line")
     return kept, [loss.line(scores[i] - scores[k]) for i, k in zip(better, worse, strict=True)]
@@ -154,6 +155,8 @@ def tangent_of_graded(scores: Balls, loss: Any, rows: Array, labels: Array, weig
     factor = 2 / (whole * (whole - 1))
     if loss.factorises:
         return _exponential(scores, factor, rows, labels, weights)
+    if loss.polynomial is not None:
+        return tangent_of_sides(scores, loss, [(rows, labels, weights)], [factor])
     refuse_many(len(rows) ** 2 // 2)
     upper, lower = np.nonzero(labels[:, None] > labels[None, :])
     shares = exact(weights)

@@ -75,8 +75,8 @@ class ExactPenalty:
         shrunk = self._shrunk(v, arb(self.penalty.l1))
         squares = dot(shrunk, shrunk)
         if isinstance(ball, L2Ball):
-            length = root(squares)
-            return (length - l2 * ball.radius) ** 2 / (2 * l2) if length >= l2 * ball.radius else ZERO
+            excess = root(squares) - l2 * ball.radius
+            return excess * excess / (2 * l2) if excess >= 0 else ZERO
         if ball is None or total(shrunk) <= l2 * ball.radius:
             return ZERO
         # any multiplier of the constraint gives an upper bound of the conjugate; this one is the best, up to rounding

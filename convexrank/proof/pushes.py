@@ -25,6 +25,7 @@ from convexrank.proof.balls import (
     weight_of,
 )
 from convexrank.proof.pairs import line_of, log_line_of, refuse_many, tangent_of_sums
+from convexrank.proof.sorted_sums import Sides
 
 __all__ = [
     "Power",
@@ -126,6 +127,8 @@ def tangent_of_discounts(scores: Balls, positives: Side, negatives: Side) -> Tan
 def tangent_of_prices(scores: Balls, price: Any, loss: Any, positives: Side, negatives: Side) -> Tangent:
     """Return the tangent of Σ_k b_k g(Σ_i a_i ℓ(f_i − f_k))."""
     rows, weights = negatives[0], exact(negatives[1])
+    if loss.polynomial is not None:
+        return _sorted_prices(scores, price, Sides(scores, loss, *positives, rows), weights)
     if not loss.factorises:
         refuse_many(len(rows) * len(positives[0]))
         better, worse = np.tile(positives[0], len(rows)), np.repeat(np.arange(len(rows)), len(positives[0]))
@@ -138,3 +141,13 @@ def tangent_of_prices(scores: Balls, price: Any, loss: Any, positives: Side, neg
     slope = placed(len(scores), (positives[0], [back * share for share in pull]), (rows, pushes))
     value = dot(weights, (line[0] for line in lines))
     return Tangent(value, slope, dot(weights, (line[2] for line in lines)))
+
+
+def _sorted_prices(scores: Balls, price: Any, sides: Sides, weights: Balls) -> Tangent:
+    """The same where a sort gives the inner sums."""
+    sums, lags = sides.sums()
+    lines = [line_of(price, whole) for whole in sums]
+    marginal = [weight * slope for weight, (_, slope, _) in zip(weights, lines, strict=True)]
+    slope = placed(len(scores), *zip((sides.upper, sides.lower), sides.pull(marginal), strict=True))
+    slack = dot(weights, (line[2] for line in lines)) + dot(marginal, lags)
+    return Tangent(dot(weights, (line[0] for line in lines)), slope, slack)

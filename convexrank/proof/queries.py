@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.proof.balls import ONE, ZERO, Balls, Tangent, arb, dot, log_sum_exp, placed, total
-from convexrank.proof.pairs import refuse_many, tangent_of_pairs
+from convexrank.proof.sorted_sums import tangent_of_sides
 
 __all__ = [
     "Fit",
@@ -102,15 +102,11 @@ def tangent_of_queries_pairs(
     scores: Balls, loss: Any, queries: list[tuple[Array, Array]], normalize: bool
 ) -> Tangent:
     """Return the tangent of Σ c Σ ℓ(s_j − s_k) over the pairs of each query, c one over their number or one."""
-    uppers, lowers, shares, numbers = [], [], [], []
-    refuse_many(sum(len(rows) ** 2 // 2 for rows, _ in queries))
-    for number, (rows, grades) in enumerate(queries):
-        upper, lower = np.nonzero(grades[:, None] > grades[None, :])
-        uppers.append(rows[upper])
-        lowers.append(rows[lower])
-        numbers.append(np.full(len(upper), number))
-        shares.append(ONE / len(upper) if normalize else ONE)
-    owner = np.concatenate(numbers).tolist()
-    return tangent_of_pairs(
-        scores, loss, np.concatenate(uppers), np.concatenate(lowers), lambda pair: shares[owner[pair]]
-    )
+    parts, factors = [], []
+    for rows, grades in queries:
+        order = np.argsort(grades, kind="stable")
+        parts.append((rows[order], grades[order], np.ones(len(rows))))
+        ties = np.unique(grades, return_counts=True)[1]
+        pairs = (len(rows) ** 2 - int((ties**2).sum())) // 2
+        factors.append(ONE / pairs if normalize else ONE)
+    return tangent_of_sides(scores, loss, parts, factors)

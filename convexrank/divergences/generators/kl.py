@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from convexrank import atoms
 from convexrank.divergences.base import Divergence, _library, relative_entropy, softmax
 from convexrank.divergences.domains import Interval
+
+if TYPE_CHECKING:
+    from convexrank.proof.generators import Generator
 
 __all__ = ["KL"]
 
@@ -131,3 +134,9 @@ class KL(Divergence):
 
     def _curvature(self, x: Any) -> Any:
         return 1.0 / x
+
+    def in_balls(self) -> Generator:
+        """Return φ over balls: what proofs use."""
+        from convexrank.proof.generators import distribution_entropy
+
+        return distribution_entropy()

@@ -21,6 +21,7 @@ from convexrank.regularizers import Simplex
 
 if TYPE_CHECKING:
     from convexrank.graphs import Transition
+    from convexrank.proof.games.distributions import OnSimplex
 
 __all__ = ["Restricted", "restricted"]
 
@@ -257,3 +258,10 @@ class Restricted:
                 "take a personalization that is positive on all nodes, or another divergence."
             )
         return values
+
+    def in_balls(self) -> OnSimplex:
+        """Return φ over balls: what proofs use."""
+        from convexrank.proof.games.distributions import OnSimplex
+
+        weights = self.divergence.weights
+        return OnSimplex(self.divergence.in_balls(), None if weights is None else np.asarray(weights))

@@ -14,6 +14,7 @@ from convexrank.divergences.base import softmax
 
 if TYPE_CHECKING:
     from convexrank.graphs import Transition
+    from convexrank.proof.games.distributions import Mixtures
 
 __all__ = ["PolytopeEntropy"]
 
@@ -205,6 +206,12 @@ class PolytopeEntropy:
                 "such as the unit vectors, whose hull has all distributions in it."
             )
         return values
+
+    def in_balls(self) -> Mixtures:
+        """Return φ over balls, each vertex taken over its sum: what proofs use."""
+        from convexrank.proof.games.distributions import Mixtures
+
+        return Mixtures(self.points_array, self._mixture)
 
     # --- models -----------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from convexrank import atoms
 from convexrank.data import check_real, keep_checked
 from convexrank.divergences.base import Divergence, _library, relative_entropy
 from convexrank.divergences.domains import Interval
+
+if TYPE_CHECKING:
+    from convexrank.proof.generators import Generator
 
 __all__ = ["BitEntropy", "GeneralizedI", "ItakuraSaito", "SquaredEuclidean"]
 
@@ -56,6 +59,12 @@ class SquaredEuclidean(Divergence):
 
     def _curvature(self, x: Any) -> Any:
         return _library(x).ones_like(x)
+
+    def in_balls(self) -> Generator:
+        """Return φ over balls: what proofs use."""
+        from convexrank.proof.generators import squared
+
+        return squared()
 
 
 @dataclass(frozen=True)
@@ -116,6 +125,12 @@ class GeneralizedI(Divergence):
     def _curvature(self, x: Any) -> Any:
         return 1.0 / (x - self.shift)
 
+    def in_balls(self) -> Generator:
+        """Return φ over balls: what proofs use."""
+        from convexrank.proof.generators import entropy
+
+        return entropy(self.shift)
+
 
 @dataclass(frozen=True)
 class BitEntropy(Divergence):
@@ -171,6 +186,12 @@ class BitEntropy(Divergence):
         # least at 1/2, or at the end next to it
         return self._curvature(np.clip(0.5, lower, upper)), np.maximum(*ends)
 
+    def in_balls(self) -> Generator:
+        """Return φ over balls: what proofs use."""
+        from convexrank.proof.generators import bit_entropy
+
+        return bit_entropy()
+
 
 @dataclass(frozen=True)
 class ItakuraSaito(Divergence):
@@ -223,3 +244,9 @@ class ItakuraSaito(Divergence):
 
     def _curvature(self, x: Any) -> Any:
         return 1.0 / x**2
+
+    def in_balls(self) -> Generator:
+        """Return φ over balls: what proofs use."""
+        from convexrank.proof.generators import itakura_saito
+
+        return itakura_saito()

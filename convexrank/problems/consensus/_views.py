@@ -10,7 +10,7 @@ import numpy as np
 from convexrank.consensus.dense_chain import poisson, stationary
 from convexrank.consensus.with_teleport import Absorbed
 from convexrank.core.cvxpy_model import CvxpyModel
-from convexrank.core.results import Certificate
+from convexrank.core.results import Certificate, CertificateError
 from convexrank.problems.consensus._reference import fixed_point
 
 __all__ = ["Optimistic", "Pessimistic", "Projection"]
@@ -95,19 +95,28 @@ class Pessimistic:
         return top + math.log(float(np.exp(heights - top).sum()))
 
     def certificate(self, x: Array) -> Certificate:
-        """Bound by the dual, at multipliers that solve the Poisson equation of the mixture played."""
+        """Bound by the dual."""
         value = self.objective(x)
         if not math.isfinite(value):
             return Certificate(math.inf, value, -math.inf)
-        w = np.maximum(self.ranks(x), _TINY)
-        P = self.recommendations(x)
-        mean = np.bincount(
-            self.absorbed.owners, x * _negative_entropy(self.absorbed.candidates), self.absorbed.n
-        )
-        bias = poisson(P, w / w.sum(), mean / w - np.log(w))
-        lower = -self.dual(-bias)
+        lower = -self.dual(self.multipliers(x))
         gap = max(value - lower, 0.0) + _ROUNDING * max(1.0, abs(value))
         return Certificate(gap, value, lower)
+
+    def multipliers(self, x: Array) -> Array:
+        """Multipliers of the balance that may prove a good bound: Poisson's equation of the mixture played."""
+        w = np.maximum(self.ranks(x), _TINY)
+        gains = _negative_entropy(self.absorbed.candidates)
+        mean = np.bincount(self.absorbed.owners, x * gains, self.absorbed.n)
+        return -poisson(self.recommendations(x), w / w.sum(), mean / w - np.log(w))
+
+    def prove(self, name: str, x: Array) -> Certificate:
+        """The same bound in ball arithmetic."""
+        from convexrank.proof.games.flows import prove_flows
+
+        if not math.isfinite(self.objective(x)):
+            raise CertificateError("the flows are out of balance; project them first.")
+        return prove_flows(name, self.absorbed, x, self.multipliers(x))
 
     def to_cvxpy(self) -> CvxpyModel:
         """The same program, by cvxpy."""

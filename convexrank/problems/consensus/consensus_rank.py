@@ -12,7 +12,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.consensus.with_teleport import Absorbed, absorb, as_sets
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem
-from convexrank.core.results import Certificate, Solution, Witness
+from convexrank.core.results import Certificate, CertificateError, Solution, Witness
 from convexrank.data import check_choice, check_vector, keep, read_array
 from convexrank.problems.consensus._random_sets import random_sets
 from convexrank.problems.consensus._views import Optimistic, Pessimistic, Projection
@@ -174,13 +174,18 @@ class ConsensusRank(Problem):
         """Evaluate the objective at a point: the distance from consensus, pessimistic: minus the distance."""
         return self._form.objective(self.check_point(w)) if self.has_objective else super().objective(w)
 
-    _no_proof = (
-        "has points that meet their equations up to rounding only, at which value - optimum has no sign"
-    )
-
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Pessimistic: a true gap from the dual. Optimistic: what a step still gains. Projection: ‖Tw − w‖₁."""
         return self._form.certificate(self.check_point(x))
+
+    def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Prove the gap of the pessimistic view in ball arithmetic; see :mod:`convexrank.proof.games.flows`."""
+        if self.view != "pessimistic":
+            raise CertificateError(
+                f'view is "{self.view}", which has no bound on an error but a residual: nothing is proved about it; '
+                '"pessimistic" is convex.'
+            )
+        return self._form.prove(type(self).__name__, self.check_point(x))
 
     def to_cvxpy(self) -> CvxpyModel:
         """Return the exact model of the pessimistic view, with the flows as variables."""

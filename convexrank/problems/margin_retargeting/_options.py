@@ -28,6 +28,8 @@ __all__ = [
 Array = np.ndarray
 # Sums of margins may exceed what the bounds leave by rounding, and Lemma 8 may be met up to it.
 _ROUNDING = 1e-12
+# The least constant is rounded up, so that Lemma 8 holds of the numbers as they are.
+_ROUNDED_UP = 1e-15
 # Targets stay so far inside a finite end of the domain.
 _INSIDE = 1e-12
 
@@ -82,7 +84,7 @@ def joint_constant(
         )
     least = max(1.0 / (strong * (1.0 + target_reg)) - flat, 0.0)
     if given is None:
-        return least
+        return least * (1.0 + _ROUNDED_UP)
     product = joint_product(divergence, low, high, target_reg, given)
     if product < 1.0 - _ROUNDING:
         raise ValueError(

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.results import Certificate, CertificateError, Witness
+from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_nonnegative, check_vector, keep, keep_checked
 from convexrank.divergences import SquaredEuclidean
 from convexrank.problems.margin_retargeting._base import MarginScores
@@ -245,25 +245,25 @@ class MarginRetargeting(MarginScores):
 
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
-        from convexrank.proof.orders import Blocks, tangent_of_distances
+        from convexrank.proof.balls import midpoints
+        from convexrank.proof.targets.joint import tangent_of_joint_costs
+        from convexrank.proof.targets.rules import JointRule, Query
+        from convexrank.proof.targets.squares import tangent_of_margins
 
         rules = self.rules
-        free = not math.isfinite(rules.low) and not math.isfinite(rules.high)
-        if not (self.quadratic and free) or rules.rewarded or rules.target_reg or rules.score_reg:
-            raise CertificateError(
-                "margin-equipped retargeting has a form in balls for the squared distance with margins alone: without "
-                "bound, reward, target_reg and score_reg. Nothing is proved about this instance."
-            )
-        queries = [
-            Blocks(
-                rows,
-                grades,
-                len(rows) if self.normalize else 1,
-                steps_of(self.margin, grades, self.levels).tolist(),
-            )
-            for rows, grades in self._queries()
-        ]
-        return tangent_of_distances(scores, queries)
+        bounds = (rules.low, rules.high, rules.target_reg, rules.score_reg)
+        rule = JointRule(self.divergence.in_balls(), *bounds, rules.offsets, rules.simplex)
+        # off the quadratic the targets in floats are evidence
+        fit = None if self.quadratic else self.fit(self.split(midpoints(scores))[0])
+        queries = []
+        for number, (rows, grades) in enumerate(self._queries()):
+            margins, rewards = (steps_of(given, grades, self.levels) for given in (self.margin, self.reward))
+            part, divisor = self.stretch(number), len(rows) if self.normalize else 1
+            query = Query(rows, grades, divisor, margins.tolist(), rewards.tolist(), rules.center[part])
+            if fit is not None:
+                query = replace(query, targets=fit.targets[part], offset=float(fit.offsets[number]))
+            queries.append(query)
+        return (tangent_of_margins if self.quadratic else tangent_of_joint_costs)(scores, queries, rule)
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x; off the quadratic with what better targets might gain at x added."""

@@ -31,8 +31,8 @@ class PageRankDual(Problem):
     does; without it the optimum is at a norm of R* at least, whatever ε is.
 
     The certificate bounds the value by the game's: with w as above, value − optimum is at most
-    :math:`\langle s, w - Pw\rangle + R\,\|Pw - w\|_*`, R being the bound, or R* where there is none. A gradient costs
-    two products with P.
+    :math:`\langle s, w - Pw\rangle + R\,\|Pw - w\|_*`, R being the bound, or R* where there is none. It is at most the
+    value less the payoff of PageRank, too, which no s can change. A gradient costs two products with P.
 
     Parameters
     ----------
@@ -136,16 +136,27 @@ class PageRankDual(Problem):
         return float(w @ gradient) + self.radius * self.game.ball.dual(gradient)
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Bound value − optimum by the payoff of the w that belongs to s."""
+        """Bound value − optimum by the payoff of the w that belongs to s, or of PageRank."""
         s = self.check_point(x)
         value = self.objective(s)
         if math.isinf(value):
             return Certificate(math.inf, value, -math.inf)
-        game, w = self.game, self.ranks(s)
-        payoff = float(w @ game.recommendations) - game.generator.phi(w)
-        lower = payoff - self.radius * game.ball.dual(game.difference(w))
+        game = self.game
+        lower = max(self._least_payoff(w) for w in (self.ranks(s), game.stationary))
         gap = max(value - lower, 0.0) + game.rounding(value, max(self.radius, float(np.abs(s).max())))
         return Certificate(gap, value, value - gap)
+
+    def _least_payoff(self, w: Array) -> float:
+        """The payoff of w against the best multipliers of the ball."""
+        game = self.game
+        payoff = float(w @ game.recommendations) - game.generator.phi(w)
+        return payoff - self.radius * game.ball.dual(game.difference(w))
+
+    def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Prove a bound in ball arithmetic; see :mod:`convexrank.proof.games.page_rank`. O(n + m) balls."""
+        from convexrank.proof.games.page_rank import prove_dual
+
+        return prove_dual(type(self).__name__, self.game, self.check_point(x), self.bounded)
 
     def to_cvxpy(self) -> CvxpyModel:
         """Return the exact model in s, with P dense."""

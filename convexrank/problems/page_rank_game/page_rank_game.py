@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.cvxpy_model import CvxpyModel
-from convexrank.core.results import Certificate, Witness
+from convexrank.core.results import Certificate, CertificateError, Solution, Witness
 from convexrank.problems.page_rank_game._payoff import PageRankPayoff
 from convexrank.problems.page_rank_game.page_rank_dual import PageRankDual
 
@@ -133,10 +133,6 @@ class PageRankGame(PageRankPayoff):
         objective = cp.Minimize(generator - self.recommendations @ w + penalty)
         return CvxpyModel(cp.Problem(objective, constraints), {"w": w})
 
-    _no_proof = (
-        "has points that meet their equations up to rounding only, at which value - optimum has no sign"
-    )
-
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound objective − optimum: multipliers of the witness, from Poisson's equation at x, and the best response.
 
@@ -156,10 +152,24 @@ class PageRankGame(PageRankPayoff):
         value = self.objective(w)
         if math.isinf(value):
             return Certificate(math.inf, value, -math.inf)
-        moves = [self.supporting_move(w), self.best_response(w), self._from_witness(witness)]
+        moves = self._evidence(w, witness)
         lower = max(-self.generator.conjugate(self.recommendations + self.pull_back(s)) for s in moves)
         gap = max(value - lower, 0.0) + self.rounding(value, self.radius)
         return Certificate(gap, value, value - gap)
+
+    def _evidence(self, w: Array, witness: Witness | None) -> list[Array]:
+        """Multipliers in the ball that may prove a good bound at w."""
+        return [self.supporting_move(w), self.best_response(w), self._from_witness(witness)]
+
+    def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Prove the same bound in ball arithmetic; see :mod:`convexrank.proof.games.page_rank`. O(n + m) balls."""
+        from convexrank.proof.games.page_rank import prove_game
+
+        given = x.witness if witness is None and isinstance(x, Solution) else witness
+        w = self.check_point(x)
+        if not self.generator.contains(w):
+            raise CertificateError("the point is no distribution of the game; project it first.")
+        return prove_game(type(self).__name__, self, w, self._evidence(w, given))
 
     def _from_witness(self, witness: Witness | None) -> Array:
         """Return the multipliers of a witness, moved into the ball; 0, of the ball too, for one that is none."""

@@ -200,7 +200,7 @@ class Retargeting(QueryScores):
 
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
-        from convexrank.proof.orders import Blocks, tangent_of_distances
+        from convexrank.proof.targets.orders import Blocks, tangent_of_distances
 
         queries = [
             Blocks(

@@ -12,7 +12,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.core.results import Certificate, CertificateError, Witness
 from convexrank.data import check_choice, check_positive, check_vector, keep, keep_checked
 from convexrank.links import Link, fit_link
-from convexrank.links.bounded_cost import RestrictedRisk, check_range, restricted_marginal
+from convexrank.links.bounded_cost import RestrictedRisk, check_range, cut_off, restricted_marginal
 from convexrank.links.marginal_cost import MarginalRisk, projected_targets
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems.bipartite._base import random_features
@@ -207,15 +207,26 @@ class LearnedDivergence(LinearScores):
 
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
-        from convexrank.proof.orders import tangent_of_links
+        from convexrank.proof.balls import midpoints
+        from convexrank.proof.targets.links import LinkClass, tangent_of_bounded_links, tangent_of_links
 
-        self._require("marginal", "the objective")
-        if self.smooth is not None and (self.strong is not None or self.output_range is not None):
+        if self.oracle != "marginal":
             raise CertificateError(
-                "the learned divergence with smooth has no form in balls together with strong or output_range, so that "
-                "nothing is proved about it; leave smooth out."
+                'oracle="projection" is a field and no optimisation problem: nothing is proved about it; make a '
+                'problem with oracle="marginal".'
             )
-        return tangent_of_links(scores, self.y, self.strong, self.smooth)
+        if self.smooth is None or (self.strong is None and self.output_range is None):
+            return tangent_of_links(scores, self.y, self.strong, self.smooth)
+        kind = LinkClass(self.strong, self.smooth, *(self.output_range or (-math.inf, math.inf)))
+        # the link in floats is evidence, whose value is found over balls
+        middle = midpoints(scores)
+        n, (order, ordered) = len(self.y), self._in_order.order(middle)
+        link = n * self.risk_and_score_gradient(middle)[1] + self.y
+        kept = middle.copy()
+        if self.output_range is not None:
+            parts = ordered, self.y[order], self._in_order.ranked, self.strong, self.smooth
+            kept[order] = cut_off(*parts, self.output_range)[0]
+        return tangent_of_bounded_links(scores, self.y, kind, link, kept)
 
     # --- the published method --------------------------------------------------------------------------------------
 

@@ -7,16 +7,24 @@ radius of the scores, or twice that, encloses the answer for the scores themselv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 import numpy as np
 from flint import fmpq
 
 from convexrank.proof.balls import ZERO, Balls, Tangent, arb, dot, greatest, placed, total
 
-__all__ = ["Blocks", "tangent_of_distances", "tangent_of_links"]
+__all__ = [
+    "Blocks",
+    "Rationals",
+    "crossing",
+    "middles",
+    "pooled",
+    "rational",
+    "spread",
+    "tangent_of_distances",
+]
 
 Array = np.ndarray
 Rationals = list[fmpq]
@@ -51,6 +59,29 @@ def pooled(values: Rationals, counts: Sequence[int] | None = None) -> Rationals:
     return [whole / count for whole, count, length in pools for _ in range(length)]
 
 
+def crossing(function: Callable[[fmpq], fmpq], slope: fmpq, turns: Sequence[tuple[fmpq, fmpq]]) -> fmpq:
+    """Return a root of a function that does not fall and is linear between turns.
+
+    Parameters
+    ----------
+    function : callable
+        The function; it is called once.
+    slope : fmpq
+        The slope before the first turn.
+    turns : sequence of pairs of fmpq
+        Where the slope changes, and by how much.
+    """
+    places = sorted(turns)
+    place = places[0][0] if places else fmpq(0)
+    here = function(place)
+    for number, (turn, change) in enumerate(places):
+        ahead = here + slope * (turn - place)
+        if ahead > 0 or (ahead == 0 and number):
+            break
+        place, here, slope = turn, ahead, slope + change
+    return place - here / slope if slope != 0 else place
+
+
 # --- targets in the order of grades -----------------------------------------------------------------------------------
 
 
@@ -66,8 +97,6 @@ class Blocks:
         Their grades.
     divisor : int
         What the cost of the query is divided by.
-    margins : sequence of float
-        How far the targets of each grade but the lowest, ascending, lie above those of the grade below at least.
     tied : bool
         Whether rows of one grade have one target.
     simplex : bool
@@ -79,7 +108,6 @@ class Blocks:
     rows: Array
     grades: Array
     divisor: int
-    margins: Sequence[float] | None = None
     tied: bool = False
     simplex: bool = False
     centred: bool = False
@@ -104,8 +132,6 @@ def tangent_of_distances(scores: Balls, queries: list[Blocks]) -> Tangent:
 def _targets(query: Blocks, scores: Rationals) -> Rationals:
     levels, rank = np.unique(query.grades, return_inverse=True)
     rank = rank.ravel().tolist()
-    steps = rational(query.margins if query.margins is not None else [0.0] * (len(levels) - 1))
-    lifts = list(accumulate(steps, initial=fmpq(0)))
     if query.tied:
         counts = np.bincount(rank).tolist()
         sums = [fmpq(0)] * len(levels)
@@ -115,10 +141,9 @@ def _targets(query: Blocks, scores: Rationals) -> Rationals:
         found = [means[grade] for grade in rank]
     else:
         order = sorted(range(len(scores)), key=lambda place: (rank[place], scores[place]))
-        lowered = pooled([scores[place] - lifts[rank[place]] for place in order])
         found = [fmpq(0)] * len(scores)
-        for place, level in zip(order, lowered, strict=True):
-            found[place] = level + lifts[rank[place]]
+        for place, level in zip(order, pooled([scores[place] for place in order]), strict=True):
+            found[place] = level
     return _on_simplex(found) if query.simplex else found
 
 
@@ -130,66 +155,3 @@ def _on_simplex(values: Rationals) -> Rationals:
         if value * count > running - 1:
             threshold = (running - 1) / count
     return [max(value - threshold, fmpq(0)) for value in values]
-
-
-# --- learned links ----------------------------------------------------------------------------------------------------
-
-
-def tangent_of_links(scores: Balls, y: Array, strong: float | None, smooth: float | None) -> Tangent:
-    r"""Return the tangent of m(θ)/n, the least Fenchel-Young divergence over all φ, s-strongly convex or l-smooth ones.
-
-    With a strong φ it is :math:`\max_p \langle p-y,\theta\rangle + \frac s2(\|y\|^2-\|p\|^2)` over the p of the
-    permutahedron of y. With a smooth one, and θ in order, it is the least over non-decreasing u of
-    :math:`\frac l2\|u-y_\uparrow\|^2 + \langle u,\theta\rangle + \frac1{2l}\|\theta\|^2 - \langle y,\theta\rangle`.
-
-    Parameters
-    ----------
-    scores : list of arb
-        Scores θ.
-    y : ndarray
-        The targets.
-    strong, smooth : float or None
-        The modulus s, or l; both None for all φ.
-    """
-    n = len(scores)
-    centre, radius = middles(scores)
-    targets = rational(y.tolist())
-    order = sorted(range(n), key=lambda place: (centre[place], targets[place]))
-    ranked, along = sorted(targets), [centre[place] for place in order]
-    moved = [scores[place] for place in order]
-    gains = -dot((arb(target) for target in targets), scores)
-    if strong is not None:
-        s = arb(strong).fmpq()
-        levels = pooled([t - s * target for t, target in zip(along, ranked, strict=True)])
-        near = [(t - level) / s for t, level in zip(along, levels, strict=True)]
-        # a projection does not spread in the Euclidean norm
-        points = spread(near, radius * arb(n).sqrt() / strong)
-        squares = sum((target * target for target in targets), fmpq(0))
-        value = dot(points, moved) + gains + (arb(squares) - dot(points, points)) * strong / 2
-        return _of_means(value, points, order, targets, ZERO)
-    if smooth is None:
-        levels, bend = ranked, ZERO
-        free = ranked
-    else:
-        k = arb(smooth).fmpq()
-        free = pooled([target - t / k for t, target in zip(along, ranked, strict=True)])
-        levels = [u + t / k for t, u in zip(along, free, strict=True)]
-        # the minorant has constant part ⟨q, y↑⟩ − ‖q‖²/(2l), q = l(y↑ − levels)
-        pulls = [k * (target - level) for target, level in zip(ranked, levels, strict=True)]
-        bend = arb(
-            sum((q * target - q * q / (2 * k) for q, target in zip(pulls, ranked, strict=True)), fmpq(0))
-        )
-    line = bend + dot(map(arb, levels), moved) + gains
-    # the value at the scores themselves, whose order may be another within the radius: the slopes are bounded
-    size = arb(sum((abs(entry) for entry in free), fmpq(0)))
-    steps = 2 * radius * size + (ZERO if smooth is None else n * radius * radius / smooth)
-    value = line + arb(0, 1) * steps
-    return _of_means(value, [arb(level) for level in levels], order, targets, steps)
-
-
-def _of_means(value: arb, levels: Balls, order: list[int], targets: Rationals, slack: arb) -> Tangent:
-    n = len(levels)
-    slope = placed(n, (np.array(order), levels))
-    return Tangent(
-        value / n, [(entry - arb(y)) / n for entry, y in zip(slope, targets, strict=True)], slack / n
-    )

@@ -1,0 +1,1 @@
+"""Proofs for distributions over the nodes of a graph: games, and consensus."""

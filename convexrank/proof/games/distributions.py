@@ -1,0 +1,176 @@
+r"""Generators of divergences on distributions over balls: φ and bounds on its conjugate.
+
+A conjugate on the simplex is bounded from above by any level λ, and from below by any distribution w:
+
+.. math:: \langle z, w\rangle - \phi(w) \;\le\; \phi^*(z) \;\le\; \lambda + \sum_i \varphi_i^*(z_i - \lambda),
+
+:math:`\varphi_i^*` over the numbers of at least 0. So level and distribution may come from floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from flint import arb_mat
+
+from convexrank.core.results import CertificateError
+from convexrank.proof.balls import ONE, Balls, arb, dot, exact, log_sum_exp, midpoints, positive, total
+from convexrank.proof.generators import Generator, x_log_x
+from convexrank.proof.graphs import Walk
+
+__all__ = ["Mixtures", "OnSimplex", "Simplex", "over_sum"]
+
+Array = np.ndarray
+_BELOW_ONE = 1.0 - 2.0**-53
+
+
+class Simplex(Protocol):
+    """What a proof needs of a generator of distributions."""
+
+    def value(self, w: Balls) -> arb:
+        """Enclose φ at a vector that is a distribution up to rounding."""
+        ...
+
+    def conjugate(self, z: Balls, near: Array) -> arb:
+        """Return a bound from above on φ*, close where ``near`` is close to the maximiser."""
+        ...
+
+    def feasible(self, w: Array) -> Balls:
+        """Return a distribution near w."""
+        ...
+
+    def of_columns(self, walk: Walk) -> Balls:
+        """Enclose φ of each column of a walk's matrix."""
+        ...
+
+
+def over_sum(w: Balls) -> Balls:
+    """Return what is not negative of a vector, over its sum."""
+    kept = [positive(entry) for entry in w]
+    whole = total(kept)
+    if not whole > 0:
+        raise CertificateError("the point has no entry above 0, so that it is no distribution.")
+    return [entry / whole for entry in kept]
+
+
+@dataclass(frozen=True)
+class OnSimplex:
+    """A sum Σ u φ(w) over the entries of a distribution.
+
+    Parameters
+    ----------
+    generator : Generator
+        The function φ of one number.
+    weights : ndarray or None
+        The weights u; None for ones.
+    """
+
+    generator: Generator
+    weights: Array | None = None
+
+    def entry(self, place: int, x: arb) -> arb:
+        """Enclose u φ(x) of one entry."""
+        value = self.generator.value(x)
+        return value if self.weights is None else value * float(self.weights[place])
+
+    def value(self, w: Balls) -> arb:
+        """Enclose φ; entries below 0 by rounding count as 0."""
+        return total(self.entry(place, positive(x)) for place, x in enumerate(w))
+
+    def of_columns(self, walk: Walk) -> Balls:
+        """Enclose φ of each column of a walk's matrix: only entries of links differ from the teleport."""
+        alpha, chance = arb(walk.alpha), [(1 - arb(walk.alpha)) * back for back in walk.back]
+        base = [self.entry(place, x) for place, x in enumerate(chance)]
+        found = [total(base)] * len(chance)
+        for target, (nodes, shares) in enumerate(zip(walk.links.sources, walk.links.shares, strict=True)):
+            for node, share in zip(nodes, shares, strict=True):
+                found[node] += self.entry(target, chance[target] + alpha * share) - base[target]
+        lost = [alpha * out + back for out, back in zip(walk.escape, chance, strict=True)]
+        for node in walk.links.dangling:
+            found[node] = self.value(lost)
+        return found
+
+    def conjugate(self, z: Balls, near: Array) -> arb:
+        """Return a bound from above on φ*."""
+        weights = [ONE] * len(z) if self.weights is None else exact(self.weights)
+        place = int(near.argmax())
+        # slopes may be infinite at 1
+        steep = self.generator.slope(arb(min(float(near[place]), _BELOW_ONE)))
+        level = (z[place] - weights[place] * steep).mid()
+        parts = zip(weights, z, strict=True)
+        return level + total(u * self.generator.on_half_line((t - level) / u) for u, t in parts)
+
+    def feasible(self, w: Array) -> Balls:
+        """Return a distribution near w."""
+        return over_sum(exact(w))
+
+
+@dataclass(frozen=True)
+class Mixtures:
+    """The entropy of mixtures of vertices, each taken over its sum.
+
+    Parameters
+    ----------
+    vertices : ndarray, shape (k, n)
+        The vertices.
+    mixture : callable
+        Multipliers and shares of the mixture of greatest entropy of a point, in floats; None outside.
+    """
+
+    vertices: Array
+    mixture: Callable[[Array], tuple[Array, Array] | None]
+
+    def _points(self) -> list[Balls]:
+        rows = [exact(row) for row in self.vertices]
+        return [[entry / total(row) for entry in row] for row in rows]
+
+    def value(self, w: Balls) -> arb:
+        """Enclose φ of w over its sum: multipliers give a lower bound, shares that are moved to meet w an upper one."""
+        whole = total(w)
+        point = [entry / whole for entry in w]
+        found = self.mixture(midpoints(point))
+        if found is None:
+            raise CertificateError("the point lies outside the polytope of its divergence; project it first.")
+        multipliers, shares = exact(found[0]), self._moved(found[1], point)
+        lower = dot(multipliers, point) - self.conjugate(multipliers, midpoints(point))
+        return lower.union(total(map(x_log_x, shares)))
+
+    def _moved(self, shares: Array, point: Balls) -> Balls:
+        """Shares near those given whose mixture is the point, moved in proportion to their size."""
+        rows, start = self._points(), exact(shares)
+        n = len(point)
+        columns = list(zip(*rows, strict=True))
+        rest = [x - dot(start, column) for x, column in zip(point, columns, strict=True)]
+        gram = [
+            dot((s * a for s, a in zip(start, one, strict=True)), two) for one in columns for two in columns
+        ]
+        try:
+            turn = arb_mat(n, n, gram).solve(arb_mat(n, 1, rest)).entries()
+        except ZeroDivisionError as error:
+            raise CertificateError(
+                "the vertices lie in a plane of less dimension, or the point at their boundary: its mixture is not "
+                "enclosed, so that nothing is proved about it."
+            ) from error
+        found = [s + s * dot(row, turn) for s, row in zip(start, rows, strict=True)]
+        if not all(share >= 0 for share in found):
+            raise CertificateError(
+                "the point lies outside the polytope of its divergence, or too near its boundary."
+            )
+        return found
+
+    def of_columns(self, walk: Walk) -> Balls:
+        """Enclose φ of each column of a walk's matrix."""
+        return [self.value(column) for column in walk.columns()]
+
+    def conjugate(self, z: Balls, near: Array) -> arb:
+        """Enclose φ*, a log-sum-exp."""
+        return log_sum_exp([dot(row, z) for row in self._points()])[0]
+
+    def feasible(self, w: Array) -> Balls:
+        """Return w over its sum; entries below 0 may be in the polytope."""
+        point = exact(w)
+        whole = total(point)
+        return [entry / whole for entry in point]

@@ -1,0 +1,83 @@
+"""Bits are doubled until the radius of a bound is small beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from convexrank.core.results import Certificate, CertificateError
+from convexrank.proof.balls import ZERO, above, arb, at_precision, below
+
+__all__ = ["Bounds", "refined"]
+
+# Bits of a midpoint. More are taken until the radius of the gap is below this share of it, or the gap is nothing.
+_BITS = (64, 128, 256, 512, 1024)
+_SHARE = 0.01
+_NOTHING = 1e-25
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The value at a point, and value − optimum.
+
+    Parameters
+    ----------
+    value : arb
+        Encloses the value.
+    gap : arb
+        Its upper end is above value − optimum.
+    least : arb
+        Its lower end is below value − optimum: 0 at a feasible point.
+    """
+
+    value: arb
+    gap: arb
+    least: arb = ZERO
+
+
+def refined(name: str, evaluate: Callable[[], Bounds], remark: str = "") -> Certificate:
+    """Return a proved certificate of kind "global".
+
+    Parameters
+    ----------
+    name : str
+        The formulation, for messages.
+    evaluate : callable
+        Returns the bounds at the precision that is set when it is called.
+    remark : str
+        What the certificate says of the model it is about.
+
+    Raises
+    ------
+    CertificateError
+        When the bound is infinite, or contradicts itself.
+    """
+    last = math.inf
+    for bits in _BITS:
+        with at_precision(bits):
+            found = evaluate()
+            radius = above(found.gap.rad())
+            enough = max(_SHARE * abs(float(found.gap)), _NOTHING * max(1.0, abs(float(found.value))))
+            certificate = _certificate(name, found, remark)
+        # more bits do not help where a part is made in floats
+        if radius <= enough or (math.isfinite(last) and radius > 0.5 * last):
+            break
+        last = radius
+    return certificate
+
+
+def _certificate(name: str, found: Bounds, remark: str) -> Certificate:
+    gap, least = above(found.gap), below(found.least)
+    if not math.isfinite(gap):
+        raise CertificateError(f"{name}: the bound is infinite at this point; a solution has a better one.")
+    if gap < least:
+        raise CertificateError(f"{name}: a lower bound above the value; its ball form is wrong.")
+    return Certificate(
+        gap=max(gap, 0.0),  # outside its constraints by rounding a point may be below the optimum
+        value=float(found.value),
+        lower_bound=below(found.value - found.gap),
+        least=least,
+        proved=True,
+        remark=remark,
+    )

@@ -1,0 +1,1 @@
+"""Proofs for risks that hold an inner minimum: over targets in an order, or over links."""
