@@ -225,3 +225,18 @@ def test_a_design_needs_a_penalty_and_double_precision():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert cr.problems.PNormPush(Thresholds(X), y, p=2, l2=0.1).solve().solver == "lbfgs"
+
+
+@pytest.mark.parametrize("monotone", [None, {0: 1, 1: -1}])
+def test_solutions_over_designs_are_proved(monotone):
+    pytest.importorskip("flint")
+    X, y = table()
+    problem = cr.problems.PNormPush(Thresholds(X, monotone=monotone), y, p=4, l1=0.12)
+    solution = problem.solve()
+    proof = solution.prove()
+    assert proof.proved
+    assert proof.kind == "global"
+    assert 0.0 <= proof.gap <= 1e-7
+    assert problem.prove(0.5 * solution.x, solution.witness).gap > 1e-5
+    with pytest.raises(cr.CertificateError, match="designs are not exported"):
+        solution.export("nowhere")

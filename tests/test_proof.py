@@ -227,7 +227,7 @@ def test_the_interval_contains_the_true_gap(case, l2, l1, move):
 def test_a_strictly_feasible_dual_point_needs_no_ball():
     """With l1 alone a logarithm has no lower bound of its own: a certificate in floats is over a ball, a proof not."""
     problem = cr.problems.PNormPush(X, Y, 4.0, l1=0.05)
-    solution = problem.solve()
+    solution = problem.solve("accelerated")
     assert solution.certificate.kind == "ball"
     assert solution.prove().gap <= tolerance("certificate found anew")
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from convexrank.backend.design import Design
 from convexrank.core.results import Certificate, CertificateError, Witness
 from convexrank.proof import check, check_ranks
 from convexrank.regularizers import L1Ball
@@ -125,6 +126,10 @@ def _plain(value: Any) -> Any:
 
 def _linear(problem: Any, x: Array) -> tuple[dict[str, Array], dict[str, Any]]:
     penalty = problem.penalty
+    if isinstance(problem.X, Design):
+        raise CertificateError(
+            "designs are not exported; state the problem with design.tocsr(), and export that."
+        )
     features = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
     rows, names = len(features), {field.name for field in fields(problem)}
     weights = problem.sample_weight if "sample_weight" in names else None

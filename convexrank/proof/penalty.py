@@ -34,6 +34,8 @@ class ExactPenalty:
     def shrinking(self, w: Array) -> arb | None:
         """Return a factor that brings w into the ball: 1 inside; None where it is outside by more than rounding."""
         ball, point = self.penalty.ball, exact(w)
+        if self.penalty.nonnegative is not None and bool((w[self.penalty.nonnegative] < 0.0).any()):
+            return None
         if ball is None:
             return arb(1)
         size = dot(point, point).sqrt() if isinstance(ball, L2Ball) else total(map(abs, point))
@@ -57,8 +59,9 @@ class ExactPenalty:
         v = [-entry for entry in slope]
         if self.penalty.l2 > 0:
             rests = []
-            for x, y in zip(w, v, strict=True):
-                clipped = y.max(-l1).min(l1)
+            for x, y, signed in zip(w, v, self._signed(len(v)), strict=True):
+                # where weights are at least 0, slopes that push them below cost nothing
+                clipped = (y if signed else y.max(-l1)).min(l1)
                 off = l2 * x - (y - clipped)
                 rests.append(off * off / (2 * l2) + (l1 * abs(x) - clipped * x))
             free = total(rests)
@@ -98,4 +101,10 @@ class ExactPenalty:
 
     def excess(self, slope: Balls) -> arb:
         """Enclose by how much the largest entry exceeds l1; below 0 where all are smaller."""
-        return greatest(map(abs, slope)) - self.penalty.l1
+        signed = self._signed(len(slope))
+        return greatest(-s if one else abs(s) for s, one in zip(slope, signed, strict=True)) - self.penalty.l1
+
+    def _signed(self, count: int) -> list[bool]:
+        """Which weights must be at least 0."""
+        flags = self.penalty.nonnegative
+        return [False] * count if flags is None else flags.tolist()

@@ -10,6 +10,8 @@ import numpy as np
 from flint import arb_mat
 from scipy import sparse
 
+from convexrank.backend.design import Design
+from convexrank.core.results import CertificateError
 from convexrank.proof.balls import Balls, above, arb, dot, exact, midpoints, total
 
 __all__ = ["Products", "products"]
@@ -19,6 +21,8 @@ Array = np.ndarray
 # Above this many entries the products are made in floats. Blocks of rows keep copies small, and γ too.
 _ENTRIES = 10_000_000
 _KEPT, _BLOCK = 2_000_000, 4_096
+# A design of more entries is not built.
+_MOST = 5e7
 _UNIT = 2.0**-53
 _TINIEST = 2.0**-1074
 
@@ -37,6 +41,13 @@ class Products(Protocol):
 
 def products(X: Any, entries: int = _ENTRIES) -> Products:
     """Return products with X that suit its kind and size."""
+    if isinstance(X, Design):
+        count = float(X.row_lengths() @ X.row_lengths())
+        if count > _MOST:
+            raise CertificateError(
+                f"the columns of X have {count:.0f} entries, and a proof builds them; make a design with fewer bins."
+            )
+        X = X.tocsr()
     size = int(X.nnz) if sparse.issparse(X) else X.size
     if size > entries:
         return _Rounded(X)
