@@ -65,8 +65,8 @@ class LinearRisk(Protocol):
         """A number that the risk is never below; minus infinity if none is known."""
         ...
 
-    def reference_minorant(self, w: Array) -> Minorant:
-        """Return the tangent of the risk at w, from the definition, with bounds on its rounding."""
+    def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
+        """Return the tangent of the risk at w, or what a smoothed risk proves there, with bounds on the rounding."""
         ...
 
 
@@ -186,11 +186,14 @@ def _witness_bound(problem: LinearRisk, witness: Witness, radius: float) -> floa
     points = np.atleast_2d(np.asarray(witness.points, dtype=np.float64))
     if shares is None or points.shape != (len(shares), problem.dimension):
         return -math.inf
+    widths = witness.smoothing()
+    if widths is None:
+        return -math.inf
     bundle, used = Bundle(problem), np.flatnonzero(shares)
-    for point in points[used]:
+    for point, width in zip(points[used], widths[used].tolist(), strict=True):
         if time_left() < 0.0:
             break  # what was given proves something only as a whole
-        bundle.add(point)
+        bundle.add(point, width)
     return bundle.bound(shares[used], radius) if len(bundle.minorants) == len(used) else -math.inf
 
 

@@ -107,8 +107,8 @@ class _HasMinorants(Protocol):
         """The part of the objective that depends on w alone."""
         ...
 
-    def reference_minorant(self, w: Array) -> Minorant:
-        """Return the tangent of the risk at w."""
+    def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
+        """Return the tangent of the risk at w, or what the multipliers of the smoothed risk prove there."""
         ...
 
 
@@ -119,9 +119,10 @@ class Bundle:
         self.problem = problem
         self.minorants = [] if first is None else [first]
 
-    def add(self, w: Array) -> Minorant:
+    def add(self, w: Array, width: float = 0.0) -> Minorant:
         """Evaluate the risk at w, and keep the tangent if it is of use."""
-        tangent = self.problem.reference_minorant(w)
+        problem = self.problem
+        tangent = problem.reference_minorant(w, width) if width else problem.reference_minorant(w)
         if tangent.usable:
             steepest = float(np.abs(self.minorants[0].slope).max()) if self.minorants else math.inf
             if float(np.abs(tangent.slope).max()) <= _STEEPEST * max(1.0, steepest):

@@ -28,6 +28,7 @@ SOLVERS = {
     "lbfgs": "descent.lbfgs:LBFGS",
     "jaxopt-lbfgs": "descent.jaxopt_lbfgs:JaxoptLBFGS",
     "accelerated": "descent.accelerated:Accelerated",
+    "continuation": "descent.continuation:Continuation",
     "bundle": "descent.bundle:Bundle",
     "gradient": "descent.gradient:Gradient",
     "stochastic-gradient": "descent.stochastic_gradient:StochasticGradient",

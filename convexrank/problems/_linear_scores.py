@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,16 @@ class LinearScores(Problem):
         """Return the risk and one subgradient in the scores, in plain numpy from the definition."""
         raise self._unstated("reference_scores(scores)", "the risk and one subgradient, in plain numpy")
 
+    #: Whether a risk with kinks has smooth functions below it: the members ``smoothed`` and ``reference_below``.
+    has_smoothing = False
+
+    def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
+        """Return a linear function below the risk: its value at the scores, and its slope, in plain numpy.
+
+        Its multipliers are those of the risk smoothed by the width. By default the tangent, whatever the width.
+        """
+        return self.reference_scores(scores)
+
     #: Whether the risk reaches its infimum on separable data (hinge-like losses do).
     attained = False
 
@@ -178,11 +189,13 @@ class LinearScores(Problem):
             names.add("Proximal")
             if self.penalty.smooth:
                 names |= {"Smooth", "JaxObjective"}
+        elif self.has_smoothing and self.penalty.smooth and self.l2 > 0:
+            names.add("Smoothable")
         return frozenset(names)
 
     @property
     def default_solver(self) -> str:
-        """The fast solver that fits: newton, lbfgs, accelerated or bundle."""
+        """The fast solver that fits: newton, lbfgs, accelerated, continuation or bundle."""
         offered = self.capabilities
         if (
             "TwiceDifferentiable" in offered
@@ -192,7 +205,9 @@ class LinearScores(Problem):
             return "newton"
         if "Smooth" in offered:
             return "lbfgs"
-        return "accelerated" if "Proximal" in offered else "bundle"
+        if "Proximal" in offered:
+            return "accelerated"
+        return "continuation" if "Smoothable" in offered else "bundle"
 
     def check_point(self, x: Any, name: str = "w") -> Array:
         """Return w as a vector of the right length; a Solution stands for its point."""
@@ -343,9 +358,10 @@ class LinearScores(Problem):
             found = self.reference_minorant(w)
         return found.risk, found.slope
 
-    def reference_minorant(self, w: Array) -> Minorant:
-        """Return the tangent of the risk at w from the definition, with its rounding; what certificates rest on."""
-        return tangent(self.X, self._row_lengths, self.reference_scores, w)
+    def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
+        """Return a tangent of the risk at w from the definition, with its rounding; what certificates rest on."""
+        below = partial(self.reference_below, width=width) if width > 0.0 else self.reference_scores
+        return tangent(self.X, self._row_lengths, below, w)
 
     @cached_property
     def unit(self) -> float:

@@ -26,6 +26,7 @@ __all__ = [
     "reference_derivatives",
     "reference_exponential",
     "reference_graded",
+    "reference_highest",
     "reference_log_sum_exp",
     "reference_push",
 ]
@@ -50,6 +51,20 @@ def reference_log_sum_exp(exponents: Array) -> tuple[float, Array]:
     shifted = np.exp(exponents - largest)
     total = shifted.sum()
     return float(largest + np.log(total)), shifted / total
+
+
+def reference_highest(scores: Array, width: float) -> Array:
+    """Return weights on the simplex that favour scores within a width of the highest: the projection of scores / width.
+
+    With any weights the mean is at most the maximum; what is exact here is that they are at least 0 and sum to 1.
+    """
+    short = (scores.max() - scores) / width
+    order = np.argsort(short)
+    rising = short[order[: int(np.searchsorted(short[order], 1.0)) + 1]]
+    # with the first m above 0, they sum to 1 at this level: the least over m is the one at which they are above 0
+    levels = (1.0 + np.cumsum(rising)) / np.arange(1.0, len(rising) + 1.0)
+    shares = np.maximum(levels.min() - short, 0.0)
+    return shares / shares.sum()
 
 
 # --- sorted ---------------------------------------------------------------------------------------------------------
