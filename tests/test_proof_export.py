@@ -58,7 +58,7 @@ def made(kind):
         return problem, x, None
     if kind == "top":
         problem = cr.problems.TopPush(X, y, l2=0.1)
-        solution = problem.solve()
+        solution = problem.solve("bundle")  # its evidence is tangents, which the program reads
         return problem, solution.x, solution.witness
     graph = cr.Graph.from_edges([0, 0, 1, 2, 3, 3], [1, 2, 2, 0, 2, 0])
     problem = cr.problems.PageRank(graph)

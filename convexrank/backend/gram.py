@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-__all__ = ["centred_gram", "dense", "row_lengths", "times", "transposed_times", "weighted_gram"]
+__all__ = [
+    "centred_gram",
+    "dense",
+    "gram_of_rows",
+    "row_lengths",
+    "times",
+    "transposed_times",
+    "weighted_gram",
+]
 
 Array = np.ndarray
 
@@ -41,6 +51,41 @@ def centred_gram(rows: Any, centre: Array, weights: Array) -> Array:
         scaled = (rows[block] - centre) * roots[block, None]
         gram += scaled.T @ scaled
     return gram
+
+
+def gram_of_rows(matrix: Any, rows: Array, weights: Array, centre: Array) -> Array:
+    """Return Σ c (x − m)(x − m)ᵀ over some rows x, for weights c and a centre m; a sparse matrix is not cut."""
+    if not sparse.issparse(matrix):
+        return centred_gram(matrix[rows], centre, weights)
+    d = matrix.shape[1]
+    gram, total = np.zeros((d, d)), np.zeros(d)
+    values = matrix.data.astype(np.float64, copy=False)
+    _sparse_gram()(matrix.indptr, matrix.indices, values, rows, weights, gram, total)
+    gram += np.tril(gram, -1).T
+    cross = np.outer(total - 0.5 * float(weights.sum()) * centre, centre)
+    return gram - cross - cross.T
+
+
+@lru_cache(maxsize=1)
+def _sparse_gram() -> Callable[..., None]:
+    """Compile the sum over rows on first use; numba is not needed for anything else here."""
+    import numba
+
+    @numba.njit(cache=True)
+    def add(
+        starts: Array, columns: Array, values: Array, rows: Array, weights: Array, gram: Array, total: Array
+    ) -> None:  # pragma: no cover
+        """Add c·x to the total, and the lower triangle of c·xxᵀ to the matrix."""
+        for place in range(len(rows)):
+            first, last = starts[rows[place]], starts[rows[place] + 1]
+            for a in range(first, last):
+                share = weights[place] * values[a]
+                total[columns[a]] += share
+                for b in range(first, last):
+                    if columns[b] <= columns[a]:
+                        gram[columns[a], columns[b]] += share * values[b]
+
+    return add
 
 
 def row_lengths(matrix: Any) -> Array:

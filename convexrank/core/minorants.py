@@ -86,7 +86,8 @@ def tangent(X: Any, lengths: Array, risk: Callable[[Array], tuple[float, Array]]
         return Minorant(math.inf, math.nan, np.zeros(len(w)), math.inf, math.inf, math.inf)
     value, pull = risk(scores)
     size, relative = np.abs(pull), rounding(len(scores) + len(w))
-    moved = float(size @ np.abs(scores))
+    # near 0 scores have no rounding to speak of, constants beside them do, such as the logarithms of weights
+    moved = float(size @ (1.0 + np.abs(scores)))
     error = relative * (abs(float(value)) + float(np.abs(scores).max()) + moved)
     slope = np.asarray(transposed_times(X, pull), dtype=np.float64)
     return Minorant(

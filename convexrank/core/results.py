@@ -102,7 +102,9 @@ class Witness:
         if self.widths is None:
             return np.zeros(shape)
         widths = np.asarray(self.widths, dtype=np.float64)
-        return widths if widths.shape == shape and np.isfinite(widths).all() and (widths >= 0.0).all() else None
+        return (
+            widths if widths.shape == shape and np.isfinite(widths).all() and (widths >= 0.0).all() else None
+        )
 
 
 @dataclass(frozen=True)

@@ -384,6 +384,15 @@ class LinearScores(Problem):
             f"{type(self).__name__} has no form in balls (a method ball_tangent), so that nothing is proved about it."
         )
 
+    def ball_below(self, scores: Any, width: float) -> Any:
+        """Do over balls what :meth:`reference_below` does: by default the tangent."""
+        return self.ball_tangent(scores)
+
+    def _as_tangents(self, x: Array, witness: Witness | None) -> Witness | None:
+        """Leave out evidence of smoothed risks; the bundle method has other evidence."""
+        widths = None if witness is None else witness.smoothing()
+        return witness if widths is None or not widths.any() else self.solve("bundle", x0=x).witness
+
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Prove a bound on value − optimum at x; see :mod:`convexrank.proof`."""
         from convexrank.proof.linear import prove_linear

@@ -16,8 +16,8 @@ Array = np.ndarray
 class Smoothed:
     r"""A risk with kinks at a point, beside a smooth convex function below it.
 
-    The smooth function is :math:`R_\mu(\theta) = \max_u \langle u, \theta\rangle - R^*(u) - \mu\,d(u)`, d at least 0. The u
-    that attains it proves that :math:`R(\theta) \ge -R^*(u) + \langle u, \theta\rangle` everywhere.
+    The smooth function is :math:`\max_u \langle u, \theta\rangle - R^*(u) - \mu\,d(u)`, d at least 0. The u that
+    attains it proves that :math:`R(\theta) \ge -R^*(u) + \langle u, \theta\rangle` everywhere.
 
     Parameters
     ----------
@@ -29,18 +29,21 @@ class Smoothed:
         The number :math:`-R^*(u)`.
     slope : ndarray, shape (d,)
         The gradient of the smooth function, :math:`X^\top u`.
-    drift : ndarray, shape (d,)
-        The derivative of that gradient in μ, the point held.
+    drift : callable
+        Returns the derivative of that gradient in μ, the point held, shape (d,).
     product : callable
-        Takes a vector to the product with the Hessian of the smooth function.
+        Returns a function that takes a vector to the product with the Hessian of the smooth function.
     matrix : callable
         Returns the Hessian, shape (d, d).
+    along : callable
+        Takes a direction to a function of a step length t: value and derivative in t of the smooth function.
     """
 
     risk: float
     value: float
     offset: float
     slope: Array
-    drift: Array
-    product: Callable[[Array], Array]
+    drift: Callable[[], Array]
+    product: Callable[[], Callable[[Array], Array]]
     matrix: Callable[[], Array]
+    along: Callable[[Array], Callable[[float], tuple[float, float]]]

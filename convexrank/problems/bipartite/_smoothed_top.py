@@ -1,20 +1,20 @@
 r"""A smooth function below the risks in which the highest negative alone pays.
 
-The maximum over negatives is replaced by :math:`m_\mu = \max_{\beta\in\Delta} \langle\beta, f\rangle - \frac\mu2\|\beta\|^2`,
-whose β is the projection of f/μ onto the simplex; a hinge, by :math:`\max_{0\le\lambda\le1} \lambda(1-z) - \frac\mu2\lambda^2`.
-Both are below what they replace. The risks increase with the maximum, so they stay below and convex.
+The maximum over negatives is replaced by that of ⟨β, f⟩ − ½μ‖β‖² over the simplex, whose β is the projection of f/μ; a
+hinge, by the maximum of λ(1 − z) − ½μλ² over λ in [0, 1]. Both are below what they replace. The risks increase with the
+maximum, so they stay below and convex.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from convexrank import losses
-from convexrank.backend.gram import centred_gram, times, transposed_times
+from convexrank.backend.gram import gram_of_rows, times, transposed_times
 from convexrank.problems._smoothed import Smoothed
 
 __all__ = ["KNOWN_LOSSES", "Outer", "highest_share", "log_mean", "mean_loss", "smoothed_top"]
@@ -66,15 +66,15 @@ def log_mean(margins: Array, log_shares: Array) -> Outer:
     return Outer(lambda z: level(z)[0], value, offset, pull, pull, np.zeros(len(pull)), balanced=True)
 
 
-def mean_loss(loss: Any, margins: Array, shares: Array, width: float) -> Outer:
-    """Return Σ a ℓ(z) for the losses of this package; the hinge is smoothed."""
+def mean_loss(loss: Any, margins: Array, shares: Array, width: float, narrower: float) -> Outer:
+    """Return Σ a ℓ(z) for the losses of this package; the hinge is smoothed, over a width so many times narrower."""
     short = 1.0 - margins
     if isinstance(loss, losses.Hinge):
-        most = min(width, 1.0)
+        most = min(width / narrower, 1.0)
         part = np.clip(short / most, 0.0, 1.0)
         inside = (short > 0.0) & (short < most)
         value = float(shares @ (part * short - 0.5 * most * part * part))
-        drift = np.where(inside & (width <= 1.0), -shares * part / most, 0.0)
+        drift = np.where(inside & (width <= narrower), -shares * part / width, 0.0)
         risk = lambda z: float(shares @ np.maximum(1.0 - z, 0.0))  # noqa: E731
         offset = float(shares @ part)
         return Outer(risk, value, offset, shares * part, shares * inside / most, drift, balanced=False)
@@ -83,7 +83,9 @@ def mean_loss(loss: Any, margins: Array, shares: Array, width: float) -> Outer:
     risk = lambda z: float(shares @ rule(loss, z)[0])  # noqa: E731
     offset = float(shares @ (values - slopes * margins))
     still = np.zeros(len(shares))
-    return Outer(risk, float(shares @ values), offset, -shares * slopes, shares * bends, still, balanced=False)
+    return Outer(
+        risk, float(shares @ values), offset, -shares * slopes, shares * bends, still, balanced=False
+    )
 
 
 def _squared_hinge(_: Any, z: Array) -> tuple[Array, Array, Array]:
@@ -115,77 +117,134 @@ def highest_share(scores: Array, width: float) -> tuple[Array, Array]:
     """Return the places where the projection of f/μ onto the simplex is positive, and its entries there."""
     below = (scores - scores.max()) / width
     places = np.flatnonzero(below > -1.0)  # no entry is above 1, so the others are 0
-    places = places[np.argsort(-below[places], kind="stable")]
-    falling = below[places]
-    levels = (np.cumsum(falling) - 1.0) / np.arange(1, len(falling) + 1)
-    count = int(np.flatnonzero(falling > levels)[-1]) + 1
-    return places[:count], falling[:count] - levels[count - 1]
+    while True:  # Michelot's algorithm: what is not above the level of all has no part, and the level rises
+        level = (float(below[places].sum()) - 1.0) / len(places)
+        above = below[places] > level
+        if above.all():
+            return places, below[places] - level
+        places = places[above]
 
 
-def smoothed_top(
-    X: Any,
-    positives: Array,
-    negatives: Array,
-    scores: Array,
-    width: float,
-    outer: Callable[[Array], Outer],
-) -> Smoothed:
-    """Return the smooth function of the scores Xw.
+@dataclass(frozen=True)
+class Top:
+    """The smooth function at scores.
 
     Parameters
     ----------
-    X : matrix, shape (n, d)
-        The features, dense or sparse.
-    positives, negatives : ndarray of int
-        Their rows.
-    scores : ndarray, shape (n,)
-        The scores Xw.
+    high, low : ndarray
+        Scores of positives and negatives.
     width : float
-        The width μ.
+        The width.
     outer : callable
         Takes margins over the maximum to an :class:`Outer`.
     """
-    high, low = scores[positives], scores[negatives]
-    places, shares = highest_share(low, width)
-    rows = negatives[places]
-    size = float(shares @ shares)
-    top = float(shares @ low[places]) - 0.5 * width * size
-    found = outer(high - top)
-    total = float(found.pull.sum())
-    # as the maximum falls by ‖β‖²/2 with the width, all margins rise
-    moved = found.drift - (0.0 if found.balanced else 0.5 * size * found.bend)
-    pushed = np.zeros((len(scores), 3))
-    pushed[rows, 0] = shares
-    pushed[positives, 1] = found.pull
-    pushed[positives, 2] = moved
-    pushed[rows, 2] -= moved.sum() * shares + total / width * (1.0 / len(rows) - shares)
-    means = np.asarray(transposed_times(X, pushed), dtype=np.float64)
-    mean, pulled, drift = means.T
-    # curvature of the outer function about the mean of what it is measured against
-    centre = pulled if found.balanced else mean
-    stiff = total / width
 
-    def product(v: Array) -> Array:
-        image = np.asarray(times(X, v), dtype=np.float64)
-        back = np.zeros(len(scores))
-        turned = found.bend * (image[positives] - centre @ v)
-        back[positives] = turned
-        part = image[rows]
-        back[rows] += stiff * (part - part.mean())
-        return np.asarray(transposed_times(X, back), dtype=np.float64) - turned.sum() * centre
+    high: Array
+    low: Array
+    width: float
+    outer: Callable[[Array], Outer]
 
-    def matrix() -> Array:
-        middle = np.asarray(X[rows].mean(axis=0), dtype=np.float64).ravel()
-        curved = found.bend > 0.0
-        hessian = centred_gram(X[positives[curved]], centre, found.bend[curved])
-        return hessian + centred_gram(X[rows], middle, np.full(len(rows), stiff))
+    def __post_init__(self) -> None:
+        places, shares = highest_share(self.low, self.width)
+        level = float(shares @ self.low[places]) - 0.5 * self.width * float(shares @ shares)
+        found = self.outer(self.high - level)
+        self.__dict__.update(places=places, shares=shares, found=found, total=float(found.pull.sum()))
 
+    places: Array = field(init=False)
+    shares: Array = field(init=False)
+    found: Outer = field(init=False)
+    total: float = field(init=False)
+
+    def along(self, high: Array, low: Array) -> Callable[[float], tuple[float, float]]:
+        """Return value and derivative as a function of the length of a step with these scores."""
+
+        def at(length: float) -> tuple[float, float]:
+            there = Top(self.high + length * high, self.low + length * low, self.width, self.outer)
+            rise = there.total * float(there.shares @ low[there.places]) - float(there.found.pull @ high)
+            return there.found.value, rise
+
+        return at
+
+
+@dataclass(frozen=True)
+class _InWeights:
+    """The smooth function of w: products with X of what it is at the scores."""
+
+    X: Any
+    positives: Array
+    rows: Array
+    top: Top
+
+    def pulled(self, on_positives: Array | float, on_rows: Array | float) -> Array:
+        """Return Xᵀu for u on the positives and on the highest negatives."""
+        u = np.zeros(self.X.shape[0])
+        u[self.positives] = on_positives
+        u[self.rows] = on_rows
+        return np.asarray(transposed_times(self.X, u), dtype=np.float64)
+
+    @property
+    def centre(self) -> Array:
+        """What curvature of the outer function is measured about: the mean that the margins are over."""
+        found = self.top.found
+        return self.pulled(found.pull, 0.0) if found.balanced else self.pulled(0.0, self.top.shares)
+
+    @property
+    def stiffness(self) -> float:
+        """The curvature of the smoothed maximum."""
+        return self.top.total / self.top.width
+
+    def slope(self) -> Array:
+        """Return the gradient."""
+        return self.pulled(-self.top.found.pull, self.top.total * self.top.shares)
+
+    def drift(self) -> Array:
+        """Return the derivative of the gradient in the width."""
+        top, found = self.top, self.top.found
+        # as the maximum falls by ‖β‖²/2 with the width, all margins rise
+        rise = 0.0 if found.balanced else 0.5 * float(top.shares @ top.shares)
+        moved = found.drift - rise * found.bend
+        return self.pulled(
+            -moved, moved.sum() * top.shares + self.stiffness * (1.0 / len(self.rows) - top.shares)
+        )
+
+    def product(self) -> Callable[[Array], Array]:
+        """Return the product with the Hessian."""
+        bend, centre = self.top.found.bend, self.centre
+
+        def product(v: Array) -> Array:
+            image = np.asarray(times(self.X, v), dtype=np.float64)
+            turned, part = bend * (image[self.positives] - centre @ v), image[self.rows]
+            return self.pulled(turned, self.stiffness * (part - part.mean())) - turned.sum() * centre
+
+        return product
+
+    def matrix(self) -> Array:
+        """Return the Hessian."""
+        bend, share = self.top.found.bend, 1.0 / len(self.rows)
+        curved = bend > 0.0
+        middle = self.pulled(0.0, share)
+        hessian = gram_of_rows(self.X, self.positives[curved], bend[curved], self.centre)
+        return hessian + gram_of_rows(self.X, self.rows, np.full(len(self.rows), self.stiffness), middle)
+
+    def along(self, direction: Array, negatives: Array) -> Callable[[float], tuple[float, float]]:
+        """Return value and derivative on a line."""
+        image = np.asarray(times(self.X, direction), dtype=np.float64)
+        return self.top.along(image[self.positives], image[negatives])
+
+
+def smoothed_top(
+    X: Any, positives: Array, negatives: Array, scores: Array, width: float, outer: Any
+) -> Smoothed:
+    """Return the smooth function of w at the scores Xw; the outer function takes margins to an :class:`Outer`."""
+    top = Top(scores[positives], scores[negatives], width, outer)
+    inside = _InWeights(X, positives, negatives[top.places], top)
     return Smoothed(
-        risk=found.risk(high - low.max()),
-        value=found.value,
-        offset=found.offset,
-        slope=total * mean - pulled,
-        drift=-drift,
-        product=product,
-        matrix=matrix,
+        risk=top.found.risk(top.high - top.low.max()),
+        value=top.found.value,
+        offset=top.found.offset,
+        slope=inside.slope(),
+        drift=inside.drift,
+        product=inside.product,
+        matrix=inside.matrix,
+        along=lambda direction: inside.along(direction, negatives),
     )

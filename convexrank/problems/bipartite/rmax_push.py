@@ -22,6 +22,10 @@ __all__ = ["RmaxPush"]
 
 Array = np.ndarray
 
+# A hinge is smoothed over a width so many times smaller than the maximum's, over which hundreds of negatives may share
+# it: so that what smoothing costs falls at about the same rate in both.
+_NARROWER = 30.0
+
 
 @dataclass(frozen=True)
 class _Rmax:
@@ -118,7 +122,7 @@ class RmaxPush(Bipartite):
     def smoothed(self, w: Array, width: float) -> Smoothed:
         """Return a smooth function below the risk at w, with its derivatives."""
         rows, scores = (self.positives, self.negatives), np.asarray(self.scores(w), dtype=np.float64)
-        outer = partial(mean_loss, self.loss, shares=self.positive_shares, width=width)
+        outer = partial(mean_loss, self.loss, shares=self.positive_shares, width=width, narrower=_NARROWER)
         return smoothed_top(self.X, *rows, scores, width, outer)
 
     def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
@@ -130,7 +134,8 @@ class RmaxPush(Bipartite):
         margins = positive - (float(share @ negative) - 0.5 * width * size)
         values, slopes = reference_derivatives(self.loss, margins)
         if isinstance(self.loss, losses.Hinge):
-            part = np.clip((1.0 - margins) / min(width, 1.0), 0.0, 1.0)
+            # any part from 0 to 1 of a hinge's slope is that of a line below it
+            part = np.clip((1.0 - margins) / min(width / _NARROWER, 1.0), 0.0, 1.0)
             values, slopes = part * (1.0 - margins), -part
         pull = self.positive_shares * slopes
         lifted = values + slopes * (positive - float(share @ negative) - margins)
@@ -141,6 +146,13 @@ class RmaxPush(Bipartite):
         from convexrank.proof.pushes import tangent_of_worst
 
         return tangent_of_worst(scores, self.loss, (self.positives, self.positive_weights), self.negatives)
+
+    def ball_below(self, scores: Any, width: float) -> Any:
+        """Do over balls what :meth:`reference_below` does."""
+        from convexrank.proof.pushes import below_worst
+
+        sides = (self.positives, self.positive_weights), self.negatives
+        return below_worst(scores, self.loss, *sides, width, min(width / _NARROWER, 1.0))
 
     @property
     def attained(self) -> bool:

@@ -97,7 +97,9 @@ class TopPush(Bipartite):
     def smoothed(self, w: Array, width: float) -> Smoothed:
         """Return a smooth function below the risk at w, with its derivatives."""
         rows, scores = (self.positives, self.negatives), np.asarray(self.scores(w), dtype=np.float64)
-        return smoothed_top(self.X, *rows, scores, width, partial(log_mean, log_shares=self.log_positive_shares))
+        return smoothed_top(
+            self.X, *rows, scores, width, partial(log_mean, log_shares=self.log_positive_shares)
+        )
 
     def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
         """Return a linear function below the risk: negatives near the highest share its part, by a projection."""
@@ -111,6 +113,12 @@ class TopPush(Bipartite):
         from convexrank.proof.pushes import tangent_of_top
 
         return tangent_of_top(scores, (self.positives, self.positive_weights), self.negatives)
+
+    def ball_below(self, scores: Any, width: float) -> Any:
+        """Do over balls what :meth:`reference_below` does."""
+        from convexrank.proof.pushes import below_top
+
+        return below_top(scores, (self.positives, self.positive_weights), self.negatives, width)
 
     @classmethod
     def random(cls, seed: int) -> Self:

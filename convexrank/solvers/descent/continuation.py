@@ -25,6 +25,12 @@ _SHARE = 0.1
 # Widths below this share of the first are rounding.
 _NARROWEST = 1e-13
 _HALVINGS = 40
+# Newton steps at a width after which it is raised again.
+_PATIENCE = 12
+# A predicted decrease below this share of the value is rounding.
+_HIDDEN = 1e-13
+# A line is followed until its derivative is this share of what it was.
+_FLAT = 0.1
 
 
 class SmoothedRisk(Protocol):
@@ -51,18 +57,23 @@ class SmoothedRisk(Protocol):
         ...
 
     @property
-    def drift(self) -> Array:
-        """The derivative of that gradient in the width, the point held."""
+    def drift(self) -> Callable[[], Array]:
+        """Returns the derivative of that gradient in the width, the point held."""
         ...
 
     @property
-    def product(self) -> Callable[[Array], Array]:
-        """Takes a vector to its product with the Hessian of the smooth function."""
+    def product(self) -> Callable[[], Callable[[Array], Array]]:
+        """Returns a function that takes a vector to its product with the Hessian of the smooth function."""
         ...
 
     @property
     def matrix(self) -> Callable[[], Array]:
         """Returns that Hessian."""
+        ...
+
+    @property
+    def along(self) -> Callable[[Array], Callable[[float], tuple[float, float]]]:
+        """Takes a direction to a function of a step length, which returns value and derivative on that line."""
         ...
 
 
@@ -92,12 +103,13 @@ class Continuation:
 
     A step is one Newton step: two evaluations or a few more, and a system with the Hessian, O(n d²) + O(d³), or, with
     more than ``dense`` unknowns, conjugate gradients, of memory linear in d. With l2 > 0 each of the functions has a
-    minimiser, and backtracking reaches it.
+    minimiser, and the search along each direction brings the steps there. After many steps at one width a wider one is
+    put between.
 
     Parameters
     ----------
     shrink : float
-        What the width is multiplied by, at most; less where the prediction holds.
+        What the width is multiplied by; closer to 1 after a width that took many steps.
     dense : int
         Up to so many unknowns the Hessian is a matrix.
 
@@ -114,7 +126,7 @@ class Continuation:
     'CONVERGED'
     """
 
-    shrink: float = 0.1
+    shrink: float = 0.3
     dense: int = 1_000
 
     name = "continuation"
@@ -130,7 +142,7 @@ class Continuation:
         """Evaluate at the start."""
         width = problem.first_width
         here = _at(problem, np.array(x0, dtype=np.float64), width)
-        path = _Path(here, here.objective, -math.inf, width * _NARROWEST)
+        path = _Path(here, here.objective, -math.inf, width * _NARROWEST, self.shrink)
         return _reported(path, here.w, None)
 
     def step(self, problem: Smoothable, state: State) -> State:
@@ -139,6 +151,9 @@ class Continuation:
         here = path.here
         if here.error <= _SHARE * here.lag or path.steady:
             return self._narrower(problem, path, state)
+        if path.steps >= _PATIENCE and path.settled is not None and here.width < 0.7 * path.settled.width:
+            wider = replace(path, shrink=math.sqrt(path.shrink))
+            return _at_width(problem, wider, path.settled, path.settled.width * wider.shrink, state)
         system = _System(here, self.dense)
         direction = -system.solve(here.gradient)
         found = _line_search(problem, here, direction)
@@ -151,17 +166,33 @@ class Continuation:
         here = path.here
         if here.width <= path.narrowest:
             return replace(state, stalled=True)
-        # a level that took few steps may be followed by a smaller one
-        shrink = path.shrink or self.shrink
-        shrink = min(0.5, 3.0 * shrink) if path.steps > 8 else max(0.3 * shrink, 1e-3) if path.steps <= 2 else shrink
-        width = here.width * shrink
+        shrink = self.shrink if path.steps <= 4 else path.shrink ** (0.7 if path.steps > 8 else 1.0)
+        path = replace(path, shrink=min(shrink, 0.7))
         system = _System(here, self.dense)
-        ahead = here.w - system.solve(here.gradient + (width - here.width) * here.found.drift)
-        limit = here.w - system.solve(here.gradient - here.width * here.found.drift)
-        check_time()
-        seen = [_at(problem, w, width) for w in (here.w, ahead, limit)]
-        start = min(seen, key=lambda one: one.smooth if math.isfinite(one.smooth) else math.inf)
-        return _advanced(replace(path, here=start, steps=0, shrink=shrink, steady=False), state, seen)
+        towards, drift = system.solve(here.gradient), system.solve(here.found.drift())
+        settled = _Settled(here.w - towards, drift, here.width)
+        return _at_width(problem, path, settled, here.width * path.shrink, state)
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """The minimiser at a width, and the derivative of the path there with the sign changed."""
+
+    w: Array
+    drift: Array
+    width: float
+
+    def at(self, width: float) -> Array:
+        """Where the tangent of the path is at another width."""
+        return self.w + (self.width - width) * self.drift
+
+
+def _at_width(problem: Smoothable, path: _Path, settled: _Settled, width: float, state: State) -> State:
+    """Go on at another width from the last minimiser, or from the path's tangent, at that width or at 0."""
+    check_time()
+    seen = [_at(problem, settled.at(end), width) for end in (settled.width, width, 0.0)]
+    start = min(seen, key=lambda one: one.smooth if math.isfinite(one.smooth) else math.inf)
+    return _advanced(replace(path, here=start, settled=settled, steps=0, steady=False), state, seen)
 
 
 @dataclass(frozen=True)
@@ -216,8 +247,9 @@ class _Path:
     best: float  # the least value so far
     lower: float  # the best bound so far
     narrowest: float
+    shrink: float
+    settled: _Settled | None = None
     steps: int = 0  # at this width
-    shrink: float = 0.0
     steady: bool = False  # rounding hides any descent at this width
     idle: int = 0
 
@@ -276,14 +308,14 @@ def _factored(hessian: Array) -> Any:
 def _conjugate_gradients(here: _Here, right: Array) -> Array:
     """Solve as far as the next step needs: the residual falls below a tenth, and less near the minimiser."""
     size = math.sqrt(float(right @ right))
-    found, rest = np.zeros_like(right), right.copy()
+    found, rest, product = np.zeros_like(right), right.copy(), here.found.product()
     enough = size * min(0.1, math.sqrt(here.error / max(1.0, abs(here.objective))) + 1e-6)
     way, square = rest.copy(), size * size
     for _ in range(500):
         if math.sqrt(square) <= enough:
             break
         check_time()
-        image = here.found.product(way) + here.l2 * way
+        image = product(way) + here.l2 * way
         length = square / float(way @ image)
         found += length * way
         rest -= length * image
@@ -293,18 +325,46 @@ def _conjugate_gradients(here: _Here, right: Array) -> Array:
 
 
 def _line_search(problem: Smoothable, here: _Here, direction: Array) -> _Here | None:
-    """Backtrack until the smooth objective falls enough; where rounding hides that, until the gradient does."""
-    predicted = float(here.gradient @ direction)
-    if not predicted < 0.0:
+    """Go to where the smooth objective is least on the way, about; None where rounding hides that there is a way."""
+    slope = float(here.gradient @ direction)
+    if not slope < 0.0:
         return None
-    hidden = -predicted <= 1e-13 * max(1.0, abs(here.smooth))
-    length, size = 1.0, float(np.linalg.norm(here.gradient))
-    for _ in range(4 if hidden else _HALVINGS):
+    length = 1.0
+    if -slope > _HIDDEN * max(1.0, abs(here.smooth)):
+        length = _least(here, direction, slope)
+    found = _at(problem, here.w + length * direction, here.width)
+    better = found.smooth < here.smooth or float(np.linalg.norm(found.gradient)) < 0.9 * float(
+        np.linalg.norm(here.gradient)
+    )
+    return found if better else None
+
+
+def _least(here: _Here, direction: Array, slope: float) -> float:
+    """Find a step length at which the derivative is a small share of what it is at 0: secants between brackets."""
+    on_line = here.found.along(direction)
+    linear, square = here.l2 * float(here.w @ direction), here.l2 * float(direction @ direction)
+
+    def derivative(length: float) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            rise = on_line(length)[1] + linear + length * square
+        return rise if math.isfinite(rise) else math.inf
+
+    low, high, at_low, at_high = 0.0, math.inf, slope, math.inf
+    length = 1.0
+    for _ in range(_HALVINGS):
         check_time()
-        found = _at(problem, here.w + length * direction, here.width)
-        if hidden and float(np.linalg.norm(found.gradient)) < 0.9 * size:
-            return found
-        if not hidden and found.smooth <= here.smooth + 1e-4 * length * predicted:
-            return found
-        length *= 0.5
-    return None
+        rise = derivative(length)
+        if abs(rise) <= _FLAT * -slope:
+            break
+        if rise < 0.0:
+            low, at_low = length, rise
+        else:
+            high, at_high = length, rise
+        if math.isinf(high):
+            length *= 2.0
+        elif math.isinf(at_high):
+            length = 0.5 * (low + high)
+        else:
+            secant = low - at_low * (high - low) / (at_high - at_low)
+            length = min(max(secant, low + 0.1 * (high - low)), high - 0.1 * (high - low))
+    return length
