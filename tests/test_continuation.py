@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from fractions import Fraction
@@ -12,9 +13,13 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank.backend.gram import gram_of_rows
-from convexrank.problems._pair_reference import reference_highest
+from convexrank.data import as_groups
+from convexrank.pair_sums.margin_window import window_pairs, window_sums
+from convexrank.problems import _smoothed_reference
+from convexrank.problems._smoothed_reference import lowered_pairs, reference_highest
 from convexrank.problems.bipartite._smoothed_top import highest_share
 
+KINDS = 7
 LOSSES = ("hinge", "squared_hinge", "logistic", "exponential", cr.losses.Logistic(base=2.0))
 
 
@@ -31,8 +36,12 @@ def tops(seed, loss=None, n=40, d=5, **options):
 
 def kinked(seed):
     """One of each kind of problem that the solver takes."""
-    kinds = (None, *LOSSES)
-    return tops(seed, kinds[seed % len(kinds)])
+    if seed == KINDS - 1:
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(40, 5))
+        y = np.round(X[:, 0] + rng.normal(size=40))
+        return cr.problems.RankSVM(X, y, rng.permutation(40) // 8, l2=0.05)
+    return tops(seed, (None, *LOSSES)[seed])
 
 
 def simplex_by_levels(scores, width):
@@ -61,7 +70,7 @@ def test_the_share_of_the_highest_is_the_projection(width):
         assert (shares > 0.0).all()
 
 
-@pytest.mark.parametrize("kind", range(1 + len(LOSSES)))
+@pytest.mark.parametrize("kind", range(KINDS))
 @pytest.mark.parametrize("width", [0.05, 2.0, 60.0])
 def test_derivatives_are_those_of_the_smooth_function(kind, width):
     """Differences of the value give the slope, differences of the slope the Hessian and the drift."""
@@ -87,7 +96,7 @@ def test_derivatives_are_those_of_the_smooth_function(kind, width):
     assert here.along(v)(0.3)[1] == pytest.approx(there.slope @ v, abs=1e-12 * scale)
 
 
-@pytest.mark.parametrize("kind", range(1 + len(LOSSES)))
+@pytest.mark.parametrize("kind", range(KINDS))
 def test_the_linear_function_is_below_the_risk_everywhere(kind):
     """The solver's and the certificate's: two implementations of one linear function, which no point refutes."""
     problem = kinked(kind)
@@ -123,7 +132,7 @@ def test_gram_of_rows_is_the_sum_over_rows(layout):
 
 
 @pytest.mark.parametrize("dense", [1, 1_000])
-@pytest.mark.parametrize("kind", range(1 + len(LOSSES)))
+@pytest.mark.parametrize("kind", range(KINDS))
 def test_both_ways_to_solve_a_system_end_at_the_minimum(kind, dense):
     problem = kinked(kind)
     solution = problem.solve(cr.solvers.Continuation(dense=dense), tol=1e-9)
@@ -142,7 +151,7 @@ def test_evidence_survives_a_file_and_is_proved(tmp_path):
     again = cr.Solution.load(tmp_path / "solution.npz")
     assert problem.certificate(again.x, again.witness).gap == solution.gap
     pytest.importorskip("flint")
-    for kind in range(1 + len(LOSSES)):
+    for kind in range(KINDS):
         problem = kinked(kind)
         found = problem.solve()
         proof = problem.prove(found)
@@ -162,7 +171,7 @@ def test_widths_that_are_none_prove_nothing(widths):
     )
 
 
-@pytest.mark.parametrize("kind", range(1 + len(LOSSES)))
+@pytest.mark.parametrize("kind", range(KINDS))
 def test_no_width_and_no_point_prove_too_much(kind):
     """Whatever is forged, the bound stays below the optimum."""
     problem = kinked(kind)
@@ -200,3 +209,66 @@ def test_a_warm_start_is_kept():
         warnings.simplefilter("ignore", cr.ConvergenceWarning)
         again = problem.solve(x0=solution, max_iter=0)
     assert again.value == solution.value
+
+
+def pairs_by_loops(scores, ranks, sizes, width):
+    """Every pair of each query: the sums of the compiled sweeps, and the pairs between, from their definition."""
+    sums, between, start = np.zeros((5, len(scores))), set(), 0
+    for size in sizes:
+        for j, k in itertools.permutations(range(start, start + size), 2):
+            short = 1.0 - (scores[j] - scores[k])
+            if ranks[j] > ranks[k] and short > 0.0:
+                part = min(short / width, 1.0)
+                sums[:3, j] += short, part * short - 0.5 * width * part**2, part
+                kind = 3 if short >= width else 4
+                sums[kind, j] -= part
+                sums[kind, k] += part
+                if kind == 4:
+                    between.add((j, k))
+        start += size
+    return sums, between
+
+
+def queries(seed, kind):
+    """Scores and grades of queries of several lengths; ties, and margins of exactly 1."""
+    rng = np.random.default_rng(seed)
+    sizes = [7, 1, 12, 2, 5]
+    n = sum(sizes)
+    scores = rng.integers(-8, 8, size=n) / 4.0 if kind == "on the kink" else rng.normal(size=n)
+    scores = np.zeros(n) if kind == "all equal" else scores
+    groups = as_groups(np.repeat(np.arange(len(sizes)), sizes), n)
+    return scores, rng.integers(0, 4, size=n), groups, sizes
+
+
+@pytest.mark.parametrize("kind", ["drawn", "on the kink", "all equal"])
+@pytest.mark.parametrize("width", [0.25, 0.7, 1.0, 3.0])
+def test_sums_at_the_margin_are_those_of_all_pairs(kind, width):
+    for seed in range(4):
+        scores, ranks, groups, sizes = queries(seed, kind)
+        truth, between = pairs_by_loops(scores, ranks, sizes, width)
+        found = window_sums(scores, ranks, groups, width)
+        stacked = [found.risk, found.value, found.offset, found.saturated, found.between]
+        assert np.allclose(stacked, truth, rtol=0, atol=1e-13)
+        assert found.count == len(between)
+        listed = window_pairs(scores, ranks, groups, width, 1, 1000)
+        assert set(zip(*map(np.ndarray.tolist, listed), strict=True)) == between
+        some = window_pairs(scores, ranks, groups, width, 3, 1000)
+        assert len(some[0]) == -(-len(between) // 3)
+        assert set(zip(*map(np.ndarray.tolist, some), strict=True)) <= between
+        value, slope = lowered_pairs(scores, ranks, np.ones(len(scores)), groups.query, width)
+        plain, _ = pairs_by_loops(scores, ranks, sizes, 1e-300)
+        assert np.allclose(plain[3] + slope, truth[3] + truth[4], rtol=0, atol=1e-13)
+        # what multipliers in part pay: λ · short
+        paid = sum((1.0 - (scores[j] - scores[k])) ** 2 / width for j, k in between)
+        whole = sum(1.0 - (scores[j] - scores[k]) for j, k in between)
+        assert value == pytest.approx(paid - whole, abs=1e-13)
+
+
+def test_pairs_are_taken_in_blocks_of_bounded_size(monkeypatch):
+    scores, ranks, groups, _ = queries(0, "drawn")
+    ones = np.ones(len(scores))
+    whole = lowered_pairs(scores, ranks, ones, groups.query, 3.0)
+    monkeypatch.setattr(_smoothed_reference, "_BLOCK", 5)
+    parts = lowered_pairs(scores, ranks, ones, groups.query, 3.0)
+    assert parts[0] == pytest.approx(whole[0], abs=1e-13)
+    assert np.allclose(parts[1], whole[1], rtol=0, atol=1e-13)

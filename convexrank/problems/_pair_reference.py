@@ -22,13 +22,13 @@ from convexrank.backend.dual_numbers import differentiate
 from convexrank.losses import Logistic
 
 __all__ = [
+    "centred",
     "graded_in_blocks",
     "logistic_in_blocks",
     "push_in_blocks",
     "reference_derivatives",
     "reference_exponential",
     "reference_graded",
-    "reference_highest",
     "reference_log_sum_exp",
     "reference_push",
 ]
@@ -55,20 +55,6 @@ def reference_log_sum_exp(exponents: Array) -> tuple[float, Array]:
     shifted = np.exp(exponents - largest)
     total = shifted.sum()
     return float(largest + np.log(total)), shifted / total
-
-
-def reference_highest(scores: Array, width: float) -> Array:
-    """Return weights on the simplex that favour scores within a width of the highest: the projection of scores / width.
-
-    With any weights the mean is at most the maximum; what is exact here is that they are at least 0 and sum to 1.
-    """
-    short = (scores.max() - scores) / width
-    order = np.argsort(short)
-    rising = short[order[: int(np.searchsorted(short[order], 1.0)) + 1]]
-    # with the first m above 0, they sum to 1 at this level: the least over m is the one at which they are above 0
-    levels = (1.0 + np.cumsum(rising)) / np.arange(1.0, len(rising) + 1.0)
-    shares = np.maximum(levels.min() - short, 0.0)
-    return shares / shares.sum()
 
 
 # --- sorted ---------------------------------------------------------------------------------------------------------
@@ -209,9 +195,9 @@ def reference_graded(
         return graded_in_blocks(loss, scores, ranks, upper, lower)
     queries = np.zeros(len(scores), dtype=np.intp) if queries is None else queries
     coefficients: Any = loss.polynomial
-    degree, centred = len(coefficients) - 1, _centred(scores, queries)
+    degree, near_zero = len(coefficients) - 1, centred(scores, queries)
     value, gradient = 0.0, np.zeros(len(scores))
-    for is_lower, merged in _merged_by_bits(centred, ranks, queries):
+    for is_lower, merged in _merged_by_bits(near_zero, ranks, queries):
         upper_weights, lower_weights = np.where(is_lower, 0.0, upper), np.where(is_lower, lower, 0.0)
         values, slopes = _value_and_slope(loss, merged.powers(upper_weights, degree, below=True))
         pulled = _value_and_slope(loss, merged.powers(lower_weights, degree, below=False))[1]
@@ -220,7 +206,7 @@ def reference_graded(
     return value, gradient
 
 
-def _centred(scores: Array, queries: Array) -> Array:
+def centred(scores: Array, queries: Array) -> Array:
     """Scores less the median of their query: only differences matter, and scores near 0 take the margin exactly."""
     order = np.lexsort((scores, queries))
     first = np.flatnonzero(np.diff(queries[order], prepend=-1))

@@ -7,11 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.proof.balls import ONE, ZERO, Balls, Tangent, arb, dot, log_sum_exp, placed, total
+from convexrank.proof.balls import (
+    ONE,
+    ZERO,
+    Balls,
+    Line,
+    Tangent,
+    arb,
+    dot,
+    log_sum_exp,
+    placed,
+    positive,
+    total,
+)
 from convexrank.proof.pairs import refuse_many, tangent_of_pairs
 
 __all__ = [
     "Fit",
+    "PartOfHinge",
     "normalised_gains",
     "tangent_of_exponentials",
     "tangent_of_queries_pairs",
@@ -96,6 +109,20 @@ def tangent_of_exponentials(scores: Balls, fits: list[Fit]) -> Tangent:
         value += (entropy - dot(fit.targets, some) + total(levels) - total(fit.targets)) / fit.divisor
         parts.append((fit.rows, [(a - t) / fit.divisor for a, t in zip(levels, fit.targets, strict=True)]))
     return Tangent(value, placed(len(scores), *parts))
+
+
+@dataclass(frozen=True)
+class PartOfHinge:
+    """The hinge with a part of its slope where a margin is missed by less than a width; any part is a line below it."""
+
+    width: float
+    polynomial = (0.0, 1.0)
+
+    def line(self, z: arb) -> Line:
+        """Return value, slope and slack over a ball."""
+        short = 1 - z
+        part, value = arb(min(max(float(short) / self.width, 0.0), 1.0)), positive(short)
+        return value, -part, value - part * short
 
 
 def tangent_of_queries_pairs(

@@ -13,8 +13,9 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad
 from convexrank.data import keep
 from convexrank.problems._linear_scores import RiskData
-from convexrank.problems._pair_reference import reference_derivatives, reference_highest
+from convexrank.problems._pair_reference import reference_derivatives
 from convexrank.problems._smoothed import Smoothed
+from convexrank.problems._smoothed_reference import reference_highest
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 from convexrank.problems.bipartite._smoothed_top import KNOWN_LOSSES, mean_loss, smoothed_top
 

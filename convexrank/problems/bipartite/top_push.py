@@ -10,8 +10,9 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.problems._linear_scores import RiskData
-from convexrank.problems._pair_reference import reference_highest, reference_log_sum_exp
+from convexrank.problems._pair_reference import reference_log_sum_exp
 from convexrank.problems._smoothed import Smoothed
+from convexrank.problems._smoothed_reference import reference_highest
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 from convexrank.problems.bipartite._smoothed_top import log_mean, smoothed_top
 

@@ -166,8 +166,7 @@ class Continuation:
         here = path.here
         if here.width <= path.narrowest:
             return replace(state, stalled=True)
-        shrink = self.shrink if path.steps <= 4 else path.shrink ** (0.7 if path.steps > 8 else 1.0)
-        path = replace(path, shrink=min(shrink, 0.7))
+        path = replace(path, shrink=_paced(path, self.shrink))
         system = _System(here, self.dense)
         towards, drift = system.solve(here.gradient), system.solve(here.found.drift())
         settled = _Settled(here.w - towards, drift, here.width)
@@ -185,6 +184,13 @@ class _Settled:
     def at(self, width: float) -> Array:
         """Where the tangent of the path is at another width."""
         return self.w + (self.width - width) * self.drift
+
+
+def _paced(path: _Path, shrink: float) -> float:
+    """What the width is multiplied by next: more boldly after a width that took few steps."""
+    if path.steps <= 4:
+        return shrink * shrink if path.steps <= 2 else shrink
+    return min(path.shrink**0.7, 0.7) if path.steps > 8 else path.shrink
 
 
 def _at_width(problem: Smoothable, path: _Path, settled: _Settled, width: float, state: State) -> State:
