@@ -173,6 +173,7 @@ class Smoothable(Convex):
             slope=part,
             drift=lambda: np.where(inside, -part / width, 0.0),
             product=lambda: lambda v: inside / width * v,
+            diagonal=lambda: inside / width,
             matrix=lambda: np.diag(inside / width),
             along=along,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import tracemalloc
 import warnings
 from fractions import Fraction
 
@@ -86,6 +87,8 @@ def test_derivatives_are_those_of_the_smooth_function(kind, width):
     curved = (ahead.slope - behind.slope) / (2 * step)
     assert np.allclose(curved, here.matrix() @ v, rtol=0, atol=close * scale)
     assert np.allclose(here.product()(v), here.matrix() @ v, rtol=0, atol=1e-12 * scale)
+    # the scale of conjugate gradients leaves out what the rows share
+    assert (np.diag(here.matrix()) <= 2.0 * here.diagonal() + 1e-12 * scale).all()
     drift = (wider.slope - narrower.slope) / (2 * step * width)
     assert np.allclose(drift, here.drift(), rtol=0, atol=close * scale)
     value, rise = here.along(v)(0.0)
@@ -272,3 +275,23 @@ def test_pairs_are_taken_in_blocks_of_bounded_size(monkeypatch):
     parts = lowered_pairs(scores, ranks, ones, groups.query, 3.0)
     assert parts[0] == pytest.approx(whole[0], abs=1e-13)
     assert np.allclose(parts[1], whole[1], rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["TopPush", "RankSVM"])
+def test_memory_is_linear_in_the_unknowns(kind):
+    """A square of 60 000 numbers would be 29 GB."""
+    rng = np.random.default_rng(0)
+    n, d = 500, 60_000
+    X = sparse.random_array((n, d), density=0.002, rng=rng, format="csr", data_sampler=rng.standard_normal)
+    if kind == "TopPush":
+        problem = cr.problems.TopPush(X, rng.random(n) < 0.3, l2=0.1)
+    else:
+        problem = cr.problems.RankSVM(X, rng.integers(0, 3, size=n), np.arange(n) // 25, l2=0.1)
+    problem.smoothed(problem.start(), 1.0)  # compiled before the measurement
+    tracemalloc.start()
+    solution = problem.solve(tol=1e-4)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert solution.converged
+    assert peak < 8 * 40 * d + 10_000_000
+    assert solution.value < problem.objective(problem.start())

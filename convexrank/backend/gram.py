@@ -14,6 +14,7 @@ __all__ = [
     "dense",
     "gram_of_rows",
     "row_lengths",
+    "squares_times",
     "times",
     "transposed_times",
     "weighted_gram",
@@ -93,6 +94,15 @@ def row_lengths(matrix: Any) -> Array:
     if sparse.issparse(matrix):
         return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1), dtype=np.float64).ravel())
     return np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
+
+
+def squares_times(rows: Any, weights: Array) -> Array:
+    """Return Σ c x² over rows x, entry by entry."""
+    if sparse.issparse(rows):
+        values = rows.data.astype(np.float64, copy=False)
+        squares = sparse.csr_array((values * values, rows.indices, rows.indptr), shape=rows.shape)
+        return np.asarray(squares.T @ weights)
+    return np.einsum("i,ij,ij->j", weights, rows, rows, dtype=np.float64)
 
 
 def _blocks(rows: Any) -> list[slice] | None:

@@ -33,6 +33,8 @@ class Smoothed:
         Returns the derivative of that gradient in μ, the point held, shape (d,).
     product : callable
         Returns a function that takes a vector to the product with the Hessian of the smooth function.
+    diagonal : callable
+        Returns about what the diagonal of the Hessian is: what conjugate gradients are scaled by.
     matrix : callable
         Returns the Hessian, shape (d, d).
     along : callable
@@ -45,5 +47,6 @@ class Smoothed:
     slope: Array
     drift: Callable[[], Array]
     product: Callable[[], Callable[[Array], Array]]
+    diagonal: Callable[[], Array]
     matrix: Callable[[], Array]
     along: Callable[[Array], Callable[[float], tuple[float, float]]]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from convexrank import losses
-from convexrank.backend.gram import gram_of_rows, times, transposed_times
+from convexrank.backend.gram import gram_of_rows, squares_times, times, transposed_times
 from convexrank.problems._smoothed import Smoothed
 
 __all__ = ["KNOWN_LOSSES", "Outer", "highest_share", "log_mean", "mean_loss", "smoothed_top"]
@@ -208,15 +209,33 @@ class _InWeights:
         )
 
     def product(self) -> Callable[[Array], Array]:
-        """Return the product with the Hessian."""
-        bend, centre = self.top.found.bend, self.centre
+        """Return the product with the Hessian, by the rows that bend alone."""
+        some, bend, centre = self._bent, self.top.found.bend, self.centre
+        curved = bend > 0.0
+        bend, count = bend[curved], int(curved.sum())
 
         def product(v: Array) -> Array:
-            image = np.asarray(times(self.X, v), dtype=np.float64)
-            turned, part = bend * (image[self.positives] - centre @ v), image[self.rows]
-            return self.pulled(turned, self.stiffness * (part - part.mean())) - turned.sum() * centre
+            image = np.asarray(times(some, v), dtype=np.float64)
+            turned, part = bend * (image[:count] - centre @ v), image[count:]
+            back = np.concatenate([turned, self.stiffness * (part - part.mean())])
+            return np.asarray(transposed_times(some, back), dtype=np.float64) - turned.sum() * centre
 
         return product
+
+    @cached_property
+    def _bent(self) -> Any:
+        """The positives with curvature, and the highest negatives."""
+        return self.X[np.concatenate([self.positives[self.top.found.bend > 0.0], self.rows])]
+
+    def diagonal(self) -> Array:
+        """Return the diagonal of the Hessian."""
+        bend, centre, count = self.top.found.bend, self.centre, len(self.rows)
+        weights = np.concatenate([bend[bend > 0.0], np.full(count, self.stiffness)])
+        about_zero = (
+            squares_times(self._bent, weights) - self.stiffness * count * self.pulled(0.0, 1.0 / count) ** 2
+        )
+        moved = bend.sum() * centre**2 - 2.0 * centre * self.pulled(bend, 0.0)
+        return np.maximum(about_zero + moved, 0.0)
 
     def matrix(self) -> Array:
         """Return the Hessian."""
@@ -245,6 +264,7 @@ def smoothed_top(
         slope=inside.slope(),
         drift=inside.drift,
         product=inside.product,
+        diagonal=inside.diagonal,
         matrix=inside.matrix,
         along=lambda direction: inside.along(direction, negatives),
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.gram import dense, times, transposed_times, weighted_gram
+from convexrank.backend.gram import dense, squares_times, times, transposed_times, weighted_gram
 from convexrank.data import QueryGroups
 from convexrank.pair_sums.margin_window import WindowSums, window_pairs, window_sums
 from convexrank.problems._smoothed import Smoothed
@@ -20,7 +20,7 @@ Array = np.ndarray
 
 # Pairs for each row, and for each unknown, on which a Hessian rests. Where more are at the margin, every so many-th
 # stands for the others: a direction may be rough, where it ends is decided by the gradient.
-_PAIRS_PER_ROW, _PAIRS_PER_UNKNOWN = 2, 400
+_PAIRS_PER_ROW, _PAIRS_PER_UNKNOWN = 10, 200
 
 
 @dataclass(frozen=True)
@@ -74,24 +74,45 @@ class _InWeights:
         return self.pulled(-self.sums.between / self.width)
 
     @cached_property
-    def _curved(self) -> tuple[Any, Array]:
-        """Differences of the rows of pairs at the margin, and what each adds to the curvature."""
+    def _curved(self) -> tuple[Array, Array, Array]:
+        """Places of the rows of pairs at the margin, and what each pair adds to the curvature."""
         pairs, count = self.pairs, self.sums.count
-        most = min(_PAIRS_PER_ROW * len(self.scores), _PAIRS_PER_UNKNOWN * pairs.rows.shape[1])
+        rows = len(self.scores)
+        most = min(_PAIRS_PER_ROW * rows, _PAIRS_PER_UNKNOWN * min(rows, pairs.rows.shape[1]))
         every = max(1, -(-count // most))
         chosen = window_pairs(pairs.centred(self.scores), pairs.ranks, pairs.groups, self.width, every, most)
         upper, lower = chosen
-        weights = pairs.weights[upper] * (every / self.width)
-        return pairs.rows[upper] - pairs.rows[lower], weights
+        return upper, lower, pairs.weights[upper] * (every / self.width)
+
+    @cached_property
+    def _touched(self) -> tuple[Any, Array, Array, Array]:
+        """The rows of those pairs, each once, the places of the pairs among them, and what a pair adds."""
+        upper, lower, weights = self._curved
+        places, ends = np.unique(np.concatenate([upper, lower]), return_inverse=True)
+        return self.pairs.rows[places], ends[: len(upper)], ends[len(upper) :], weights
 
     def product(self) -> Callable[[Array], Array]:
         """Return the product with the Hessian."""
-        differences, weights = self._curved
-        return lambda v: np.asarray(differences.T @ (weights * (differences @ v)), dtype=np.float64)
+        rows, upper, lower, weights = self._touched
+
+        def product(v: Array) -> Array:
+            image = np.asarray(times(rows, v), dtype=np.float64)
+            turned = weights * (image[upper] - image[lower])
+            back = np.bincount(upper, turned, len(image)) - np.bincount(lower, turned, len(image))
+            return np.asarray(transposed_times(rows, back), dtype=np.float64)
+
+        return product
+
+    def diagonal(self) -> Array:
+        """Return about what the diagonal of the Hessian is: without products of the two rows of a pair."""
+        rows, upper, lower, weights = self._touched
+        count = rows.shape[0]
+        return squares_times(rows, np.bincount(upper, weights, count) + np.bincount(lower, weights, count))
 
     def matrix(self) -> Array:
         """Return the Hessian."""
-        return dense(weighted_gram(*self._curved))
+        upper, lower, weights = self._curved
+        return dense(weighted_gram(self.pairs.rows[upper] - self.pairs.rows[lower], weights))
 
     def along(self, direction: Array) -> Callable[[float], tuple[float, float]]:
         """Return value and derivative on a line."""
@@ -116,6 +137,7 @@ def smoothed_pairs(pairs: PairRows, scores: Array, width: float) -> Smoothed:
         slope=inside.slope(),
         drift=inside.drift,
         product=inside.product,
+        diagonal=inside.diagonal,
         matrix=inside.matrix,
         along=inside.along,
     )

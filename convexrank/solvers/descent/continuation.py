@@ -67,6 +67,11 @@ class SmoothedRisk(Protocol):
         ...
 
     @property
+    def diagonal(self) -> Callable[[], Array]:
+        """Returns about what the diagonal of that Hessian is: what conjugate gradients are scaled by."""
+        ...
+
+    @property
     def matrix(self) -> Callable[[], Array]:
         """Returns that Hessian."""
         ...
@@ -127,7 +132,7 @@ class Continuation:
     """
 
     shrink: float = 0.3
-    dense: int = 1_000
+    dense: int = 400
 
     name = "continuation"
     requires = frozenset({"Smoothable"})
@@ -313,20 +318,23 @@ def _factored(hessian: Array) -> Any:
 
 def _conjugate_gradients(here: _Here, right: Array) -> Array:
     """Solve as far as the next step needs: the residual falls below a tenth, and less near the minimiser."""
-    size = math.sqrt(float(right @ right))
-    found, rest, product = np.zeros_like(right), right.copy(), here.found.product()
-    enough = size * min(0.1, math.sqrt(here.error / max(1.0, abs(here.objective))) + 1e-6)
-    way, square = rest.copy(), size * size
+    product, scale = here.found.product(), 1.0 / (here.l2 + here.found.diagonal())
+    found, rest = np.zeros_like(right), right.copy()
+    near = min(0.1, math.sqrt(here.error / max(1.0, abs(here.objective))) + 1e-6)
+    way = scale * rest
+    square = float(rest @ way)
+    enough = near * near * square
     for _ in range(500):
-        if math.sqrt(square) <= enough:
+        if square <= enough:
             break
         check_time()
         image = product(way) + here.l2 * way
         length = square / float(way @ image)
         found += length * way
         rest -= length * image
-        before, square = square, float(rest @ rest)
-        way = rest + square / before * way
+        scaled = scale * rest
+        before, square = square, float(rest @ scaled)
+        way = scaled + square / before * way
     return found
 
 
