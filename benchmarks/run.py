@@ -16,6 +16,7 @@ from boosting import boosting
 from extremes import extremes
 from graphs import graphs
 from instances import data_name
+from kinks import kinks
 from learned_divergence import learned_divergence
 from measure import JobFailed
 from pairs import pairs
@@ -32,6 +33,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "exact": exact,
     "boosting": boosting,
     "top": top,
+    "kinks": kinks,
     "pairs": pairs,
     "projections": projections,
     "learned": learned_divergence,

@@ -45,7 +45,7 @@ print("gap equals gradient² / (2 l2):", bool(np.isclose(certificate.gap, slope*
 # At a kink one tangent proves little, even at the minimiser. A convex combination of tangents from both sides
 # is again a lower bound. The bundle solver hands such points and weights over as the *witness*; the
 # certificate evaluates every tangent again.
-solution = kinked.solve()
+solution = kinked.solve("bundle")
 alone = cr.Witness(solution.x[None, :], np.ones(1))
 print(f"minimiser {solution.x[0]:.4f}")
 print(f"gap with one tangent at the minimiser: {kinked.certificate(solution.x, alone).gap:.2g}")

@@ -6,6 +6,7 @@ solver that calls more than its protocol declares fails on it.
 
 from __future__ import annotations
 
+import types
 from dataclasses import dataclass
 
 import numpy as np
@@ -145,6 +146,39 @@ class Convex(Small):
 
     def gap_estimate(self, w, value, gradient):
         return np.inf  # one subgradient proves nothing here
+
+
+class Smoothable(Convex):
+    """The same; Huber's function of a width is ½t²/width near 0 and |t| − width/2 beyond it."""
+
+    default_solver = "continuation"
+    first_width = 1.0
+
+    def smoothed(self, w, width):
+        def huber(rest):
+            part = np.clip(rest / width, -1.0, 1.0)
+            return float(part @ rest - 0.5 * width * part @ part), part
+
+        def along(direction):
+            def at(length):
+                value, part = huber(w + length * direction - self.answer)
+                return value, float(part @ direction)
+
+            return at
+
+        value, part = huber(w - self.answer)
+        inside = np.abs(part) < 1.0
+        return types.SimpleNamespace(
+            risk=float(np.abs(w - self.answer).sum()),
+            value=value,
+            offset=-float(part @ self.answer),
+            slope=part,
+            drift=lambda: np.where(inside, -part / width, 0.0),
+            product=lambda: lambda v: inside / width * v,
+            diagonal=lambda: inside / width,
+            matrix=lambda: np.diag(inside / width),
+            along=along,
+        )
 
 
 class Proximal(Small):
@@ -557,6 +591,7 @@ SMALL = {
         Blocks,
         Exact,
         Convex,
+        Smoothable,
         Proximal,
         Columnwise,
         FiniteSum,

@@ -197,3 +197,20 @@ def test_other_errors_of_jax_are_no_interruption():
     assert deadline.stopped_inside(wrapped("callback\nValueError: no KeyboardInterrupt")) is None
     assert deadline.stopped_inside(ValueError("KeyboardInterrupt")) is None
     assert deadline.stopped_inside(KeyboardInterrupt()) is KeyboardInterrupt
+
+
+def test_the_exact_solver_keeps_its_time_while_evidence_is_looked_for(monkeypatch):
+    """A search for evidence that never ends is ended; what the conic solver found is returned."""
+    problem = cr.problems.TopPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], l2=0.5)
+    answer = solved(problem, "exact").x
+
+    def endless(*_):
+        start = time.perf_counter()
+        while time.perf_counter() - start < 20.0:
+            check_time()
+        raise AssertionError("no deadline stood")
+
+    monkeypatch.setattr("convexrank.solvers.exact.certificate_of", endless)
+    solution = solved(problem, "exact", time_limit=2.0)
+    assert solution.status is cr.Status.TIME_LIMIT
+    assert np.allclose(solution.x, answer, rtol=0, atol=1e-6)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from convexrank import atoms, losses, prices
 from convexrank.backend.jax_oracles import curvature
-from convexrank.pair_sums import all_pairs, positive_negative
+from convexrank.pair_sums import all_pairs, logistic, positive_negative
 from convexrank.pair_sums.all_pairs import (
     BlockedGraded,
     exponential_curvature,
@@ -24,7 +24,7 @@ from convexrank.pair_sums.all_pairs import (
     polynomial_graded,
 )
 from convexrank.pair_sums.positive_negative import BlockedPairs, block_length, polynomial_push
-from convexrank.problems._pair_reference import push_in_blocks, reference_exponential
+from convexrank.problems._pair_reference import logistic_in_blocks, push_in_blocks, reference_exponential
 from tests.formulas import plain_price
 from tests.tolerances import tolerance
 
@@ -510,3 +510,24 @@ def test_graded_kernel_never_goes_below_zero(name):
 
 def test_the_sweep_is_compiled_once():
     assert all_pairs._sweep() is all_pairs._sweep()
+
+
+@DRAWN
+@pytest.mark.parametrize("weights", ["equal", "drawn"])
+def test_logistic_pairs_without_an_exponential_each_are_the_double_loop(scores, weights, monkeypatch):
+    """Also where products of quotients are cut: after one factor, and where scores lie far apart."""
+    for seed in range(4):
+        f, y, w = draw_graded(scores, seed)
+        w = np.full(len(w), 0.5) if weights == "equal" else w
+        order = np.argsort(y, kind="stable")
+        f, y, w = f[order], y[order], w[order]
+        if np.ptp(f) > logistic.WIDEST:
+            f = f * (logistic.WIDEST / np.ptp(f))
+        expected = brute_graded("logistic", f, y, w)
+        for factors in (1, 3, 64):
+            monkeypatch.setattr(logistic, "_FACTORS", factors)
+            same(logistic.logistic_graded(f, np.searchsorted(y, y), w), expected)
+            same(logistic_in_blocks(f, y, w, w), expected)
+        if scores == "plain":  # elsewhere a pair that is left out may have had no loss
+            with pytest.raises(AssertionError):
+                same(logistic.logistic_graded(f, np.maximum(np.searchsorted(y, y) - 1, 0), w), expected)

@@ -228,9 +228,9 @@ def test_bad_options_are_refused(arguments, error, words):
 
 def test_a_solver_that_does_not_fit_says_what_is_missing_and_what_fits():
     problem = cr.problems.TopPush(X, Y, l2=1e-2)
-    with pytest.raises(ValueError, match=r"lacks TwiceDifferentiable.*bundle"):
+    with pytest.raises(ValueError, match=r"lacks TwiceDifferentiable.*continuation"):
         problem.solve("newton")
-    assert cr.solvers.available(problem) == ["bundle", "exact", "gradient"]
+    assert cr.solvers.available(problem) == ["continuation", "exact", "bundle", "gradient"]
 
 
 def test_options_of_a_solver_object_are_used():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,10 @@ __all__ = [
     "columns_of",
     "dense",
     "entries",
+    "gram_of_rows",
     "largest",
     "row_lengths",
+    "squares_times",
     "times",
     "transposed_times",
     "weighted_gram",
@@ -79,6 +83,41 @@ def centred_gram(rows: Any, centre: Array, weights: Array) -> Array:
     return gram
 
 
+def gram_of_rows(matrix: Any, rows: Array, weights: Array, centre: Array) -> Array:
+    """Return Σ c (x − m)(x − m)ᵀ over some rows x, for weights c and a centre m; a sparse matrix is not cut."""
+    if not sparse.issparse(matrix):
+        return centred_gram(matrix[rows], centre, weights)
+    d = matrix.shape[1]
+    gram, total = np.zeros((d, d)), np.zeros(d)
+    values = matrix.data.astype(np.float64, copy=False)
+    _sparse_gram()(matrix.indptr, matrix.indices, values, rows, weights, gram, total)
+    gram += np.tril(gram, -1).T
+    cross = np.outer(total - 0.5 * float(weights.sum()) * centre, centre)
+    return gram - cross - cross.T
+
+
+@lru_cache(maxsize=1)
+def _sparse_gram() -> Callable[..., None]:
+    """Compile the sum over rows on first use; numba is not needed for anything else here."""
+    import numba
+
+    @numba.njit(cache=True)
+    def add(
+        starts: Array, columns: Array, values: Array, rows: Array, weights: Array, gram: Array, total: Array
+    ) -> None:  # pragma: no cover
+        """Add c·x to the total, and the lower triangle of c·xxᵀ to the matrix."""
+        for place in range(len(rows)):
+            first, last = starts[rows[place]], starts[rows[place] + 1]
+            for a in range(first, last):
+                share = weights[place] * values[a]
+                total[columns[a]] += share
+                for b in range(first, last):
+                    if columns[b] <= columns[a]:
+                        gram[columns[a], columns[b]] += share * values[b]
+
+    return add
+
+
 def row_lengths(matrix: Any) -> Array:
     """Return the Euclidean lengths of the rows of a dense or sparse matrix, in float64 and without a copy of it."""
     if isinstance(matrix, Design):
@@ -86,6 +125,15 @@ def row_lengths(matrix: Any) -> Array:
     if sparse.issparse(matrix):
         return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1), dtype=np.float64).ravel())
     return np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
+
+
+def squares_times(rows: Any, weights: Array) -> Array:
+    """Return Σ c x² over rows x, entry by entry."""
+    if sparse.issparse(rows):
+        values = rows.data.astype(np.float64, copy=False)
+        squares = sparse.csr_array((values * values, rows.indices, rows.indptr), shape=rows.shape)
+        return np.asarray(squares.T @ weights)
+    return np.einsum("i,ij,ij->j", weights, rows, rows, dtype=np.float64)
 
 
 def _blocks(rows: Any) -> list[slice] | None:

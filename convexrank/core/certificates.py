@@ -67,8 +67,8 @@ class LinearRisk(Protocol):
         """A number that the risk is never below; minus infinity if none is known."""
         ...
 
-    def reference_minorant(self, w: Array) -> Minorant:
-        """Return the tangent of the risk at w, from the definition, with bounds on its rounding."""
+    def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
+        """Return the tangent of the risk at w, or what a smoothed risk proves there, with bounds on the rounding."""
         ...
 
 
@@ -192,11 +192,14 @@ def _witness_bound(problem: LinearRisk, witness: Witness, radius: float) -> tupl
     points = np.atleast_2d(np.asarray(witness.points, dtype=np.float64))
     if shares is None or points.shape != (len(shares), problem.dimension):
         return -math.inf, False
+    widths = witness.smoothing()
+    if widths is None:
+        return -math.inf, False
     bundle, used = Bundle(problem), np.flatnonzero(shares)
-    for point in points[used]:
+    for point, width in zip(points[used], widths[used].tolist(), strict=True):
         if time_left() < 0.0:
             break  # what was given proves something only as a whole
-        bundle.add(point)
+        bundle.add(point, width)
     if len(bundle.minorants) < len(used):
         return -math.inf, False
     everywhere = bundle.is_flat(shares[used])

@@ -86,7 +86,8 @@ def tangent(X: Any, lengths: Array, risk: Callable[[Array], tuple[float, Array]]
         return Minorant(math.inf, math.nan, np.zeros(len(w)), math.inf, math.inf, math.inf)
     value, pull = risk(scores)
     size, relative = np.abs(pull), rounding(len(scores) + len(w))
-    moved = float(size @ np.abs(scores))
+    # near 0 scores have no rounding to speak of, constants beside them do, such as the logarithms of weights
+    moved = float(size @ (1.0 + np.abs(scores)))
     error = relative * (abs(float(value)) + float(np.abs(scores).max()) + moved)
     slope = np.asarray(transposed_times(X, pull), dtype=np.float64)
     return Minorant(
@@ -107,8 +108,8 @@ class _HasMinorants(Protocol):
         """The part of the objective that depends on w alone."""
         ...
 
-    def reference_minorant(self, w: Array) -> Minorant:
-        """Return the tangent of the risk at w."""
+    def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
+        """Return the tangent of the risk at w, or what the multipliers of the smoothed risk prove there."""
         ...
 
 
@@ -119,9 +120,10 @@ class Bundle:
         self.problem = problem
         self.minorants = [] if first is None else [first]
 
-    def add(self, w: Array) -> Minorant:
+    def add(self, w: Array, width: float = 0.0) -> Minorant:
         """Evaluate the risk at w, and keep the tangent if it is of use."""
-        tangent = self.problem.reference_minorant(w)
+        problem = self.problem
+        tangent = problem.reference_minorant(w, width) if width else problem.reference_minorant(w)
         if tangent.usable:
             steepest = float(np.abs(self.minorants[0].slope).max()) if self.minorants else math.inf
             if float(np.abs(tangent.slope).max()) <= _STEEPEST * max(1.0, steepest):

@@ -183,11 +183,19 @@ class Problem:
         CertificateError
             When nothing can be proved, or the checking program does not know the formulation.
         """
-        proof = self.prove(x, witness)
+        point, given = (
+            self.check_point(x),
+            x.witness if witness is None and isinstance(x, Solution) else witness,
+        )
+        given = self._as_tangents(point, given)
+        proof = self.prove(point, given)
         from convexrank.proof.export import export
 
-        given = x.witness if witness is None and isinstance(x, Solution) else witness
-        return export(self, self.check_point(x), proof, path, given)
+        return export(self, point, proof, path, given)
+
+    def _as_tangents(self, x: Array, witness: Witness | None) -> Witness | None:
+        """Return evidence of subgradients alone, which is what the checking program reads."""
+        return witness
 
     def terminal_status(self, w: Array) -> Status | None:
         """Recognise at w that no minimiser exists (separable data, unbounded objective); None otherwise."""

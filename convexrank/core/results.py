@@ -68,6 +68,9 @@ class Witness:
         The points :math:`w_j`, whose scores are :math:`\theta_j = Xw_j`.
     weights : ndarray, shape (m,)
         The weights :math:`\lambda_j`, at least 0; they are scaled to sum to 1.
+    widths : ndarray, shape (m,), optional
+        At a point with a width above 0 the multipliers of the risk smoothed by that width take the place of a
+        subgradient; 0 by default.
 
     Examples
     --------
@@ -80,6 +83,7 @@ class Witness:
 
     points: Array
     weights: Array
+    widths: Array | None = None
 
     def shares(self) -> Array | None:
         """Return the weights scaled to sum to 1; None if they are no weights: negative, not finite, or all zero."""
@@ -91,6 +95,16 @@ class Witness:
             return None
         scaled = weights / largest  # the sum of huge weights would overflow
         return scaled / scaled.sum()
+
+    def smoothing(self) -> Array | None:
+        """Return a width for each point; None if what was given is none: of another shape, negative, not finite."""
+        shape = np.shape(self.weights)
+        if self.widths is None:
+            return np.zeros(shape)
+        widths = np.asarray(self.widths, dtype=np.float64)
+        return (
+            widths if widths.shape == shape and np.isfinite(widths).all() and (widths >= 0.0).all() else None
+        )
 
 
 @dataclass(frozen=True)
@@ -289,6 +303,8 @@ class Solution:
         arrays: dict[str, Any] = {f"trace_{key}": values for key, values in self.trace.items()}
         if self.witness is not None:
             arrays |= {"witness_points": self.witness.points, "witness_weights": self.witness.weights}
+            if self.witness.widths is not None:
+                arrays["witness_widths"] = self.witness.widths
         with open(path, "wb") as file:
             np.savez(file, x=self.x, plain=np.array(json.dumps(plain)), **arrays)
 
@@ -322,7 +338,8 @@ class Solution:
         trace = {key.removeprefix("trace_"): arrays[key] for key in arrays if key.startswith("trace_")}
         witness = None
         if "witness_points" in arrays:
-            witness = Witness(arrays["witness_points"], arrays["witness_weights"])
+            widths = arrays.get("witness_widths")
+            witness = Witness(arrays["witness_points"], arrays["witness_weights"], widths)
         found = cls(x=arrays["x"], trace=trace, witness=witness, **plain)
         for part in (found, found.certificate):
             _refuse_other_types(part)

@@ -29,6 +29,7 @@ SOLVERS = {
     "jaxopt-lbfgs": "descent.jaxopt_lbfgs:JaxoptLBFGS",
     "working-sets": "descent.working_sets:WorkingSets",
     "accelerated": "descent.accelerated:Accelerated",
+    "continuation": "descent.continuation:Continuation",
     "bundle": "descent.bundle:Bundle",
     "gradient": "descent.gradient:Gradient",
     "stochastic-gradient": "descent.stochastic_gradient:StochasticGradient",
@@ -74,7 +75,7 @@ def available(problem: Solvable) -> list[str]:
     --------
     >>> import convexrank as cr
     >>> cr.solvers.available(cr.problems.TopPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], l2=0.1))
-    ['bundle', 'exact', 'gradient']
+    ['continuation', 'exact', 'bundle', 'gradient']
     """
     _check_problem(problem)
     fits = [name for name in SOLVERS if not _missing(load(name), problem)]
@@ -108,7 +109,7 @@ def resolve(problem: Solvable, solver: Any) -> Any:
     --------
     >>> import convexrank as cr
     >>> cr.solvers.resolve(cr.problems.TopPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], l2=0.1), None).name
-    'bundle'
+    'continuation'
     """
     _check_problem(problem)
     if solver is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -128,6 +129,16 @@ class LinearScores(Problem):
         """Return the risk and one subgradient in the scores, in plain numpy from the definition."""
         raise self._unstated("reference_scores(scores)", "the risk and one subgradient, in plain numpy")
 
+    #: Whether a risk with kinks has smooth functions below it: the members ``smoothed`` and ``reference_below``.
+    has_smoothing = False
+
+    def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
+        """Return a linear function below the risk: its value at the scores, and its slope, in plain numpy.
+
+        Its multipliers are those of the risk smoothed by the width. By default the tangent, whatever the width.
+        """
+        return self.reference_scores(scores)
+
     #: Whether the risk reaches its infimum on separable data (hinge-like losses do).
     attained = False
 
@@ -196,11 +207,13 @@ class LinearScores(Problem):
                 names |= {"Smooth"} if isinstance(self.X, Design) else {"Smooth", "JaxObjective"}
             elif self.convex and self.penalty.ball is None:
                 names.add("Columnwise")
+        elif self.has_smoothing and self.penalty.smooth and self.l2 > 0 and not isinstance(self.X, Design):
+            names.add("Smoothable")
         return frozenset(names)
 
     @property
     def default_solver(self) -> str:
-        """The fast solver that fits: newton, lbfgs, working-sets, accelerated or bundle."""
+        """The fast solver that fits: newton, lbfgs, working-sets, accelerated, continuation or bundle."""
         offered = self.capabilities
         if (
             "TwiceDifferentiable" in offered
@@ -212,7 +225,9 @@ class LinearScores(Problem):
             return "lbfgs"
         if "Columnwise" in offered:
             return "working-sets"
-        return "accelerated" if "Proximal" in offered else "bundle"
+        if "Proximal" in offered:
+            return "accelerated"
+        return "continuation" if "Smoothable" in offered else "bundle"
 
     def check_point(self, x: Any, name: str = "w") -> Array:
         """Return w as a vector of the right length; a Solution stands for its point."""
@@ -413,9 +428,10 @@ class LinearScores(Problem):
             found = self.reference_minorant(w)
         return found.risk, found.slope
 
-    def reference_minorant(self, w: Array) -> Minorant:
-        """Return the tangent of the risk at w from the definition, with its rounding; what certificates rest on."""
-        return tangent(self.X, self.row_lengths, self.reference_scores, w)
+    def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
+        """Return a tangent of the risk at w from the definition, with its rounding; what certificates rest on."""
+        below = partial(self.reference_below, width=width) if width > 0.0 else self.reference_scores
+        return tangent(self.X, self.row_lengths, below, w)
 
     @cached_property
     def unit(self) -> float:
@@ -438,6 +454,15 @@ class LinearScores(Problem):
         raise CertificateError(
             f"{type(self).__name__} has no form in balls (a method ball_tangent), so that nothing is proved about it."
         )
+
+    def ball_below(self, scores: Any, width: float) -> Any:
+        """Do over balls what :meth:`reference_below` does: by default the tangent."""
+        return self.ball_tangent(scores)
+
+    def _as_tangents(self, x: Array, witness: Witness | None) -> Witness | None:
+        """Leave out evidence of smoothed risks; the bundle method has other evidence."""
+        widths = None if witness is None else witness.smoothing()
+        return witness if widths is None or not widths.any() else self.solve("bundle", x0=x).witness
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Prove a bound on value − optimum at x; see :mod:`convexrank.proof`."""

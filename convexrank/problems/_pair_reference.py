@@ -19,9 +19,12 @@ import numpy as np
 
 from convexrank.backend import jax_oracles
 from convexrank.backend.dual_numbers import differentiate
+from convexrank.losses import Logistic
 
 __all__ = [
+    "centred",
     "graded_in_blocks",
+    "logistic_in_blocks",
     "push_in_blocks",
     "reference_derivatives",
     "reference_exponential",
@@ -34,6 +37,8 @@ Array = np.ndarray
 
 # Pairs held at once where there is nothing better than the double sum.
 _BLOCK = 1 << 16
+# Scores further apart have differences whose exponentials leave the range of floating point when multiplied.
+_SPREAD = 300.0
 
 
 def reference_derivatives(function: Callable[[Any], Any], x: Array) -> tuple[Array, Array]:
@@ -183,12 +188,16 @@ def reference_graded(
     tuple
         The sum, and a subgradient, shape (n,).
     """
+    if isinstance(loss, Logistic) and np.ptp(scores) <= _SPREAD:
+        value, gradient = logistic_in_blocks(scores, ranks, upper, lower)
+        return value / np.log(loss.base), gradient / np.log(loss.base)
     if not _is_sorted(loss):
         return graded_in_blocks(loss, scores, ranks, upper, lower)
     queries = np.zeros(len(scores), dtype=np.intp) if queries is None else queries
-    degree, centred = len(loss.polynomial) - 1, _centred(scores, queries)
+    coefficients: Any = loss.polynomial
+    degree, near_zero = len(coefficients) - 1, centred(scores, queries)
     value, gradient = 0.0, np.zeros(len(scores))
-    for is_lower, merged in _merged_by_bits(centred, ranks, queries):
+    for is_lower, merged in _merged_by_bits(near_zero, ranks, queries):
         upper_weights, lower_weights = np.where(is_lower, 0.0, upper), np.where(is_lower, lower, 0.0)
         values, slopes = _value_and_slope(loss, merged.powers(upper_weights, degree, below=True))
         pulled = _value_and_slope(loss, merged.powers(lower_weights, degree, below=False))[1]
@@ -197,7 +206,7 @@ def reference_graded(
     return value, gradient
 
 
-def _centred(scores: Array, queries: Array) -> Array:
+def centred(scores: Array, queries: Array) -> Array:
     """Scores less the median of their query: only differences matter, and scores near 0 take the margin exactly."""
     order = np.lexsort((scores, queries))
     first = np.flatnonzero(np.diff(queries[order], prepend=-1))
@@ -250,6 +259,49 @@ def graded_in_blocks(
         gradient[block] += upper[block] * (slopes @ lower[partners])
         gradient[partners] -= lower[partners] * (upper[block] @ slopes)
     return value, gradient
+
+
+def logistic_in_blocks(scores: Array, ranks: Array, upper: Array, lower: Array) -> tuple[float, Array]:
+    r"""Do what :func:`graded_in_blocks` does for log(1 + e^(−z)): with q = e^(f_k) e^(−f_i) the slope is q/(1 + q).
+
+    The exponentials are taken once for a row. Where the lower rows weigh the same, their logarithms add up to that of a
+    product, which is taken over as many factors as stay below e^600.
+    """
+    order = np.argsort(ranks, kind="stable")
+    f, sorted_ranks, high, low = (part[order] for part in (scores - scores.max(), ranks, upper, lower))
+    below = np.searchsorted(sorted_ranks, sorted_ranks)
+    spread = -float(f.min())
+    risen, fallen = np.exp(f + 0.5 * spread), np.exp(-f - 0.5 * spread)
+    equal, factors = bool((low == low[0]).all()), int(min(max(600.0 / (spread + 1.0), 1.0), 64.0))
+    value, gradient = 0.0, np.zeros(len(f))
+    length = _rows_at_once(len(f))
+    for start in range(0, len(f), length):
+        block = slice(start, min(start + length, len(f)))
+        partners = int(below[block.stop - 1])
+        odds = fallen[block, None] * risen[None, :partners]
+        # rows of a block may have different numbers of partners: what does not count has odds of 0
+        first = int(below[start])
+        odds[:, first:] *= np.arange(first, partners) < below[block, None]
+        whole = 1.0 + odds
+        odds /= whole
+        logs = _products(whole, factors) * low[0] if equal else np.log(whole) @ low[:partners]
+        value += float(high[block] @ logs)
+        gradient[block] -= high[block] * (odds @ low[:partners])
+        gradient[:partners] += low[:partners] * (high[block] @ odds)
+    answer = np.empty(len(f))
+    answer[order] = gradient
+    return value, answer
+
+
+def _products(factors: Array, most: int) -> Array:
+    """Return the sums of the logarithms of each row's entries, at least 1, of which ``most`` may be multiplied."""
+    rows, count = factors.shape
+    width = -(-count // most)
+    whole = factors[:, : count // width * width] if width else factors
+    logs = np.log(factors[:, whole.shape[1] :]).sum(axis=1)
+    if whole.size:
+        logs += np.log(whole.reshape(rows, -1, width).prod(axis=1)).sum(axis=1)
+    return logs
 
 
 def reference_exponential(scores: Array, log_weights: Array, below: Array) -> tuple[float, Array]:

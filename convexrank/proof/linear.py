@@ -67,6 +67,10 @@ class LinearProblem(Protocol):
         """Return the risk and a tangent in the scores, over balls."""
         ...
 
+    def ball_below(self, scores: Balls, width: float) -> Tangent:
+        """Return what the multipliers of the risk smoothed by a width prove: a linear function, over balls."""
+        ...
+
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Return the bound in floats, whose kind says whether there is anything to prove."""
         ...
@@ -175,6 +179,7 @@ def _is_usable(witness: Witness, dimension: int) -> bool:
         and np.isfinite(weights).all()
         and (weights >= 0).all()
         and (weights > 0).any()
+        and witness.smoothing() is not None
     )
 
 
@@ -188,11 +193,13 @@ def _combined(problem: LinearProblem, matrix: Products, here: _Here | None, witn
     """Add up the tangents at the points of a witness."""
     whole = sum(exact(witness.weights), ZERO)
     slope, offset = None, ZERO
-    for point, weight in zip(witness.points, witness.weights.tolist(), strict=True):
+    widths = witness.smoothing()
+    widths = np.zeros(len(witness.weights)) if widths is None else widths
+    for point, weight, width in zip(witness.points, witness.weights.tolist(), widths.tolist(), strict=True):
         if weight == 0.0:
             continue
         scores, share = matrix.scores(point), weight / whole
-        tangent = problem.ball_tangent(scores)
+        tangent = problem.ball_below(scores, width) if width else problem.ball_tangent(scores)
         offset += share * (tangent.value - tangent.slack - dot(tangent.slope, scores))
         scaled = [share * entry for entry in tangent.slope]
         slope = scaled if slope is None else [a + b for a, b in zip(slope, scaled, strict=True)]

@@ -29,6 +29,8 @@ from convexrank.proof.sorted_sums import Sides
 
 __all__ = [
     "Power",
+    "below_top",
+    "below_worst",
     "tangent_of_discounts",
     "tangent_of_powers",
     "tangent_of_prices",
@@ -82,6 +84,49 @@ def _highest(scores: Balls, rows: Array) -> tuple[arb, Balls, arb]:
     shares = [ONE / int(tied.sum()) if tie else ZERO for tie in tied]
     top = greatest(some)
     return top, shares, top - dot(shares, some)
+
+
+def _near_highest(scores: Balls, rows: Array, width: float) -> tuple[Balls, arb]:
+    """Weights on the simplex, made in floats, that scores near the highest share; and the mean, which is below it."""
+    some = [scores[r] for r in rows.tolist()]
+    falling = np.sort(midpoints(some))[::-1]
+    level = ((np.cumsum(falling) - width) / np.arange(1.0, len(some) + 1.0)).max()
+    parts = exact(np.maximum(midpoints(some) - level, 0.0))
+    whole = total(parts)
+    shares = [part / whole for part in parts]
+    return shares, dot(shares, some)
+
+
+def below_top(scores: Balls, positives: Side, negatives: Array, width: float) -> Tangent:
+    """Return a linear function below log mean e^(−f_i) + max f_k; its value is what it is at the scores."""
+    low = tangent_of_powers(scores, [Power(*positives, -1.0)])
+    shares, mean = _near_highest(scores, negatives, width)
+    slope = [a + b for a, b in zip(low.slope, placed(len(scores), (negatives, shares)), strict=True)]
+    return Tangent(low.value + mean, slope)
+
+
+def below_worst(
+    scores: Balls, loss: Any, positives: Side, negatives: Array, width: float, hinge_width: float
+) -> Tangent:
+    """Return a linear function below the mean of ℓ(f_i − max f_k); its value is what it is at the scores."""
+    rows, weights = positives
+    chosen, mean = _near_highest(scores, negatives, width)
+    level = float(mean) - 0.5 * width * float(dot(chosen, chosen))
+    value, pulls = ZERO, []
+    for row, share in zip(rows.tolist(), exact(weights), strict=True):
+        margin = scores[row] - mean
+        if type(loss).__name__ == "Hinge":  # any part of its slope is that of a line below it
+            part = arb(min(max((1.0 - float(scores[row]) + level) / hinge_width, 0.0), 1.0))
+            height, slope = part * (1 - margin), -part
+        else:
+            near = arb(float(scores[row]) - level)
+            here, slope, lag = line_of(loss, near)
+            height = here - lag + slope * (margin - near)
+        value += share * height
+        pulls.append(share * slope / weight_of(weights))
+    push = -total(pulls)
+    slope = placed(len(scores), (rows, pulls), (negatives, [push * share for share in chosen]))
+    return Tangent(value / weight_of(weights), slope)
 
 
 def tangent_of_top(scores: Balls, positives: Side, negatives: Array) -> Tangent:

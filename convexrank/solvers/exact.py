@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.deadline import OutOfTimeError, ending_after
 from convexrank.core.capabilities import Exact
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.loop import Monitor, Options, State, certificate_of, scale_of
@@ -131,7 +132,7 @@ class ExactSolver:
                 if terminal is not None:
                     break
                 continue
-            gap = certificate_of(problem, state.x, None, math.inf).gap
+            gap = _gap(problem, state.x, options.time_limit - monitor.seconds)
             if best is None or gap < best[0]:
                 best = (gap, state, f"{attempt.solver}: {word}")
             if gap <= options.tol * scale_of(state.value):
@@ -159,6 +160,15 @@ class ExactSolver:
         x = np.asarray(next(iter(model.variables.values())).value, dtype=np.float64).ravel()
         x = problem.project_feasible(x)
         return State(x, problem.value_at(x), math.inf), word
+
+
+def _gap(problem: Exact, x: np.ndarray, seconds: float) -> float:
+    """What is proved in so many seconds: where nothing is handed over, a search for evidence may take long."""
+    try:
+        with ending_after(seconds):
+            return certificate_of(problem, x, None, math.inf).gap
+    except OutOfTimeError:
+        return math.inf
 
 
 def _stopped(monitor: Monitor, best: tuple[float, State, str] | None, status: Status) -> Solution:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -13,11 +14,18 @@ from convexrank.backend.jax_oracles import pad
 from convexrank.data import keep
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_derivatives
+from convexrank.problems._smoothed import Smoothed
+from convexrank.problems._smoothed_reference import reference_highest
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+from convexrank.problems.bipartite._smoothed_top import KNOWN_LOSSES, mean_loss, smoothed_top
 
 __all__ = ["RmaxPush"]
 
 Array = np.ndarray
+
+# A hinge is smoothed over a width so many times smaller than the maximum's, over which hundreds of negatives may share
+# it: so that what smoothing costs falls at about the same rate in both.
+_NARROWER = 30.0
 
 
 @dataclass(frozen=True)
@@ -102,11 +110,50 @@ class RmaxPush(Bipartite):
         highest = negative == negative.max()
         return float(self.positive_shares @ values), self.join((pull, -pull.sum() * highest / highest.sum()))
 
+    @property
+    def has_smoothing(self) -> bool:
+        """Whether the loss is one of this package; of another no second derivatives are known."""
+        return type(self.loss) in KNOWN_LOSSES
+
+    @property
+    def first_width(self) -> float:
+        """A width at which all negatives have their share of the maximum while scores are below 1."""
+        return float(len(self.negatives))
+
+    def smoothed(self, w: Array, width: float) -> Smoothed:
+        """Return a smooth function below the risk at w, with its derivatives."""
+        rows, scores = (self.positives, self.negatives), np.asarray(self.scores(w), dtype=np.float64)
+        outer = partial(mean_loss, self.loss, shares=self.positive_shares, width=width, narrower=_NARROWER)
+        return smoothed_top(self.X, *rows, scores, width, outer)
+
+    def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
+        """Return a linear function below the risk: negatives near the highest share its part, by a projection."""
+        positive, negative = self.split(scores)
+        share = reference_highest(negative, width)
+        # any threshold gives a tangent of the loss, and the maximum is at least the mean of shares
+        size = float(share @ share)
+        margins = positive - (float(share @ negative) - 0.5 * width * size)
+        values, slopes = reference_derivatives(self.loss, margins)
+        if isinstance(self.loss, losses.Hinge):
+            # any part from 0 to 1 of a hinge's slope is that of a line below it
+            part = np.clip((1.0 - margins) / min(width / _NARROWER, 1.0), 0.0, 1.0)
+            values, slopes = part * (1.0 - margins), -part
+        pull = self.positive_shares * slopes
+        lifted = values + slopes * (positive - float(share @ negative) - margins)
+        return float(self.positive_shares @ lifted), self.join((pull, -pull.sum() * share))
+
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
         from convexrank.proof.pushes import tangent_of_worst
 
         return tangent_of_worst(scores, self.loss, (self.positives, self.positive_weights), self.negatives)
+
+    def ball_below(self, scores: Any, width: float) -> Any:
+        """Do over balls what :meth:`reference_below` does."""
+        from convexrank.proof.pushes import below_worst
+
+        sides = (self.positives, self.positive_weights), self.negatives
+        return below_worst(scores, self.loss, *sides, width, min(width / _NARROWER, 1.0))
 
     @property
     def attained(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +11,10 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_log_sum_exp
+from convexrank.problems._smoothed import Smoothed
+from convexrank.problems._smoothed_reference import reference_highest
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+from convexrank.problems.bipartite._smoothed_top import log_mean, smoothed_top
 
 __all__ = ["TopPush"]
 
@@ -84,11 +88,38 @@ class TopPush(Bipartite):
         highest = negative == negative.max()
         return low + float(negative.max()), self.join((-pull, highest / highest.sum()))
 
+    has_smoothing = True
+
+    @property
+    def first_width(self) -> float:
+        """A width at which all negatives have their share of the maximum while scores are below 1."""
+        return float(len(self.negatives))
+
+    def smoothed(self, w: Array, width: float) -> Smoothed:
+        """Return a smooth function below the risk at w, with its derivatives."""
+        rows, scores = (self.positives, self.negatives), np.asarray(self.scores(w), dtype=np.float64)
+        return smoothed_top(
+            self.X, *rows, scores, width, partial(log_mean, log_shares=self.log_positive_shares)
+        )
+
+    def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
+        """Return a linear function below the risk: negatives near the highest share its part, by a projection."""
+        positive, negative = self.split(scores)
+        low, pull = reference_log_sum_exp(self.log_positive_shares - positive)
+        share = reference_highest(negative, width)
+        return low + float(share @ negative), self.join((-pull, share))
+
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
         from convexrank.proof.pushes import tangent_of_top
 
         return tangent_of_top(scores, (self.positives, self.positive_weights), self.negatives)
+
+    def ball_below(self, scores: Any, width: float) -> Any:
+        """Do over balls what :meth:`reference_below` does."""
+        from convexrank.proof.pushes import below_top
+
+        return below_top(scores, (self.positives, self.positive_weights), self.negatives, width)
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -13,7 +13,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import dense
 from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.data import check_positive, check_vector, check_weights, keep, keep_checked
-from convexrank.pair_sums import all_pairs
+from convexrank.pair_sums import all_pairs, logistic
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_exponential, reference_graded
 from convexrank.problems._second_order import SecondOrder
@@ -179,6 +179,10 @@ class ConvexRisk(SecondOrder):
             return self._scaled(
                 all_pairs.exponential_value_and_gradient(ordered, self._log_weights, self._below)
             )
+        if isinstance(self.cost, losses.Logistic) and np.ptp(ordered) <= logistic.WIDEST:
+            value, slope = logistic.logistic_graded(ordered, self._below, self._sorted_weights)
+            unit = 1.0 / np.log(self.cost.base)
+            return self._scaled((unit * value, unit * slope))
         if self.cost.polynomial is None:
             return super().risk_and_score_gradient(scores)
         return self._scaled(

@@ -128,7 +128,8 @@ class QueryScores(LinearScores):
     @cached_property
     def rows_of_queries(self) -> Any:
         """The features of the rows that count, query by query."""
-        return self.X[self._rows]
+        in_order = len(self._rows) == self.rows and (np.diff(self._rows) == 1).all()
+        return self.X if in_order else self.X[self._rows]
 
     @cached_property
     def _dense_rows(self) -> Array:

@@ -13,13 +13,19 @@ from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.data import keep
 from convexrank.pair_sums.within_queries import active_sums, pair_list
 from convexrank.problems._linear_scores import RiskData
-from convexrank.problems._pair_reference import graded_in_blocks, reference_graded
+from convexrank.problems._pair_reference import centred, graded_in_blocks, reference_graded
 from convexrank.problems._second_order import SecondOrder
+from convexrank.problems._smoothed import Smoothed
+from convexrank.problems._smoothed_reference import lowered_pairs
 from convexrank.problems.queries._base import QueryScores, random_queries
+from convexrank.problems.queries._smoothed_pairs import PairRows, smoothed_pairs
 
 __all__ = ["RankSVM"]
 
 Array = np.ndarray
+
+# Pairs for each row that are taken one by one at the first width.
+_PAIRS_PER_ROW = 200.0
 
 
 @dataclass(frozen=True)
@@ -177,6 +183,32 @@ class RankSVM(SecondOrder, QueryScores):
         curvature = (weights * (below[:, :1] + above[:, :1]) * rows).T @ rows - cross - cross.T
         return value, gradient, 2.0 * curvature + self.l2 * np.eye(self.dimension)
 
+    @property
+    def has_smoothing(self) -> bool:
+        """Whether the loss has a kink."""
+        return not self.differentiable
+
+    @property
+    def first_width(self) -> float:
+        """Twice the margin, so that all pairs are within at w = 0; less where there are very many pairs a row."""
+        return min(2.0, _PAIRS_PER_ROW * self.groups.rows / float(self.pair_counts.sum()))
+
+    @cached_property
+    def _pair_rows(self) -> PairRows:
+        return PairRows(self.rows_of_queries, self.ranks, self.groups, self._row_weights)
+
+    def smoothed(self, w: Array, width: float) -> Smoothed:
+        """Return a smooth function below the risk at w, with its derivatives."""
+        return smoothed_pairs(self._pair_rows, self._ordered(w), width)
+
+    def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
+        """Return a linear function below the risk: a pair at the margin, within the width, has a part of its slope."""
+        value, gradient = self.reference_scores(scores)
+        query = self.groups.query
+        near_zero = centred(self.split(scores)[0], query)
+        change, slope = lowered_pairs(near_zero, self.ranks, self._row_weights, query, width)
+        return value + change, gradient + self.join((slope,))
+
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression, one term for each pair."""
         upper, lower = self.pairs
@@ -201,6 +233,12 @@ class RankSVM(SecondOrder, QueryScores):
         from convexrank.proof.queries import tangent_of_queries_pairs
 
         return tangent_of_queries_pairs(scores, self.loss, self._queries(), self.normalize)
+
+    def ball_below(self, scores: Any, width: float) -> Any:
+        """Do over balls what :meth:`reference_below` does."""
+        from convexrank.proof.queries import tangent_of_parts_of_hinge
+
+        return tangent_of_parts_of_hinge(scores, width, self._queries(), self.normalize)
 
     def is_separating(self, w: Array) -> bool:
         """Whether every pair is ranked strictly as asked."""

@@ -1,0 +1,297 @@
+"""The solver for risks with kinks by smooth functions below them: its kernels against brute force, and its evidence."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tracemalloc
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import convexrank as cr
+from convexrank.backend.gram import gram_of_rows
+from convexrank.data import as_groups
+from convexrank.pair_sums.margin_window import window_pairs, window_sums
+from convexrank.problems import _smoothed_reference
+from convexrank.problems._smoothed_reference import lowered_pairs, reference_highest
+from convexrank.problems.bipartite._smoothed_top import highest_share
+
+KINDS = 7
+LOSSES = ("hinge", "squared_hinge", "logistic", "exponential", cr.losses.Logistic(base=2.0))
+
+
+def tops(seed, loss=None, n=40, d=5, **options):
+    """TopPush, or RmaxPush with a loss."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = (X[:, 0] + 0.2 * rng.normal(size=n) > 0.5).astype(int)
+    options = {"l2": 0.05, **options}
+    return (
+        cr.problems.TopPush(X, y, **options) if loss is None else cr.problems.RmaxPush(X, y, loss, **options)
+    )
+
+
+def kinked(seed):
+    """One of each kind of problem that the solver takes."""
+    if seed == KINDS - 1:
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(40, 5))
+        y = np.round(X[:, 0] + rng.normal(size=40))
+        return cr.problems.RankSVM(X, y, rng.permutation(40) // 8, l2=0.05)
+    return tops(seed, (None, *LOSSES)[seed])
+
+
+def simplex_by_levels(scores, width):
+    """The projection of scores / width onto the simplex by rational arithmetic: every level is tried."""
+    points = [Fraction(score) / Fraction(width) for score in scores.tolist()]
+    for count in range(1, len(points) + 1):
+        level = (sum(sorted(points)[-count:]) - 1) / count
+        shares = [max(point - level, 0) for point in points]
+        if sum(shares) == 1:
+            return np.array([float(share) for share in shares])
+    raise AssertionError("no level fits")
+
+
+@pytest.mark.parametrize("width", [1e-9, 0.3, 1.0, 50.0])
+def test_the_share_of_the_highest_is_the_projection(width):
+    rng = np.random.default_rng(0)
+    for scores in (rng.normal(size=9), np.repeat(rng.normal(size=3), 3), np.array([2.0]), np.zeros(5)):
+        truth = simplex_by_levels(scores, width)
+        places, shares = highest_share(scores, width)
+        found = np.zeros(len(scores))
+        found[places] = shares
+        # entries of score / width carry the rounding of the quotient
+        off = 8.0 * np.finfo(float).eps * (1.0 + np.ptp(scores) / width)
+        assert np.abs(found - truth).max() <= off
+        assert np.abs(reference_highest(scores, width) - truth).max() <= off
+        assert (shares > 0.0).all()
+
+
+@pytest.mark.parametrize("kind", range(KINDS))
+@pytest.mark.parametrize("width", [0.05, 2.0, 60.0])
+def test_derivatives_are_those_of_the_smooth_function(kind, width):
+    """Differences of the value give the slope, differences of the slope the Hessian and the drift."""
+    problem = kinked(kind)
+    rng = np.random.default_rng(kind)
+    w, v, step = 0.3 * rng.normal(size=5), rng.normal(size=5), 1e-6
+    here = problem.smoothed(w, width)
+    ahead, behind = (problem.smoothed(w + sign * step * v, width) for sign in (1, -1))
+    wider, narrower = (problem.smoothed(w, width + sign * step * width) for sign in (1, -1))
+    close = 1e-5  # central differences of a function with jumps in its second derivative
+    scale = 1.0 + float(np.abs(here.matrix()).max())
+    assert (ahead.value - behind.value) / (2 * step) == pytest.approx(here.slope @ v, abs=close * scale)
+    curved = (ahead.slope - behind.slope) / (2 * step)
+    assert np.allclose(curved, here.matrix() @ v, rtol=0, atol=close * scale)
+    assert np.allclose(here.product()(v), here.matrix() @ v, rtol=0, atol=1e-12 * scale)
+    # the scale of conjugate gradients leaves out what the rows share
+    assert (np.diag(here.matrix()) <= 2.0 * here.diagonal() + 1e-12 * scale).all()
+    drift = (wider.slope - narrower.slope) / (2 * step * width)
+    assert np.allclose(drift, here.drift(), rtol=0, atol=close * scale)
+    value, rise = here.along(v)(0.0)
+    assert value == pytest.approx(here.value, abs=1e-12 * scale)
+    assert rise == pytest.approx(here.slope @ v, abs=1e-12 * scale)
+    there = problem.smoothed(w + 0.3 * v, width)
+    assert here.along(v)(0.3)[0] == pytest.approx(there.value, abs=1e-12 * scale)
+    assert here.along(v)(0.3)[1] == pytest.approx(there.slope @ v, abs=1e-12 * scale)
+
+
+@pytest.mark.parametrize("kind", range(KINDS))
+def test_the_linear_function_is_below_the_risk_everywhere(kind):
+    """The solver's and the certificate's: two implementations of one linear function, which no point refutes."""
+    problem = kinked(kind)
+    rng = np.random.default_rng(kind)
+    for width in (1e-6, 0.1, 3.0, 100.0):
+        w = rng.normal(size=5)
+        here, tangent = problem.smoothed(w, width), problem.reference_minorant(w, width)
+        size = 1.0 + abs(here.risk) + float(np.abs(here.slope).max())
+        # multipliers are quotients by the width
+        off = 1e-12 * size * (1.0 + 1.0 / width)
+        assert tangent.offset == pytest.approx(here.offset, abs=off)
+        assert np.allclose(tangent.slope, here.slope, rtol=0, atol=off)
+        assert here.value <= here.risk + 1e-12 * size
+        assert here.risk == pytest.approx(problem.reference_risk(w)[0], rel=1e-12)
+        for scale in (0.0, 1e-3, 0.3, 1.0, 10.0):
+            other = w + scale * rng.normal(size=5)
+            risk = problem.reference_risk(other)[0]
+            assert risk >= tangent.offset + tangent.slope @ other - 1e-12 * (size + abs(risk)) * (1 + scale)
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse", "int64"])
+def test_gram_of_rows_is_the_sum_over_rows(layout):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(20, 6)) * (rng.random((20, 6)) < 0.5)
+    rows, weights, centre = np.array([3, 4, 9, 11]), rng.random(4), rng.normal(size=6)
+    matrix = X if layout == "dense" else sparse.csr_array(X)
+    if layout == "int64":
+        matrix.indptr, matrix.indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
+    truth = sum(
+        c * np.outer(X[r] - centre, X[r] - centre) for r, c in zip(rows.tolist(), weights, strict=True)
+    )
+    assert np.allclose(gram_of_rows(matrix, rows, weights, centre), truth, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("dense", [1, 1_000])
+@pytest.mark.parametrize("kind", range(KINDS))
+def test_both_ways_to_solve_a_system_end_at_the_minimum(kind, dense):
+    problem = kinked(kind)
+    solution = problem.solve(cr.solvers.Continuation(dense=dense), tol=1e-9)
+    assert solution.converged
+    exact = problem.solve("exact", tol=1e-7)
+    assert solution.value == pytest.approx(exact.value, abs=exact.gap + solution.gap)
+    assert np.abs(solution.x).max() > 1e-3, "a trivial optimum would test nothing"
+
+
+def test_evidence_survives_a_file_and_is_proved(tmp_path):
+    problem = tops(3)
+    solution = problem.solve()
+    assert solution.solver == "continuation"
+    assert solution.witness.widths is not None
+    solution.save(tmp_path / "solution.npz")
+    again = cr.Solution.load(tmp_path / "solution.npz")
+    assert problem.certificate(again.x, again.witness).gap == solution.gap
+    pytest.importorskip("flint")
+    for kind in range(KINDS):
+        problem = kinked(kind)
+        found = problem.solve()
+        proof = problem.prove(found)
+        assert proof.proved
+        assert proof.gap == pytest.approx(found.gap, rel=1e-3, abs=1e-13)
+
+
+@pytest.mark.parametrize("widths", [[-1.0], [math.nan], [math.inf], [1.0, 1.0], [[1.0]]])
+def test_widths_that_are_none_prove_nothing(widths):
+    problem = tops(0)
+    solution = problem.solve()
+    forged = cr.Witness(solution.witness.points, solution.witness.weights, np.array(widths))
+    assert problem.certificate(solution.x, forged).gap > solution.gap
+    assert (
+        problem.certificate(solution.x, forged).gap
+        == problem.certificate(solution.x, cr.Witness(solution.x[None, :], np.zeros(1))).gap
+    )
+
+
+@pytest.mark.parametrize("kind", range(KINDS))
+def test_no_width_and_no_point_prove_too_much(kind):
+    """Whatever is forged, the bound stays below the optimum."""
+    problem = kinked(kind)
+    best = problem.solve(tol=1e-10)
+    rng = np.random.default_rng(kind)
+    for width in (1e-12, 1e-6, 1.0, 1e6, 1e300):
+        point = best.x + rng.normal(size=5) * 10.0 ** rng.integers(-8, 3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = problem.certificate(best.x, cr.Witness(point[None, :], np.ones(1), np.array([width])))
+        assert found.lower_bound <= best.value + 1e-12
+
+
+def test_edges():
+    """One positive, one negative, ties everywhere, no feature that tells them apart, weights of 0."""
+    for X, y, weight in (
+        ([[1.0], [0.0]], [1, 0], None),
+        (np.zeros((6, 2)), [1, 0, 1, 0, 0, 1], None),
+        (np.ones((6, 2)), [1, 0, 1, 0, 0, 1], None),
+        ([[1.0], [2.0], [5.0]], [1, 0, 0], [1.0, 1.0, 0.0]),
+        ([[1e6], [-1e6], [3.0]], [1, 0, 1], None),
+        ([[1e-9], [-1e-9], [0.0]], [1, 0, 1], None),
+    ):
+        for loss in (None, *LOSSES):
+            arguments = (X, y) if loss is None else (X, y, loss)
+            kind = cr.problems.TopPush if loss is None else cr.problems.RmaxPush
+            solution = kind(*arguments, l2=0.3, sample_weight=weight).solve()
+            assert solution.converged, (X, loss)
+
+
+def test_a_warm_start_is_kept():
+    problem = tops(5, "hinge")
+    solution = problem.solve()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cr.ConvergenceWarning)
+        again = problem.solve(x0=solution, max_iter=0)
+    assert again.value == solution.value
+
+
+def pairs_by_loops(scores, ranks, sizes, width):
+    """Every pair of each query: the sums of the compiled sweeps, and the pairs between, from their definition."""
+    sums, between, start = np.zeros((5, len(scores))), set(), 0
+    for size in sizes:
+        for j, k in itertools.permutations(range(start, start + size), 2):
+            short = 1.0 - (scores[j] - scores[k])
+            if ranks[j] > ranks[k] and short > 0.0:
+                part = min(short / width, 1.0)
+                sums[:3, j] += short, part * short - 0.5 * width * part**2, part
+                kind = 3 if short >= width else 4
+                sums[kind, j] -= part
+                sums[kind, k] += part
+                if kind == 4:
+                    between.add((j, k))
+        start += size
+    return sums, between
+
+
+def queries(seed, kind):
+    """Scores and grades of queries of several lengths; ties, and margins of exactly 1."""
+    rng = np.random.default_rng(seed)
+    sizes = [7, 1, 12, 2, 5]
+    n = sum(sizes)
+    scores = rng.integers(-8, 8, size=n) / 4.0 if kind == "on the kink" else rng.normal(size=n)
+    scores = np.zeros(n) if kind == "all equal" else scores
+    groups = as_groups(np.repeat(np.arange(len(sizes)), sizes), n)
+    return scores, rng.integers(0, 4, size=n), groups, sizes
+
+
+@pytest.mark.parametrize("kind", ["drawn", "on the kink", "all equal"])
+@pytest.mark.parametrize("width", [0.25, 0.7, 1.0, 3.0])
+def test_sums_at_the_margin_are_those_of_all_pairs(kind, width):
+    for seed in range(4):
+        scores, ranks, groups, sizes = queries(seed, kind)
+        truth, between = pairs_by_loops(scores, ranks, sizes, width)
+        found = window_sums(scores, ranks, groups, width)
+        stacked = [found.risk, found.value, found.offset, found.saturated, found.between]
+        assert np.allclose(stacked, truth, rtol=0, atol=1e-13)
+        assert found.count == len(between)
+        listed = window_pairs(scores, ranks, groups, width, 1, 1000)
+        assert set(zip(*map(np.ndarray.tolist, listed), strict=True)) == between
+        some = window_pairs(scores, ranks, groups, width, 3, 1000)
+        assert len(some[0]) == -(-len(between) // 3)
+        assert set(zip(*map(np.ndarray.tolist, some), strict=True)) <= between
+        value, slope = lowered_pairs(scores, ranks, np.ones(len(scores)), groups.query, width)
+        plain, _ = pairs_by_loops(scores, ranks, sizes, 1e-300)
+        assert np.allclose(plain[3] + slope, truth[3] + truth[4], rtol=0, atol=1e-13)
+        # what multipliers in part pay: λ · short
+        paid = sum((1.0 - (scores[j] - scores[k])) ** 2 / width for j, k in between)
+        whole = sum(1.0 - (scores[j] - scores[k]) for j, k in between)
+        assert value == pytest.approx(paid - whole, abs=1e-13)
+
+
+def test_pairs_are_taken_in_blocks_of_bounded_size(monkeypatch):
+    scores, ranks, groups, _ = queries(0, "drawn")
+    ones = np.ones(len(scores))
+    whole = lowered_pairs(scores, ranks, ones, groups.query, 3.0)
+    monkeypatch.setattr(_smoothed_reference, "_BLOCK", 5)
+    parts = lowered_pairs(scores, ranks, ones, groups.query, 3.0)
+    assert parts[0] == pytest.approx(whole[0], abs=1e-13)
+    assert np.allclose(parts[1], whole[1], rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["TopPush", "RankSVM"])
+def test_memory_is_linear_in_the_unknowns(kind):
+    """A square of 60 000 numbers would be 29 GB."""
+    rng = np.random.default_rng(0)
+    n, d = 500, 60_000
+    X = sparse.random_array((n, d), density=0.002, rng=rng, format="csr", data_sampler=rng.standard_normal)
+    if kind == "TopPush":
+        problem = cr.problems.TopPush(X, rng.random(n) < 0.3, l2=0.1)
+    else:
+        problem = cr.problems.RankSVM(X, rng.integers(0, 3, size=n), np.arange(n) // 25, l2=0.1)
+    problem.smoothed(problem.start(), 1.0)  # compiled before the measurement
+    tracemalloc.start()
+    solution = problem.solve(tol=1e-4)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert solution.converged
+    assert peak < 8 * 40 * d + 10_000_000
+    assert solution.value < problem.objective(problem.start())
