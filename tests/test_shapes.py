@@ -327,6 +327,9 @@ def test_the_score_card_errs_as_little_as_it_says(kind, points):
     assert f"{card.error:.2g} points of {points}" in str(card)
     for term in (*card.shapes.functions, *card.shapes.surfaces):
         assert all(value.is_integer() and value >= 0 for _, value, _ in term.cells())
+        assert sum(rows for _, _, rows in term.cells()) == len(X)
+    for function in card.shapes.functions:
+        assert function.categorical or (np.diff(function.values) != 0).all()
 
 
 def test_the_error_of_a_score_card_is_reached():

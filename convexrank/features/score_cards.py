@@ -94,5 +94,14 @@ def _values(term: Any) -> Array:
 
 
 def _with(term: Any, values: Array) -> Any:
-    name = "table" if isinstance(term, StepFunction) else "values"
-    return replace(term, **{name: read_only(values)}, constant=0.0)
+    if not isinstance(term, StepFunction):
+        return replace(term, values=read_only(values), constant=0.0)
+    levels, rows, cuts = term.levels, term.rows, len(term.breaks)
+    if not levels.categorical:
+        # pieces beside each other with the same points are one
+        jumps = np.flatnonzero(np.diff(values[: cuts + 1]))
+        kept = np.r_[0, jumps + 1]
+        rows = np.r_[np.add.reduceat(rows[: cuts + 1], kept), rows[cuts + 1 :]]
+        values = np.r_[values[kept], values[cuts + 1 :]]
+        levels = replace(levels, cuts=read_only(levels.cuts[jumps]))
+    return replace(term, levels=levels, table=read_only(values), rows=read_only(rows), constant=0.0)
