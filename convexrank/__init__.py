@@ -51,6 +51,7 @@ _OBJECTS = {
     "combined_rank": "convexrank.estimators.graph_ranks",
     "lpq_rank": "convexrank.estimators.graph_ranks",
     "pagerank": "convexrank.estimators.graph_ranks",
+    "shapes": "convexrank.features.shapes",
     "trust_rank": "convexrank.estimators.graph_ranks",
     "verify": "convexrank.verification.report",
 }
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
         pagerank,
         trust_rank,
     )
+    from convexrank.features.shapes import shapes
     from convexrank.graphs import Graph, LabelledGraph
     from convexrank.verification.report import Report, verify
 

@@ -30,6 +30,8 @@ class ColumnLevels:
         Whether absent values have a level of their own.
     direction : int
         1 or −1 where the values of the levels must rise or fall, else 0.
+    low, high : float
+        Least and largest value of the rows that the levels were made of; NaN where all are absent.
     """
 
     name: str
@@ -37,6 +39,8 @@ class ColumnLevels:
     categorical: bool
     missing: bool
     direction: int = 0
+    low: float = float("nan")
+    high: float = float("nan")
 
     @property
     def weights(self) -> int:
@@ -146,8 +150,9 @@ def levels_of(
     for j, (column, name) in enumerate(zip(matrix.T, names, strict=True)):
         absent = np.isnan(column)
         values = np.unique(column[~absent])
+        low, high = (float(values[0]), float(values[-1])) if len(values) else (float("nan"),) * 2
         if j in categories:
-            found.append(ColumnLevels(name, values, True, bool(absent.any())))
+            found.append(ColumnLevels(name, values, True, bool(absent.any()), 0, low, high))
             continue
         cuts = values[:-1]
         if bins is not None and len(cuts) > bins:
@@ -155,7 +160,7 @@ def levels_of(
             cuts = np.unique(np.quantile(column[~absent], shares, method="inverted_cdf"))
             # quantiles of a column that is nearly constant may all be its largest value
             cuts = cuts[cuts < values[-1]] if cuts[0] < values[-1] else values[-2:-1]
-        found.append(ColumnLevels(name, cuts, False, bool(absent.any())))
+        found.append(ColumnLevels(name, cuts, False, bool(absent.any()), 0, low, high))
     return tuple(found)
 
 

@@ -11,5 +11,6 @@ from convexrank.plotting.link import link
 from convexrank.plotting.pairs import pair_contributions, pair_shares
 from convexrank.plotting.ranking import precision_at_top, roc
 from convexrank.plotting.rates import rates
+from convexrank.plotting.shapes import shapes
 
-__all__ = ["link", "pair_contributions", "pair_shares", "precision_at_top", "rates", "roc", "trace"]
+__all__ = ["link", "pair_contributions", "pair_shares", "precision_at_top", "rates", "roc", "shapes", "trace"]

@@ -35,11 +35,12 @@ def pyplot() -> Any:
     return plt
 
 
-def axes(given: Any, count: int, size: tuple[float, float]) -> Array:
-    """Return as many Axes as needed: those given, or those of a new figure."""
+def axes(given: Any, count: int, size: tuple[float, float], wide: int | None = None) -> Array:
+    """Return as many Axes as needed: those given, or those of a new figure, so many in a line (by default all)."""
     plt = pyplot()
     if given is None:
-        return plt.subplots(1, count, figsize=size, layout="constrained", squeeze=False)[1].ravel()
+        figure, wide = plt.figure(figsize=size, layout="constrained"), wide or count
+        return np.array([figure.add_subplot(-(-count // wide), wide, place + 1) for place in range(count)])
     panels = np.atleast_1d(np.asarray(given, dtype=object)).ravel()
     if len(panels) != count:
         raise ValueError(

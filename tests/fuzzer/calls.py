@@ -43,7 +43,7 @@ MODULES = (
 # What users get, and do not make.
 RESULTS = {
     "BregmanResult", "ClaimsReport", "Claim", "Comparison", "Farm", "FarmGain", "Finding", "LetorData", "LetorFold",
-    "PerturbationBound", "PublishedRank", "RankingRisk", "Report", "Solution", "State",
+    "PerturbationBound", "PublishedRank", "RankingRisk", "Report", "ScoreCard", "Shapes", "Solution", "State",
 }  # fmt: skip
 # Helpers of the package that stand in a public list for its own modules, and what contributors write claims with.
 INTERNAL = {

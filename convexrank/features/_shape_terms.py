@@ -1,0 +1,266 @@
+"""Terms of a score that is a sum of functions: steps in one feature, surfaces over two, and slopes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+
+from convexrank.features._levels import ColumnLevels
+
+__all__ = ["Piece", "Slope", "StepFunction", "Sum", "Surface"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a feature's axis on which a function is constant.
+
+    Parameters
+    ----------
+    feature : str
+        Name of the feature.
+    kind : str
+        ``"interval"``: low < value ≤ high. ``"category"``: value = low = high. ``"other"``: a category that was not
+        known. ``"missing"``: no value.
+    low, high : float
+        Ends of the interval, infinite at the sides; NaN where there are none.
+    """
+
+    feature: str
+    kind: str
+    low: float = float("nan")
+    high: float = float("nan")
+
+    def __str__(self) -> str:
+        if self.kind == "category":
+            return f"= {self.low:.6g}"
+        if self.kind != "interval":
+            return self.kind
+        if np.isinf(self.low):
+            return "any" if np.isinf(self.high) else f"≤ {self.high:.6g}"
+        return f"> {self.low:.6g}" if np.isinf(self.high) else f"> {self.low:.6g}, ≤ {self.high:.6g}"
+
+
+def pieces_of(levels: ColumnLevels) -> list[Piece]:
+    """Return the piece of each level."""
+    if levels.categorical:
+        known = [Piece(levels.name, "category", float(cut), float(cut)) for cut in levels.cuts]
+        found = [Piece(levels.name, "other"), *known]
+    else:
+        ends = [-np.inf, *map(float, levels.cuts), np.inf]
+        found = [Piece(levels.name, "interval", low, high) for low, high in pairwise(ends)]
+    return [*found, Piece(levels.name, "missing")] if levels.missing else found
+
+
+@dataclass(frozen=True, eq=False)
+class StepFunction:
+    """A piecewise constant function of one feature, 0 in the mean over the rows that the design was made of.
+
+    Parameters
+    ----------
+    levels : ColumnLevels
+        The thresholds at which it jumps, or the categories, and whether absent values have a level.
+    table : ndarray, shape (levels,)
+        Its value at each level: below the first break, between breaks, above the last; of a categorical feature for
+        unknown categories and then for each known one; at last for absent values.
+    constant : float
+        The mean, which was subtracted.
+    cuts : ndarray, shape (m,)
+        All thresholds of the design for this feature, jump or no jump.
+    counts : ndarray of int
+        Number of rows at each level of the design.
+    rows : ndarray of int, shape (levels,)
+        Number of rows at each level of this function.
+    part, column : int
+        Which table of the design it reads, and which column there.
+    """
+
+    levels: ColumnLevels
+    table: Array
+    constant: float
+    cuts: Array = field(repr=False)
+    counts: Array = field(repr=False)
+    rows: Array = field(repr=False)
+    part: int = 0
+    column: int = 0
+
+    @property
+    def name(self) -> str:
+        """Name of the feature."""
+        return self.levels.name
+
+    @property
+    def categorical(self) -> bool:
+        """Whether the feature's values are categories."""
+        return self.levels.categorical
+
+    @property
+    def breaks(self) -> Array:
+        """Where the function jumps, increasing; of a categorical feature all categories."""
+        return self.levels.cuts
+
+    @property
+    def values(self) -> Array:
+        """The values at ≤ first break, between, and > last break; of categories: at unknown ones, then at each."""
+        return self.table[: len(self.levels.cuts) + 1]
+
+    @property
+    def categories(self) -> dict[float, float]:
+        """The value of each category; empty for an ordered feature."""
+        if not self.categorical:
+            return {}
+        return dict(zip(self.breaks.tolist(), self.values[1:].tolist(), strict=True))
+
+    @property
+    def missing(self) -> float | None:
+        """The value where the feature is absent; None where it never was."""
+        return float(self.table[-1]) if self.levels.missing else None
+
+    @property
+    def variation(self) -> float:
+        """Total variation, and the distance between absent values and the lowest level: the l1 norm of the weights."""
+        jumps = self.values[1:] - self.values[0] if self.categorical else np.diff(self.values)
+        absent = abs(float(self.table[-1] - self.table[0])) if self.levels.missing else 0.0
+        return float(np.abs(jumps).sum()) + absent
+
+    @property
+    def flat(self) -> bool:
+        """Whether it is 0 everywhere."""
+        return not self.table.any()
+
+    def __call__(self, values: Array) -> Array:
+        """Evaluate at values of the feature, shape (n,)."""
+        return self.table[self.levels.codes(values)]
+
+    def cells(self) -> list[tuple[tuple[Piece, ...], float, int]]:
+        """Return each piece, its value and its number of rows."""
+        pieces = zip(pieces_of(self.levels), self.table, self.rows, strict=True)
+        return [((piece,), float(value), int(rows)) for piece, value, rows in pieces]
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """A piecewise constant function of two features, 0 in the mean over the rows; absent values are at the low end.
+
+    Parameters
+    ----------
+    first, second : ColumnLevels
+        The thresholds of both features at which it jumps.
+    values : ndarray, shape (thresholds of the first + 1, thresholds of the second + 1)
+        Its value on each rectangle.
+    constant : float
+        The mean, which was subtracted.
+    rows : ndarray of int
+        Number of rows in each rectangle.
+    part : int
+        Which table of the design it reads.
+    columns : tuple of int
+        Which columns there.
+    """
+
+    first: ColumnLevels
+    second: ColumnLevels
+    values: Array
+    constant: float
+    rows: Array = field(repr=False)
+    part: int = 0
+    columns: tuple[int, int] = (0, 1)
+
+    @property
+    def name(self) -> str:
+        """Names of both features."""
+        return f"{self.first.name} and {self.second.name}"
+
+    @property
+    def variation(self) -> float:
+        """The l1 norm of the weights: the sum of the sizes of the mixed differences."""
+        return float(np.abs(np.diff(np.diff(self.values, axis=0), axis=1)).sum())
+
+    @property
+    def flat(self) -> bool:
+        """Whether it is 0 everywhere."""
+        return not self.values.any()
+
+    def __call__(self, first: Array, second: Array) -> Array:
+        """Evaluate at values of both features, each of shape (n,)."""
+        return self.values[low_codes(self.first, first), low_codes(self.second, second)]
+
+    def cells(self) -> list[tuple[tuple[Piece, ...], float, int]]:
+        """Return both pieces of each rectangle, its value and its number of rows."""
+        one, other = (pieces_of(replace(levels, missing=False)) for levels in (self.first, self.second))
+        return [
+            ((one[i], other[j]), float(value), int(self.rows[i, j]))
+            for (i, j), value in np.ndenumerate(self.values)
+        ]
+
+
+@dataclass(frozen=True)
+class Slope:
+    """A straight line in one feature, 0 in the mean over the rows.
+
+    Parameters
+    ----------
+    name : str
+        Name of the feature.
+    value : float
+        The slope.
+    mean, low, high : float
+        Mean, least and largest value of the feature over the rows.
+    part, column : int
+        Which table of the design it reads, and which column there.
+    """
+
+    name: str
+    value: float
+    mean: float
+    low: float
+    high: float
+    part: int = 0
+    column: int = 0
+
+    @property
+    def constant(self) -> float:
+        """The mean, which was subtracted."""
+        return self.value * self.mean
+
+    @property
+    def variation(self) -> float:
+        """How much the line rises or falls over the rows."""
+        return abs(self.value) * (self.high - self.low)
+
+    @property
+    def flat(self) -> bool:
+        """Whether it is 0 everywhere."""
+        return not self.value
+
+    def __call__(self, values: Array) -> Array:
+        """Evaluate at values of the feature, shape (n,)."""
+        return self.value * (values - self.mean)
+
+
+class Sum(Protocol):
+    """A sum of such terms, as a score card has it."""
+
+    @property
+    def functions(self) -> tuple[StepFunction, ...]:
+        """Those of one feature."""
+        ...
+
+    @property
+    def surfaces(self) -> tuple[Surface, ...]:
+        """Those of two features."""
+        ...
+
+    def __call__(self, X: Any) -> Array:
+        """Return the scores of rows."""
+        ...
+
+
+def low_codes(levels: ColumnLevels, values: Array) -> Array:
+    """Return the level of each value, that of an absent one being the lowest."""
+    codes = levels.codes(values)
+    return np.where(codes > len(levels.cuts), 0, codes)

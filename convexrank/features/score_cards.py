@@ -1,0 +1,107 @@
+"""Score cards: functions of features rounded to whole points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from convexrank.backend.read_only import read_only
+from convexrank.features._shape_terms import Slope, StepFunction, Sum, Surface
+
+__all__ = ["ScoreCard", "score_card_of"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreCard:
+    """Whole points for each piece of each function, the least of each function 0.
+
+    Parameters
+    ----------
+    shapes : Shapes
+        The functions with points for values.
+    points : int
+        What the largest points before rounding add up to.
+    scale : float
+        Points in a unit of the score.
+    base : float
+        The score that has 0 points.
+    error : float
+        What the points of a row may differ from scale · (score − base): a bound over all rows there are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import convexrank as cr
+    >>> design = cr.features.Thresholds(np.array([[1.0, 0.0], [2.0, 1.0], [3.0, 1.0]]))
+    >>> card = cr.shapes([2.0, 1.0, -3.0], design).score_card(points=10)
+    >>> card([[1.0, 0.0], [9.0, 0.0]]).tolist(), round(card.scale, 2), round(card.error, 2)
+    ([5, 10], 1.67, 0.33)
+    """
+
+    shapes: Sum = field(repr=False)
+    points: int
+    scale: float
+    base: float
+    error: float
+
+    def __call__(self, X: Any) -> Array:
+        """Return the points of rows, as :meth:`Shapes.predict` takes them."""
+        return np.rint(self.shapes(X)).astype(np.int64)
+
+    def __str__(self) -> str:
+        lines = [("feature", "value", "points")]
+        for term in (*self.shapes.functions, *self.shapes.surfaces):
+            for place, (pieces, value, _) in enumerate(term.cells()):
+                text = " and ".join(map(str, pieces))
+                lines.append(("" if place else term.name, text, f"{value:.0f}"))
+        first, second = (max(len(line[column]) for line in lines) for column in (0, 1))
+        table = [f"{name:{first}}  {text:{second}}  {points:>6}" for name, text, points in lines]
+        return "\n".join([*table, f"Scores are rounded by at most {self.error:.2g} points of {self.points}."])
+
+
+def score_card_of(
+    shapes: Any, terms: Sequence[StepFunction | Surface | Slope], constant: float, points: int
+) -> ScoreCard:
+    """Return the functions rounded to whole points; those that are 0 are left out."""
+    if lines := [term.name for term in terms if isinstance(term, Slope)]:
+        raise ValueError(
+            f"points need pieces, and {lines[0]} has a slope; make a design without raw columns, only of Thresholds."
+        )
+    if not terms:
+        raise ValueError("points need functions, and all are 0; solve with a smaller l1.")
+    lows = [float(_values(term).min()) for term in terms]
+    spreads = [float(np.ptp(_values(term))) for term in terms]
+    scale = points / sum(spreads)
+    rounded, above, below = [], 0.0, 0.0
+    for term, low in zip(terms, lows, strict=True):
+        exact = scale * (_values(term) - low)
+        whole = np.rint(exact)
+        above, below = above + float((whole - exact).max()), below + float((exact - whole).max())
+        rounded.append(_with(term, whole))
+    functions = tuple(term for term in rounded if isinstance(term, StepFunction))
+    surfaces = tuple(term for term in rounded if not isinstance(term, StepFunction))
+    card = replace(shapes, functions=functions, surfaces=surfaces, slopes=())
+    return ScoreCard(card, points, scale, sum(lows) + constant, max(above, below))
+
+
+def _values(term: Any) -> Array:
+    return term.table if isinstance(term, StepFunction) else term.values
+
+
+def _with(term: Any, values: Array) -> Any:
+    if not isinstance(term, StepFunction):
+        return replace(term, values=read_only(values), constant=0.0)
+    levels, rows, cuts = term.levels, term.rows, len(term.breaks)
+    if not levels.categorical:
+        # pieces beside each other with the same points are one
+        jumps = np.flatnonzero(np.diff(values[: cuts + 1]))
+        kept = np.r_[0, jumps + 1]
+        rows = np.r_[np.add.reduceat(rows[: cuts + 1], kept), rows[cuts + 1 :]]
+        values = np.r_[values[kept], values[cuts + 1 :]]
+        levels = replace(levels, cuts=read_only(levels.cuts[jumps]))
+    return replace(term, levels=levels, table=read_only(values), rows=read_only(rows), constant=0.0)

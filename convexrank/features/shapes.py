@@ -1,0 +1,285 @@
+"""The functions that the weights of a design are: what a score adds up, feature by feature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from convexrank.backend.design import Design
+from convexrank.core.results import Solution
+from convexrank.data import check_integer, check_matrix, check_vector, shown
+from convexrank.features._levels import read_columns
+from convexrank.features._shape_terms import Slope, StepFunction, Surface
+from convexrank.features._shape_texts import frame_of, sql_of
+from convexrank.features._terms_of_designs import Tables, terms_of
+from convexrank.features.score_cards import ScoreCard, score_card_of
+
+__all__ = ["Shapes", "shapes"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Shapes:
+    r"""A score as a sum of functions, :math:`f(x) = c + \sum_j f_j(x_j) + \sum_{jk} f_{jk}(x_j, x_k)`.
+
+    Each function is 0 in the mean over the rows that the design was made of; their means are in c.
+
+    Parameters
+    ----------
+    functions : tuple of StepFunction
+        One for each feature of each :class:`Thresholds`, with ``name``, ``breaks``, ``values`` (one more than breaks),
+        ``missing`` (the value where the feature is absent), ``categories`` (the value of each), ``constant`` and
+        ``variation``.
+    surfaces : tuple of Surface
+        One for each pair of each :class:`Products`, with ``first.cuts``, ``second.cuts`` and ``values``.
+    slopes : tuple of Slope
+        One for each raw column in :class:`Stacked`.
+    tables : tuple
+        The names of the features of each part of the design, and whether the part is a matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import convexrank as cr
+    >>> X = np.array([[1.0, 7.0], [2.0, 8.0], [3.0, 9.0], [4.0, 8.0]])
+    >>> design = cr.features.Thresholds(X)
+    >>> found = cr.shapes([0.0, 3.0, 0.0, 0.0, -1.0], design)
+    >>> first, second = found.functions
+    >>> first.breaks.tolist(), first.values.tolist(), found.importance
+    ([2.0], [-1.5, 1.5], {'x0': 3.0, 'x1': 1.0})
+    >>> found([[3.0, 7.0], [0.0, 20.0]]).tolist(), found.constant
+    ([1.75, -2.25], 1.25)
+    """
+
+    functions: tuple[StepFunction, ...]
+    surfaces: tuple[Surface, ...]
+    slopes: tuple[Slope, ...]
+    tables: Tables = field(repr=False)
+
+    @property
+    def terms(self) -> tuple[StepFunction | Surface | Slope, ...]:
+        """All functions, surfaces and slopes that are not 0, the largest variation first."""
+        found = [term for term in (*self.functions, *self.surfaces, *self.slopes) if not term.flat]
+        return tuple(sorted(found, key=lambda term: term.variation, reverse=True))
+
+    @property
+    def constant(self) -> float:
+        """The sum of the means that were subtracted: the mean score of the rows that the design was made of."""
+        return float(sum(term.constant for term in self.terms))
+
+    @property
+    def importance(self) -> dict[str, float]:
+        """Total variation by feature or pair, largest first: the l1 norm of its weights; of a line its rise."""
+        found: dict[str, float] = {}
+        for term in self.terms:
+            found[term.name] = found.get(term.name, 0.0) + term.variation
+        return dict(sorted(found.items(), key=lambda item: item[1], reverse=True))
+
+    def __call__(self, X: Any) -> Array:
+        """Return the scores of rows without the constant; :meth:`predict` has the arguments."""
+        tables = self._read(X)
+        scores = np.zeros(tables[0].shape[0])
+        for term in (*self.functions, *self.surfaces):
+            if term.flat:
+                continue
+            columns = term.columns if isinstance(term, Surface) else (term.column,)
+            scores += term(*(tables[term.part][:, column] for column in columns))
+        for part, (names, raw) in enumerate(self.tables):
+            if raw:
+                own = [slope for slope in self.slopes if slope.part == part]
+                weights, means = np.zeros(len(names)), np.zeros(len(names))
+                for slope in own:
+                    weights[slope.column], means[slope.column] = slope.value, slope.mean
+                scores += tables[part] @ weights - means @ weights
+        return scores
+
+    def predict(self, X: Any) -> Array:
+        """Return the scores of rows, shape (k,): those of the design's columns for these rows, times the weights.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (k, d)
+            The features, as when the design was made. Where the parts of :class:`Stacked` were made of different
+            tables, a tuple with one table for each part.
+
+        Returns
+        -------
+        ndarray, shape (k,)
+            The scores.
+
+        Raises
+        ------
+        ValueError, TypeError
+            When a table has other columns than the design, or NaN in a feature that matters and had none.
+        """
+        return self(X) + self.constant
+
+    def _read(self, X: Any) -> list[Any]:
+        several = isinstance(X, tuple) and len(self.tables) > 1
+        given = X if several else (X,) * len(self.tables)
+        if len(given) != len(self.tables):
+            raise ValueError(f"X has {len(given)} tables, expected {len(self.tables)}, one for each part.")
+        read = []
+        for (names, raw), table in zip(self.tables, given, strict=True):
+            if not raw:
+                read.append(read_columns(table, names)[0])
+                continue
+            read.append(check_matrix(table))
+            if read[-1].shape[1] != len(names):
+                raise ValueError(
+                    f"X has {read[-1].shape[1]} columns, expected {len(names)}, one for each slope; where the parts "
+                    "were made of different tables, pass a tuple of tables."
+                )
+        if len({table.shape[0] for table in read}) > 1:
+            raise ValueError(
+                f"X has tables of {[table.shape[0] for table in read]} rows, expected the same number in each."
+            )
+        return read
+
+    def to_frame(self) -> Any:
+        """Return the functions as a tidy table: one row for each piece of each function that is not 0.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``term``, ``feature``, ``kind`` ("interval", "category", "other", "missing" or "slope"), ``low``,
+            ``high`` (low < value ≤ high), the same of a second feature, ``value`` (of a line its slope), and ``rows``,
+            the number of rows there.
+
+        Raises
+        ------
+        ImportError
+            When pandas is not installed.
+        """
+        return frame_of(self.terms)
+
+    def to_sql(self, table: str | None = None) -> str:
+        """Write :meth:`predict` in SQL; an absent value is NULL.
+
+        The score is NULL where a feature is NULL that was never absent.
+
+        Parameters
+        ----------
+        table : str, optional
+            Where the features are columns, by their names; by default the bare expression is returned.
+
+        Returns
+        -------
+        str
+            ``SELECT … AS score FROM table``, or the expression.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import convexrank as cr
+        >>> design = cr.features.Thresholds(np.array([[1.0], [2.0]]))
+        >>> print(cr.shapes([3.0], design).to_sql())
+        1.5
+        + CASE WHEN "x0" IS NULL THEN NULL WHEN "x0" <= 1.0 THEN -1.5 ELSE 1.5 END
+        """
+        return sql_of(self.terms, self.constant, table)
+
+    def score_card(self, points: int = 100) -> ScoreCard:
+        """Round the functions to whole points, to be added by hand.
+
+        Parameters
+        ----------
+        points : int
+            What the largest values of all functions add up to, when the smallest ones are 0 points.
+
+        Returns
+        -------
+        ScoreCard
+            ``print(card)`` shows it; ``card.error`` is the largest rounding error of a score.
+
+        Raises
+        ------
+        ValueError
+            When there is a line: it has no pieces; or when all functions are 0.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import convexrank as cr
+        >>> design = cr.features.Thresholds(np.array([[1.0, 0.0], [2.0, 1.0], [3.0, 1.0]]))
+        >>> print(cr.shapes([2.0, 1.0, -3.0], design).score_card(points=10))
+        feature  value     points
+        x0       ≤ 1            0
+                 > 1, ≤ 2       3
+                 > 2            5
+        x1       ≤ 0            5
+                 > 0            0
+        Scores are rounded by at most 0.33 points of 10.
+        """
+        return score_card_of(self, self.terms, self.constant, check_integer(points, "points", 1))
+
+    def __repr__(self) -> str:
+        return (
+            f"Shapes({len(self.functions)} functions, {len(self.surfaces)} surfaces, {len(self.slopes)} slopes, "
+            f"{len(self.terms)} of them not 0)"
+        )
+
+
+def shapes(solution: Any, design: Any = None) -> Shapes:
+    r"""Return the functions that a solution's weights are, where X of its problem is a design.
+
+    The weights of a feature's thresholds are the jumps of a piecewise constant function, and their l1 norm is its total
+    variation; those of a pair's products make a surface; that of a raw column is a slope.
+
+    Parameters
+    ----------
+    solution : Solution or array, shape (m,)
+        What a solver returned; or weights, when the design is given.
+    design : Thresholds, Products or Stacked, optional
+        By default X of the problem that was solved; needed for weights, and for a solution from a file.
+
+    Returns
+    -------
+    Shapes
+        The functions, centred, and what can be made of them.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When there is no design, or the weights do not fit it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import convexrank as cr
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> y = np.abs(X[:, 0]) + 0.5 * rng.normal(size=200) > 1
+    >>> problem = cr.problems.PNormPush(cr.features.Thresholds(X, bins=5), y, p=2, l1=0.2)
+    >>> found = cr.shapes(problem.solve())
+    >>> found
+    Shapes(2 functions, 0 surfaces, 0 slopes, 1 of them not 0)
+    >>> steps = found.functions[0]
+    >>> steps.breaks.round(1).tolist(), steps.values.round(1).tolist()
+    ([-1.0, -0.6, 0.9], [0.2, 0.1, -0.1, 0.1])
+    """
+    weights, design = _weights_and_design(solution, design)
+    return Shapes(*terms_of(design, weights))
+
+
+def _weights_and_design(solution: Any, design: Any) -> tuple[Array, Any]:
+    if isinstance(solution, Solution):
+        if design is None and solution.instance is None:
+            raise ValueError(
+                "solution came from a file or a pickle without its problem, expected one with it; pass its design, too."
+            )
+        design = solution.instance.X if design is None and hasattr(solution.instance, "X") else design
+    elif design is None:
+        raise TypeError(
+            f"solution is {shown(solution)}, expected a Solution, or weights together with design."
+        )
+    if not isinstance(design, Design):
+        raise TypeError(
+            f"design is {shown(design)}, expected features.Thresholds, Products or Stacked: with a matrix as X a "
+            "problem has weights and no functions; solve it with X=features.Thresholds(X)."
+        )
+    x = solution.x if isinstance(solution, Solution) else solution
+    return check_vector(x, design.shape[1], "solution", each="column of the design"), design

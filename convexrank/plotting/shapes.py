@@ -1,0 +1,163 @@
+"""The functions of features that a score adds up."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import check_integer, shown
+from convexrank.features import Shapes
+from convexrank.features._shape_terms import Slope, StepFunction, Surface
+from convexrank.plotting.style import axes
+
+__all__ = ["shapes"]
+
+Array = np.ndarray
+
+_CURVE, _ABSENT, _ROWS = "#0072b2", "#d55e00", "0.6"
+_COLUMNS = 4
+# Share of a panel that the density of the rows takes, and in how many cells.
+_FOOT, _CELLS = 0.14, 60
+# Share of the range of a feature that is shown beyond its ends, where the outermost values hold.
+_MARGIN = 0.04
+
+
+def shapes(found: Shapes, *, most: int = 12, ax: Any = None) -> Array:
+    """Draw the functions of a score in small panels, those of the largest variation first.
+
+    Step functions and lines share their vertical axis, and surfaces their colours, so that panels can be compared. Grey
+    bars below a function are the rows that the design was made of: how many have a value there (of a design with
+    ``bins``, between two thresholds, at the upper one). A diamond is the value where the feature is absent.
+
+    Parameters
+    ----------
+    found : Shapes
+        What :func:`convexrank.shapes` returned.
+    most : int
+        Most panels.
+    ax : sequence of Axes, optional
+        One for each function drawn: ``min(most, len(found.terms))``; by default a new figure.
+
+    Returns
+    -------
+    ndarray of Axes
+        One for each function.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When every function is 0, or an argument is of the wrong kind.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import convexrank as cr
+    >>> from convexrank import plotting
+    >>> design = cr.features.Thresholds(np.array([[1.0, 0.0], [2.0, 1.0], [3.0, 1.0]]))
+    >>> panels = plotting.shapes(cr.shapes([2.0, 1.0, -4.0], design))
+    >>> [panel.get_xlabel() for panel in panels]
+    ['x1', 'x0']
+    """
+    if not isinstance(found, Shapes):
+        raise TypeError(
+            f"found is {shown(found)}, expected Shapes, which convexrank.shapes(solution) returns."
+        )
+    terms = found.terms[: check_integer(most, "most", 1)]
+    if not terms:
+        raise ValueError("found has no function that is not 0, expected one; solve with a smaller l1.")
+    wide = min(len(terms), _COLUMNS)
+    panels = axes(ax, len(terms), (2.6 * wide, 2.2 * math.ceil(len(terms) / wide)), wide)
+    curves = [term for term in terms if not isinstance(term, Surface)]
+    heights = np.concatenate([_heights(term) for term in curves]) if curves else np.zeros(1)
+    largest = max(
+        (float(np.abs(term.values).max()) for term in terms if isinstance(term, Surface)), default=0.0
+    )
+    for panel, term in zip(panels, terms, strict=True):
+        if isinstance(term, Surface):
+            _surface(panel, term, largest)
+            continue
+        _limits(panel, heights)
+        panel.axhline(0.0, color="0.8", linewidth=0.8, zorder=0)
+        panel.set_xlabel(term.name)
+        if isinstance(term, Slope):
+            ends = np.array([term.low, term.high])
+            panel.plot(ends, term(ends), color=_CURVE, linewidth=1.6)
+        elif term.categorical:
+            _bars(panel, term)
+        else:
+            _steps(panel, term)
+    return panels
+
+
+def _heights(term: StepFunction | Slope) -> Array:
+    return term(np.array([term.low, term.high])) if isinstance(term, Slope) else term.table
+
+
+def _limits(panel: Any, heights: Array) -> None:
+    """Leave room for the density below the lowest function."""
+    low, high = float(heights.min()), float(heights.max())
+    room = (high - low) or 1.0
+    panel.set_ylim(low - room * (_FOOT + 0.08) / (1 - _FOOT), high + 0.06 * room)
+
+
+def _edges(levels: Any) -> Array:
+    """Ends of the pieces, the outermost a little beyond the rows."""
+    margin = _MARGIN * (levels.high - levels.low)
+    return np.r_[levels.low - margin, levels.cuts, levels.high + margin]
+
+
+def _steps(panel: Any, term: StepFunction) -> None:
+    edges = _edges(term.levels)
+    panel.stairs(term.values, edges, baseline=None, color=_CURVE, linewidth=1.6)
+    panel.set_xlim(edges[0], edges[-1])
+    # a row counts at the upper end of its level, the only value there where every value is a threshold
+    places = np.r_[term.cuts, term.levels.high]
+    counts, cells = np.histogram(
+        places,
+        bins=min(_CELLS, 4 * len(places)),
+        range=(edges[0], edges[-1]),
+        weights=term.counts[: len(places)],
+    )
+    _foot(panel, cells[:-1], counts, np.diff(cells), "edge")
+    if term.missing is not None:
+        right = edges[-1] + 0.1 * (edges[-1] - edges[0])
+        panel.set_xlim(edges[0], right + 0.5 * (right - edges[-1]))
+        _absent(panel, right, term.missing)
+
+
+def _bars(panel: Any, term: StepFunction) -> None:
+    places = np.arange(len(term.breaks))
+    panel.hlines(term.values[1:], places - 0.4, places + 0.4, color=_CURVE, linewidth=2.4)
+    _foot(panel, places, term.counts[1 : len(places) + 1], np.full(len(places), 0.8), "center")
+    labels = [f"{category:g}" for category in term.breaks]
+    if term.missing is not None:
+        _absent(panel, len(places), term.missing)
+    panel.set_xticks(places, labels)
+    panel.set_xlim(-0.6, len(places) - 0.4 + (term.missing is not None))
+
+
+def _absent(panel: Any, place: float, value: float) -> None:
+    panel.plot([place], [value], "D", color=_ABSENT, markersize=5)
+    panel.annotate(
+        "missing", (place, value), (0, 6), textcoords="offset points", ha="right", fontsize=7, color=_ABSENT
+    )
+
+
+def _foot(panel: Any, places: Array, counts: Array, widths: Array, align: str) -> None:
+    if counts.max(initial=0) > 0:
+        panel.bar(
+            *(places, _FOOT * counts / counts.max(), widths),
+            align=align, color=_ROWS, linewidth=0, transform=panel.get_xaxis_transform(), zorder=0,
+        )  # fmt: skip
+
+
+def _surface(panel: Any, term: Surface, largest: float) -> None:
+    mesh = panel.pcolormesh(
+        *(_edges(term.first), _edges(term.second), term.values.T),
+        cmap="RdBu_r", vmin=-largest, vmax=largest,
+    )  # fmt: skip
+    panel.set_xlabel(term.first.name)
+    panel.set_ylabel(term.second.name)
+    panel.figure.colorbar(mesh, ax=panel)
