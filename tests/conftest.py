@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import matplotlib
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 matplotlib.use("Agg")
+# Whoever asks only whether a test fails, as for a mutant, does not wait for the smallest example.
+PHASES = [phase for phase in Phase if phase is not Phase.shrink or "CONVEXRANK_MUTANT" not in os.environ]
 settings.register_profile(
-    "convexrank", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "convexrank", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], phases=PHASES
 )
 settings.load_profile("convexrank")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +18,8 @@ INF = np.inf
 AGREE = tolerance("two implementations")
 N = 40  # one size for all, and few functions: each costs a compilation
 GROUPS = 5
+# For other devices others compile: what LLVM could make of the same program for a CPU is not looked at here.
+quick_jit = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
 @pytest.fixture(autouse=True)
@@ -24,27 +28,27 @@ def _wide():
         yield
 
 
-@jax.jit
+@quick_jit
 def fit(z, order, weights, groups, low, high):
     return autodiff.isotonic(z, order, weights, groups, True, (low, high), "device")
 
 
-@jax.jit
+@quick_jit
 def fit_plain(z):
     return autodiff.isotonic(z, None, None, None, True, (None, None), "device")
 
 
-@jax.jit
+@quick_jit
 def rank(z, y, groups):
     return autodiff.permutahedron(z, y, groups, "device")
 
 
-@jax.jit
+@quick_jit
 def project(z, lower, upper, weights, groups, low, high):
     return autodiff.bounded_increments(z, lower, upper, weights, groups, (low, high), "device")
 
 
-@jax.jit
+@quick_jit
 def project_plain(z, lower, upper):
     return autodiff.bounded_increments(z, lower, upper, None, None, (None, None), "device")
 
@@ -148,12 +152,12 @@ def test_the_derivatives_are_those_of_the_compiled_path():
         return jax.jvp(function, tuple(map(jnp.asarray, operands)), directions)
 
     fits = [
-        jax.jit(lambda *a, path=path: slopes(lambda z, w: autodiff.isotonic(
+        quick_jit(lambda *a, path=path: slopes(lambda z, w: autodiff.isotonic(
             z, a[2], w, a[3], True, (None, None), path), a[:2], a[4:]))
         for path in ("host", "device")
     ]  # fmt: skip
     projections = [
-        jax.jit(lambda *a, path=path: slopes(lambda z, d, u, w, b, c: autodiff.bounded_increments(
+        quick_jit(lambda *a, path=path: slopes(lambda z, d, u, w, b, c: autodiff.bounded_increments(
             z, d, u, w, a[6], (b, c), path), a[:6], a[7:]))
         for path in ("host", "device")
     ]  # fmt: skip

@@ -153,7 +153,9 @@ def eigensolver_alternation_global(extreme: Callable[..., float]) -> list[Compar
             pi = stationary(matrix)
             d = costs(pi, matrix)
             v = np.linalg.lstsq(np.eye(3) - matrix.T, pi @ d - d, rcond=None)[0]
-            matrix = _nearest(pair, np.log(pi) + v)
+            last, matrix = matrix, _nearest(pair, np.log(pi) + v)
+            if np.abs(matrix - last).max() < 1e-12:
+                break
         ends.append(_distance(matrix))
     return [equal("distance from consensus", extreme(ends), least, 1e-7)]
 

@@ -75,11 +75,13 @@ def literal(links: Array, r: Array, p: float, theta: float) -> Array:
 
 
 def rank_of(update: Callable[[Array], Array], start: Array, rounds: int = 400) -> Array:
-    """Iterate and normalise."""
+    """Iterate and normalise, until nothing changes any more."""
     r = start / start.sum()
     for _ in range(rounds):
-        r = update(r)
+        last, r = r, update(r)
         r = r / r.sum()
+        if np.array_equal(r, last):
+            break
     return r
 
 

@@ -15,7 +15,8 @@ Array = np.ndarray
 
 # Edges looked at in one piece, so that copies stay small.
 _PIECE = 1 << 18
-# The reference stops when it no longer moves, or here.
+# The reference stops when it no longer moves, when so many rounds moved it by rounding and nothing else, or here.
+_IDLE, _ROUNDING = 10, 1e-12
 _ROUNDS = 3_000
 
 
@@ -75,6 +76,7 @@ def dense_rank(problem: Any) -> Array:
     entries = {"inside": problem.alpha * follow + weak, "entry": problem.alpha * follow, "outside": follow}
     with np.errstate(divide="ignore"):
         logs, r = np.log(entries[problem.weak_links]), problem.start()
+        least, idle = math.inf, 0
         for _ in range(_ROUNDS):
             terms = logs + np.log(r)
             if problem.weak_links == "entry":
@@ -84,7 +86,9 @@ def dense_rank(problem: Any) -> Array:
             if problem.weak_links == "outside":
                 new = problem.alpha * new + weak * r.sum() ** problem.modulus
             new /= new.sum()
-            settled, r = bool(np.abs(np.log(new / r)).max() <= 1e-15), new
-            if settled:
+            change, r = float(np.abs(np.log(new / r)).max()), new
+            idle = 0 if change < least or change > _ROUNDING else idle + 1
+            least = min(least, change)
+            if change <= 1e-15 or idle == _IDLE:
                 break
     return r
