@@ -3,64 +3,104 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-__all__ = ["Design"]
+__all__ = ["Design", "Transposed", "largest"]
 
 Array = np.ndarray
 
 
-@runtime_checkable
-class Design(Protocol):
-    """A real matrix of n rows and d columns that is known by its products and by single columns, in float64."""
+def largest(values: Array, count: int) -> Array:
+    """Return the places of the largest positive values, at most so many, in no order."""
+    places = np.argpartition(-values, count - 1)[:count] if count < len(values) else np.arange(len(values))
+    return places[values[places] > 0.0]
+
+
+class Transposed:
+    """The transpose of a design: it can be multiplied with vectors."""
+
+    def __init__(self, shape: tuple[int, int], times: Callable[[Array], Array]) -> None:
+        self.shape, self._times = shape, times
+
+    def __matmul__(self, u: Any) -> Array:
+        u = np.asarray(u, dtype=np.float64)
+        if u.shape != self.shape[1:]:
+            raise ValueError(
+                f"the vector has shape {u.shape}, expected ({self.shape[1]},), one number per row."
+            )
+        return self._times(u)
+
+
+class Design:
+    """A real matrix of n rows and d columns that is known by its products and by single columns, in float64.
+
+    A subclass gives ``shape``, the scores Xw as ``_scores(w)``, the sums over each column Xᵀu as ``_sums(u)``,
+    ``columns(places)``, ``row_lengths()``, rows by ``[rows]``, and the same columns on other rows by ``transform``.
+    """
+
+    dtype = np.dtype(np.float64)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and of columns."""
-        ...
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of the products: float64."""
-        ...
+        raise NotImplementedError
 
     @property
     def nonnegative(self) -> Array | None:
-        """Which weights must be at least 0, shape (d,); None where none has to."""
-        ...
+        """Which weights must be at least 0; None where none has to."""
+        return None
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Transposed:
         """The transpose: ``design.T @ u`` gives the sums of u over each column, shape (d,)."""
-        ...
+        rows, columns = self.shape
+        return Transposed((columns, rows), self._sums)
 
-    def __matmul__(self, w: Any) -> Any:
-        """Return the scores Xw, shape (n,)."""
-        ...
+    def __matmul__(self, w: Any) -> Array:
+        w = np.asarray(w, dtype=np.float64)
+        if w.shape != self.shape[1:]:
+            raise ValueError(
+                f"the vector has shape {w.shape}, expected ({self.shape[1]},), one weight per column."
+            )
+        return self._scores(w)
 
-    def __getitem__(self, rows: Any) -> Any:
-        """Return the design of some rows."""
-        ...
+    def _scores(self, w: Array) -> Array:
+        raise NotImplementedError
+
+    def _sums(self, u: Array) -> Array:
+        raise NotImplementedError
 
     def columns(self, places: Array) -> sparse.csc_array:
         """Return the columns at these places, shape (n, k)."""
-        ...
-
-    def most_violating(self, violations: Array, count: int) -> Array:
-        """Return at most so many places where violations are large, of columns that are not nearly the same."""
-        ...
-
-    def products(self, places: Array) -> Callable[[Array], Array] | None:
-        """Return the function of weights c, shape (n,), that gives the columns' products with c between; or None."""
-        ...
+        raise NotImplementedError
 
     def row_lengths(self) -> Array:
         """Return the Euclidean lengths of the rows, shape (n,)."""
-        ...
+        raise NotImplementedError
+
+    def __getitem__(self, rows: Any) -> Design:
+        """Return the design of some rows."""
+        raise NotImplementedError
+
+    def transform(self, X: Any) -> Design:
+        """Return the same columns on other rows."""
+        raise NotImplementedError
+
+    def most_violating(self, violations: Array, count: int) -> Array:
+        """Return the places of the largest violations, at most so many."""
+        return largest(violations, count)
+
+    def products(self, places: Array) -> Callable[[Array], Array] | None:
+        """Return the products of the columns with weights between, where the structure makes them cheap; else None."""
+        return None
 
     def tocsr(self) -> sparse.csr_array:
         """Return all of the matrix, which may be large."""
-        ...
+        return self.columns(np.arange(self.shape[1])).tocsr()
+
+    def toarray(self) -> Array:
+        """Return all of the matrix as a dense array, which may be large."""
+        return self.tocsr().toarray()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.design import Design
+from convexrank.backend.design import Design, largest
 
 __all__ = [
     "centred_gram",
@@ -54,12 +54,6 @@ def columns_of(matrix: Any, places: Array) -> sparse.csc_array:
 def entries(matrix: Any) -> Any:
     """Return a matrix by its entries: a design that was never built is built, sparse; others are returned."""
     return matrix.tocsr() if isinstance(matrix, Design) else matrix
-
-
-def largest(values: Array, count: int) -> Array:
-    """Return the places of the largest positive values, at most so many, in no order."""
-    places = np.argpartition(-values, count - 1)[:count] if count < len(values) else np.arange(len(values))
-    return places[values[places] > 0.0]
 
 
 def weighted_gram(rows: Any, weights: Array) -> Array:

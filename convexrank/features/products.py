@@ -12,9 +12,10 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.design import Design
 from convexrank.backend.read_only import read_only
 from convexrank.data import check_integer, check_list, shown
-from convexrank.features._design import VirtualMatrix, of_rows
+from convexrank.features._columns import of_rows
 from convexrank.features._levels import ColumnLevels, levels_of, place_of, read_columns
 from convexrank.features._sums import add_pairs, sum_pairs
 
@@ -27,7 +28,7 @@ _MOST = 50_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Products(VirtualMatrix):
+class Products(Design):
     r"""One column for each product of two thresholds: 1 where :math:`x_j > a` and :math:`x_k > b`, else 0.
 
     With l1, the weights of one pair of features make a piecewise constant surface. The columns are never built: sums

@@ -13,7 +13,6 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.design import Design
 from convexrank.backend.gram import columns_of, row_lengths
 from convexrank.data import check_list, check_matrix, keep
-from convexrank.features._design import VirtualMatrix
 
 __all__ = ["Stacked"]
 
@@ -21,7 +20,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Stacked(VirtualMatrix):
+class Stacked(Design):
     """Several designs or matrices with the same rows, side by side: raw columns beside thresholds, for instance.
 
     Parameters

@@ -11,10 +11,11 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.design import Design
 from convexrank.backend.gram import largest
 from convexrank.backend.read_only import read_only
 from convexrank.data import check_integer, shown
-from convexrank.features._design import VirtualMatrix, of_rows
+from convexrank.features._columns import of_rows
 from convexrank.features._levels import ColumnLevels, levels_of, place_of, read_columns, read_directions
 from convexrank.features._products import ThresholdProducts
 from convexrank.features._sums import add_levels, sum_levels
@@ -25,7 +26,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Thresholds(VirtualMatrix):
+class Thresholds(Design):
     r"""One column for each threshold of each feature: :math:`h_{j,t}(x) = 1` where :math:`x_j > t`, else 0.
 
     A problem with linear scores takes it as X. Its scores are then sums of piecewise constant functions, one per
