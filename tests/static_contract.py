@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from convexrank.problems._linear_scores import LinearScores
     from convexrank.problems._second_order import SecondOrder
     from convexrank.problems.bipartite._base import LogForm
+    from convexrank.problems.bipartite.rmax_push import RmaxPush
+    from convexrank.problems.bipartite.top_push import TopPush
     from convexrank.problems.consensus.consensus_rank import ConsensusRank
     from convexrank.problems.graph_ranks.lpq_rank import LpqRank
     from convexrank.problems.graph_ranks.page_rank import PageRank
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from convexrank.problems.page_rank_game.page_rank_dual import PageRankDual
     from convexrank.problems.page_rank_game.page_rank_game import PageRankGame
     from convexrank.problems.queries.rank_cosine import RankCosine
+    from convexrank.problems.queries.rank_svm import RankSVM
     from convexrank.problems.realizable.realizable_link import RealizableLink
     from convexrank.problems.retargeting.retargeting import Retargeting
     from convexrank.problems.single_index.kernel_learned_divergence import KernelLearnedDivergence
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from convexrank.solvers.descent.accelerated import LipschitzField, LipschitzProximal
     from convexrank.solvers.descent.alternating import Blocks
     from convexrank.solvers.descent.boosting import Coordinates
+    from convexrank.solvers.descent.continuation import Smoothable
     from convexrank.solvers.descent.jaxopt_lbfgs import JaxObjective
     from convexrank.solvers.descent.multi_start import Multimodal
     from convexrank.solvers.descent.stochastic_gradient import FiniteSum
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
     from convexrank.solvers.saddle._saddle import Saddle
     from convexrank.solvers.saddle.interior_point import Flows
     from convexrank.solvers.two_sets._split_feasibility import SplitFeasibility
+
+    def kinked(x: TopPush | RmaxPush | RankSVM) -> Smoothable:
+        return x
 
     def every(x: Problem) -> can.Solvable:
         return x

@@ -2,9 +2,9 @@
 
 A solver lists the names of the protocols that it needs, and its signature says the same to the type checker. A protocol
 that one method or one family of methods needs lives with it: ``Blocks`` with ``alternating``, ``Coordinates`` with
-``boosting``, ``FiniteSum`` with ``stochastic-gradient``, ``Lipschitz`` with ``accelerated``, ``JaxObjective`` with
-``jaxopt-lbfgs``, ``Multimodal`` with ``multi-start``, ``Flows`` with ``interior-point``, ``Saddle``,
-``AffineFixedPoint``, ``SplitFeasibility`` and ``SingleIndex`` with their families.
+``boosting``, ``Smoothable`` with ``continuation``, ``FiniteSum`` with ``stochastic-gradient``, ``Lipschitz`` with
+``accelerated``, ``JaxObjective`` with ``jaxopt-lbfgs``, ``Multimodal`` with ``multi-start``, ``Flows`` with
+``interior-point``, ``Saddle``, ``AffineFixedPoint``, ``SplitFeasibility`` and ``SingleIndex`` with their families.
 """
 
 from __future__ import annotations

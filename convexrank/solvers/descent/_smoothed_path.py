@@ -1,0 +1,234 @@
+"""Points on the path of minimisers of smooth functions below a risk: what is known there, systems, lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from convexrank.backend.deadline import check_time
+from convexrank.core.capabilities import Convex
+
+__all__ = ["Place", "Smoothable", "SmoothedRisk", "System", "place_at", "searched"]
+
+Array = np.ndarray
+
+_HALVINGS = 40
+# A predicted decrease below this share of the value is rounding.
+_HIDDEN = 1e-13
+# A line is followed until its derivative is this share of what it was.
+_FLAT = 0.1
+
+
+class SmoothedRisk(Protocol):
+    """A risk with kinks at a point, beside a smooth convex function below it."""
+
+    @property
+    def risk(self) -> float:
+        """The risk itself."""
+        ...
+
+    @property
+    def value(self) -> float:
+        """The smooth function."""
+        ...
+
+    @property
+    def offset(self) -> float:
+        """With the slope, a linear function below the risk itself: its value at w = 0."""
+        ...
+
+    @property
+    def slope(self) -> Array:
+        """The gradient of the smooth function in w."""
+        ...
+
+    @property
+    def drift(self) -> Callable[[], Array]:
+        """Returns the derivative of that gradient in the width, the point held."""
+        ...
+
+    @property
+    def product(self) -> Callable[[], Callable[[Array], Array]]:
+        """Returns a function that takes a vector to its product with the Hessian of the smooth function."""
+        ...
+
+    @property
+    def diagonal(self) -> Callable[[], Array]:
+        """Returns about what the diagonal of that Hessian is: what conjugate gradients are scaled by."""
+        ...
+
+    @property
+    def matrix(self) -> Callable[[], Array]:
+        """Returns that Hessian."""
+        ...
+
+    @property
+    def along(self) -> Callable[[Array], Callable[[float], tuple[float, float]]]:
+        """Takes a direction to a function of a step length, which returns value and derivative on that line."""
+        ...
+
+
+@runtime_checkable
+class Smoothable(Convex, Protocol):
+    """A risk with kinks, l2 and no other penalty, and smooth functions below the risk."""
+
+    @property
+    def first_width(self) -> float:
+        """A width from which on the smooth function changes slowly with w."""
+        ...
+
+    def smoothed(self, w: Array, width: float) -> SmoothedRisk:
+        """Return the smooth function of a width at w; it rises to the risk as the width falls to 0."""
+        ...
+
+
+@dataclass(frozen=True)
+class Place:
+    """A point on the way, at a width."""
+
+    w: Array
+    width: float
+    l2: float
+    found: SmoothedRisk
+
+    @property
+    def gradient(self) -> Array:
+        """Of the smooth function and l2/2·‖w‖²."""
+        return self.found.slope + self.l2 * self.w
+
+    @property
+    def ridge(self) -> float:
+        """l2/2·‖w‖²."""
+        return 0.5 * self.l2 * float(self.w @ self.w)
+
+    @property
+    def smooth(self) -> float:
+        """The smooth function and l2/2·‖w‖²."""
+        return self.found.value + self.ridge
+
+    @property
+    def objective(self) -> float:
+        """What the problem asks for."""
+        return self.found.risk + self.ridge
+
+    @property
+    def error(self) -> float:
+        """How far the smooth objective is above its minimum, at most."""
+        gradient = self.gradient
+        return float(gradient @ gradient) / (2.0 * self.l2)
+
+    @property
+    def lag(self) -> float:
+        """How far the linear function that the multipliers prove is below the risk here."""
+        return max(self.found.risk - self.found.offset - float(self.found.slope @ self.w), 0.0)
+
+    @property
+    def bound(self) -> float:
+        """The lower bound that the multipliers prove."""
+        return self.found.offset - float(self.found.slope @ self.found.slope) / (2.0 * self.l2)
+
+
+def place_at(problem: Smoothable, w: Array, width: float) -> Place:
+    with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
+        return Place(w, width, problem.penalty.l2, problem.smoothed(w, width))
+
+
+class System:
+    """Systems with the Hessian of the smooth objective."""
+
+    def __init__(self, here: Place, dense: int) -> None:
+        self._here, self._factor = here, None
+        if len(here.w) <= dense:
+            hessian = here.found.matrix()
+            hessian.flat[:: len(here.w) + 1] += here.l2
+            self._factor = _factored(hessian)
+
+    def solve(self, right: Array) -> Array:
+        """Return H⁻¹ times a vector, or what conjugate gradients make of it."""
+        if self._factor is not None:
+            return cho_solve(self._factor, right)
+        return _conjugate_gradients(self._here, right)
+
+
+def _factored(hessian: Array) -> Any:
+    """Cholesky; add to the diagonal only as much as makes it possible."""
+    for damping in (0.0, 1e-14, 1e-11, 1e-8, 1e-5):
+        damped = hessian + np.diag(damping * np.diag(hessian)) if damping else hessian
+        try:
+            return cho_factor(damped, check_finite=False)
+        except np.linalg.LinAlgError:
+            continue
+    return cho_factor(np.diag(np.diag(hessian)), check_finite=False)
+
+
+def _conjugate_gradients(here: Place, right: Array) -> Array:
+    """Solve as far as the next step needs: the residual falls below a tenth, and less near the minimiser."""
+    product, scale = here.found.product(), 1.0 / (here.l2 + here.found.diagonal())
+    found, rest = np.zeros_like(right), right.copy()
+    near = min(0.1, math.sqrt(here.error / max(1.0, abs(here.objective))) + 1e-6)
+    way = scale * rest
+    square = float(rest @ way)
+    enough = near * near * square
+    for _ in range(500):
+        if square <= enough:
+            break
+        check_time()
+        image = product(way) + here.l2 * way
+        length = square / float(way @ image)
+        found += length * way
+        rest -= length * image
+        scaled = scale * rest
+        before, square = square, float(rest @ scaled)
+        way = scaled + square / before * way
+    return found
+
+
+def searched(problem: Smoothable, here: Place, direction: Array) -> Place | None:
+    """Go to where the smooth objective is least on the way, about; None where rounding hides that there is a way."""
+    slope = float(here.gradient @ direction)
+    if not slope < 0.0:
+        return None
+    length = 1.0
+    if -slope > _HIDDEN * max(1.0, abs(here.smooth)):
+        length = _least(here, direction, slope)
+    found = place_at(problem, here.w + length * direction, here.width)
+    better = found.smooth < here.smooth or float(np.linalg.norm(found.gradient)) < 0.9 * float(
+        np.linalg.norm(here.gradient)
+    )
+    return found if better else None
+
+
+def _least(here: Place, direction: Array, slope: float) -> float:
+    """Find a step length at which the derivative is a small share of what it is at 0: secants between brackets."""
+    on_line = here.found.along(direction)
+    linear, square = here.l2 * float(here.w @ direction), here.l2 * float(direction @ direction)
+
+    def derivative(length: float) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            rise = on_line(length)[1] + linear + length * square
+        return rise if math.isfinite(rise) else math.inf
+
+    low, high, at_low, at_high = 0.0, math.inf, slope, math.inf
+    length = 1.0
+    for _ in range(_HALVINGS):
+        check_time()
+        rise = derivative(length)
+        if abs(rise) <= _FLAT * -slope:
+            break
+        if rise < 0.0:
+            low, at_low = length, rise
+        else:
+            high, at_high = length, rise
+        if math.isinf(high):
+            length *= 2.0
+        elif math.isinf(at_high):
+            length = 0.5 * (low + high)
+        else:
+            secant = low - at_low * (high - low) / (at_high - at_low)
+            length = min(max(secant, low + 0.1 * (high - low)), high - 0.1 * (high - low))
+    return length
