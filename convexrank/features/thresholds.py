@@ -71,7 +71,7 @@ class Thresholds(Design):
     >>> design = cr.features.Thresholds(X)
     >>> design.shape, [design.label(j) for j in range(5)]
     ((4, 5), ['x0 > 1', 'x0 > 2', 'x0 > 3', 'x1 > 7', 'x1 is missing'])
-    >>> problem = cr.problems.PNormPush(design, [0, 1, 0, 1], p=4, l1=0.05)
+    >>> problem = cr.problems.PNormPush(design, [0, 1, 0, 1], p=4, l1=0.05, l2=0.1)
     >>> problem.solve().status.name
     'CONVERGED'
     """

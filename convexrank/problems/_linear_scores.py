@@ -15,7 +15,6 @@ from convexrank.backend import jax_oracles
 from convexrank.backend.cached import cached_property
 from convexrank.backend.design import Design
 from convexrank.backend.gram import columns_of, entries, largest, row_lengths, times, transposed_times
-from convexrank.backend.read_only import read_only
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
 from convexrank.core.minorants import Minorant, tangent
@@ -241,7 +240,8 @@ class LinearScores(Problem):
         """Return the scores Xw, read-only; those of the last w are kept, since several members ask for them in turn."""
         last = self.__dict__.get("_last_scores")
         if last is None or not np.array_equal(last[0], w):
-            last = self.__dict__["_last_scores"] = read_only((np.array(w), times(self.X, w)))
+            last = self.__dict__["_last_scores"] = (np.array(w), times(self.X, w))
+            last[1].flags.writeable = False
         return last[1]
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:

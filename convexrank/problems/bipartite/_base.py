@@ -170,9 +170,8 @@ class LogForm(Bipartite):
     @cached_property
     def capabilities(self) -> frozenset[str]:
         """As for every smooth problem, and Coordinates where there is no l1."""
-        return super().capabilities | (
-            {"Coordinates"} if "JaxObjective" in super().capabilities else frozenset()
-        )
+        names = super().capabilities
+        return names | {"Coordinates"} if "JaxObjective" in names else names
 
     @cached_property
     def _rates(self) -> tuple[Array, Array]:
