@@ -23,6 +23,8 @@ _SHARE = 0.1
 _NARROWEST = 1e-13
 # Newton steps at a width after which it is raised again.
 _PATIENCE = 8
+# Steps without a better value or bound after which there is none to be had.
+_IDLE = 200
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,8 @@ class _Settled:
 def _paced(path: _Path, shrink: float) -> float:
     """What the width is multiplied by next: more boldly after a width that took few steps."""
     if path.steps <= 4:
-        return shrink**1.5 if path.steps <= 2 else shrink
+        # bolder by and by where a width had to be put between
+        return max(shrink**1.5 if path.steps <= 2 else shrink, path.shrink**2)
     return min(path.shrink**0.7, 0.7) if path.steps > 8 else path.shrink
 
 
@@ -165,4 +168,4 @@ def _advanced(path: _Path, state: State, seen: list[Place]) -> State:
             witness = Witness(one.w[None, :], np.ones(1), np.array([one.width]))
     idle = 0 if best < path.best or lower > path.lower else path.idle + 1
     after = _reported(replace(path, best=best, lower=lower, idle=idle), x, witness)
-    return replace(after, stalled=idle > 50)
+    return replace(after, stalled=idle > _IDLE)
