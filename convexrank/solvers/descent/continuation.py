@@ -22,7 +22,9 @@ _SHARE = 0.1
 # Widths below this share of the first are rounding.
 _NARROWEST = 1e-13
 # Newton steps at a width after which it is raised again.
-_PATIENCE = 12
+_PATIENCE = 8
+# Steps without a better value or bound after which there is none to be had.
+_IDLE = 200
 
 
 @dataclass(frozen=True)
@@ -103,14 +105,15 @@ class Continuation:
         path = replace(path, shrink=_paced(path, self.shrink))
         system = System(here, self.dense)
         towards, drift = system.solve(here.gradient), system.solve(here.found.drift())
-        settled = _Settled(here.w - towards, drift, here.width)
+        settled = _Settled(here.w, here.w - towards, drift, here.width)
         return _at_width(problem, path, settled, here.width * path.shrink, state)
 
 
 @dataclass(frozen=True)
 class _Settled:
-    """The minimiser at a width, and the derivative of the path there with the sign changed."""
+    """The point reached at a width, the minimiser beside it, and the path's derivative with the sign changed."""
 
+    reached: Array
     w: Array
     drift: Array
     width: float
@@ -123,14 +126,16 @@ class _Settled:
 def _paced(path: _Path, shrink: float) -> float:
     """What the width is multiplied by next: more boldly after a width that took few steps."""
     if path.steps <= 4:
-        return shrink * shrink if path.steps <= 2 else shrink
+        # bolder by and by where a width had to be put between
+        return max(shrink**1.5 if path.steps <= 2 else shrink, path.shrink**2)
     return min(path.shrink**0.7, 0.7) if path.steps > 8 else path.shrink
 
 
 def _at_width(problem: Smoothable, path: _Path, settled: _Settled, width: float, state: State) -> State:
     """Go on at another width from the last minimiser, or from the path's tangent, at that width or at 0."""
     check_time()
-    seen = [place_at(problem, settled.at(end), width) for end in (settled.width, width, 0.0)]
+    starts = settled.reached, settled.at(width), settled.at(0.0)
+    seen = [place_at(problem, w, width) for w in starts]
     start = min(seen, key=lambda one: one.smooth if math.isfinite(one.smooth) else math.inf)
     return _advanced(replace(path, here=start, settled=settled, steps=0, steady=False), state, seen)
 
@@ -163,4 +168,4 @@ def _advanced(path: _Path, state: State, seen: list[Place]) -> State:
             witness = Witness(one.w[None, :], np.ones(1), np.array([one.width]))
     idle = 0 if best < path.best or lower > path.lower else path.idle + 1
     after = _reported(replace(path, best=best, lower=lower, idle=idle), x, witness)
-    return replace(after, stalled=idle > 50)
+    return replace(after, stalled=idle > _IDLE)
