@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numba import types
 from scipy import sparse
+from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # made by f2py
 
 from convexrank.backend.numba_cache import compiled, read_only_array
 from convexrank.core.score_model import Curvature
@@ -23,8 +24,11 @@ _MOST_DENSE = 50_000_000
 # products save. Columns that share many rows take ten times the sweeps, and few models where each is solved precisely.
 _PRODUCT, _SWEEPS = 0.04, 100.0
 _OVERLAP, _OVERLAPPING = 0.1, 10.0
-# With the products sweeps cost little: there may be more of them, and the minimum is found more precisely.
-_CHEAPER, _TIGHTER = 20, 0.01
+# Collinear columns have no curvature between them: the least of these shares that makes a system solvable is added.
+_RIDGES = (1e-13, 1e-11, 1e-9, 1e-7, 1e-5)
+# With the products sweeps cost little: there may be more of them, and the minimum is found more precisely, by turns
+# with a linear system for the weights in use.
+_CHEAPER, _TIGHTER, _TURNS = 2, 0.01, 100
 
 _numbers, _starts = read_only_array(types.float64), read_only_array(types.int64)
 _places = read_only_array(types.int32)
@@ -194,20 +198,25 @@ class ColumnModel:
         squares = bends.diagonal().copy()
         bends -= (sums * curvature.rates) @ sums.T
         bends.flat[:: len(point) + 1] = _positive(bends.diagonal(), squares) + self.l2
-        tight = _TIGHTER * enough
-        _descend_dense(
-            *(
-                bends,
-                slopes,
-                point,
-                self.lowest,
-                self.l1,
-                _CHEAPER * sweeps,
-                tight,
-                step,
-                np.zeros(len(point)),
+        bent = np.zeros(len(point))
+        for turn in range(_TURNS):
+            used = _descend_dense(
+                *(
+                    bends,
+                    slopes,
+                    point,
+                    self.lowest,
+                    self.l1,
+                    _CHEAPER * sweeps,
+                    _TIGHTER * enough,
+                    step,
+                    bent,
+                )
             )
-        )
+            # sweeps stop where each slope is small, and creep where curvature is, as on columns that are nearly equal
+            if turn and used == 1:
+                break
+            _to_the_minimum_of_the_face(bends, slopes + bent, point, self.l1, step, bent)
         return step, np.asarray(self.columns @ step)
 
     def _by_entries(
@@ -234,6 +243,32 @@ class ColumnModel:
             *(step, moved, np.zeros(len(curvature.rates))),
         )
         return moved
+
+
+def _to_the_minimum_of_the_face(
+    bends: Array, slopes: Array, point: Array, l1: float, step: Array, bent: Array
+) -> None:
+    """Move the weights in use towards the minimum of the model among weights of the same signs, until one is 0."""
+    there = point + step
+    (used,) = np.nonzero(there)
+    if not len(used):
+        return
+    block, rest = bends[np.ix_(used, used)], slopes[used] + l1 * np.sign(there[used])
+    diagonal, way = block.diagonal().copy(), np.zeros(len(used))
+    for ridge in _RIDGES:
+        block.flat[:: len(used) + 1] = (1.0 + ridge) * diagonal
+        _, solved, info = dposv(block, rest)
+        if info == 0 and np.isfinite(solved).all():
+            way = -solved
+            break
+    towards = np.flatnonzero(there[used] * way < 0.0)
+    lengths = -there[used[towards]] / way[towards]
+    length = min(1.0, float(lengths.min(initial=1.0)))
+    step[used] += length * way
+    if length < 1.0:
+        gone = used[towards[int(np.argmin(lengths))]]
+        step[gone] = -point[gone]
+    bent[:] = bends @ step
 
 
 def _products_of(columns: sparse.csc_array) -> Callable[[Array], Array] | None:

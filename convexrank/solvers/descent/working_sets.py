@@ -34,8 +34,9 @@ _ROUNDING = 1e-13
 _STRICT = 1.5
 # How near the minimum, relative to the value, the second point is looked for.
 _CLOSE = 1e-2
-# How much weaker the penalty is at the second point that proves a bound without a ball.
-_WEAKER = 0.95
+# How much weaker the penalty is at the second point that proves a bound without a ball: the first share for which there
+# is one, found over so many working sets. Near the l1 below which nothing bounds the minimiser it takes a large share.
+_WEAKER, _TRIALS = (0.95, 0.995), 4
 
 
 @runtime_checkable
@@ -162,15 +163,16 @@ class WorkingSets:
 
     def _second_point(self, problem: Columnwise, view: _View) -> _View | None:
         """A point whose gradient in w is strictly inside the l1 box, from the problem with a weaker penalty."""
-        weaker = replace(problem.penalty, l1=_WEAKER * problem.penalty.l1)
-        enough = 0.5 * (1.0 - _WEAKER) * problem.penalty.l1
-        found: _View | None = _look(problem, weaker, view.w, view.scores)
-        for _ in range(20):
-            if found is None or not math.isfinite(found.value):
-                return None
-            if found.largest <= enough:
+        for share in _WEAKER:
+            weaker = replace(problem.penalty, l1=share * problem.penalty.l1)
+            enough = 0.5 * (1.0 - share) * problem.penalty.l1
+            found: _View | None = _look(problem, weaker, view.w, view.scores)
+            for _ in range(_TRIALS):
+                if found is None or not math.isfinite(found.value) or found.largest <= enough:
+                    break
+                found = self._over_working_set(problem, weaker, found)
+            if found is not None and found.largest <= enough:
                 return found
-            found = self._over_working_set(problem, weaker, found)
         return None
 
     def _over_working_set(self, problem: Columnwise, penalty: Penalty, view: _View) -> _View | None:
@@ -337,7 +339,7 @@ class _Part:
         promised = float(slopes @ delta) + penalty.l1 * longer
         hidden = -promised <= _ROUNDING * max(1.0, abs(point.value))
         rest = point.value - point.model.value - _size(penalty, point.w)
-        length = 1.0 if promised < 0.0 else 0.0
+        length = 1.0
         while length > (0.1 if hidden else 1e-9):
             check_time()
             w, scores = point.w + length * delta, point.scores + length * change
