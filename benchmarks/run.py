@@ -26,6 +26,7 @@ from report import Section, environment, plain, restructured, summary
 from retargeting import retargeting
 from startup import startup
 from top import top
+from wide import wide
 
 # This process stays small: it imports neither numpy nor the package's problems, see measure.fresh.
 BENCHMARKS: dict[str, Callable[[int], Section]] = {
@@ -34,6 +35,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "boosting": boosting,
     "top": top,
     "kinks": kinks,
+    "wide": wide,
     "pairs": pairs,
     "projections": projections,
     "learned": learned_divergence,
