@@ -155,6 +155,7 @@ class Path:
         Returns
         -------
         ndarray of Axes
+            What was drawn on.
         """
         try:
             import matplotlib.pyplot as plt

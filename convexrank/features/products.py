@@ -81,7 +81,7 @@ class Products(Design):
         total = int(counts[first] @ counts[second])
         if not total:
             raise ValueError(
-                "no product is left: no pair has two features that vary; pass others, or Thresholds."
+                "no product is left of X: no pair has two features that vary; pass others, or Thresholds."
             )
         if total > _MOST:
             raise ValueError(

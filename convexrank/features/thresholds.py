@@ -90,7 +90,7 @@ class Thresholds(Design):
         categories = frozenset(place_of(column, names, "categories") for column in self.categories or ())
         levels = read_directions(levels_of(matrix, names, bins, categories), self.monotone)
         if not sum(column.weights for column in levels):
-            raise ValueError("no threshold is left: every feature is constant; pass features that vary.")
+            raise ValueError("no threshold is left of X: every feature is constant; pass features that vary.")
         self.__dict__["levels"] = levels
         self.__dict__["codes"] = read_only(_codes(levels, matrix))
 

@@ -104,6 +104,9 @@ class LinearScores(Problem):
     #: Whether the risk is convex.
     convex = True
 
+    #: Whether ``score_model`` has the curvature of the risk.
+    states_curvature = False
+
     #: A number that the risk is never below.
     risk_infimum = 0.0
 
@@ -222,7 +225,8 @@ class LinearScores(Problem):
             return "newton"
         if "Smooth" in offered:
             return "lbfgs"
-        if "Columnwise" in offered:
+        wide = self.dimension > _NEWTON_DIMENSION or not isinstance(self.X, np.ndarray)
+        if "Columnwise" in offered and (wide or self.states_curvature):
             return "working-sets"
         if "Proximal" in offered:
             return "accelerated"
@@ -241,7 +245,7 @@ class LinearScores(Problem):
         last = self.__dict__.get("_last_scores")
         if last is None or not np.array_equal(last[0], w):
             last = self.__dict__["_last_scores"] = (np.array(w), times(self.X, w))
-            last[1].flags.writeable = False
+            last[0].flags.writeable = last[1].flags.writeable = False
         return last[1]
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:

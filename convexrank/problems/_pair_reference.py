@@ -207,7 +207,10 @@ def reference_graded(
 
 
 def centred(scores: Array, queries: Array) -> Array:
-    """Scores less the median of their query: only differences matter, and scores near 0 take the margin exactly."""
+    """Return the scores less the median of their query.
+
+    Only differences matter, and scores near 0 take the margin exactly.
+    """
     order = np.lexsort((scores, queries))
     first = np.flatnonzero(np.diff(queries[order], prepend=-1))
     middle = (first + np.append(first[1:], len(scores)) - 1) // 2

@@ -37,7 +37,7 @@ class Generator:
     Parameters
     ----------
     value, slope : callable
-        φ and its derivative.
+        The generator φ and its derivative.
     conjugate, point : callable
         The conjugate over the whole domain, and its derivative, the link.
     on_half_line : callable

@@ -157,6 +157,7 @@ def _forms(array: np.ndarray) -> Iterator[tuple[str, Any, bool]]:
         yield "unsigned", array.astype(np.uint64) if array.min() >= 0 else array, True
     if array.dtype.kind == "f":
         yield "extended precision", array.astype(np.longdouble), True
+    if array.dtype.kind == "f" and np.isfinite(array).all():
         yield "fractions", np.vectorize(fractions.Fraction, otypes=[object])(array), True
     yield "frame", pd.Series(array) if array.ndim == 1 else pd.DataFrame(array), True
     if array.ndim == 2:

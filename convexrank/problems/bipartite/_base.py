@@ -155,6 +155,9 @@ class Bipartite(SecondOrder):
 class LogForm(Bipartite):
     """Base of the risks that are weighted sums of log-sum-exps of groups of scores: what boosting can treat."""
 
+    #: Each log-sum-exp has its curvature in closed form.
+    states_curvature = True
+
     @cached_property
     def terms(self) -> tuple[LogSumExpTerm, ...]:
         """The log-sum-exps that make up the risk."""

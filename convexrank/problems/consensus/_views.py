@@ -104,7 +104,7 @@ class Pessimistic:
         return Certificate(gap, value, lower)
 
     def multipliers(self, x: Array) -> Array:
-        """Multipliers of the balance that may prove a good bound: Poisson's equation of the mixture played."""
+        """Return multipliers of the balance that may prove a good bound: Poisson's equation of the mixture played."""
         w = np.maximum(self.ranks(x), _TINY)
         gains = _negative_entropy(self.absorbed.candidates)
         mean = np.bincount(self.absorbed.owners, x * gains, self.absorbed.n)

@@ -49,7 +49,7 @@ class PairRows:
         return window_sums(self.centred(scores), self.ranks, self.groups, width)
 
     def centred(self, scores: Array) -> Array:
-        """Scores less the mean of their query: only differences matter."""
+        """Return the scores less the mean of their query: only differences matter."""
         return scores - (self.groups.sums(scores) / self.groups.sizes)[self.groups.query]
 
 

@@ -44,6 +44,9 @@ class SoftmaxQueries(SecondOrder, QueryScores):
     A subclass gives the distributions :math:`q_i` and the weights :math:`c_i`.
     """
 
+    #: Softmax and squares have their curvature in closed form.
+    states_curvature = True
+
     @property
     def distributions(self) -> Array:
         """The target distributions, query by query; each sums to 1."""

@@ -89,7 +89,7 @@ class Query:
 
     @property
     def ranks(self) -> list[int]:
-        """The grades as 0, 1, 2, …"""
+        """The grades as numbers from 0 on."""
         return np.unique(self.grades, return_inverse=True)[1].ravel().tolist()
 
     @property

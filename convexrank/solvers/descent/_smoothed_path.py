@@ -103,7 +103,7 @@ class Place:
 
     @property
     def ridge(self) -> float:
-        """l2/2·‖w‖²."""
+        """The penalty l2/2·‖w‖²."""
         return 0.5 * self.l2 * float(self.w @ self.w)
 
     @property
@@ -134,6 +134,7 @@ class Place:
 
 
 def place_at(problem: Smoothable, w: Array, width: float) -> Place:
+    """Evaluate the problem, smoothed by a width, at a point."""
     with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
         return Place(w, width, problem.penalty.l2, problem.smoothed(w, width))
 
