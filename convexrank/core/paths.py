@@ -293,13 +293,15 @@ def _measured(metric: Callable[..., float], y: Any, scores: Array, qid: Any = No
 
 def _values_of(problem: Any, given: dict[str, Any], n: int, ratio: float) -> tuple[str, Array]:
     """Name the parameter and list its values."""
+    if not hasattr(problem, "changed"):
+        raise TypeError(f"problem is {shown(problem)}, expected an instance of a problem.")
     named = [name for name, values in given.items() if values is not None]
     if len(named) != 1:
         raise ValueError(
             f"a path follows one parameter; given {named or 'none'}, expected one of {list(_PARAMETERS)}."
         )
     (name,) = named
-    if not hasattr(problem, name) or not hasattr(problem, "changed"):
+    if not hasattr(problem, name):
         raise ValueError(f"{type(problem).__name__} has no parameter {name} that a path could follow.")
     values = given[name]
     if isinstance(values, str):

@@ -238,10 +238,12 @@ def place_of(column: Any, names: tuple[str, ...], argument: str) -> int:
     if isinstance(column, str):
         if column not in names:
             raise ValueError(
-                f"{argument} names {column!r}, which is no column; there are {shown(list(names), 200)}."
+                f"{argument} names {column!r}, which is no column; expected one of {shown(list(names), 200)}."
             )
         return names.index(column)
     place = check_integer(column, argument, 0)
     if place >= len(names):
-        raise ValueError(f"{argument} names column {place}, but there are {len(names)}, counted from 0.")
+        raise ValueError(
+            f"{argument} names column {place}, but there are {len(names)}; expected 0 to {len(names) - 1}."
+        )
     return place

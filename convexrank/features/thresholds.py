@@ -14,7 +14,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.design import Design
 from convexrank.backend.gram import largest
 from convexrank.backend.read_only import read_only
-from convexrank.data import check_integer, shown
+from convexrank.data import check_integer, check_list, shown
 from convexrank.features._columns import of_rows
 from convexrank.features._levels import ColumnLevels, levels_of, place_of, read_columns, read_directions
 from convexrank.features._products import ThresholdProducts
@@ -87,7 +87,10 @@ class Thresholds(Design):
     def __post_init__(self, X: Any) -> None:
         bins = None if self.bins is None else check_integer(self.bins, "bins", 1)
         matrix, names = read_columns(X, given=self.names)
-        categories = frozenset(place_of(column, names, "categories") for column in self.categories or ())
+        named = (
+            () if self.categories is None else check_list(self.categories, "categories", "names of columns")
+        )
+        categories = frozenset(place_of(column, names, "categories") for column in named)
         levels = read_directions(levels_of(matrix, names, bins, categories), self.monotone)
         if not sum(column.weights for column in levels):
             raise ValueError("no threshold is left of X: every feature is constant; pass features that vary.")
