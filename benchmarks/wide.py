@@ -92,7 +92,7 @@ def strengths(p: float, repeats: int) -> list[dict[str, Any]]:
 
         ours()
         weights = int(np.count_nonzero(last["ours"].x))
-        for strength in (0.1, 0.2, 0.5, 1.0, 2.0, 3.0):
+        for strength in (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0):
             model = LogisticRegression(penalty="l1", solver="liblinear", C=strength)
             if np.count_nonzero(model.fit(X, y).coef_) >= weights:
                 break
@@ -214,6 +214,8 @@ def _rows() -> tuple[Any, Any]:
     X = sparse.csr_array((rng.random(n * words) + 0.1, entries), shape=(n, d))
     X.sum_duplicates()
     X = sparse.csr_array(sparse.diags_array(1.0 / np.sqrt(X.multiply(X).sum(axis=1))) @ X)
+    # liblinear takes 32-bit indices only
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     weights = np.zeros(d)
     weights[rng.choice(3_000, 200, replace=False)] = 5.0 * rng.normal(size=200)
     scores = X @ weights
