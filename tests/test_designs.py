@@ -240,3 +240,28 @@ def test_solutions_over_designs_are_proved(monotone):
     assert problem.prove(0.5 * solution.x, solution.witness).gap > 1e-5
     with pytest.raises(cr.CertificateError, match="designs are not exported"):
         solution.export("nowhere")
+
+
+def test_pairs_without_products_are_no_trouble():
+    X = np.c_[table(missing=False)[0][:, :2], np.ones(60)]
+    design = Products(X, bins=3, pairs=[(2, 0), (0, 1), (1, 2)])
+    agrees(design, Products(X[:, :2], bins=3).toarray())
+
+
+def test_the_largest_l1_of_monotone_features_counts_what_would_rise():
+    X, y = table(missing=False)
+    problem = cr.problems.PNormPush(Thresholds(X, bins=6, monotone={0: 1, 1: 1, 2: 1}), y, p=2, l1=1.0)
+    free = cr.problems.PNormPush(Thresholds(X, bins=6), y, p=2, l1=1.0)
+    assert problem.l1_max() < free.l1_max()  # the best column falls
+    assert not problem.changed(l1=1.001 * problem.l1_max()).solve().x.any()
+    assert problem.changed(l1=0.95 * problem.l1_max()).solve(tol=1e-10).x.any()
+
+
+def test_a_start_that_breaks_the_signs_is_moved():
+    X, y = table(missing=False)
+    design = Thresholds(X, bins=6, monotone={0: 1, 1: -1, 2: 1})
+    problem = cr.problems.PNormPush(design, y, p=2, l1=0.02, l2=0.1)
+    seen = []
+    solution = problem.solve(x0=-np.ones(design.shape[1]), callback=lambda state: seen.append(state.x.min()))
+    assert min(seen) >= 0.0
+    assert abs(solution.value - problem.solve().value) <= 2 * solution.gap + 1e-8

@@ -105,6 +105,19 @@ def test_the_bound_needs_no_ball(p, seed):
     assert problem.certificate(solution.x, solution.witness).kind == "global"
 
 
+def test_evidence_never_widens_a_bound_that_is_global():
+    """A mixture inside the l1 box is worth something only where a ball would bound the minimiser."""
+    X, y = data()
+    problem = cr.problems.RankSVM(X.toarray(), y, np.arange(120) // 12, "squared_hinge", l1=1.0)
+    inner = problem.changed(l1=0.5).solve()
+    best = problem.solve(tol=1e-10)
+    alone = problem.certificate(best.x)
+    assert alone.kind == "global"
+    for share in 10.0 ** np.arange(-12.0, 0.0):
+        mixture = cr.Witness(np.array([best.x, inner.x]), [1.0 - share, share])
+        assert problem.certificate(best.x, mixture).gap <= alone.gap
+
+
 def test_evidence_that_is_too_steep_proves_no_global_bound():
     X, y = data()
     problem = cr.problems.PNormPush(X, y, p=4, l1=0.05)

@@ -131,7 +131,7 @@ def _certify(problem: LinearRisk, w: Array, witness: Witness | None, rounds: int
     if witness is not None:
         lower, everywhere = _witness_bound(problem, witness, radius)
         found = above.bound(lower)
-        if everywhere and found <= max(_FOR_ALL * gap, enough):
+        if kind == "ball" and everywhere and found <= max(_FOR_ALL * gap, enough):
             gap, kind, radius = found, "global", math.inf
         gap = min(gap, found)
     elif not problem.differentiable and min(gap, value - problem.risk_infimum) > enough:

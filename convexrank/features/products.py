@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import InitVar, dataclass, field
 from itertools import combinations
 from typing import Any
@@ -12,10 +11,9 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import Design
 from convexrank.backend.read_only import read_only
 from convexrank.data import check_integer, check_list, shown
-from convexrank.features._columns import of_rows
+from convexrank.features._columns import LevelDesign, of_rows
 from convexrank.features._levels import ColumnLevels, levels_of, place_of, read_columns
 from convexrank.features._sums import add_pairs, sum_pairs
 
@@ -28,7 +26,7 @@ _MOST = 50_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Products(Design):
+class Products(LevelDesign):
     r"""One column for each product of two thresholds: 1 where :math:`x_j > a` and :math:`x_k > b`, else 0.
 
     With l1, the weights of one pair of features make a piecewise constant surface. The columns are never built: sums
@@ -87,24 +85,14 @@ class Products(Design):
             raise ValueError(
                 f"there would be {total} products, expected at most {_MOST}; pass fewer bins or pairs."
             )
-        made = {"levels": levels, "codes": _codes(levels, matrix), "first": first, "second": second}
+        self.__dict__["levels"] = levels
+        made = {"codes": self._codes(matrix), "first": first, "second": second}
         self.__dict__.update({name: read_only(value) for name, value in made.items()})
 
-    def transform(self, X: Any) -> Products:
-        """Return the same products on other rows.
-
-        Parameters
-        ----------
-        X : array or data frame, shape (k, d)
-            The rows, with the same features.
-        """
-        matrix, _ = read_columns(X, tuple(column.name for column in self.levels))
-        return self._with(_codes(self.levels, matrix))
-
-    def _with(self, codes: Array) -> Products:
-        made = copy(self)
-        made.__dict__["codes"] = read_only(codes)
-        return made
+    def _codes(self, matrix: Array) -> Array:
+        """The levels; an absent value passes nothing."""
+        codes = super()._codes(matrix)
+        return np.where(codes > self._cuts[:, None], 0, codes).astype(np.int32)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -137,7 +125,7 @@ class Products(Design):
         return surface
 
     def _scores(self, w: Array) -> Array:
-        used = np.flatnonzero(np.add.reduceat(w != 0.0, self.starts[:-1])) if len(self.first) else self.first
+        used = np.unique(np.searchsorted(self.starts, np.flatnonzero(w), side="right") - 1)
         scores = np.zeros(self.shape[0])
         if len(used):
             parts = [self.surface(w, int(pair)).ravel() for pair in used]
@@ -182,9 +170,6 @@ class Products(Design):
         counts = self.codes.astype(np.float64)
         return np.sqrt(sum(counts[j] * counts[k] for j, k in zip(self.first, self.second, strict=True)))
 
-    def __getitem__(self, rows: Any) -> Products:
-        return self._with(np.ascontiguousarray(self.codes[:, rows]))
-
     def label(self, place: int) -> str:
         """Name a column: both features and thresholds."""
         if check_integer(place, "place", 0) >= self.shape[1]:
@@ -196,14 +181,6 @@ class Products(Design):
         return (
             f"Products({self.shape[0]} rows, {len(self.first)} pairs of features, {self.shape[1]} products)"
         )
-
-
-def _codes(levels: tuple[ColumnLevels, ...], matrix: Array) -> Array:
-    parts = [column.codes(values) for column, values in zip(levels, matrix.T, strict=True)]
-    # an absent value passes nothing
-    return np.stack(
-        [np.where(part > len(column.cuts), 0, part) for column, part in zip(levels, parts, strict=True)]
-    )
 
 
 def _read_pairs(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import InitVar, dataclass, field
 from typing import Any
 
@@ -11,11 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import Design
 from convexrank.backend.gram import largest
 from convexrank.backend.read_only import read_only
 from convexrank.data import check_integer, check_list, shown
-from convexrank.features._columns import of_rows
+from convexrank.features._columns import LevelDesign, of_rows
 from convexrank.features._levels import ColumnLevels, levels_of, place_of, read_columns, read_directions
 from convexrank.features._products import ThresholdProducts
 from convexrank.features._sums import add_levels, sum_levels
@@ -26,7 +24,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Thresholds(Design):
+class Thresholds(LevelDesign):
     r"""One column for each threshold of each feature: :math:`h_{j,t}(x) = 1` where :math:`x_j > t`, else 0.
 
     A problem with linear scores takes it as X. Its scores are then sums of piecewise constant functions, one per
@@ -95,24 +93,7 @@ class Thresholds(Design):
         if not sum(column.weights for column in levels):
             raise ValueError("no threshold is left of X: every feature is constant; pass features that vary.")
         self.__dict__["levels"] = levels
-        self.__dict__["codes"] = read_only(_codes(levels, matrix))
-
-    def transform(self, X: Any) -> Thresholds:
-        """Return the same thresholds on other rows.
-
-        Parameters
-        ----------
-        X : array or data frame, shape (k, d)
-            The rows, with the same features.
-        """
-        matrix, _ = read_columns(X, tuple(column.name for column in self.levels))
-        return self._with(_codes(self.levels, matrix))
-
-    def _with(self, codes: Array) -> Thresholds:
-        made = copy(self)
-        made.__dict__.pop("_bases", None)
-        made.__dict__["codes"] = read_only(codes)
-        return made
+        self.__dict__["codes"] = read_only(self._codes(matrix))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -206,9 +187,6 @@ class Thresholds(Design):
         passed = [column.passed(codes) for column, codes in zip(self.levels, self.codes, strict=True)]
         return np.sqrt(np.sum(passed, axis=0, dtype=np.float64))
 
-    def __getitem__(self, rows: Any) -> Thresholds:
-        return self._with(np.ascontiguousarray(self.codes[:, rows]))
-
     def label(self, place: int) -> str:
         """Name a column: feature and threshold."""
         ((j, weight),) = self._found(np.array([check_integer(place, "place", 0)]))
@@ -218,7 +196,3 @@ class Thresholds(Design):
 
     def __repr__(self) -> str:
         return f"Thresholds({self.shape[0]} rows, {len(self.levels)} features, {self.shape[1]} thresholds)"
-
-
-def _codes(levels: tuple[ColumnLevels, ...], matrix: Array) -> Array:
-    return np.stack([column.codes(values) for column, values in zip(levels, matrix.T, strict=True)])

@@ -294,7 +294,7 @@ class LinearScores(Problem):
     def l1_max(self) -> float:
         r"""Return the smallest :math:`\lambda_1` whose minimiser is w = 0: :math:`\|X^\top \nabla R(0)\|_\infty`.
 
-        Neither l2 nor a ball changes it.
+        Neither l2 nor a ball changes it. Of weights that must be at least 0, only those count that would rise.
 
         Raises
         ------
@@ -306,7 +306,7 @@ class LinearScores(Problem):
                 f"{type(self).__name__} with these arguments is not smooth and convex, so that its gradient at 0 does "
                 "not tell the largest l1; solve it for several l1 instead."
             )
-        return float(np.abs(self.risk_and_subgradient(np.zeros(self.dimension))[1]).max())
+        return max(self.penalty.steepness(-self.risk_and_subgradient(np.zeros(self.dimension))[1]), 0.0)
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient with respect to w."""

@@ -9,7 +9,7 @@ from numba import types
 from scipy import sparse
 from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # made by f2py
 
-from convexrank.backend.numba_cache import compiled, read_only_array
+from convexrank.backend.numba_cache import compiled, part, read_only_array
 from convexrank.core.score_model import Curvature
 
 __all__ = ["ColumnModel"]
@@ -34,14 +34,12 @@ _numbers, _starts = read_only_array(types.float64), read_only_array(types.int64)
 _places = read_only_array(types.int32)
 
 
-@compiled(types.void(_starts, _places, _numbers, _numbers, types.float64[::1]))
-def _squares(starts: Array, rows: Array, entries: Array, diagonal: Array, out: Array) -> None:
-    """Sum diagonal · entry² over each column."""
-    for k in range(len(starts) - 1):
-        total = 0.0
-        for t in range(starts[k], starts[k + 1]):
-            total += diagonal[rows[t]] * entries[t] * entries[t]
-        out[k] = total
+@part
+def _minimiser(slope: float, curvature: float, old: float, l1: float, lowest: float) -> float:
+    """Minimise a quadratic in one weight plus l1·|weight|, the weight at least lowest."""
+    free, threshold = old - slope / curvature, l1 / curvature
+    new = free - threshold if free > threshold else (free + threshold if free < -threshold else 0.0)
+    return max(new, lowest)
 
 
 @compiled(
@@ -87,9 +85,7 @@ def _descend(
                 slope += diagonal[rows[t]] * entries[t] * moved[rows[t]]
             for t in range(group_starts[k], group_starts[k + 1]):
                 slope -= rates[groups[t]] * sums[t] * means[groups[t]]
-            free, threshold = old - slope / curvatures[k], l1 / curvatures[k]
-            new = free - threshold if free > threshold else (free + threshold if free < -threshold else 0.0)
-            new = max(new, lowest[k])
+            new = _minimiser(slope, curvatures[k], old, l1, lowest[k])
             change = new - old
             if change != 0.0:
                 step[k] = new - point[k]
@@ -128,16 +124,13 @@ def _descend_dense(
             old = point[k] + step[k]
             if not whole and old == 0.0:
                 continue
-            curvature = bends[k, k]
-            free, threshold = old - (slopes[k] + bent[k]) / curvature, l1 / curvature
-            new = free - threshold if free > threshold else (free + threshold if free < -threshold else 0.0)
-            new = max(new, lowest[k])
+            new = _minimiser(slopes[k] + bent[k], bends[k, k], old, l1, lowest[k])
             change = new - old
             if change != 0.0:
                 step[k] = new - point[k]
                 for t in range(len(point)):
                     bent[t] += change * bends[k, t]
-                largest = max(largest, abs(change) * curvature)
+                largest = max(largest, abs(change) * bends[k, k])
         if whole and largest <= enough:
             return sweep + 1
     return sweeps
@@ -231,8 +224,7 @@ class ColumnModel:
     ) -> Array:
         matrix = self.columns
         starts, rows = matrix.indptr.astype(np.int64), _int32(matrix.indices)
-        squares = np.empty(len(point))
-        _squares(starts, rows, matrix.data, curvature.diagonal, squares)
+        squares = matrix.power(2).T @ curvature.diagonal
         bends = _positive(squares - grouped.power(2) @ curvature.rates, squares) + self.l2
         moved = np.zeros(len(curvature.diagonal))
         _descend(

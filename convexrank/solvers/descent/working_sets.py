@@ -100,7 +100,7 @@ class WorkingSets:
     are looked at again. H is exact for risks made of log-sum-exps and for squares; for others it is a multiple of the
     identity that follows the slope of the gradient.
 
-    Where the risk has no lower bound (a logarithm), a second point is found for a penalty that is five per cent weaker.
+    Where the risk has no lower bound (a logarithm), a second point is found for a penalty that is a little weaker.
     Its gradient is strictly feasible for the dual, so that a mixture of the two proves a bound that needs no ball.
 
     Parameters
@@ -140,7 +140,7 @@ class WorkingSets:
 
     def init(self, problem: Columnwise, x0: Array) -> State:
         """Look at all columns at the start."""
-        w = np.array(x0, dtype=np.float64)
+        w = problem.penalty.prox(np.array(x0, dtype=np.float64), 0.0)  # weights that must be at least 0 are
         return self._state(problem, _look(problem, problem.penalty, w, times(problem.X, w)), _UNTRIED)
 
     def step(self, problem: Columnwise, state: State) -> State:
