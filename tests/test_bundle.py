@@ -5,11 +5,14 @@ from __future__ import annotations
 import pickle
 import tracemalloc
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
 
 import convexrank as cr
+from convexrank.core.cutting_planes import model_minimum
+from convexrank.regularizers import L1Ball, L2Ball, Penalty
 from convexrank.solvers.descent import bundle
 from convexrank.solvers.descent._span import Span
 from tests.tolerances import tolerance
@@ -80,3 +83,42 @@ def test_coordinates_keep_lengths_and_come_back():
             span.leave(place), vector, rtol=0, atol=tolerance("summation") * np.abs(vector).max()
         )
     assert span.coordinates(np.zeros(50)).tolist() == [0.0] * 11
+
+
+@pytest.mark.parametrize("trust", [0.2, np.inf])
+@pytest.mark.parametrize(
+    "penalty",
+    [
+        Penalty(l2=0.1),
+        Penalty(l2=0.1, l1=0.2),
+        Penalty(l2=0.01, ball=L2Ball(1.0)),
+        Penalty(l1=0.1, l2=0.3, ball=L1Ball(0.7)),
+        Penalty(l1=0.1, nonnegative=np.array([True, False, True, False])),
+        Penalty(),
+    ],
+    ids=["l2", "both", "ball", "l1-ball", "signs", "none"],
+)
+def test_the_model_is_lowest_where_cvxpy_says(penalty, trust):
+    """The highest of seven random linear functions and each kind of penalty."""
+    rng = np.random.default_rng(2)
+    for _ in range(5):
+        slopes, heights = rng.normal(size=(7, 4)), rng.normal(size=7)
+        centre = 0.9 * penalty.prox(0.3 * rng.normal(size=4), 0.0)
+        radius = np.inf if penalty.bounded else 5.0
+        weights, point = model_minimum(
+            heights, slopes, penalty, centre, scale=2.0, radius=radius, trust=trust
+        )
+        step = cp.Variable(4)
+        term, limits = penalty.cvxpy(centre + step)
+        limits += [cp.norm2(step) <= trust] if np.isfinite(trust) else []
+        limits += [cp.norm2(centre + step) <= radius] if np.isfinite(radius) else []
+        lowest = cp.Problem(cp.Minimize(cp.max(heights + slopes @ step) + term), limits).solve(
+            solver="CLARABEL"
+        )
+        value = (heights + slopes @ (point - centre)).max() + penalty.value(penalty.prox(point, 0.0))
+        assert abs(value - lowest) <= tolerance("conic")
+        assert abs(weights.sum() - 1.0) <= tolerance("conic")
+        assert weights.min() >= 0.0
+        if not np.isfinite(trust):
+            proved = weights @ (heights - slopes @ centre) - penalty.conjugate(-weights @ slopes, radius)[0]
+            assert abs(value - proved) <= tolerance("conic")

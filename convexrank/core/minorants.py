@@ -3,7 +3,6 @@ r"""Linear functions below a convex risk, and the lower bounds on an optimum tha
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from convexrank.backend.gram import times, transposed_times
+from convexrank.core.cutting_planes import model_minimum
 from convexrank.regularizers import Penalty
 
 __all__ = ["EPS", "Bundle", "Minorant", "rounding", "tangent"]
@@ -166,40 +166,25 @@ class Bundle:
         error += rounding(len(weights)) * float(weights @ np.linalg.norm(slopes, axis=1))
         return weights @ slopes, error
 
-    def model_minimum(
+    def suggestion(
         self, radius: float, centre: Array, trust: float, gap: float
     ) -> tuple[Array, Array] | None:
-        """Minimise the model max_j (offsets[j] + ⟨slopes[j], w⟩) + Ω(w) near the centre; return multipliers and w.
+        """Multipliers and where the model is lowest near the centre; None when the conic solver gives up.
 
         Minorants far below the others at the centre are left out: they cannot matter near the optimum and spoil the
-        scaling. The answer is a suggestion: whatever the weights, :meth:`bound` turns them into a proof. None when the
-        conic solver gives up.
+        scaling. Whatever the multipliers, :meth:`bound` turns them into a proof.
         """
-        import cvxpy as cp
-
         slopes = self.slopes
         heights = self.offsets + slopes @ centre
         errors = heights.max() - heights
         used = np.flatnonzero(errors <= max(_RELEVANT * gap, float(np.median(errors))))
         # where all is flat, at a point that meets every hinge exactly, there is nothing to scale by
         scale = max(float(errors[used].max()), float(np.abs(slopes[used]).max())) or 1.0
-        step, top = cp.Variable(slopes.shape[1]), cp.Variable()
-        minorants = (slopes[used] / scale) @ step - errors[used] / scale <= top
-        term, constraints = self.problem.penalty.cvxpy(centre + step)
-        if math.isfinite(radius):
-            constraints = [*constraints, cp.norm2(centre + step) <= radius]
-        if math.isfinite(trust):
-            constraints = [*constraints, cp.norm2(step) <= trust]
-        model = cp.Problem(cp.Minimize(top + term / scale), [minorants, *constraints])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an inexact model answer only weakens the bound
-            try:
-                model.solve(solver=cp.CLARABEL, tol_gap_abs=1e-13, tol_gap_rel=1e-13, tol_feas=1e-13)
-            except cp.SolverError:
-                return None
-        if step.value is None or minorants.dual_value is None:
+        found = model_minimum(
+            heights[used], slopes[used], self.problem.penalty, centre, scale=scale, radius=radius, trust=trust
+        )
+        if found is None:
             return None
         weights = np.zeros(len(errors))
-        weights[used] = np.maximum(np.asarray(minorants.dual_value).ravel(), 0.0)
-        usable = np.isfinite(weights).all() and weights.sum() > 0 and np.isfinite(step.value).all()
-        return (weights / weights.sum(), centre + np.asarray(step.value)) if usable else None
+        weights[used], where = found
+        return weights, where

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Convex
+from convexrank.core.cutting_planes import model_minimum
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
 from convexrank.data import check_integer, check_vector, shown
-from convexrank.regularizers import L1Ball, L2Ball, Penalty
+from convexrank.regularizers import L1Ball, Penalty
 from convexrank.solvers.descent._span import Everywhere, Span
 
 __all__ = ["Bundle"]
@@ -75,7 +75,8 @@ class Bundle:
         """Take the first tangent."""
         x = problem.prox(np.array(x0, dtype=np.float64), 0.0)
         penalty = problem.penalty
-        is_round = penalty.l1 == 0 and not isinstance(penalty.ball, L1Ball)  # the same in every direction
+        directed = penalty.nonnegative is not None or isinstance(penalty.ball, L1Ball)
+        is_round = penalty.l1 == 0 and not directed  # the same in every direction
         span = (Span if is_round and len(x) > _WIDE else Everywhere)(len(x))
         place = span.coordinates(x)
         value, cut = _tangent(problem, x, place, span)
@@ -88,9 +89,18 @@ class Bundle:
         memory: _Memory = state.memory
         penalty = problem.penalty
         here = memory.widened(memory.place)
-        there, weights = _master(memory, penalty, here)
-        if there is None:
+        found = model_minimum(
+            memory.heights(here),
+            memory.slopes,
+            penalty,
+            here,
+            scale=memory.scale,
+            radius=memory.radius,
+            trust=memory.trust,
+        )
+        if found is None:
             return State(state.x, state.value, state.residual, memory, stalled=True)
+        weights, there = found[0], penalty.prox(found[1], 0.0)
         if float(np.linalg.norm(there - here)) < 0.99 * memory.trust:
             there, weights = _polished(memory, weights, penalty, there)
         target, place = memory.span.leave(there), here
@@ -257,49 +267,3 @@ def _polished(memory: _Memory, weights: Array, penalty: Penalty, target: Array) 
     if not _bound(memory, exact, penalty) > _bound(memory, weights, penalty):
         return target, weights
     return answer[:d], exact
-
-
-def _master(memory: _Memory, penalty: Penalty, centre: Array) -> tuple[Array | None, Array]:
-    """Minimise max_j (offset_j + ⟨slope_j, w⟩) + Ω(w) near the centre; variables (w, top, |w| if l1 is present)."""
-    from importlib import import_module
-
-    # compiled, without type information
-    clarabel: Any = import_module("clarabel")
-
-    # the minimiser is the centre and a sum of slopes; in their span lengths are those of the coordinates
-    scale = memory.scale
-    slopes, offsets = memory.slopes / scale, memory.offsets / scale
-    count, d = slopes.shape
-    absolute = penalty.l1 > 0 or isinstance(penalty.ball, L1Ball)
-    size = d + 1 + (d if absolute else 0)
-    quadratic = sparse.diags_array(np.r_[np.full(d, penalty.l2 / scale), np.zeros(size - d)]).tocsc()
-    linear = np.r_[np.zeros(d), 1.0, np.full(size - d - 1, penalty.l1 / scale)]
-    rows: list[Any] = [
-        sparse.csc_array(np.hstack([slopes, -np.ones((count, 1)), np.zeros((count, size - d - 1))]))
-    ]
-    right = [-offsets]
-    if absolute:
-        identity, zero = sparse.eye_array(d), sparse.csc_array((d, 1))
-        rows += [sparse.hstack([identity, zero, -identity]), sparse.hstack([-identity, zero, -identity])]
-        right += [np.zeros(2 * d)]
-    if isinstance(penalty.ball, L1Ball):
-        rows.append(sparse.csc_array(np.r_[np.zeros(d + 1), np.ones(d)][None, :]))
-        right.append(np.array([penalty.ball.radius]))
-    cones = [clarabel.NonnegativeConeT(sum(len(part) for part in right))]
-    reach = penalty.ball.radius if isinstance(penalty.ball, L2Ball) else memory.radius
-    for middle, distance in ((np.zeros(d), reach), (centre, memory.trust)):
-        if math.isfinite(distance):
-            rows.append(sparse.vstack([sparse.csc_array((1, size)), -sparse.eye_array(d, size)]))
-            right.append(np.r_[distance, -middle])
-            cones.append(clarabel.SecondOrderConeT(d + 1))
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
-    matrix = sparse.csc_matrix(sparse.vstack(rows))
-    answer = clarabel.DefaultSolver(
-        sparse.csc_matrix(quadratic), linear, matrix, np.concatenate(right), cones, settings
-    ).solve()
-    w, weights = np.array(answer.x[:d]), np.maximum(np.array(answer.z[:count]), 0.0)
-    if not (np.isfinite(w).all() and np.isfinite(weights).all() and weights.sum() > 0):
-        return None, weights
-    return penalty.prox(w, 0.0), weights / weights.sum()

@@ -87,7 +87,9 @@ class JaxoptLBFGS:
             objective = problem.jax_objective()
             solver = jaxopt.LBFGS(objective, history_size=self.memory, tol=0.0, maxiter=10**9, jit=True)
             start = jnp.asarray(x0, dtype=problem.dtype)
-            inner = solver.init_state(start)
+            inner = jax.jit(solver.init_state)(
+                start
+            )  # otherwise each of its operations is compiled by itself
 
             def advance(x: Any, state: Any, count: Any) -> Any:
                 return jax.lax.fori_loop(0, count, lambda _, pair: tuple(solver.update(*pair)), (x, state))
