@@ -20,6 +20,7 @@ from convexrank import divergences, losses, prices, regularizers, solvers
 from convexrank.links import Link
 from convexrank.problems import REGISTRY
 from convexrank.projections import bounded_increments, isotonic, permutahedron
+from tests.tolerances import tolerance
 
 EVERY = pytest.mark.parametrize("name", list(REGISTRY))
 X = np.array([[1.0, 0.5], [2.0, -1.0], [1.5, 0.0], [0.0, 2.0], [0.3, 0.3], [1.0, 1.0]])
@@ -155,6 +156,44 @@ def test_values_whose_sums_are_beyond_floats_are_refused():
             warnings.simplefilter("ignore", RuntimeWarning)
             with pytest.raises(ValueError, match="beyond floats; divide all numbers"):
                 call()
+
+
+@pytest.mark.parametrize("place", [(0, 0), (slice(0, 2), 1)])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_features_whose_products_overflow_are_refused(kind, place):
+    large = X.copy()
+    large[place] = np.resize([1e308, -1e308], np.shape(large[place]))  # their sum is 0
+    for call in (lambda X: cr.problems.PNormPush(X, Y, 2.0), lambda X: cr.PushRanker().fit(X, Y)):
+        with pytest.raises(ValueError, match=r"X has an entry of size 1e\+308, whose products overflow"):
+            call(kind(large))
+
+
+def test_a_feature_that_no_float_holds_is_refused_when_scores_are_asked_for():
+    fitted = cr.PushRanker().fit(X, Y)
+    with pytest.raises(ValueError, match=r"^X: int too large"):
+        fitted.decision_function([[10**400, *X[0, 1:]]])
+
+
+@pytest.mark.parametrize("divergence", ["squared", "generalized_i"])
+@pytest.mark.parametrize("size", [1e308, 1e-308])
+def test_normal_vectors_of_any_length_give_the_same_hyperplane(divergence, size):
+    """Products with them overflowed, or were lost."""
+    y, a = [1.0, 2.0], np.array([1.0, 0.5])
+    for project in (divergences.project_hyperplane, divergences.project_halfspace):
+        expected = project(divergence, y, a, 0.75)
+        assert project(divergence, y, size * a, size * 0.75) == pytest.approx(
+            expected, rel=tolerance("summation")
+        )
+
+
+def test_solvers_keep_their_parameters_as_they_were_checked():
+    made = cr.solvers.Newton(sufficient_decrease=Fraction(1, 8))  # type: ignore[arg-type]
+    assert isinstance(made.sufficient_decrease, float)
+    for name, solver in cr.solvers.REGISTRY.items():
+        for field in dataclasses.fields(solver):
+            if isinstance(field.default, int) and not isinstance(field.default, bool):
+                kept = getattr(solver(**{field.name: np.int64(field.default)}), field.name)
+                assert type(kept) is int, f"{name}.{field.name}"
 
 
 @pytest.mark.parametrize("size", EXTREMES)

@@ -60,10 +60,11 @@ def model_minimum(
     size = d + 1 + (d if sized else 0)
     quadratic = sparse.diags_array(np.r_[np.full(d, penalty.l2 / scale), np.zeros(size - d)])
     linear = np.r_[penalty.l2 / scale * centre, 1.0, np.full(size - d - 1, penalty.l1 / scale)]
-    step, sizes = sparse.eye_array(d, size, format="csr"), sparse.eye_array(d, size, k=d + 1, format="csr")
+    step: Any = sparse.eye_array(d, size, format="csr")
+    sizes: Any = sparse.eye_array(d, size, k=d + 1, format="csr")
     below = np.hstack([slopes / scale, np.full((count, 1), -1.0), np.zeros((count, size - d - 1))])
     # rows of variables, and what each is at most
-    limits = [(sparse.csr_array(below), (heights.max() - heights) / scale)]
+    limits: list[tuple[Any, Array]] = [(sparse.csr_array(below), (heights.max() - heights) / scale)]
     if sized:
         limits += [(step - sizes, -centre), (-step - sizes, centre)]
     if isinstance(penalty.ball, L1Ball):

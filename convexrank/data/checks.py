@@ -139,7 +139,7 @@ def _refuse_non_finite(values: np.ndarray, name: str) -> None:
         )
 
 
-def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64) -> Matrix:
+def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64, most: float = math.inf) -> Matrix:
     """Return X as a finite real matrix: a C-ordered ndarray, or a CSR array when X is sparse (never densified).
 
     Parameters
@@ -150,12 +150,14 @@ def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64) -> Matrix:
         How the argument is called in messages.
     dtype : dtype
         Floating type of the result.
+    most : float
+        The largest size of an entry.
 
     Raises
     ------
     ValueError, TypeError
-        When X is not two-dimensional, empty, not numeric, complex, or has NaN or infinite entries; when the arrays of a
-        sparse X do not fit together.
+        When X is not two-dimensional, empty, not numeric, complex, or has NaN, infinite or too large entries; when the
+        arrays of a sparse X do not fit together.
     """
     if isinstance(X, Design):
         if dtype != np.float64:
@@ -194,6 +196,11 @@ def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64) -> Matrix:
             "pass at least one."
         )
     _refuse_non_finite(values, name)
+    if most < math.inf and values.size and (largest := max(float(values.max()), -float(values.min()))) > most:
+        raise ValueError(
+            f"{name} has an entry of size {largest:.3g}, whose products overflow; expected at most {most:g}: take "
+            "other units for its column."
+        )
     return matrix
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -61,10 +60,10 @@ def keep_checked(instance: Any, check: Callable[..., Any], *names: str, **option
     **options
         Passed on to the check.
     """
-    defaults = {field.name: field.default for field in dataclasses.fields(instance)}
+    fields = type(instance).__dataclass_fields__
     for name in names:
         given = getattr(instance, name)
-        if given is not None or defaults[name] is not None:
+        if given is not None or fields[name].default is not None:
             instance.__dict__[name] = check(given, name, **options)
 
 

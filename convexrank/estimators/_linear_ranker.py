@@ -52,7 +52,7 @@ class LinearEstimator(BaseEstimator):
         try:
             accepted: Any = "csr" if self.features == "linear" else False
             return validate_data(self, X, *y, accept_sparse=accepted, dtype=np.float64, **options)
-        except (TypeError, ValueError) as error:
+        except (OverflowError, TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             names, more = ("X or y", ", and a vector y of n entries") if y else ("X", "")
             raise kind(f"{names}: {error}; expected numbers X of shape (n, d){more}.") from error

@@ -37,6 +37,8 @@ __all__ = ["LinearScores", "RiskData"]
 
 Array = np.ndarray
 _DTYPES = {"float64": np.float64, "float32": np.float32}
+# Entries of X beyond it have products that overflow, and no solver gets anywhere.
+_LARGEST = 1e150
 
 # Up to this many unknowns a Newton step (one small factorisation) beats many first-order ones.
 _NEWTON_DIMENSION = 200
@@ -87,7 +89,7 @@ class LinearScores(Problem):
 
     def __post_init__(self) -> None:
         kind = check_choice(self.dtype, _DTYPES, "dtype")
-        keep(self, X=check_matrix(self.X, dtype=kind))
+        keep(self, X=check_matrix(self.X, dtype=kind, most=_LARGEST))
         check_flags(self)
         keep_checked(self, check_nonnegative, "l2", "l1")
         if isinstance(self.X, Design) and self.l1 == 0 and self.l2 == 0:

@@ -181,7 +181,7 @@ class FromGenerator(Divergence):
 
     def _check_convex(self) -> None:
         grid = _from_line(np.linspace(-30.0, 30.0, 401), self.domain)
-        values = OnGrid(self.function, grid, "the function phi").values
+        values = OnGrid(self.function, grid, "function").values
         usable = np.isfinite(values)
         if usable[180:221].sum() < 41:
             place = 180 + int(np.argmin(usable[180:221]))
@@ -205,7 +205,7 @@ class FromGenerator(Divergence):
             return
         x = _from_line(np.linspace(-3.0, 3.0, 61), self.domain)
         theta = self._slope(x)
-        found = OnGrid(self.conjugate_function, theta, "the conjugate").values
+        found = OnGrid(self.conjugate_function, theta, "conjugate_function").values
         expected = theta * x - self._phi(x)
         off = ~(np.abs(found - expected) <= 1e-9 * (1.0 + np.abs(theta * x) + np.abs(expected)))
         if off.any():

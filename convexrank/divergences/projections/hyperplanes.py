@@ -89,11 +89,12 @@ def project_hyperplane(divergence: Divergence | str, y: Any, a: Any, b: float) -
     [3.0, 3.0]
     """
     divergence, y, theta = start(divergence, y)
-    a, b = _plane(a, b, len(y))
+    given = b
+    a, b = _shorter(*_plane(a, b, len(y)))
     level = hyperplane_multiplier(divergence, theta, a, b)
     if level is None and not _is_whole_space(divergence):
         raise ValueError(
-            f"the hyperplane with right-hand side {b:g} does not meet the interior of the domain of "
+            f"the hyperplane with right-hand side {given:g} does not meet the interior of the domain of "
             f"{divergence._label}, {divergence.domain}; change b, or take a divergence with another domain."
         )
     if level is not None:
@@ -102,9 +103,9 @@ def project_hyperplane(divergence: Divergence | str, y: Any, a: Any, b: float) -
         if off <= _OFF * (1.0 + abs(b) + float(np.abs(a) @ np.abs(projection))):
             return projection
     raise ValueError(
-        f"the projection on the hyperplane with right-hand side {b:g} is out of reach: an entry of it belongs to a "
+        f"the projection on the hyperplane with right-hand side {given:g} is out of reach: an entry of it belongs to a "
         f"slope that floating point cannot tell from the end of those of {divergence._label}, "
-        f"{divergence.dual_domain}; bring b nearer to <a, y> = {float(a @ y):g}."
+        f"{divergence.dual_domain}; bring it nearer to <a, y>."
     )
 
 
@@ -130,7 +131,7 @@ def project_halfspace(divergence: Divergence | str, y: Any, a: Any, b: float) ->
     [1.0, 1.0]
     """
     divergence, y, _ = start(divergence, y)
-    a, b = _plane(a, b, len(y))
+    a, b = _shorter(*_plane(a, b, len(y)))
     return y.copy() if float(a @ y) <= b else project_hyperplane(divergence, y, a, b)
 
 
@@ -155,3 +156,9 @@ def _plane(a: Any, b: Any, n: int) -> tuple[Array, float]:
     if not math.isfinite(b):
         raise ValueError(f"b is {b}, expected a finite number.")
     return a, b
+
+
+def _shorter(a: Array, b: float) -> tuple[Array, float]:
+    """The same hyperplane by a normal vector with entries below 2: products with it do not overflow."""
+    unit = math.ldexp(1.0, math.frexp(float(np.abs(a).max()))[1] - 1)
+    return a / unit, b / unit

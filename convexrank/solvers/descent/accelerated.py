@@ -99,9 +99,8 @@ class Accelerated:
 
     def __post_init__(self) -> None:
         check_factors(self)
-        check_integer(self.check_every, "check_every", 1)
-        if self.line_search is not None:
-            check_flag(self.line_search, "line_search")
+        keep_checked(self, check_integer, "check_every", minimum=1)
+        keep_checked(self, check_flag, "line_search")
 
     def init(self, problem: Proximal | LipschitzField, x0: Array) -> State:
         """Start at the nearest feasible point."""

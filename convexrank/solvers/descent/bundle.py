@@ -14,7 +14,7 @@ from convexrank.core.capabilities import Convex
 from convexrank.core.cutting_planes import model_minimum
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
-from convexrank.data import check_integer, check_vector, shown
+from convexrank.data import check_integer, check_vector, keep_checked, shown
 from convexrank.regularizers import L1Ball, Penalty
 from convexrank.solvers.descent._span import Everywhere, Span
 
@@ -69,7 +69,7 @@ class Bundle:
         if not ((shares > 0.0) & (shares <= 1.0)).all():
             raise ValueError(f"shares is {shown(self.shares)}, expected numbers in (0, 1].")
         object.__setattr__(self, "shares", tuple(shares.tolist()))
-        check_integer(self.capacity, "capacity", 1)
+        keep_checked(self, check_integer, "capacity", minimum=1)
 
     def init(self, problem: Convex, x0: Array) -> State:
         """Take the first tangent."""

@@ -10,7 +10,7 @@ import numpy as np
 from convexrank.backend.deadline import check_time
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
-from convexrank.data import check_integer, check_positive
+from convexrank.data import check_integer, check_positive, keep_checked
 from convexrank.solvers.descent._smoothed_path import Place, Smoothable, System, place_at, searched
 
 __all__ = ["Continuation", "Smoothable"]
@@ -70,9 +70,10 @@ class Continuation:
     default_max_iter = 2_000
 
     def __post_init__(self) -> None:
-        if not check_positive(self.shrink, "shrink") < 1.0:
+        keep_checked(self, check_positive, "shrink")
+        keep_checked(self, check_integer, "dense", minimum=1)
+        if not self.shrink < 1.0:
             raise ValueError(f"shrink is {self.shrink}, expected a factor below 1.")
-        check_integer(self.dense, "dense", 1)
 
     def init(self, problem: Smoothable, x0: Array) -> State:
         """Evaluate at the start."""

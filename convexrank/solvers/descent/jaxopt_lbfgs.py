@@ -18,7 +18,7 @@ from convexrank.backend.deadline import rounds_in_time
 from convexrank.backend.jax_oracles import with_x64
 from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
-from convexrank.data import check_integer
+from convexrank.data import check_integer, keep_checked
 
 __all__ = ["JaxoptLBFGS"]
 
@@ -72,8 +72,7 @@ class JaxoptLBFGS:
     default_max_iter = 1_000
 
     def __post_init__(self) -> None:
-        check_integer(self.memory, "memory", 1)
-        check_integer(self.chunk, "chunk", 1)
+        keep_checked(self, check_integer, "memory", "chunk", minimum=1)
 
     def init(self, problem: JaxObjective, x0: Array) -> State:
         """Move the data to the device and compile."""

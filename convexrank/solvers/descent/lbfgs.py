@@ -11,7 +11,7 @@ import numpy as np
 from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
-from convexrank.data import check_integer
+from convexrank.data import check_integer, keep_checked
 
 __all__ = ["LBFGS"]
 
@@ -50,7 +50,7 @@ class LBFGS:
     default_max_iter = 10_000
 
     def __post_init__(self) -> None:
-        check_integer(self.memory, "memory", 1)
+        keep_checked(self, check_integer, "memory", minimum=1)
 
     def init(self, problem: Smooth, x0: Array) -> State:
         """Evaluate at the start."""

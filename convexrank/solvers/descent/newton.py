@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIs
 from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import TwiceDifferentiable
 from convexrank.core.loop import State
-from convexrank.data import check_positive
+from convexrank.data import check_positive, keep_checked
 
 __all__ = ["Newton"]
 
@@ -46,7 +46,8 @@ class Newton:
     default_max_iter = 500
 
     def __post_init__(self) -> None:
-        if not check_positive(self.sufficient_decrease, "sufficient_decrease") < 0.5:
+        keep_checked(self, check_positive, "sufficient_decrease")
+        if not self.sufficient_decrease < 0.5:
             raise ValueError(
                 f"sufficient_decrease is {self.sufficient_decrease}, expected a share below 0.5."
             )

@@ -92,7 +92,7 @@ class StochasticGradient:
 
     def __post_init__(self) -> None:
         keep_checked(self, check_integer, "seed", minimum=0)
-        check_flag(self.variance_reduction, "variance_reduction")
+        keep_checked(self, check_flag, "variance_reduction")
 
     def init(self, problem: FiniteSum, x0: Array) -> State:
         """Evaluate at the start; all terms once."""

@@ -16,7 +16,7 @@ from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
 from convexrank.core.score_model import ScoreModel, without_products
-from convexrank.data import check_integer
+from convexrank.data import check_integer, keep_checked
 from convexrank.regularizers import Penalty
 from convexrank.solvers.descent._coordinate_descent import ColumnModel
 
@@ -135,8 +135,7 @@ class WorkingSets:
     default_max_iter = 1000
 
     def __post_init__(self) -> None:
-        for name in ("first", "models", "sweeps"):
-            check_integer(getattr(self, name), name, 1)
+        keep_checked(self, check_integer, "first", "models", "sweeps", minimum=1)
 
     def init(self, problem: Columnwise, x0: Array) -> State:
         """Look at all columns at the start."""
