@@ -35,14 +35,18 @@ _OBJECTS = {
     "ConvergenceWarning": "convexrank.core.results",
     "Graph": "convexrank.graphs",
     "LabelledGraph": "convexrank.graphs",
+    "LeafFeatures": "convexrank.estimators",
     "OnlineMEMR": "convexrank.estimators",
     "Problem": "convexrank.core.problem",
     "PushRanker": "convexrank.estimators",
+    "PushRankerCV": "convexrank.estimators",
     "Report": "convexrank.verification.report",
     "RetargetingRanker": "convexrank.estimators",
+    "RetargetingRankerCV": "convexrank.estimators",
     "SingleIndexRegressor": "convexrank.estimators",
     "Solution": "convexrank.core.results",
     "Status": "convexrank.core.results",
+    "ThresholdFeatures": "convexrank.estimators",
     "Witness": "convexrank.core.results",
     "Path": "convexrank.core.paths",
     "path": "convexrank.core.paths",
@@ -82,7 +86,16 @@ if TYPE_CHECKING:
     from convexrank.core.paths import Path, path
     from convexrank.core.problem import Problem
     from convexrank.core.results import CertificateError, ConvergenceWarning, Solution, Status
-    from convexrank.estimators import OnlineMEMR, PushRanker, RetargetingRanker, SingleIndexRegressor
+    from convexrank.estimators import (
+        LeafFeatures,
+        OnlineMEMR,
+        PushRanker,
+        PushRankerCV,
+        RetargetingRanker,
+        RetargetingRankerCV,
+        SingleIndexRegressor,
+        ThresholdFeatures,
+    )
     from convexrank.estimators.graph_ranks import (
         antitrust_rank,
         combined_rank,

@@ -169,7 +169,7 @@ class Bundle:
     def suggestion(
         self, radius: float, centre: Array, trust: float, gap: float
     ) -> tuple[Array, Array] | None:
-        """Multipliers and where the model is lowest near the centre; None when the conic solver gives up.
+        """Return multipliers, and where the model is lowest near the centre; None when the conic solver gives up.
 
         Minorants far below the others at the centre are left out: they cannot matter near the optimum and spoil the
         scaling. Whatever the multipliers, :meth:`bound` turns them into a proof.

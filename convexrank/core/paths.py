@@ -196,6 +196,7 @@ def path(
     ratio: float = 1e-2,
     solver: Any = None,
     tol: float = 1e-6,
+    max_iter: int | None = None,
     metric: Callable[..., float] | None = None,
     validation: tuple[Any, ...] | None = None,
     patience: int = 10,
@@ -217,7 +218,7 @@ def path(
         Number of values with ``"auto"``.
     ratio : float
         The smallest strength over the largest with ``"auto"``, below 1.
-    solver, tol : optional
+    solver, tol, max_iter : optional
         As for :meth:`convexrank.Problem.solve`.
     metric : callable, optional
         Watched along the path: ``metric(y, scores)``, or ``metric(y, scores, qid)``; larger is better.
@@ -262,7 +263,7 @@ def path(
         with warnings.catch_warnings():
             # the status of each point is in the path
             warnings.simplefilter("ignore", ConvergenceWarning)
-            solution = problem.solve(solver, tol=tol, x0=start)
+            solution = problem.solve(solver, tol=tol, max_iter=max_iter, x0=start)
         if solution.status in _ENDS:
             stopped = f"{name} = {value:g}: {solution.message}"
             break

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from convexrank.estimators.cross_validated import PushRankerCV, RetargetingRankerCV
 from convexrank.estimators.online import OnlineMEMR
 from convexrank.estimators.push import PushRanker
 from convexrank.estimators.retargeting import RetargetingRanker
 from convexrank.estimators.single_index import SingleIndexRegressor
+from convexrank.estimators.transformers import LeafFeatures, ThresholdFeatures
 
-__all__ = ["OnlineMEMR", "PushRanker", "RetargetingRanker", "SingleIndexRegressor"]
+__all__ = [
+    "LeafFeatures",
+    "OnlineMEMR",
+    "PushRanker",
+    "PushRankerCV",
+    "RetargetingRanker",
+    "RetargetingRankerCV",
+    "SingleIndexRegressor",
+    "ThresholdFeatures",
+]

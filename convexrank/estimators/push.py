@@ -159,12 +159,21 @@ class PushRanker(LinearRanker):
         ConvergenceWarning
             When the certified gap did not meet ``tol``.
         """
-        X, y = self._validated(X, y)
-        _check_one_query(qid, len(y))
-        positive = check_binary_labels(y)
-        problem = self._problem(self._designed(X), positive, check_weights(sample_weight, len(y)))
-        self.classes_ = np.unique(y)
+        X, y = self._rows(X, y)
+        problem = self._made(X, y, qid, sample_weight)
         return self._keep(problem.solve(self.solver, tol=self.tol, max_iter=self.max_iter))
+
+    def _rows(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """Return checked rows and labels; keep the two labels."""
+        X, y = self._validated(X, y)
+        check_binary_labels(y)
+        self.classes_ = np.unique(y)
+        return X, y
+
+    def _made(self, X: Any, y: Array, qid: Any, sample_weight: Any) -> Problem:
+        """Return the problem on checked rows."""
+        _check_one_query(qid, len(y))
+        return self._problem(self._designed(X), check_binary_labels(y), check_weights(sample_weight, len(y)))
 
     def _problem(self, X: Any, positive: Array, weights: Array | None) -> Problem:
         """Choose the formulation that the parameters name."""
@@ -202,7 +211,10 @@ class PushRanker(LinearRanker):
         ValueError
             When y lacks one of the two classes (a fold without positives), or has another one.
         """
-        scores = self.decision_function(X)
+        return self._measure(y, self.decision_function(X), qid, sample_weight)
+
+    def _measure(self, y: Any, scores: Array, qid: Any, sample_weight: Any) -> float:
+        """Return what :meth:`score` does, for scores."""
         _check_one_query(qid, len(scores))
         labels = np.asarray(y)
         found = np.unique(labels)

@@ -169,13 +169,21 @@ class RetargetingRanker(LinearRanker):
         ConvergenceWarning
             When the certified gap did not meet ``tol``.
         """
+        X, y = self._rows(X, y)
+        problem = self._made(X, y, qid, sample_weight)
+        return self._keep(problem.solve(self.solver, tol=self.tol, max_iter=self.max_iter))
+
+    def _rows(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """Return checked rows and grades."""
         _ = self.convention  # refused here, not after the fit
         X, y = self._validated(X, y, y_numeric=True, ensure_min_samples=2)
-        y = np.asarray(y, dtype=np.float64)
+        return X, np.asarray(y, dtype=np.float64)
+
+    def _made(self, X: Any, y: Array, qid: Any, sample_weight: Any) -> MarginRetargeting:
+        """Return the problem on checked rows."""
         rows, queries = _repeated(qid, sample_weight, len(y))
         self._fitted_on_queries = qid is not None
-        problem = self._problem(self._designed(X[rows]), y[rows], queries)
-        return self._keep(problem.solve(self.solver, tol=self.tol, max_iter=self.max_iter))
+        return self._problem(self._designed(X[rows]), y[rows], queries)
 
     def _problem(self, X: Any, y: Array, queries: Any) -> MarginRetargeting:
         options = {name: getattr(self, name) for name in ("reward", "bound", "target_reg", "score_reg")}
@@ -210,7 +218,10 @@ class RetargetingRanker(LinearRanker):
             When ``qid`` is missing though fit was given one, lengths differ, grades are negative or not finite, or no
             query has a relevant row.
         """
-        scores = self.decision_function(X)
+        return self._measure(y, self.decision_function(X), qid, sample_weight)
+
+    def _measure(self, y: Any, scores: Array, qid: Any, sample_weight: Any) -> float:
+        """Return what :meth:`score` does, for scores."""
         if qid is None and self._fitted_on_queries:
             raise ValueError(
                 "qid is not given, but fit was given one: without it all rows count as one query, which is another "

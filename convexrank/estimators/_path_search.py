@@ -1,0 +1,161 @@
+"""The choice of one parameter by cross-validation along paths: what the two rankers share."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.core.paths import Path, path
+from convexrank.core.results import ConvergenceWarning
+from convexrank.data import as_groups, check_choice, check_weights
+from convexrank.estimators._linear_ranker import LinearRanker
+
+__all__ = ["PathSearch"]
+
+Array = np.ndarray
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PathSearch(LinearRanker):
+    """A ranker that chooses one of its parameters; mixed into one that says what problem it solves."""
+
+    path: str = "l1"
+    values: Any = "auto"
+    n: int = 50
+    ratio: float = 1e-2
+    cv: Any = None
+    scoring: Callable[..., float] | None = None
+    standardize: bool = True
+    n_jobs: int | None = None
+
+    #: What a path may follow, by the name of the estimator's parameter: the name of the problem's.
+    _PATHS: ClassVar[dict[str, str]] = {}
+
+    # What the ranker states.
+    _rows: ClassVar[Callable[..., Any]]
+    _made: ClassVar[Callable[..., Any]]
+    _measure: ClassVar[Callable[..., float]]
+    _folds: ClassVar[Callable[..., Iterable[tuple[Array, Array]]]]
+
+    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
+        """Solve along the path on all rows and on the rows of each fold; keep the value that is best on the others.
+
+        Parameters
+        ----------
+        X, y, qid, sample_weight : arrays
+            As for the ranker without cross-validation. Weights count in the fits, the scales and the default score.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As there, with the number of the fold where one is at fault; when the path, its values, or the folds are not
+            what was expected.
+
+        Warns
+        -----
+        ConvergenceWarning
+            When the certified gap at the chosen value did not meet ``tol``.
+        """
+        check_choice(self.path, self._PATHS, "path")
+        X, y = self._rows(X, y)
+        weights = check_weights(sample_weight, len(y))
+        qid = None if qid is None else _numbered(qid, len(y))
+        data = (X, y, qid, weights)
+        followed, scales, made = _along(self, data, self.values)
+        if "design_" in vars(made):
+            self.design_ = made.design_
+        self.scores_ = np.array(self._judged(data, followed.values))
+        means = self.scores_.mean(axis=0)
+        if np.isnan(means).all():
+            raise ValueError(
+                "no value has a solution and a score in every fold: give larger values, or fewer folds."
+            )
+        best = int(np.nanargmax(means))
+        self.path_ = replace(followed, metric=means)
+        self.best_value_, self.best_score_ = float(followed.values[best]), float(means[best])
+        solution = followed[best]
+        if not solution.converged:
+            warnings.warn(f"{type(self).__name__}: {solution.message}", ConvergenceWarning, stacklevel=2)
+        self._keep(solution)
+        if scales is not None:
+            self.coef_ = solution.x / scales
+        return self
+
+    def _judged(self, data: tuple[Any, ...], values: Array) -> list[Array]:
+        """Return the score of each value on the rows that a fold leaves out, one vector per fold."""
+        from joblib import Parallel, delayed
+
+        X, y, qid, _ = data
+        folds = [tuple(map(np.asarray, fold)) for fold in self._folds(X, y, qid)]
+        tasks = (delayed(_scores_of)(self, data, fold, values, k) for k, fold in enumerate(folds))
+        found: Any = Parallel(n_jobs=self.n_jobs)(tasks)
+        return list(found)
+
+
+def _numbered(qid: Any, length: int) -> Array:
+    """Return the number of the query of each row, in the order of the rows."""
+    groups = as_groups(qid, length)
+    return groups.spread(groups.query)
+
+
+def _along(model: PathSearch, data: tuple[Any, ...], values: Any) -> tuple[Path, Array | None, PathSearch]:
+    """Return the path on some rows, what columns were divided by, and the estimator that made the problem."""
+    X, y, qid, weights = data
+    made = copy.copy(model)
+    setattr(made, model.path, 1.0)  # replaced along the path
+    scales = _scales(X, weights) if model.standardize and model.features == "linear" else None
+    problem = made._made(_divided(X, scales), y, qid, weights)
+    options: dict[str, Any] = {model._PATHS[model.path]: values}
+    followed = path(
+        problem,
+        n=model.n,
+        ratio=model.ratio,
+        solver=model.solver,  # type: ignore[attr-defined]  # every ranker has the three
+        tol=model.tol,  # type: ignore[attr-defined]
+        max_iter=model.max_iter,  # type: ignore[attr-defined]
+        **options,
+    )
+    return followed, scales, made
+
+
+def _scores_of(
+    model: PathSearch, data: tuple[Any, ...], fold: tuple[Array, Array], values: Array, number: int
+) -> Array:
+    """Return the score of each value of a path on the rows of one fold; NaN beyond the end of the path."""
+    train, test = ([None if part is None else part[rows] for part in data] for rows in fold)
+    found = np.full(len(values), np.nan)
+    try:
+        followed, scales, _ = _along(model, tuple(train), values)
+        X, y, qid, weights = test
+        for place, scores in enumerate(followed.scores(_divided(X, scales))):
+            if model.scoring is None:
+                found[place] = model._measure(y, scores, qid, weights)
+            else:
+                found[place] = model.scoring(y, scores) if qid is None else model.scoring(y, scores, qid)
+    except ValueError as error:
+        raise ValueError(f"fold {number} of cv: {error}") from error
+    return found
+
+
+def _scales(X: Any, weights: Array | None) -> Array:
+    """Return the standard deviation of each column; 1 for a constant one."""
+    from sklearn.utils.sparsefuncs import mean_variance_axis
+
+    variances: Any
+    if sparse.issparse(X):
+        _, variances = mean_variance_axis(X, axis=0, weights=weights)  # type: ignore[misc]
+    else:
+        variances = np.average((X - np.average(X, axis=0, weights=weights)) ** 2, axis=0, weights=weights)
+    return np.where(variances > 0.0, np.sqrt(variances), 1.0)
+
+
+def _divided(X: Any, scales: Array | None) -> Any:
+    if scales is None:
+        return X
+    return sparse.csr_array(X @ sparse.diags_array(1.0 / scales)) if sparse.issparse(X) else X / scales

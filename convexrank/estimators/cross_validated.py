@@ -1,0 +1,127 @@
+"""Rankers that choose the strength of a penalty, or the push, by cross-validation along paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.model_selection import GroupKFold, check_cv
+
+from convexrank.estimators._path_search import PathSearch
+from convexrank.estimators.push import PushRanker
+from convexrank.estimators.retargeting import RetargetingRanker
+
+__all__ = ["PushRankerCV", "RetargetingRankerCV"]
+
+Array = np.ndarray
+
+
+@dataclass(eq=False, repr=False)
+class PushRankerCV(PathSearch, PushRanker):
+    r"""A :class:`~convexrank.PushRanker` whose l1, l2 or p is chosen by cross-validation.
+
+    The problem is solved along the values on the rows of each fold, every solution starting from the one before
+    (:func:`convexrank.path`), and judged on the rows that the fold leaves out. The value with the best mean is taken;
+    of equal ones the strongest penalty, or the smallest push. The path on all rows is kept, with a certified gap at
+    each value.
+
+    Parameters
+    ----------
+    p, price, loss, l2, l1, features, bins, monotone, solver, tol, max_iter : optional
+        As for :class:`~convexrank.PushRanker`; the value of the parameter that the path follows is not used.
+    path : {"l1", "l2", "p"}
+        The parameter that is chosen.
+    values : sequence of float or "auto"
+        Its values. For l1, ``"auto"`` takes n values in geometric progression from the least for which all weights are
+        0, down to ratio times that.
+    n, ratio : int, float
+        How many values ``"auto"`` takes, and the smallest over the largest.
+    cv : int, splitter or iterable, optional
+        The folds, as in scikit-learn; an integer, or None for five, stratifies by label.
+    scoring : callable, optional
+        ``scoring(y, scores)``, larger is better; by default the area under the ROC curve, as :meth:`score` has it.
+    standardize : bool
+        With linear features: divide each column by its standard deviation before the fit, in every fold by that of its
+        own rows. Then l1 and l2 belong to columns of unit scale, and so does ``solution_``; ``coef_`` belongs to the
+        columns as they came.
+    n_jobs : int, optional
+        Processes for the folds, as in scikit-learn; they are started anew and do not fork.
+
+    Attributes
+    ----------
+    best_value_, best_score_ : float
+        The chosen value and its mean score over the folds.
+    scores_ : ndarray, shape (folds, m)
+        The scores; NaN where the path of a fold ended early.
+    path_ : Path
+        The path on all rows; its metric is the mean score. ``path_.plot()`` draws it.
+    coef_, design_, classes_, gap_, n_iter_, solution_, n_features_in_, feature_names_in_ : Any
+        As for :class:`~convexrank.PushRanker`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from convexrank import PushRankerCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = PushRankerCV(p=4, n=10, tol=1e-6, cv=3).fit(X[:, :10], y)
+    >>> bool(model.best_score_ > 0.97), model.scores_.shape, len(model.path_)
+    (True, (3, 10), 10)
+    """
+
+    _PATHS: ClassVar[dict[str, str]] = {"l1": "l1", "l2": "l2", "p": "p"}
+
+    def _folds(self, X: Any, y: Array, qid: Any) -> Iterable[tuple[Array, Array]]:
+        splitter: Any = check_cv(self.cv, y, classifier=True)
+        return splitter.split(X, y)
+
+
+@dataclass(eq=False, repr=False)
+class RetargetingRankerCV(PathSearch, RetargetingRanker):
+    r"""A :class:`~convexrank.RetargetingRanker` whose l1 or alpha is chosen by cross-validation over queries.
+
+    As :class:`~convexrank.PushRankerCV`, but folds never cut a query, and the default score is the NDCG that
+    :meth:`score` returns.
+
+    Parameters
+    ----------
+    divergence, margin, alpha, reward, bound, target_reg, score_reg, l1, offsets, normalize : optional
+        As for :class:`~convexrank.RetargetingRanker`; the value of the parameter that the path follows is not used.
+    ndcg_convention, ndcg_k, features, bins, monotone, solver, tol, max_iter : optional
+        As there.
+    path : {"l1", "alpha"}
+        The parameter that is chosen.
+    values, n, ratio, standardize, n_jobs : optional
+        As for :class:`~convexrank.PushRankerCV`.
+    cv : int, splitter or iterable, optional
+        The folds, as in scikit-learn; an integer, or None for five, is a number of folds of whole queries.
+    scoring : callable, optional
+        ``scoring(y, scores, qid)``, larger is better, with the numbers of the queries; by default the NDCG.
+
+    Attributes
+    ----------
+    best_value_, best_score_, scores_, path_ : Any
+        As for :class:`~convexrank.PushRankerCV`.
+    coef_, design_, gap_, n_iter_, solution_, n_features_in_, feature_names_in_ : Any
+        As for :class:`~convexrank.RetargetingRanker`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from convexrank import RetargetingRankerCV
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(120, 8)), np.repeat(np.arange(12), 10)
+    >>> y = np.clip(np.round(X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=120)), 0, 2)
+    >>> model = RetargetingRankerCV(n=8, tol=1e-6, cv=3).fit(X, y, qid)
+    >>> bool(model.best_score_ > 0.9), model.scores_.shape
+    (True, (3, 8))
+    """
+
+    _PATHS: ClassVar[dict[str, str]] = {"l1": "l1", "alpha": "l2"}
+
+    def _folds(self, X: Any, y: Array, qid: Any) -> Iterable[tuple[Array, Array]]:
+        groups = np.zeros(len(y), dtype=np.int64) if qid is None else qid
+        count = 5 if self.cv is None else self.cv
+        splitter: Any = GroupKFold(count) if isinstance(count, int) else check_cv(count, y)
+        return splitter.split(X, y, groups)

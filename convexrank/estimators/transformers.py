@@ -1,0 +1,195 @@
+"""Columns of 0 and 1 made of features, as scikit-learn transformers: thresholds, and leaves of trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from convexrank.data import check_integer, shown
+from convexrank.features import Thresholds
+
+__all__ = ["LeafFeatures", "ThresholdFeatures"]
+
+Array = np.ndarray
+
+
+@dataclass(eq=False, repr=False)
+class ThresholdFeatures(TransformerMixin, BaseEstimator):
+    r"""One sparse column for each threshold of each feature, 1 where the feature is above it.
+
+    The thresholds are those of the rows that :meth:`fit` sees (:class:`~convexrank.features.Thresholds`), at quantiles;
+    other rows are held against the same ones. A linear ranker behind it is a sum of step functions. The columns are
+    built, for pipelines with steps of another library; ``PushRanker(features="thresholds")`` builds none.
+
+    Parameters
+    ----------
+    bins : int
+        Most thresholds of one feature.
+    categories : sequence, optional
+        Features, by name or number, whose values are categories (as numbers): a column each.
+
+    Attributes
+    ----------
+    design_ : Thresholds
+        The thresholds, without rows.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of features seen by fit, and their names when X had names that are all strings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from convexrank import ThresholdFeatures
+    >>> made = ThresholdFeatures(bins=2).fit([[1.0], [2.0], [3.0], [np.nan]])
+    >>> list(made.get_feature_names_out())
+    ['x0 > 1', 'x0 > 2', 'x0 is missing']
+    >>> made.transform([[2.5], [np.nan]]).toarray()
+    array([[1., 1., 0.],
+           [0., 0., 1.]])
+    """
+
+    bins: int = 16
+    categories: Any = None
+
+    def __sklearn_tags__(self) -> Tags:
+        """Describe the transformer to scikit-learn: NaN has a column of its own, and the output is sparse."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the thresholds; y is not used.
+
+        Raises
+        ------
+        ValueError, TypeError
+            When X is no dense real table, an argument is out of range, or no feature varies.
+        """
+        X = self._validated(X, ensure_min_samples=2)  # one row has no threshold
+        names = getattr(self, "feature_names_in_", None)
+        bins = check_integer(self.bins, "bins", 1)
+        self.design_ = Thresholds(X, bins, categories=self.categories, names=names)[np.arange(0)]
+        return self
+
+    def transform(self, X: Any) -> sparse.csr_array:
+        """Return the columns for rows, shape (n, number of thresholds)."""
+        check_is_fitted(self, "design_")
+        design = self.design_.transform(self._validated(X, reset=False))
+        return design.columns(np.arange(design.shape[1])).tocsr()
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return what each column says, such as ``"x0 > 1"``."""
+        check_is_fitted(self, "design_")
+        return np.array([self.design_.label(j) for j in range(self.design_.shape[1])], dtype=object)
+
+    def _validated(self, X: Any, **options: Any) -> Any:
+        return validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", **options)
+
+
+@dataclass(eq=False, repr=False)
+class LeafFeatures(TransformerMixin, BaseEstimator):
+    r"""One sparse column for each leaf of an ensemble of trees, 1 where a row falls into it.
+
+    A ranker behind it gives the leaves weights anew: the ensemble chooses the partition, the convex problem the
+    values, with a certificate (Friedman and Popescu 2008 do so with a lasso).
+
+    Parameters
+    ----------
+    ensemble : estimator
+        Trees: an estimator with ``apply``, as those of scikit-learn, or with ``predict(X, pred_leaf=True)``, as those
+        of LightGBM. A copy of it is fitted.
+
+    Attributes
+    ----------
+    ensemble_ : estimator
+        The fitted copy.
+    encoder_ : OneHotEncoder
+        The leaves that occur; others, which only new rows reach, have no column.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        As in scikit-learn.
+
+    References
+    ----------
+    J. Friedman and B. Popescu, Predictive learning via rule ensembles, Annals of Applied Statistics 2 (2008).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import GradientBoostingClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from convexrank import LeafFeatures, PushRanker
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> trees = GradientBoostingClassifier(n_estimators=10, max_depth=2, random_state=0)
+    >>> model = make_pipeline(LeafFeatures(trees), PushRanker(l1=0.02, l2=0.0)).fit(X[::2], y[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.97)
+    True
+    """
+
+    ensemble: Any
+
+    def __sklearn_tags__(self) -> Tags:
+        """Describe the transformer to scikit-learn: it takes what its trees take."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        own = getattr(self.ensemble, "__sklearn_tags__", None)
+        if own is not None:
+            tags.input_tags = own().input_tags
+        return tags
+
+    def fit(self, X: Any, y: Any, **options: Any) -> Self:
+        """Fit the trees, and list their leaves.
+
+        Parameters
+        ----------
+        X, y : arrays, shapes (n, d) and (n,)
+            Rows and labels, grades or numbers, as the trees take them.
+        **options
+            Passed on to their ``fit``, such as the groups of a ranker.
+
+        Raises
+        ------
+        TypeError
+            When the ensemble does not tell the leaves of a row.
+        """
+        if not hasattr(self.ensemble, "fit") or not _leaves_of(self.ensemble):
+            raise TypeError(
+                f"ensemble is {shown(self.ensemble)}, expected trees with apply(X), or predict(X, pred_leaf=True)."
+            )
+        copied: Any = clone(self.ensemble)
+        self.ensemble_ = copied.fit(X, y, **options)
+        self.n_features_in_ = self.ensemble_.n_features_in_
+        if hasattr(self.ensemble_, "feature_names_in_"):
+            self.feature_names_in_ = self.ensemble_.feature_names_in_
+        self.encoder_ = OneHotEncoder(handle_unknown="ignore").fit(self._leaves(X))
+        return self
+
+    def transform(self, X: Any) -> sparse.csr_array:
+        """Return the columns for rows, shape (n, number of leaves)."""
+        check_is_fitted(self, "encoder_")
+        return sparse.csr_array(self.encoder_.transform(self._leaves(X)))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return which tree and leaf each column stands for, such as ``"tree 3, leaf 5"``."""
+        check_is_fitted(self, "encoder_")
+        pairs = [(tree, leaf) for tree, leaves in enumerate(self.encoder_.categories_) for leaf in leaves]
+        return np.array([f"tree {tree}, leaf {leaf:g}" for tree, leaf in pairs], dtype=object)
+
+    def _leaves(self, X: Any) -> Array:
+        found = np.asarray(_leaves_of(self.ensemble_)(X))
+        return found.reshape(len(found), -1)
+
+
+def _leaves_of(ensemble: Any) -> Any:
+    """Return the function that tells the leaves of rows, or None."""
+    if hasattr(ensemble, "apply"):
+        return ensemble.apply
+    if "pred_leaf" in signature(getattr(ensemble, "predict", int)).parameters:
+        return lambda X: ensemble.predict(X, pred_leaf=True)
+    return None

@@ -1,0 +1,177 @@
+"""PushRankerCV and RetargetingRankerCV: scikit-learn's checks, a plain loop over folds, units, folds, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, StratifiedKFold
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import convexrank as cr
+from convexrank import PushRanker, PushRankerCV, RetargetingRanker, RetargetingRankerCV, metrics
+from tests.tolerances import tolerance
+
+
+def binary(n=60, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * [1.0, 10.0, 0.1, 1.0, 5.0][:d]
+    y = (X[:, 0] + 0.1 * X[:, 1] + rng.normal(size=n) > 0.5).astype(int)
+    return X, y
+
+
+def graded(queries=9, rows=8, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(queries * rows, d))
+    y = np.clip(np.round(X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=len(X))), 0, 2)
+    return X, y, np.array([f"q{k}" for k in np.arange(len(X)) % queries])
+
+
+@parametrize_with_checks([PushRankerCV(n=3, cv=2, tol=1e-6)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("path", ["l1", "l2", "p"])
+def test_the_choice_is_that_of_a_plain_loop(path):
+    X, y = binary()
+    values = {"l1": [0.1, 0.03, 0.001], "l2": [1.0, 0.1, 1e-3], "p": [1.0, 2.0, 8.0]}[path]
+    folds = StratifiedKFold(3)
+    model = PushRankerCV(2.0, path=path, values=values, cv=folds, standardize=False, tol=1e-10).fit(X, y)
+    expected = np.array(
+        [
+            [
+                PushRanker(**{"p": 2.0, "tol": 1e-10, path: value}).fit(X[a], y[a]).score(X[b], y[b])
+                for value in values
+            ]
+            for a, b in folds.split(X, y)
+        ]
+    )
+    assert model.scores_ == pytest.approx(expected, abs=tolerance("cross-validation"))
+    assert model.best_value_ == values[int(np.argmax(model.scores_.mean(axis=0)))]
+    alone = PushRanker(**{"p": 2.0, "tol": 1e-10, path: model.best_value_}).fit(X, y)
+    assert model.coef_ == pytest.approx(alone.coef_, abs=tolerance("small problems"))
+    assert model.gap_ == model.solution_.gap <= 1e-10
+    assert model.path_.metric == pytest.approx(model.scores_.mean(axis=0))
+    assert model.decision_function(X) == pytest.approx(X @ model.coef_)
+
+
+@pytest.mark.parametrize("path", ["l1", "alpha"])
+def test_queries_are_never_cut(path):
+    X, y, qid = graded()
+    values, folds = [0.3, 0.01], GroupKFold(3)
+    model = RetargetingRankerCV(path=path, values=values, cv=3, standardize=False, tol=1e-10).fit(X, y, qid)
+    expected = np.array(
+        [
+            [
+                RetargetingRanker(**{"tol": 1e-10, path: value})
+                .fit(X[a], y[a], qid[a])
+                .score(X[b], y[b], qid[b])
+                for value in values
+            ]
+            for a, b in folds.split(X, y, np.unique(qid, return_inverse=True)[1])
+        ]
+    )
+    assert model.scores_ == pytest.approx(expected, abs=tolerance("cross-validation"))
+    assert model.score(X, y, qid) > 0.9
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_coefficients_are_in_the_units_of_the_columns(container):
+    X, y = binary()
+    X[:, 3] = 2.0 * (X[:, 3] > 0)  # zeros, for the sparse one
+    scales = np.array([1.0, 1e3, 1e-3, 4.0, 0.5])
+    weights = np.arange(len(y)) % 3
+    one = PushRankerCV(n=5, cv=3, tol=1e-10).fit(container(X), y, sample_weight=weights)
+    other = PushRankerCV(n=5, cv=3, tol=1e-10).fit(container(X * scales), y, sample_weight=weights)
+    assert other.coef_ * scales == pytest.approx(one.coef_, rel=tolerance("cross-validation"), abs=1e-9)
+    assert other.best_value_ == pytest.approx(one.best_value_)
+    repeated = np.repeat(np.arange(len(y)), weights)
+    deviations = X[repeated].std(axis=0)
+    assert one.coef_ == pytest.approx(one.solution_.x / deviations)
+    alone = PushRanker(l1=one.best_value_, tol=1e-10).fit(X[repeated] / deviations, y[repeated])
+    assert one.solution_.x == pytest.approx(alone.coef_, abs=tolerance("small problems"))
+
+
+def test_processes_change_nothing():
+    X, y = binary()
+    one, two = (PushRankerCV(n=4, cv=3, tol=1e-6, n_jobs=jobs).fit(X, y) for jobs in (None, 2))
+    assert np.array_equal(one.scores_, two.scores_)
+    assert np.array_equal(one.coef_, two.coef_)
+
+
+def test_thresholds_of_named_columns():
+    X, y = binary()
+    table = pd.DataFrame(X, columns=list("abcde"))
+    model = PushRankerCV(features="thresholds", bins=8, monotone={"a": 1}, n=4, cv=2, tol=1e-6).fit(table, y)
+    assert model.coef_.shape == (model.design_.shape[1],)
+    assert model.predict(table.iloc[:3]) == pytest.approx(
+        model.design_.transform(table.iloc[:3]) @ model.coef_
+    )
+    grades, qid = np.clip(np.round(X[:, 0]), 0, 2), np.arange(len(X)) // 10
+    queries = RetargetingRankerCV(features="thresholds", bins=8, n=3, cv=2, tol=1e-6, ratio=0.1).fit(
+        table, grades, qid
+    )
+    assert queries.coef_.shape == (queries.design_.shape[1],)
+
+
+def test_a_score_of_ones_own_and_folds_by_group():
+    X, y = binary()
+    groups = np.arange(len(y)) % 3
+    folds = list(LeaveOneGroupOut().split(X, y, groups))
+    seen = []
+
+    def top(labels, scores):
+        seen.append(len(labels))
+        return metrics.precision_at(labels, scores, 5)
+
+    model = PushRankerCV(values=[0.1, 0.01], cv=folds, scoring=top).fit(X, y)
+    assert seen == [20] * 6
+    expected = PushRanker(l1=0.1).fit(*(part[folds[0][0]] for part in (X / 1.0, y)))
+    assert model.scores_.shape == (3, 2)
+    assert expected.coef_.shape == model.coef_.shape
+    ranked = RetargetingRankerCV(
+        values=[0.1], cv=2, scoring=lambda y, scores, qid: float(len(np.unique(qid)))
+    ).fit(*graded(queries=4))
+    assert ranked.scores_.tolist() == [[2.0], [2.0]]
+
+
+def test_a_path_that_ends_in_one_fold_is_not_chosen_there():
+    """Without a penalty the last value has no minimiser on separable rows."""
+    X = np.array([[0.0], [1.0], [2.0], [3.0], [1.5], [0.5], [2.5], [3.5]])
+    y = np.array([0, 0, 1, 1, 1, 0, 0, 1])
+    separable, other = np.array([0, 1, 2, 3]), np.array([4, 5, 6, 7])
+    folds = [(separable, other), (other, separable)]
+    model = PushRankerCV(2.0, l2=0.0, values=[1.5, 0.0], cv=folds, tol=1e-6, standardize=False).fit(X, y)
+    assert np.isnan(model.scores_[0, 1])
+    assert not np.isnan(model.scores_[1, 0])
+    assert model.best_value_ == 1.5
+
+
+def test_bad_input_is_refused_by_name():
+    X, y = binary()
+    one_class = [(np.flatnonzero(y == 1), np.arange(len(y)))]
+    missing = [(np.arange(len(y)), np.flatnonzero(y == 1))]
+    for options, message in (
+        ({"path": "alpha"}, "path is 'alpha', expected one of: l1, l2, p"),
+        ({"path": "l2"}, "l2 is 'auto', expected values"),
+        ({"values": [-1.0]}, "l1 is -1.0"),
+        ({"values": []}, "l1"),
+        ({"cv": one_class}, "fold 0 of cv: y"),
+        ({"cv": missing}, "fold 0 of cv: y has the labels"),
+        ({"cv": KFold(2), "values": [0.0], "l2": 0.0}, "already at l1 = 0"),
+    ):
+        data = (X[:4], y[:4]) if "already" in message else (X, y)
+        if "already" in message:
+            data = (np.arange(4.0)[:, None], np.array([0, 0, 1, 1]))
+        with pytest.raises(ValueError, match=message):
+            PushRankerCV(**options).fit(*data)
+    with pytest.raises(ValueError, match="number of groups"):
+        RetargetingRankerCV(cv=3).fit(*graded(queries=2))
+
+
+def test_a_gap_that_is_not_met_is_said():
+    X, y = binary()
+    with pytest.warns(cr.ConvergenceWarning, match="PushRankerCV: "):
+        PushRankerCV(path="l2", values=[1e-3], cv=2, max_iter=1, solver="lbfgs", tol=1e-12).fit(X, y)

@@ -1,0 +1,94 @@
+"""ThresholdFeatures and LeafFeatures: scikit-learn's checks, plain loops, rankers behind them, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from convexrank import LeafFeatures, PushRanker, ThresholdFeatures
+from tests.tolerances import tolerance
+
+FOREST = RandomForestRegressor(n_estimators=3, max_depth=2, random_state=0)
+
+
+@parametrize_with_checks([ThresholdFeatures(bins=4), LeafFeatures(FOREST)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def rows(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, (X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0).astype(int)
+
+
+def test_thresholds_are_those_of_the_fitted_rows():
+    """By a loop: in a pipeline other rows were once held against thresholds of their own."""
+    X, _ = rows()
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    made = ThresholdFeatures(bins=5).fit(table)
+    other = table.iloc[:4] + 0.3
+    found = made.transform(other).toarray()
+    names = made.get_feature_names_out()
+    assert found.shape == (4, len(names))
+    for j, name in enumerate(names):
+        column, threshold = name.split(" > ")
+        exact = next(t for t in np.sort(X[:, "abc".index(column)]) if f"{t:.6g}" == f"{float(threshold):.6g}")
+        assert found[:, j].tolist() == (other[column] > exact).astype(float).tolist()
+    other.iloc[0, 1] = np.nan
+    with pytest.raises(ValueError, match="column b has NaN in row 0, but none in the rows"):
+        made.transform(other)
+
+
+def test_a_pipeline_is_the_ranker_with_thresholds():
+    X, y = rows()
+    options = {"l1": 0.02, "l2": 0.01, "tol": 1e-10}
+    piped = make_pipeline(ThresholdFeatures(bins=6), PushRanker(**options)).fit(X[:40], y[:40])
+    whole = PushRanker(features="thresholds", bins=6, **options).fit(X[:40], y[:40])
+    assert piped[-1].solution_.value == pytest.approx(whole.solution_.value, abs=tolerance("conic"))
+    assert piped.decision_function(X[40:]) == pytest.approx(
+        whole.decision_function(X[40:]), abs=tolerance("two points") * 10
+    )
+
+
+@pytest.mark.parametrize(
+    "ensemble", [FOREST, GradientBoostingClassifier(n_estimators=4, max_depth=2, random_state=0)]
+)
+def test_leaves_are_columns(ensemble):
+    X, y = rows()
+    made = LeafFeatures(ensemble).fit(X[:40], y[:40])
+    found, names = made.transform(X[40:]).toarray(), made.get_feature_names_out().tolist()
+    leaves = made.ensemble_.apply(X[40:]).reshape(20, -1)
+    expected = np.zeros_like(found)
+    for row, fallen in enumerate(leaves):
+        for tree, leaf in enumerate(fallen):
+            if (name := f"tree {tree}, leaf {leaf:g}") in names:
+                expected[row, names.index(name)] = 1.0
+    assert np.array_equal(found, expected)
+    assert expected.sum() > 0
+    assert not hasattr(ensemble, "estimators_")  # a copy was fitted
+
+
+def test_leaves_of_lightgbm():
+    lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
+    X, y = rows(200)
+    trees = lightgbm.LGBMClassifier(n_estimators=4, num_leaves=4, verbose=-1, n_jobs=1)
+    made = LeafFeatures(trees).fit(X, y)
+    assert (made.transform(X).sum(axis=1) == 4).all()
+
+
+def test_bad_input_is_refused_by_name():
+    X, y = rows()
+    with pytest.raises(TypeError, match=r"ensemble is LinearRegression\(\), expected trees with apply"):
+        LeafFeatures(LinearRegression()).fit(X, y)
+    with pytest.raises(TypeError, match="ensemble is 3, expected trees"):
+        LeafFeatures(3).fit(X, y)
+    with pytest.raises(ValueError, match="bins"):
+        ThresholdFeatures(bins=0).fit(X)
+    with pytest.raises(ValueError, match="every feature is constant"):
+        ThresholdFeatures().fit(np.ones((4, 2)))
