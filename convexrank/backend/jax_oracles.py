@@ -33,23 +33,24 @@ __all__ = [
 Array = np.ndarray
 Risk = Callable[..., Any]
 
-_FINE_FROM = 512
+_SMALLEST, _FINE_FROM = 64, 512
 # Bytes that a compiled function takes in faster than they are put on a device beforehand.
 _SMALL = 1 << 17
 
 
 def shape_class(size: int) -> int:
-    """Round a size up: to a power of two or three quarters of one, above 512 to a multiple of a sixteenth of one.
+    """Round a size up: to a power of two from 64 on, above 512 to a multiple of a sixteenth of one.
 
-    So padding costs little where it costs time, and folds of about the same size share what was compiled.
+    So padding costs little where it costs time, all small instances share what was compiled, and so do folds of about
+    the same size.
     """
-    power = 8
+    power = _SMALLEST
     while power < size:
         power *= 2
     if power > _FINE_FROM:
         step = power // 16
         return -(-size // step) * step
-    return power * 3 // 4 if power * 3 // 4 >= size and power > 8 else power
+    return power
 
 
 def pad(values: Array, size: int, fill: float = 0.0) -> Array:
