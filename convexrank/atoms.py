@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.dispatch import uses_jax
-from convexrank.backend.dual_numbers import Dual, elementary
-from convexrank.backend.jax_start import with_x64
+from convexrank.backend.dual_numbers import Dual, elementary, plain
 
 __all__ = [
     "LogDomain",
@@ -175,22 +174,10 @@ def _operand(x: Any, name: str) -> Any:
     return array if array.dtype in (np.float64, np.float32, np.float16) else array.astype(np.float64)
 
 
-def _compute(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Apply a JAX function; numbers and numpy arrays are computed in 64 bits and come back as what they were."""
-    import jax
-
-    if any(isinstance(argument, jax.Array) for argument in arguments):
-        return function(*arguments)
-    # constants inside a function that is being traced are computed at once, too
-    with with_x64(), jax.ensure_compile_time_eval():
-        result = np.array(function(*arguments))
-    return result if result.ndim else result.item()
-
-
 def _lowered(
     name: str, cvxpy_form: Callable[[Any], Any], jax_form: Callable[[Any], Any], **operands: Any
 ) -> Any:
-    """Apply a function of cvxpy to expressions, of numpy to numbers with a derivative, of JAX to anything else.
+    """Apply a function of cvxpy to expressions, of JAX to its arrays, of numpy to anything else.
 
     Neither cvxpy nor JAX is imported without need.
     """
@@ -201,9 +188,11 @@ def _lowered(
         import cvxpy
 
         return cvxpy_form(cvxpy)(*arguments)
+    if not uses_jax(*arguments):
+        return plain(name, *arguments)
     import jax
 
-    return _compute(jax_form(jax), *arguments)
+    return jax_form(jax)(*arguments)
 
 
 def exp(x: Any) -> Any:
@@ -370,14 +359,13 @@ def huber(x: Any, threshold: float = 1.0) -> Any:
         return 0.5 * cp.huber(x, threshold)  # type: ignore[arg-type]  # cvxpy's stub says int, floats are fine
     if isinstance(x, Dual):
         return elementary("huber", x, threshold)
+    if not uses_jax(x, threshold):
+        return plain("huber", x, threshold)
     import jax.numpy as jnp
 
-    def lowered(x: Any) -> Any:
-        size = jnp.abs(x)
-        inside = jnp.minimum(size, threshold)
-        return inside * (size - 0.5 * inside)
-
-    return _compute(lowered, x)
+    size = jnp.abs(x)
+    inside = jnp.minimum(size, threshold)
+    return inside * (size - 0.5 * inside)
 
 
 def sum(x: Any) -> Any:  # noqa: A001 - the field's name for it, used as atoms.sum

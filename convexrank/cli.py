@@ -34,6 +34,11 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument(
         "--prove", action="store_true", help="prove the bound at each answer, in ball arithmetic"
     )
+    verify.add_argument(
+        "--designs",
+        action="store_true",
+        help="over thresholds and products of features, which are never built",
+    )
     verify.add_argument("--json", action="store_true", help="print the report as JSON")
     verify.set_defaults(run=_verify)
 
@@ -71,9 +76,12 @@ def _verify(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from convexrank.problems import REGISTRY
+    from convexrank.verification.designs import takes_designs
     from convexrank.verification.report import verify
 
-    classes = [_registered(name) for name in arguments.names] or list(REGISTRY.values())
+    classes = [_registered(name) for name in arguments.names] or [
+        problem for problem in REGISTRY.values() if not arguments.designs or takes_designs(problem)
+    ]
     total = len(classes) * arguments.instances
     with tqdm(total=total, desc="verifying", file=sys.stderr, disable=arguments.json) as bar:
         report = verify(
@@ -81,6 +89,7 @@ def _verify(arguments: argparse.Namespace) -> int:
             instances=arguments.instances,
             seed=arguments.seed,
             prove=arguments.prove,
+            designs=arguments.designs,
             progress=lambda _: bar.update(),
         )
     print(json.dumps(report.to_dict(), indent=2) if arguments.json else report)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Dual", "differentiate", "elementary"]
+__all__ = ["Dual", "differentiate", "elementary", "plain"]
 
 Array = np.ndarray
 
@@ -123,12 +123,36 @@ _ELEMENTARY: dict[str, Callable[..., Dual]] = {
     "x_log_x": _x_log_x,
 }
 
+_REDUCTIONS: dict[str, Callable[[Array], Any]] = {
+    "log_sum_exp": lambda x: np.logaddexp.reduce(x, axis=None),
+    "sum": np.sum,
+}
+
 
 def elementary(name: str, *arguments: Any) -> Dual:
     """Apply an elementary function to numbers with a derivative; TypeError where it is not elementwise."""
     if name not in _ELEMENTARY:
         raise TypeError(f"{name} of an array is not elementwise, and has no derivative here.")
     return _ELEMENTARY[name](*arguments)
+
+
+def plain(name: str, x: Any, *others: Any) -> Any:
+    """Apply a function to numbers or an array of them, in the precision of x; what overflows is infinite.
+
+    Returns
+    -------
+    float or ndarray
+        A number for a number.
+    """
+    array = np.asarray(x)
+    array = array if array.dtype.kind == "f" else array.astype(np.float64)
+    with np.errstate(all="ignore"):
+        result = (
+            np.asarray(_REDUCTIONS[name](array))
+            if name in _REDUCTIONS
+            else np.asarray(_ELEMENTARY[name](Dual(array, 0.0), *others).value)
+        )
+    return result if result.ndim else result.item()
 
 
 def differentiate(function: Callable[[Any], Any], x: Array) -> tuple[Array, Array]:

@@ -221,6 +221,8 @@ def solve(
     else:
         start = problem.start() if x0 is None else np.array(problem.check_point(x0, "x0"))
         solution = iterate(problem, made, start, options)
+    if getattr(problem, "l1", 0.0) and solution.converged and not solution.x.any():
+        solution = replace(solution, message=f"{solution.message}; l1 is so large that every weight is 0")
     remark = problem.remark(solution.x)
     if remark:
         solution = replace(solution, message=f"{solution.message}; {remark}")

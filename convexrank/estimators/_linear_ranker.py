@@ -14,7 +14,7 @@ from convexrank.core.results import Solution
 from convexrank.data import check_choice, check_weights, well_formed
 from convexrank.features import Products, Stacked, Thresholds
 
-__all__ = ["LinearEstimator", "LinearRanker", "check_counts"]
+__all__ = ["LinearEstimator", "LinearRanker", "check_counts", "validated"]
 
 Array = np.ndarray
 
@@ -24,6 +24,18 @@ _FEATURES = {name: name for name in ("linear", "thresholds", "products")}
 _BINS, _BINS_OF_PRODUCTS = 256, 12
 # Rows that repetition may make.
 _LARGEST = 1e9
+
+
+def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """Return X in float64, with y if given, as scikit-learn checks them; errors name the argument."""
+    if sparse.issparse(X):
+        X = well_formed(X, "X")
+    try:
+        return validate_data(estimator, X, *y, dtype=np.float64, **options)
+    except (OverflowError, TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        names, more = ("X or y", ", and a vector y of n entries") if y else ("X", "")
+        raise kind(f"{names}: {error}; expected numbers X of shape (n, d){more}.") from error
 
 
 class LinearEstimator(BaseEstimator):
@@ -39,29 +51,27 @@ class LinearEstimator(BaseEstimator):
         """Describe the estimator to scikit-learn: sparse X, y needed, neither classifier nor regressor."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.input_tags.sparse = self.features == "linear"
-        tags.input_tags.allow_nan = self.features != "linear"
+        tags.input_tags.sparse = self._is_linear
+        tags.input_tags.allow_nan = not self._is_linear
         return tags
+
+    @property
+    def _is_linear(self) -> bool:
+        """Whether the weights are those of the features themselves."""
+        check_choice(self.features, _FEATURES, "features")
+        return self.features == "linear"
 
     def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
         """Return finite X, dense or CSR, with y if given, as scikit-learn checks them."""
-        if sparse.issparse(X):
-            X = well_formed(X, "X")
-        if self.features != "linear":
-            options = {"ensure_all_finite": "allow-nan", **options}
-        try:
-            accepted: Any = "csr" if self.features == "linear" else False
-            return validate_data(self, X, *y, accept_sparse=accepted, dtype=np.float64, **options)
-        except (OverflowError, TypeError, ValueError) as error:
-            kind = TypeError if isinstance(error, TypeError) else ValueError
-            names, more = ("X or y", ", and a vector y of n entries") if y else ("X", "")
-            raise kind(f"{names}: {error}; expected numbers X of shape (n, d){more}.") from error
+        if not self._is_linear:
+            return validated(self, X, *y, ensure_all_finite="allow-nan", **options)
+        return validated(self, X, *y, accept_sparse="csr", **options)
 
     def _linear_scores(self, X: Any) -> Array:
         """Return Xw for rows like those that the estimator was fitted on."""
         check_is_fitted(self, "coef_")
         rows = self._validated(X, reset=False)
-        return (rows if self.features == "linear" else self.design_.transform(rows)) @ self.coef_
+        return (rows if self._is_linear else self.design_.transform(rows)) @ self.coef_
 
     def _designed(self, X: Any) -> Any:
         """Return what the weights belong to: X itself, or a design made of it, of which the levels are kept.
@@ -71,8 +81,7 @@ class LinearEstimator(BaseEstimator):
         ValueError, TypeError
             When ``features`` is no known name, or ``bins`` or ``monotone`` do not fit.
         """
-        check_choice(self.features, _FEATURES, "features")
-        if self.features == "linear":
+        if self._is_linear:
             if self.bins is not None or self.monotone is not None:
                 raise ValueError(
                     "bins and monotone describe thresholds, but features is 'linear'; pass features='thresholds'."

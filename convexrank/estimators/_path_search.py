@@ -13,12 +13,14 @@ from scipy import sparse
 
 from convexrank.core.paths import Path, path
 from convexrank.core.results import ConvergenceWarning
-from convexrank.data import as_groups, check_choice, check_weights
+from convexrank.data import as_groups, check_choice, check_flag, check_integer, check_weights, shown
 from convexrank.estimators._linear_ranker import LinearRanker
 
 __all__ = ["PathSearch"]
 
 Array = np.ndarray
+
+_MOST = 10_000
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -63,6 +65,13 @@ class PathSearch(LinearRanker):
             When the certified gap at the chosen value did not meet ``tol``.
         """
         check_choice(self.path, self._PATHS, "path")
+        check_flag(self.standardize, "standardize")
+        if self.scoring is not None and not callable(self.scoring):
+            raise TypeError(
+                f"scoring is {shown(self.scoring)}, expected a function of y and scores, or None."
+            )
+        if self.n_jobs is not None and check_integer(self.n_jobs, "n_jobs", -_MOST) == 0:
+            raise ValueError("n_jobs is 0, expected a number of processes, -1 for one per core, or None.")
         X, y = self._rows(X, y)
         weights = check_weights(sample_weight, len(y))
         qid = None if qid is None else _numbered(qid, len(y))
@@ -109,7 +118,7 @@ def _along(model: PathSearch, data: tuple[Any, ...], values: Any) -> tuple[Path,
     X, y, qid, weights = data
     made = copy.copy(model)
     setattr(made, model.path, 1.0)  # replaced along the path
-    scales = _scales(X, weights) if model.standardize and model.features == "linear" else None
+    scales = _scales(X, weights) if model.standardize and model._is_linear else None
     problem = made._made(_divided(X, scales), y, qid, weights)
     options: dict[str, Any] = {model._PATHS[model.path]: values}
     followed = path(

@@ -94,6 +94,11 @@ class Transition:
         uniform = np.broadcast_to(1.0 / self.graph.n, self.graph.n)
         return uniform if self.personalization is None else self.personalization
 
+    @property
+    def _landing(self) -> Array | float:
+        """The distribution v, or the one number that all of its entries are."""
+        return 1.0 / self.graph.n if self.personalization is None else self.personalization
+
     @cached_property
     def share(self) -> Array:
         """One over the total weight out of each node, 0 for a dangling one."""
@@ -119,7 +124,7 @@ class Transition:
         moved = self.graph.pull(w * self.share)
         moved *= self.alpha
         moved += self.alpha * float(w[self.graph.dangling].sum()) * self.escape
-        moved += (1.0 - self.alpha) * float(w.sum()) * self.teleport
+        moved += (1.0 - self.alpha) * float(w.sum()) * self._landing
         return moved
 
     def _refuse_other_sizes(self, values: Array) -> None:

@@ -17,6 +17,7 @@ from convexrank.core.problem import Problem
 from convexrank.data import check_flag, check_integer, check_positive, shown
 from convexrank.verification.compare import compare
 from convexrank.verification.comparison import Case, Comparison
+from convexrank.verification.designs import takes_designs, with_design
 from convexrank.verification.proofs import with_proof
 
 __all__ = ["Comparison", "Report", "verify"]
@@ -185,6 +186,7 @@ def verify(
     reference: Any = "exact",
     tol: float = 1e-6,
     prove: bool = False,
+    designs: bool = False,
     progress: Callable[[Comparison], Any] | None = None,
 ) -> Report:
     """Compare the fast solver with the exact model, or with a slow reference where there is no objective.
@@ -207,6 +209,9 @@ def verify(
     prove : bool
         Also prove the bound at each fast answer in ball arithmetic, and count what was proved; see
         :mod:`convexrank.proof`.
+    designs : bool
+        Draw random instances over :mod:`designs <convexrank.features>` of thresholds and products, whose columns the
+        fast solver never builds and the exact model does; of classes with linear scores.
     progress : callable, optional
         Called with each Comparison as it is made.
 
@@ -231,10 +236,11 @@ def verify(
     check_integer(seed, "seed", 0)
     check_positive(tol, "tol")
     check_flag(prove, "prove")
+    check_flag(designs, "designs")
     if progress is not None and not callable(progress):
         raise TypeError(f"progress is {shown(progress)}, expected a function of a Comparison.")
     comparisons = []
-    for name, number, make in _instances(target, instances, seed):
+    for name, number, make in _instances(target, instances, seed, designs):
         start = time.perf_counter()
         case = Case(name, number, make(), solver, reference, tol)
         found = with_proof(case, compare(case)) if prove else compare(case)
@@ -246,21 +252,30 @@ def verify(
 
 
 def _instances(
-    target: Any, instances: int, seed: int
+    target: Any, instances: int, seed: int, designs: bool
 ) -> Iterable[tuple[str, int | None, Callable[[], Problem]]]:
     if target is None:
         from convexrank.problems import REGISTRY
 
-        target = list(REGISTRY.values())
+        target = [one for one in REGISTRY.values() if not designs or takes_designs(one)]
     if isinstance(target, Problem):
         yield type(target).__name__, None, lambda: target
     elif isinstance(target, type) and issubclass(target, Problem):
         if not hasattr(target, "random"):
             raise TypeError(f"{target.__name__} has no random instances; pass an instance of your own.")
+        if designs and not takes_designs(target):
+            raise TypeError(
+                f"{target.__name__} has no linear scores, and takes no design; leave designs at False."
+            )
         for number in range(seed, seed + instances):
-            yield target.__name__, number, lambda number=number: target.random(number)  # type: ignore[attr-defined]
+            yield target.__name__, number, lambda number=number: _random(target, number, designs)
     elif isinstance(target, Iterable) and not isinstance(target, str):
         for item in target:
-            yield from _instances(item, instances, seed)
+            yield from _instances(item, instances, seed, designs)
     else:
         raise TypeError(f"target is {target!r}, expected a problem, a problem class, or several of them.")
+
+
+def _random(problem: Any, seed: int, designs: bool) -> Problem:
+    drawn = problem.random(seed)
+    return with_design(drawn, seed) if designs else drawn

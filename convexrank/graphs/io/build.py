@@ -63,6 +63,8 @@ def cuts(offsets: Array, parts: int | None = None) -> Array:
     edges = int(offsets[-1])
     if parts is None:
         parts = 1 if edges < _WORTH_THREADS else threads_available()
+    if parts == 1:
+        return np.array([0, len(offsets) - 1])
     wanted = np.linspace(0, edges, parts + 1)[1:-1]
     inner = np.searchsorted(offsets, wanted, side="left")
     return np.concatenate([[0], inner, [len(offsets) - 1]]).astype(np.int64)

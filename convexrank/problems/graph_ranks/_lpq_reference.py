@@ -67,8 +67,6 @@ def _log_norms(problem: Any, log_r: Array, common: Array, rows: slice) -> Array:
 
 def dense_rank(problem: Any) -> Array:
     """Return the rank by iteration with a dense matrix of entries, O(n²) per round."""
-    from scipy.special import logsumexp
-
     n, p, weak = problem.graph.n, problem.p, (1.0 - problem.alpha) / problem.graph.n
     linking = problem.degrees > 0.0
     matrix = problem.graph.to_scipy().toarray().T
@@ -81,7 +79,7 @@ def dense_rank(problem: Any) -> Array:
             terms = logs + np.log(r)
             if problem.weak_links == "entry":
                 terms = np.column_stack([terms, np.full(n, np.log(weak * r.sum()))])
-            norm = terms.max(axis=1) if math.isinf(p) else np.asarray(logsumexp(p * terms, axis=1)) / p
+            norm = terms.max(axis=1) if math.isinf(p) else np.logaddexp.reduce(p * terms, axis=1) / p
             new = np.exp(problem.modulus * norm)
             if problem.weak_links == "outside":
                 new = problem.alpha * new + weak * r.sum() ** problem.modulus

@@ -84,7 +84,11 @@ class JaxoptLBFGS:
 
         with with_x64():
             objective = problem.jax_objective()
-            solver = jaxopt.LBFGS(objective, history_size=self.memory, tol=0.0, maxiter=10**9, jit=True)
+            # backtracking compiles in half the time; in single precision its decreases are lost in rounding
+            search = "backtracking" if problem.dtype == "float64" else "zoom"
+            solver = jaxopt.LBFGS(
+                objective, history_size=self.memory, tol=0.0, maxiter=10**9, linesearch=search, jit=True
+            )
             start = jnp.asarray(x0, dtype=problem.dtype)
             inner = jax.jit(solver.init_state)(
                 start

@@ -1,0 +1,44 @@
+"""Random instances over designs: the columns that a fast solver never builds are built for the exact model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from convexrank.features import Products, Stacked, Thresholds
+
+__all__ = ["takes_designs", "with_design"]
+
+# l1 over the least for which all weights are 0, or l1 itself where that is not known.
+_SHARES, _STRENGTH = (0.1, 0.8), 0.05
+
+
+def takes_designs(problem: Any) -> bool:
+    """Whether instances of a class have linear scores of a matrix X that may be a design."""
+    from convexrank.problems._linear_scores import LinearScores
+
+    return issubclass(problem, LinearScores)
+
+
+def with_design(problem: Any, seed: int) -> Any:
+    """Return the problem over a design made of its X: thresholds, monotone ones, or products beside X; with l1.
+
+    Parameters
+    ----------
+    problem : LinearScores
+        The instance; few rows and columns, as the exact model builds all columns.
+    seed : int
+        Decides on the design and on l1.
+    """
+    rng, X = np.random.default_rng(seed), problem.X
+    X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    design: Any = (
+        lambda: Thresholds(X, bins=6),
+        lambda: Thresholds(X, bins=6, monotone={0: int(rng.choice([-1, 1]))}),
+        lambda: Stacked([X, Thresholds(X, bins=3), Products(X, bins=2)]),
+    )[seed % 3]()
+    made = problem.changed(X=design, l1=_STRENGTH, l2=float(rng.choice([0.0, 0.1])))
+    if "Columnwise" in made.capabilities:
+        made = made.changed(l1=float(rng.uniform(*_SHARES)) * made.l1_max())
+    return made
