@@ -12,6 +12,8 @@ from hypothesis.extra.numpy import arrays
 
 import convexrank as cr
 from convexrank.features import Products, Stacked, Thresholds
+from convexrank.problems.margin_retargeting import _existence
+from convexrank.verification.designs import takes_designs
 
 ENTRIES = st.one_of(st.integers(-2, 3).map(float), st.just(float("nan")))
 TABLES = arrays(np.float64, st.tuples(st.integers(1, 9), st.integers(1, 4)), elements=ENTRIES)
@@ -265,3 +267,47 @@ def test_a_start_that_breaks_the_signs_is_moved():
     solution = problem.solve(x0=-np.ones(design.shape[1]), callback=lambda state: seen.append(state.x.min()))
     assert min(seen) >= 0.0
     assert abs(solution.value - problem.solve().value) <= 2 * solution.gap + 1e-8
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name, one in cr.problems.REGISTRY.items() if takes_designs(one))
+)
+def test_fast_equals_exact_over_designs(name):
+    """Thresholds, monotone ones, and products: the exact model builds the columns, and each kind comes once or more."""
+    report = cr.verify(cr.problems.REGISTRY[name], instances=4, seed=5, designs=True)
+    assert report.ok, str(report)
+    assert report.compared >= 3  # the conic solver may give up on one
+
+
+def test_a_wrong_sum_over_levels_is_caught_by_the_verifier(monkeypatch):
+    """Planted: the gradient over thresholds leaves out the last one."""
+    plain = Thresholds._sums
+
+    def planted(self, u):
+        found = plain(self, u).copy()
+        found[-1] = 0.0
+        return found
+
+    monkeypatch.setattr(Thresholds, "_sums", planted)
+    report = cr.verify(cr.problems.PNormPush, instances=3, seed=0, designs=True)
+    assert any("slope of the oracle" in text for text in report.failures), str(report)
+
+
+def test_problems_that_need_a_matrix_say_so():
+    X, y = table(missing=False)
+    with pytest.raises(TypeError, match="Retargeting works on a matrix"):
+        cr.problems.Retargeting(Thresholds(X), y, np.arange(len(y)) // 10)
+    with pytest.raises(TypeError, match="PageRank has no linear scores, and takes no design"):
+        cr.verify(cr.problems.PageRank, designs=True)
+
+
+def test_a_reward_without_l2_over_a_large_design_is_refused(monkeypatch):
+    X, y = table(missing=False)
+    queries = np.arange(len(y)) // 10
+    options = {"reward": 0.01, "l1": 5.0}
+    made = cr.problems.MarginRetargeting(Thresholds(X, bins=3), y, queries, **options)
+    same = cr.problems.MarginRetargeting(Thresholds(X, bins=3).toarray(), y, queries, **options)
+    assert made.solve().value == pytest.approx(same.solve().value, abs=1e-6)
+    monkeypatch.setattr(_existence, "_LARGEST", 100)
+    with pytest.raises(ValueError, match="give l2 > 0, or no reward"):
+        cr.problems.MarginRetargeting(Thresholds(X, bins=3), y, queries, **options)

@@ -92,6 +92,10 @@ class LinearScores(Problem):
         keep(self, X=check_matrix(self.X, dtype=kind, most=_LARGEST))
         check_flags(self)
         keep_checked(self, check_nonnegative, "l2", "l1")
+        if isinstance(self.X, Design) and not self.takes_designs:
+            raise TypeError(
+                f"X is {shown(self.X)}, but {type(self).__name__} works on a matrix; pass X.toarray()."
+            )
         if isinstance(self.X, Design) and self.l1 == 0 and self.l2 == 0:
             raise ValueError(
                 f"X is {shown(self.X)}, which separates nearly all data, and both l1 and l2 are 0, so that there would "
@@ -105,6 +109,9 @@ class LinearScores(Problem):
 
     #: Whether the risk is convex.
     convex = True
+
+    #: Whether X may be a design that is never built.
+    takes_designs = True
 
     #: Whether ``score_model`` has the curvature of the risk.
     states_curvature = False

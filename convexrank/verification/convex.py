@@ -122,6 +122,9 @@ def _check_slopes(problem: Any, model: CvxpyModel, w: Array, rng: np.random.Gene
     """Compare both subgradients with differences of the model's value: equal where smooth, else between the sides."""
     direction = rng.normal(size=len(w))
     direction /= np.linalg.norm(direction)
+    signs = problem.penalty.nonnegative
+    if signs is not None:  # within the constraints, so that there are values on both sides
+        w = np.where(signs, 1.0 + np.abs(w), w)
 
     # the model's objective holds l2 and l1; a ball is a constraint and has no value
     terms = replace(problem.penalty, ball=None)

@@ -18,7 +18,7 @@ def takes_designs(problem: Any) -> bool:
     """Whether instances of a class have linear scores of a matrix X that may be a design."""
     from convexrank.problems._linear_scores import LinearScores
 
-    return issubclass(problem, LinearScores)
+    return issubclass(problem, LinearScores) and problem.takes_designs
 
 
 def with_design(problem: Any, seed: int) -> Any:
@@ -33,11 +33,14 @@ def with_design(problem: Any, seed: int) -> Any:
     """
     rng, X = np.random.default_rng(seed), problem.X
     X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    pairs = [Products(X, bins=2)] if np.count_nonzero(np.ptp(X, axis=0)) > 1 else []
+    # signs and a ball do not go together
+    kind = 0 if problem.penalty.ball is not None else seed % 3
     design: Any = (
         lambda: Thresholds(X, bins=6),
         lambda: Thresholds(X, bins=6, monotone={0: int(rng.choice([-1, 1]))}),
-        lambda: Stacked([X, Thresholds(X, bins=3), Products(X, bins=2)]),
-    )[seed % 3]()
+        lambda: Stacked([X, Thresholds(X, bins=3), *pairs]),
+    )[kind]()
     made = problem.changed(X=design, l1=_STRENGTH, l2=float(rng.choice([0.0, 0.1])))
     if "Columnwise" in made.capabilities:
         made = made.changed(l1=float(rng.uniform(*_SHARES)) * made.l1_max())

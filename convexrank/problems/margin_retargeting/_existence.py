@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from convexrank.backend.design import Design
 from convexrank.problems.margin_retargeting._joint_cost import JointCost
 
 __all__ = ["rewards_grow"]
@@ -28,6 +29,8 @@ Array = np.ndarray
 
 # A linear program meets its constraints to about 1e-7: what is earned below this is no evidence.
 _EVIDENCE = 1e-6
+# Entries of a design that are built for it.
+_LARGEST = 10_000_000
 
 
 def rewards_grow(cost: JointCost, rows: Any, l1: float) -> bool:
@@ -41,11 +44,17 @@ def rewards_grow(cost: JointCost, rows: Any, l1: float) -> bool:
         Features, query by query.
     l1 : float
         Strength.
+
+    Raises
+    ------
+    ValueError
+        When the rows are a design that is too large to be built for this.
     """
     from scipy.optimize import linprog  # slow to import, and rarely needed
 
     blocks, steps = cost.blocks, np.flatnonzero(cost.blocks.above)
     n, count = rows.shape[0], len(blocks.sizes)
+    rows = _built(rows) if isinstance(rows, Design) else rows
     unit = _units(rows)
     scores = sparse.csr_array(rows) @ sparse.diags_array(unit)
     block = np.empty(n, dtype=np.int64)
@@ -73,6 +82,16 @@ def rewards_grow(cost: JointCost, rows: Any, l1: float) -> bool:
         objective, A_ub=system, b_ub=np.zeros(len(system.indptr) - 1), bounds=bounds, method="highs"
     )
     return answer.x is not None and -float(answer.fun) > _EVIDENCE
+
+
+def _built(design: Design) -> sparse.csr_array:
+    n, d = design.shape
+    if n * d > _LARGEST:
+        raise ValueError(
+            f"X is a design of {n} rows and {d} columns, and whether a reward without l2 has a minimiser is decided "
+            "over all of them, built; give l2 > 0, or no reward."
+        )
+    return sparse.csr_array(design.columns(np.arange(d)))
 
 
 def _units(rows: Any) -> Array:

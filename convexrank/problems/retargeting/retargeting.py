@@ -101,6 +101,9 @@ class Retargeting(QueryScores):
     normalize: bool = field(default=True, kw_only=True)
     offsets: bool | None = field(default=None, kw_only=True)
 
+    # weights are fitted to targets by least squares, from all products of two columns
+    takes_designs = False
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(self.order, _ORDERS, "order")

@@ -255,6 +255,12 @@ def _size(penalty: Penalty, w: Array) -> float:
     return 0.5 * penalty.l2 * float(w @ w) + penalty.l1 * float(np.abs(w).sum())
 
 
+def _longer(w: Array, delta: Array) -> float:
+    """How much a step adds to the sum of sizes, without the rounding of that sum."""
+    stays = w * (w + delta) > 0.0
+    return float(np.where(stays, np.sign(w) * delta, np.abs(w + delta) - np.abs(w)).sum())
+
+
 def _violations(w: Array, slopes: Array, l1: float, nonnegative: Array | None) -> Array:
     """How far each slope is from what optimality asks."""
     steep = np.abs(slopes) if nonnegative is None else np.where(nonnegative, -slopes, np.abs(slopes))
@@ -331,12 +337,14 @@ class _Part:
     ) -> _Point | None:
         """Halve the step until the objective falls by a share of what the model promised; None where it never does.
 
-        Where the promise is below rounding, the violations have to fall.
+        Where the promise is below the rounding of the objective, the violations have to fall, or the change that the
+        slopes at both ends give: its rounding is that of slopes times the step.
         """
         (delta, change), penalty = step, self.penalty
-        longer = float(np.abs(point.w + delta).sum() - np.abs(point.w).sum())
+        longer = _longer(point.w, delta)
         promised = float(slopes @ delta) + penalty.l1 * longer
         hidden = -promised <= _ROUNDING * max(1.0, abs(point.value))
+        noise = np.finfo(float).eps * float((np.abs(slopes) + penalty.l1) @ np.abs(delta))
         rest = point.value - point.model.value - _size(penalty, point.w)
         length = 1.0
         while length > (0.1 if hidden else 1e-9):
@@ -345,7 +353,10 @@ class _Part:
             model = self.problem.score_model(scores)
             found = _Point(w, scores, model, model.value + rest + _size(penalty, w))
             if hidden:
-                if self.violation(found, self.slopes(found)) < 0.9 * violation:
+                ahead = self.slopes(found)
+                fall = 0.5 * length * float((slopes + ahead) @ delta)
+                fall += penalty.l1 * _longer(point.w, length * delta)
+                if fall <= 0.1 * length * promised < -noise or self.violation(found, ahead) < 0.9 * violation:
                     return found
             elif found.value <= point.value + 1e-4 * length * promised:
                 return found
