@@ -28,14 +28,17 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 
 # Each module with the tests that are asked, as arguments of pytest: the narrow ones, fastest first.
+_EVIDENCE = "tests/test_certificates.py tests/test_working_sets.py tests/test_solvers.py"
+_LOOP = "tests/test_descent.py tests/test_solvers.py"
+_SLOW = "not no_solve and not every_solver and not dense and not memory and not jax"
 MODULES = {
     "metrics/push": "tests/test_metrics.py tests/test_metrics_input.py -k 'r_p or r_max or heights or table_1'",
     "projections/monotone": "tests/test_projections_isotonic.py tests/test_projections_input.py -k 'not imports'",
-    "core/certificates": "tests/test_certificates.py tests/test_solvers.py",
-    "core/minorants": "tests/test_certificates.py tests/test_solvers.py",
-    "core/loop": "tests/test_descent.py tests/test_solvers.py tests/test_ways_of_data.py",
-    "solvers/descent/newton": "tests/test_descent.py tests/test_solvers.py",
-    "solvers/descent/lbfgs": "tests/test_descent.py tests/test_solvers.py tests/test_learned_divergence.py",
+    "core/certificates": f"{_EVIDENCE} -k '{_SLOW}'",
+    "core/minorants": f"{_EVIDENCE} tests/test_bundle.py -k '{_SLOW}'",
+    "core/loop": f"{_LOOP} tests/test_limits.py -k '{_SLOW}'",
+    "solvers/descent/newton": f"{_LOOP} -k '{_SLOW}'",
+    "solvers/descent/lbfgs": f"{_LOOP} -k '{_SLOW}'",
     "verification/convex": "tests/test_verifier.py tests/test_verifier_kinds.py",
     "verification/comparison": "tests/test_verifier.py tests/test_verifier_kinds.py",
     "verification/report": "tests/test_verifier.py tests/test_verifier_kinds.py",

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.cached import cached_property
+
 __all__ = ["CvxpyModel", "nonlinear_problem"]
 
 # cvxpy's words for an answer that can be used.
@@ -155,11 +157,8 @@ class CvxpyModel:
             return float(self.problem.objective.value)
         import cvxpy as cp
 
-        linked = [part for part in self.problem.constraints if len(part.variables()) > 1]
-        alone = [part for part in self.problem.constraints if len(part.variables()) == 1]
-        kept = [part for part in alone if part.variables()[0].id != solution.id]
-        make = nonlinear_problem if self.nonlinear else cp.Problem
-        fixed = make(self.problem.objective, [*linked, *kept, solution == solution.value])
+        fixed, point = self._fixed
+        point.value = solution.value
         answers: list[tuple[float, float]] = []
         for options in _CLOSE_NONLINEAR if self.nonlinear else _CLOSE:
             try:
@@ -174,6 +173,19 @@ class CvxpyModel:
                 break
         # an answer with fewer digits than asked for may be good or not: the least is best, where constraints hold
         return min(answers, default=(0.0, float("nan")))[1]
+
+    @cached_property
+    def _fixed(self) -> tuple[Any, Any]:
+        """The problem with the solution held at a parameter, and that: cvxpy canonicalizes it once."""
+        import cvxpy as cp
+
+        solution = next(iter(self.variables.values()))
+        linked = [part for part in self.problem.constraints if len(part.variables()) > 1]
+        alone = [part for part in self.problem.constraints if len(part.variables()) == 1]
+        kept = [part for part in alone if part.variables()[0].id != solution.id]
+        point = cp.Parameter(solution.shape)
+        make = nonlinear_problem if self.nonlinear else cp.Problem
+        return make(self.problem.objective, [*linked, *kept, solution == point]), point
 
     def distance_to(self, x: Any) -> float:
         """Return the Euclidean distance from a point to the points that satisfy the constraints, which are conic.
