@@ -13,8 +13,9 @@ import convexrank as cr
 from convexrank.core.results import Certificate
 from convexrank.problems import REGISTRY
 from convexrank.problems._linear_scores import LinearScores
-from convexrank.verification.comparison import disagree
-from convexrank.verification.report import Report
+from convexrank.verification.comparison import Comparison, disagree
+from convexrank.verification.designs import takes_designs
+from convexrank.verification.report import Report, _instances
 
 SCORERS = [name for name, cls in REGISTRY.items() if issubclass(cls, LinearScores)]
 EVERY = pytest.mark.parametrize("name", SCORERS)
@@ -298,3 +299,57 @@ def test_what_is_no_point_is_refused(own, error, words):
 def test_a_report_without_errors_to_show_has_none_in_its_table():
     problem = cr.problems.RankCosine([[1.0], [0.0]], [1, 0], None)
     assert not {"nan", "None"} & set(str(cr.verify(problem)).split())
+
+
+def rows_of(report):
+    """The lines of the table below its head, by the name of the problem."""
+    return {line.split()[0]: line.rstrip() for line in str(report).splitlines()[1:] if line}
+
+
+def test_the_table_says_what_came_of_each_problem():
+    fine = Comparison("Fine", 1, objective_error=1e-9)
+    skipped = Comparison("Skipped", 2, skipped="no exact model")
+    wrong = Comparison("Wrong", 3, objective_error=0.5, failures=("objectives differ",))
+    lines = rows_of(Report((fine, skipped, wrong)))
+    assert lines["Fine"].endswith(" ok")
+    assert lines["Skipped"].endswith("NOT COMPARED")
+    assert lines["Wrong"].endswith("FAILED")
+    report = str(Report((fine, skipped, wrong)))
+    assert "disagreement: Wrong seed 3: objectives differ" in report
+    assert "skipped: Skipped seed 2: no exact model" in report
+
+
+def test_the_worst_instance_is_that_with_the_largest_error():
+    none = Comparison("One", 1, objective_error=math.nan)
+    small, large = (Comparison("One", seed, objective_error=error) for seed, error in ((2, 1e-9), (3, 1e-3)))
+    for order in ((none, small, large), (large, none, small), (small, large, none)):
+        assert Report(order).worst["seed"] == 3
+    points = [Comparison("One", seed, math.nan, error) for seed, error in ((4, 1e-9), (5, 1e-3))]
+    assert Report((none, *points)).worst == {
+        "objective_error": pytest.approx(math.nan, nan_ok=True),
+        "point_error": 1e-3,
+        "seed": 5,
+    }
+
+
+def test_instances_are_those_of_the_classes_that_were_asked_for():
+    """By name, and without making them."""
+    named = lambda designs: [name for name, _, _ in _instances(None, 1, 0, designs)]  # noqa: E731
+    assert named(False) == list(REGISTRY)
+    assert named(True) == [name for name, one in REGISTRY.items() if takes_designs(one)]
+    drawn = [(name, seed) for name, seed, _ in _instances([cr.problems.IRPush], 3, 5, False)]
+    assert drawn == [("IRPush", 5), ("IRPush", 6), ("IRPush", 7)]
+    for target in (3, "PNormPush", int):
+        with pytest.raises(TypeError, match="expected a problem, a problem class, or several"):
+            list(_instances(target, 1, 0, False))
+
+
+def test_the_command_takes_as_many_instances_as_the_function(capsys):
+    from inspect import signature
+
+    from convexrank.cli import main
+
+    with pytest.raises(SystemExit):
+        main(["verify", "--help"])
+    default = signature(cr.verify).parameters["instances"].default
+    assert f"of each problem (default: {default})" in " ".join(capsys.readouterr().out.split())
