@@ -48,6 +48,12 @@ MODULES = {
 # Mutants that change nothing, by module: the line as it was, as it is, and why no test can notice. They do not count.
 _COUNTS = "counts of rows are never negative, so that above 0 and other than 0 are the same"
 EQUIVALENT = {
+    "core/loop": {
+        (
+            'if self.trace["seconds"][-1] >= self.options.time_limit:',
+            'if self.trace["seconds"][-1] > self.options.time_limit:',
+        ): "no clock reads exactly the limit",
+    },
     "metrics/push": {
         (
             "here = (counted.negatives > 0) & (counted.positives_at_or_below > 0)",

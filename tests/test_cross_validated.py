@@ -75,6 +75,25 @@ def test_queries_are_never_cut(path):
     )
     assert model.scores_ == pytest.approx(expected, abs=tolerance("cross-validation"))
     assert model.score(X, y, qid) > 0.9
+    with pytest.raises(ValueError, match="qid is not given, but fit was given one"):
+        model.score(X, y)
+
+
+def test_folds_that_cut_a_query_are_refused():
+    X, y, qid = graded()
+    rows = np.arange(len(y))
+    with pytest.raises(ValueError, match="cv cuts a query in fold 0"):
+        RetargetingRankerCV(cv=[(rows[:30], rows[30:])]).fit(X, y, qid)
+    whole = [(np.isin(qid, ["q0", "q1", "q2"]), ~np.isin(qid, ["q0", "q1", "q2"]))]
+    folds = [tuple(map(np.flatnonzero, fold)) for fold in whole]
+    assert RetargetingRankerCV(values=[0.1], cv=folds).fit(X, y, qid).scores_.shape == (1, 1)
+
+
+def test_one_list_of_grades_is_cut_by_folds_of_rows():
+    X, y, _ = graded(queries=1, rows=40)
+    model = RetargetingRankerCV(path="alpha", values=[0.1, 1.0], cv=KFold(2)).fit(X, y)
+    assert model.scores_.shape == (2, 2)
+    assert model.score(X, y) == pytest.approx(RetargetingRanker().fit(X, y).score(X, y), abs=0.1)
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])

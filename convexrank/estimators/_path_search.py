@@ -21,6 +21,7 @@ __all__ = ["PathSearch"]
 Array = np.ndarray
 
 _MOST = 10_000
+_LEFT = ("design_", "_fitted_on_queries")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -77,8 +78,8 @@ class PathSearch(LinearRanker):
         qid = None if qid is None else _numbered(qid, len(y))
         data = (X, y, qid, weights)
         followed, scales, made = _along(self, data, self.values)
-        if "design_" in vars(made):
-            self.design_ = made.design_
+        # what making the problem leaves behind: levels of features, whether there are queries
+        vars(self).update({name: value for name, value in vars(made).items() if name in _LEFT})
         self.scores_ = np.array(self._judged(data, followed.values))
         means = self.scores_.mean(axis=0)
         if np.isnan(means).all():

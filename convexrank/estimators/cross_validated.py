@@ -121,7 +121,15 @@ class RetargetingRankerCV(PathSearch, RetargetingRanker):
     _PATHS: ClassVar[dict[str, str]] = {"l1": "l1", "alpha": "l2"}
 
     def _folds(self, X: Any, y: Array, qid: Any) -> Iterable[tuple[Array, Array]]:
-        groups = np.zeros(len(y), dtype=np.int64) if qid is None else qid
         count = 5 if self.cv is None else self.cv
-        splitter: Any = GroupKFold(count) if isinstance(count, int) else check_cv(count, y)
-        return splitter.split(X, y, groups)
+        if isinstance(count, int):
+            return GroupKFold(count).split(X, y, np.zeros(len(y)) if qid is None else qid)
+        splitter: Any = check_cv(count, y)
+        folds = list(splitter.split(X, y, qid))
+        for number, (train, test) in enumerate(folds):
+            if qid is not None and np.isin(qid[test], qid[train]).any():
+                raise ValueError(
+                    f"cv cuts a query in fold {number}, which fits some of its documents and judges others. Pass a "
+                    "number of folds, or a splitter of groups such as GroupKFold."
+                )
+        return folds
