@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.core.loop import State
+from convexrank.core.loop import State, certificate_of
 from convexrank.solvers.descent import lbfgs
 from tests.tolerances import tolerance
 
@@ -146,3 +146,12 @@ def test_the_bounds_of_a_perturbation_are_their_formulas():
     point = rng.normal(size=3)
     distance = cr.perturbation_bound(empty, moved, solution=point).at_solution
     assert distance == pytest.approx(2.0 * np.linalg.norm(point), rel=1e-6)
+
+
+def test_a_problem_without_a_certificate_is_judged_by_the_residual_which_bounds_nothing():
+    class Plain:
+        capabilities = frozenset()
+
+    certificate = certificate_of(Plain(), np.zeros(1), None, 0.25)  # type: ignore[arg-type]
+    assert (certificate.kind, certificate.gap, certificate.lower_bound) == ("residual", 0.25, -np.inf)
+    assert np.isnan(certificate.value)
