@@ -157,7 +157,8 @@ class CvxpyModel:
             return float(self.problem.objective.value)
         import cvxpy as cp
 
-        fixed, point = self._fixed
+        # a nonlinear solver would remember where it was the last time
+        fixed, point = self._held() if self.nonlinear else self._fixed
         point.value = solution.value
         answers: list[tuple[float, float]] = []
         for options in _CLOSE_NONLINEAR if self.nonlinear else _CLOSE:
@@ -176,7 +177,11 @@ class CvxpyModel:
 
     @cached_property
     def _fixed(self) -> tuple[Any, Any]:
-        """The problem with the solution held at a parameter, and that: cvxpy canonicalizes it once."""
+        """What :meth:`_held` returns, kept: cvxpy canonicalizes it once."""
+        return self._held()
+
+    def _held(self) -> tuple[Any, Any]:
+        """The problem with the solution held at a parameter, and that."""
         import cvxpy as cp
 
         solution = next(iter(self.variables.values()))
