@@ -75,17 +75,14 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _verify(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
-    from convexrank.problems import REGISTRY
-    from convexrank.verification.designs import takes_designs
+    from convexrank.verification.designs import classes
     from convexrank.verification.report import verify
 
-    classes = [_registered(name) for name in arguments.names] or [
-        problem for problem in REGISTRY.values() if not arguments.designs or takes_designs(problem)
-    ]
-    total = len(classes) * arguments.instances
+    target = [_registered(name) for name in arguments.names] or classes(arguments.designs)
+    total = len(target) * arguments.instances
     with tqdm(total=total, desc="verifying", file=sys.stderr, disable=arguments.json) as bar:
         report = verify(
-            classes,
+            target,
             instances=arguments.instances,
             seed=arguments.seed,
             prove=arguments.prove,

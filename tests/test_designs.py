@@ -14,6 +14,7 @@ import convexrank as cr
 from convexrank.features import Products, Stacked, Thresholds
 from convexrank.problems.margin_retargeting import _existence
 from convexrank.verification.designs import takes_designs
+from tests.tolerances import tolerance
 
 ENTRIES = st.one_of(st.integers(-2, 3).map(float), st.just(float("nan")))
 TABLES = arrays(np.float64, st.tuples(st.integers(1, 9), st.integers(1, 4)), elements=ENTRIES)
@@ -299,6 +300,8 @@ def test_problems_that_need_a_matrix_say_so():
         cr.problems.Retargeting(Thresholds(X), y, np.arange(len(y)) // 10)
     with pytest.raises(TypeError, match="PageRank has no linear scores, and takes no design"):
         cr.verify(cr.problems.PageRank, designs=True)
+    with pytest.raises(TypeError, match="designs are made for random instances, and target is an instance"):
+        cr.verify(cr.problems.PNormPush.random(0), designs=True)
 
 
 def test_a_reward_without_l2_over_a_large_design_is_refused(monkeypatch):
@@ -307,7 +310,7 @@ def test_a_reward_without_l2_over_a_large_design_is_refused(monkeypatch):
     options = {"reward": 0.01, "l1": 5.0}
     made = cr.problems.MarginRetargeting(Thresholds(X, bins=3), y, queries, **options)
     same = cr.problems.MarginRetargeting(Thresholds(X, bins=3).toarray(), y, queries, **options)
-    assert made.solve().value == pytest.approx(same.solve().value, abs=1e-6)
+    assert made.solve().value == pytest.approx(same.solve().value, abs=tolerance("conic"))
     monkeypatch.setattr(_existence, "_LARGEST", 100)
     with pytest.raises(ValueError, match="give l2 > 0, or no reward"):
         cr.problems.MarginRetargeting(Thresholds(X, bins=3), y, queries, **options)

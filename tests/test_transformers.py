@@ -47,12 +47,12 @@ def test_thresholds_are_those_of_the_fitted_rows():
 
 def test_a_pipeline_is_the_ranker_with_thresholds():
     X, y = rows()
-    options = {"l1": 0.02, "l2": 0.01, "tol": 1e-10}
+    options = {"l1": 0.02, "l2": 0.01, "tol": 1e-12}
     piped = make_pipeline(ThresholdFeatures(bins=6), PushRanker(**options)).fit(X[:40], y[:40])
     whole = PushRanker(features="thresholds", bins=6, **options).fit(X[:40], y[:40])
     assert piped[-1].solution_.value == pytest.approx(whole.solution_.value, abs=tolerance("conic"))
     assert piped.decision_function(X[40:]) == pytest.approx(
-        whole.decision_function(X[40:]), abs=tolerance("two points") * 10
+        whole.decision_function(X[40:]), abs=tolerance("two points")
     )
 
 

@@ -7,12 +7,11 @@ For a convex risk R of the scores θ = Xw and a penalty Ω, any points :math:`\t
           - \Omega^*\bigl(-X^\top \textstyle\sum_j \lambda_j u_j\bigr).
 
 For a smooth risk the point itself is witness enough. For a non-smooth one several points are needed; a solver may hand
-its own over, and if none is given they are found here, by cutting planes whose small model problems go to a
-conic solver, as those of the bundle method do.
-Nothing is taken on trust: risk and subgradients are evaluated again by the problem's reference code (numpy, straight
-from the definition), not by the oracles that the solvers use. Rounding counts against the point: each lower bound is
-less a bound on the rounding of its own evaluation, and each gap is rounded up. A lower bound above the value refutes
-itself, and proves nothing.
+its own over, and if none is given they are found here, by cutting planes whose small model problems go to a conic
+solver, as those of the bundle method do. Nothing is taken on trust: risk and subgradients are evaluated again by the
+problem's reference code (numpy, straight from the definition), not by the oracles that the solvers use. Rounding counts
+against the point: each lower bound is less a bound on the rounding of its own evaluation, and each gap is rounded up. A
+lower bound above the value refutes itself, and proves nothing.
 """
 
 from __future__ import annotations

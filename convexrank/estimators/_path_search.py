@@ -20,7 +20,9 @@ __all__ = ["PathSearch"]
 
 Array = np.ndarray
 
+# Most processes below those that a machine has, as joblib counts from -1 down.
 _MOST = 10_000
+# Attributes that making a problem leaves on the estimator.
 _LEFT = ("design_", "_fitted_on_queries")
 
 
@@ -78,7 +80,6 @@ class PathSearch(LinearRanker):
         qid = None if qid is None else _numbered(qid, len(y))
         data = (X, y, qid, weights)
         followed, scales, made = _along(self, data, self.values)
-        # what making the problem leaves behind: levels of features, whether there are queries
         vars(self).update({name: value for name, value in vars(made).items() if name in _LEFT})
         self.scores_ = np.array(self._judged(data, followed.values))
         means = self.scores_.mean(axis=0)

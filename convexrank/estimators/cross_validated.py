@@ -66,8 +66,8 @@ class PushRankerCV(PathSearch, PushRanker):
     >>> from convexrank import PushRankerCV
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = PushRankerCV(p=4, n=10, tol=1e-6, cv=3).fit(X[:, :10], y)
-    >>> bool(model.best_score_ > 0.97), model.scores_.shape, len(model.path_)
-    (True, (3, 10), 10)
+    >>> round(model.best_score_, 3), model.scores_.shape, len(model.path_)
+    (0.985, (3, 10), 10)
     """
 
     _PATHS: ClassVar[dict[str, str]] = {"l1": "l1", "l2": "l2", "p": "p"}
@@ -114,8 +114,8 @@ class RetargetingRankerCV(PathSearch, RetargetingRanker):
     >>> X, qid = rng.normal(size=(120, 8)), np.repeat(np.arange(12), 10)
     >>> y = np.clip(np.round(X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=120)), 0, 2)
     >>> model = RetargetingRankerCV(n=8, tol=1e-6, cv=3).fit(X, y, qid)
-    >>> bool(model.best_score_ > 0.9), model.scores_.shape
-    (True, (3, 8))
+    >>> round(model.best_score_, 2), model.scores_.shape
+    (0.97, (3, 8))
     """
 
     _PATHS: ClassVar[dict[str, str]] = {"l1": "l1", "alpha": "l2"}

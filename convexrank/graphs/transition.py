@@ -110,11 +110,7 @@ class Transition:
         """Where a dangling node's rank goes: a distribution, one number for every node, or 0."""
         if self.dangling == "drop":
             return 0.0
-        return (
-            1.0 / self.graph.n
-            if self.dangling == "uniform" or self.personalization is None
-            else self.teleport
-        )
+        return 1.0 / self.graph.n if self.dangling == "uniform" else self._landing
 
     def __matmul__(self, w: Any) -> Array:
         w = np.asarray(w, dtype=np.float64)

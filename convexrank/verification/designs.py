@@ -8,7 +8,7 @@ import numpy as np
 
 from convexrank.features import Products, Stacked, Thresholds
 
-__all__ = ["takes_designs", "with_design"]
+__all__ = ["classes", "takes_designs", "with_design"]
 
 # l1 over the least for which all weights are 0, or l1 itself where that is not known.
 _SHARES, _STRENGTH = (0.1, 0.8), 0.05
@@ -16,9 +16,14 @@ _SHARES, _STRENGTH = (0.1, 0.8), 0.05
 
 def takes_designs(problem: Any) -> bool:
     """Whether instances of a class have linear scores of a matrix X that may be a design."""
-    from convexrank.problems._linear_scores import LinearScores
+    return getattr(problem, "takes_designs", False)
 
-    return issubclass(problem, LinearScores) and problem.takes_designs
+
+def classes(designs: bool) -> list[Any]:
+    """Return every registered problem; only those that take designs, if that is asked for."""
+    from convexrank.problems import REGISTRY
+
+    return [problem for problem in REGISTRY.values() if not designs or takes_designs(problem)]
 
 
 def with_design(problem: Any, seed: int) -> Any:

@@ -17,7 +17,7 @@ from convexrank.core.problem import Problem
 from convexrank.data import check_flag, check_integer, check_positive, shown
 from convexrank.verification.compare import compare
 from convexrank.verification.comparison import Case, Comparison
-from convexrank.verification.designs import takes_designs, with_design
+from convexrank.verification.designs import classes, takes_designs, with_design
 from convexrank.verification.proofs import with_proof
 
 __all__ = ["Comparison", "Report", "verify"]
@@ -255,10 +255,13 @@ def _instances(
     target: Any, instances: int, seed: int, designs: bool
 ) -> Iterable[tuple[str, int | None, Callable[[], Problem]]]:
     if target is None:
-        from convexrank.problems import REGISTRY
-
-        target = [one for one in REGISTRY.values() if not designs or takes_designs(one)]
+        target = classes(designs)
     if isinstance(target, Problem):
+        if designs:
+            raise TypeError(
+                "designs are made for random instances, and target is an instance; pass its class, or the problem over "
+                "a design with designs=False."
+            )
         yield type(target).__name__, None, lambda: target
     elif isinstance(target, type) and issubclass(target, Problem):
         if not hasattr(target, "random"):

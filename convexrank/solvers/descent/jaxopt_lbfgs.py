@@ -90,9 +90,8 @@ class JaxoptLBFGS:
                 objective, history_size=self.memory, tol=0.0, maxiter=10**9, linesearch=search, jit=True
             )
             start = jnp.asarray(x0, dtype=problem.dtype)
-            inner = jax.jit(solver.init_state)(
-                start
-            )  # otherwise each of its operations is compiled by itself
+            # as one program: otherwise each of its operations is compiled by itself
+            inner = jax.jit(solver.init_state)(start)
 
             def advance(x: Any, state: Any, count: Any) -> Any:
                 return jax.lax.fori_loop(0, count, lambda _, pair: tuple(solver.update(*pair)), (x, state))
