@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import matplotlib
@@ -14,3 +15,9 @@ settings.register_profile(
     "convexrank", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], phases=PHASES
 )
 settings.load_profile("convexrank")
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and collected tests out of garbage collections: they stay, and there are a million objects."""
+    gc.collect()
+    gc.freeze()

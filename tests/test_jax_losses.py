@@ -11,6 +11,7 @@ import pytest
 
 import convexrank as cr
 from convexrank import divergences, jax_losses
+from convexrank.backend.compilation import jit
 from convexrank.data import QueryGroups
 from convexrank.problems.margin_retargeting._options import heavier_at_the_top
 from convexrank.problems.queries._base import random_queries
@@ -138,7 +139,7 @@ ROWS, QUERIES = 40, 8  # all of one size, so that each function is compiled once
 @cache
 def compiled(name):
     loss, options, _, _ = LOSSES[name]
-    return jax.jit(jax.value_and_grad(lambda s, g, q: loss(s, g, q, QUERIES, **options)))
+    return jit(jax.value_and_grad(lambda s, g, q: loss(s, g, q, QUERIES, **options)), small=True)
 
 
 def value_and_slope(name, scores, grades, qid, junk=np.inf, number=QUERIES):
@@ -190,7 +191,9 @@ def test_ids_and_groups_stand_for_numbers(name):
         whole = np.array([7, -3])[NUMBERS]
         for groups in (ids, whole, QueryGroups.from_qid(ids), jnp.asarray(whole)):
             assert loss(SCORES, GRADES, groups, **options) == expected
-        slope = jax.jit(jax.grad(lambda s: loss(s, GRADES, QueryGroups.from_qid(ids), **options)))(SCORES)
+        slope = jit(jax.grad(lambda s: loss(s, GRADES, QueryGroups.from_qid(ids), **options)), small=True)(
+            SCORES
+        )
     assert np.allclose(slope, value_and_slope(name, SCORES, GRADES, NUMBERS)[1], atol=SUMMATION)
 
 
@@ -314,7 +317,7 @@ def test_second_derivatives_and_batches(name):
     points = scores + 1e-5 * np.array([[0.0], [1.0], [-1.0]]) * move
     slope = jax.grad(lambda s: loss(s, grades, query, 3, **options))
     with jax.enable_x64(True):
-        found = jax.jit(jax.vmap(lambda s: jax.jvp(slope, (s,), (move,))))(points)
+        found = jit(jax.vmap(lambda s: jax.jvp(slope, (s,), (move,))), small=True)(points)
     slopes, bent = map(np.asarray, found)
     assert np.allclose(bent[0], (slopes[1] - slopes[2]) / 2e-5, atol=tolerance("central difference"))
     assert np.allclose(slopes[0], value_and_slope(name, scores, grades, query)[1], atol=SUMMATION)

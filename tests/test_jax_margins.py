@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from convexrank import atoms, jax_losses
+from convexrank.backend.compilation import jit
 from convexrank.data import QueryGroups
 from convexrank.divergences import FromGenerator
 from convexrank.problems import MarginRetargeting
@@ -46,7 +47,7 @@ def test_the_gradient_is_that_of_the_value(name):
         # many score vectors at once, and at the same time a compiled function
         values, slopes = map(
             np.asarray,
-            jax.jit(jax.vmap(jax.value_and_grad(loss(name)), (0, None, None)))(points, grades, query),
+            jit(jax.vmap(jax.value_and_grad(loss(name)), (0, None, None)), small=True)(points, grades, query),
         )
     assert np.allclose(
         moves @ slopes[-1], (values[:3] - values[3:6]) / 2e-5, atol=tolerance("central difference")
@@ -64,8 +65,8 @@ def test_it_is_the_risk_of_the_problem_through_features(name):
     order = np.random.default_rng(4).permutation(len(scores))
     with jax.enable_x64(True):
         call = jax.value_and_grad(lambda w, X, y, q: loss(name)(X @ w, y, q))
-        fixed = jax.jit(lambda w: call(w, X, grades, query))(w)
-        for found, gradient in (fixed, jax.jit(call)(w, X[order], grades[order], query[order])):
+        fixed = jit(lambda w: call(w, X, grades, query), small=True)(w)
+        for found, gradient in (fixed, jit(call, small=True)(w, X[order], grades[order], query[order])):
             assert np.isclose(found, value, rtol=SUMMATION)
             assert np.allclose(gradient, X.T @ slope, rtol=SUMMATION, atol=SUMMATION)
 
@@ -83,9 +84,9 @@ def test_batches_may_differ_in_everything():
 
 def test_single_precision_is_that_of_the_scores():
     scores, grades, query = draw()
-    single = jax.jit(jax.value_and_grad(loss("bits")))(scores.astype(np.float32), grades, query)
+    single = jit(jax.value_and_grad(loss("bits")), small=True)(scores.astype(np.float32), grades, query)
     with jax.enable_x64(True):
-        double = jax.jit(jax.value_and_grad(loss("bits")))(scores, grades, query)
+        double = jit(jax.value_and_grad(loss("bits")), small=True)(scores, grades, query)
     for rough, exact in zip(single, double, strict=True):
         assert (rough.dtype, exact.dtype) == (jnp.float32, jnp.float64)
         assert np.allclose(rough, exact, rtol=1e-5, atol=1e-6)
@@ -118,7 +119,7 @@ def test_a_margin_may_be_traced():
         )
 
     with jax.enable_x64(True):
-        found = [float(jax.jit(call)(size)) for size in (0.1, 0.5)]
+        found = [float(jit(call, small=True)(size)) for size in (0.1, 0.5)]
         expected = [float(call(size)) for size in (0.1, 0.5)]
     assert found == pytest.approx(expected, rel=SUMMATION)
     assert found[0] < found[1]
@@ -131,7 +132,7 @@ def test_no_answer_is_nan_where_only_the_batch_shows_it():
     def call(scores, grades):
         return jax_losses.margin_retargeting(scores, grades, np.zeros(3, dtype=int), 1, **margins)
 
-    traced = jax.jit(jax.value_and_grad(call))
+    traced = jit(jax.value_and_grad(call), small=True)
     scores, high = np.array([0.5, 0.2, 0.1], dtype=np.float32), np.array([2.0, 1.0, 0.0])
     value, slope = traced(scores, high)
     assert np.isnan(value)

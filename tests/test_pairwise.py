@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convexrank import atoms, losses, prices
+from convexrank.backend.compilation import jit
 from convexrank.backend.jax_oracles import curvature
 from convexrank.pair_sums import all_pairs, logistic, positive_negative
 from convexrank.pair_sums.all_pairs import (
@@ -94,8 +95,8 @@ def traced(kernel, parts, pairs_per_block):
     """The kernel by automatic differentiation and by its own gradient; traced anew for each block length."""
     del pairs_per_block
     return (
-        jax.jit(jax.value_and_grad(kernel, argnums=tuple(range(1, parts + 1)))),
-        jax.jit(kernel.value_and_gradient),
+        jit(jax.value_and_grad(kernel, argnums=tuple(range(1, parts + 1))), small=True),
+        jit(kernel.value_and_gradient, small=True),
     )
 
 
@@ -413,7 +414,7 @@ def test_graded_rows_without_weight_never_count(name, offset):
     same((value, gradient), (expected[0], np.append(expected[1], np.zeros(4))))
 
 
-EXPONENTIAL = jax.jit(jax.value_and_grad(exponential_graded, argnums=1))
+EXPONENTIAL = jit(jax.value_and_grad(exponential_graded, argnums=1), small=True)
 
 
 def compiled_exponential(data, scores):

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import convexrank as cr
 from convexrank import atoms, losses, prices
-from convexrank.core import elementwise_checks
+from convexrank.backend import compilation
+from convexrank.backend.compilation import jit
 from convexrank.core.elementwise_checks import OnGrid, follows_disciplined_rules
 from convexrank.core.results import Status
 from tests.tolerances import tolerance
@@ -91,7 +92,7 @@ def test_losses_are_their_formulas(name, z):
     assert agree(float(loss(z)), plain(z))
     assert agree(float(loss(cp.Constant(z)).value), plain(z))
     with jax.enable_x64(True):
-        assert agree(float(jax.jit(loss)(z)), plain(z))
+        assert agree(float(jit(loss, small=True)(z)), plain(z))
 
 
 def test_far_away_nothing_is_lost():
@@ -303,8 +304,13 @@ def test_a_face_of_a_custom_price_is_compiled_once_at_most(monkeypatch, function
 
 
 def test_options_that_xla_does_not_know_change_nothing(monkeypatch):
-    monkeypatch.setattr(elementwise_checks, "_QUICK", {"xla_no_such_option": 1})
+    monkeypatch.setattr(compilation, "_HASTE", {"xla_no_such_option": 1})
+    compilation._haste.cache_clear()
     assert prices.Custom(lambda r: r**2 / (1 + r)).convex
+    assert compilation._haste() is None
+    monkeypatch.undo()
+    compilation._haste.cache_clear()
+    assert compilation._haste() == compilation._HASTE
 
 
 def test_a_price_that_is_no_function_is_refused():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from jax.export import export
 
+from convexrank.backend.compilation import jit
 from convexrank.projections import autodiff, bounded_increments, isotonic, permutahedron
 from tests.projection_references import random_increments
 from tests.tolerances import tolerance
@@ -18,8 +19,8 @@ INF = np.inf
 AGREE = tolerance("two implementations")
 N = 40  # one size for all, and few functions: each costs a compilation
 GROUPS = 5
-# For other devices others compile: what LLVM could make of the same program for a CPU is not looked at here.
-quick_jit = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+# For other devices others compile: how well XLA would optimise the same program for a CPU is not looked at here.
+quick_jit = partial(jit, small=True)
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from convexrank.backend.compilation import jit
 from convexrank.projections import bounded_increments, isotonic, permutahedron
 from tests.tolerances import tolerance
 
@@ -89,12 +90,16 @@ def project(z, lower, upper, weights, low, high, groups=None):
 
 @cache
 def forward(function):
-    return jax.jit(lambda point, moved, rest: jax.jvp(lambda *p: function(*p, *rest), point, moved)[1])
+    return jit(
+        lambda point, moved, rest: jax.jvp(lambda *p: function(*p, *rest), point, moved)[1], small=True
+    )
 
 
 @cache
 def backward(function):
-    return jax.jit(lambda point, force, rest: jax.vjp(lambda *p: function(*p, *rest), *point)[1](force))
+    return jit(
+        lambda point, force, rest: jax.vjp(lambda *p: function(*p, *rest), *point)[1](force), small=True
+    )
 
 
 def check_derivatives(function, point, rest=()):
@@ -177,7 +182,7 @@ def test_what_is_held_does_not_move_with_z():
 def test_second_derivatives_and_both_modes():
     z, order, weights, _, y = draw(4)
     slope = jax.grad(lambda weights: jnp.sum(isotonic(z, order, weights) * y))
-    curve = jax.jit(lambda point, moved: jax.jvp(slope, (point,), (moved,)))
+    curve = jit(lambda point, moved: jax.jvp(slope, (point,), (moved,)), small=True)
     step = tolerance("projection step")
     direction = np.random.default_rng(0).standard_normal(N)
     found = curve(weights, direction)[1]

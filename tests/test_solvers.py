@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -302,10 +304,40 @@ def test_solving_again_does_not_compile_again():
     for seed in range(3):
         part = np.random.default_rng(seed).permutation(60)[: 50 + seed]
         cr.problems.PNormPush(X[part], Y[part], 2.0 + seed, l2=1e-2).solve()
-    jitted = jax_oracles._jitted_value_and_gradient(PUSH.risk.function, 2)
+    jitted = jax_oracles._jitted_value_and_gradient(PUSH.risk.function, 2, True)
     sizes = {cr.problems.PNormPush(X[:n], Y[:n], 2).part_sizes for n in range(40, 61)}
     assert len(sizes) <= 4
     assert jitted._cache_size() <= 40
+
+
+def test_jaxopt_compiles_one_program_for_a_shape_class():
+    from convexrank.solvers.descent.jaxopt_lbfgs import _programs
+
+    chunks = _programs(20, True, True)[1]
+    before = None
+    for rows, l2 in ((60, 1e-2), (60, 1e-1), (57, 1e-2)):
+        problem = cr.problems.PNormPush(X[:rows], Y[:rows], 4, l2=l2)
+        found = problem.solve("jaxopt-lbfgs")
+        assert abs(found.value - problem.solve().value) <= tolerance("two solvers")
+        before = before or chunks._cache_size()
+        assert chunks._cache_size() == before
+
+
+def test_jaxopt_keeps_nothing_of_an_objective_that_is_a_plain_function():
+    from tests.small_problems import JaxObjective
+
+    made = []
+
+    class Watched(JaxObjective):
+        def jax_objective(self):
+            objective = super().jax_objective()
+            made.append(weakref.ref(objective))
+            return objective
+
+    problem = Watched()
+    assert cr.solvers.JaxoptLBFGS().init(problem, np.zeros(problem.dimension)).value > 0
+    gc.collect()
+    assert [function() for function in made] == [None]
 
 
 def test_float32_data_converge_to_a_tolerance_they_can_hold():

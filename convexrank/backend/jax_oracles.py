@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.compilation import SMALL, jit
 from convexrank.backend.jax_start import with_x64
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "log_sum_exp",
     "on_device",
     "pad",
+    "penalised",
     "second_order",
     "shape_class",
     "value_and_gradient",
@@ -33,7 +35,7 @@ __all__ = [
 Array = np.ndarray
 Risk = Callable[..., Any]
 
-_SMALLEST, _FINE_FROM = 64, 512
+_FINE_FROM = 512
 # Bytes that a compiled function takes in faster than they are put on a device beforehand.
 _SMALL = 1 << 17
 
@@ -44,7 +46,7 @@ def shape_class(size: int) -> int:
     So padding costs little where it costs time, all small instances share what was compiled, and so do folds of about
     the same size.
     """
-    power = _SMALLEST
+    power = SMALL
     while power < size:
         power *= 2
     if power > _FINE_FROM:
@@ -102,13 +104,18 @@ def log_sum_exp(exponents: Any) -> Any:
     return shift + jnp.log(jnp.sum(jnp.exp(exponents - shift)))
 
 
+def _small(parts: tuple[Any, ...]) -> bool:
+    """Whether programs for these scores, or columns by rows, are compiled in haste."""
+    return max([part.shape[-1] for part in parts]) <= SMALL
+
+
 @lru_cache(maxsize=256)
-def _jitted_value_and_gradient(risk: Risk, parts: int) -> Callable[..., Any]:
+def _jitted_value_and_gradient(risk: Risk, parts: int, small: bool) -> Callable[..., Any]:
     import jax
 
     # a risk that sums over pairs knows how to give both in one pass over them
     both = getattr(risk, "value_and_gradient", None)
-    return jax.jit(both or jax.value_and_grad(risk, argnums=tuple(range(1, parts + 1))))
+    return jit(both or jax.value_and_grad(risk, argnums=tuple(range(1, parts + 1))), small)
 
 
 def value_and_gradient(risk: Risk, data: Any, parts: tuple[Array, ...]) -> tuple[float, tuple[Array, ...]]:
@@ -117,7 +124,7 @@ def value_and_gradient(risk: Risk, data: Any, parts: tuple[Array, ...]) -> tuple
     The gradient is JAX's, unless the risk has a method ``value_and_gradient(data, *parts)`` of its own.
     """
     with with_x64():
-        value, gradients = _jitted_value_and_gradient(risk, len(parts))(data, *parts)
+        value, gradients = _jitted_value_and_gradient(risk, len(parts), _small(parts))(data, *parts)
         return float(value), tuple(np.asarray(gradient) for gradient in gradients)
 
 
@@ -134,7 +141,7 @@ def on_device(arrays: tuple[Array, ...]) -> tuple[Any, ...]:
 
 
 @lru_cache(maxsize=256)
-def _jitted_second_order(risk: Risk, parts: int) -> Callable[..., Any]:
+def _jitted_second_order(risk: Risk, parts: int, small: bool) -> Callable[..., Any]:
     import jax
     import jax.numpy as jnp
 
@@ -151,7 +158,7 @@ def _jitted_second_order(risk: Risk, parts: int) -> Callable[..., Any]:
         # one array, because each that leaves JAX costs tens of microseconds
         return jnp.concatenate([value[None], pulled, curvature.ravel()])
 
-    return jax.jit(evaluate)
+    return jit(evaluate, small)
 
 
 def second_order(risk: Risk, data: Any, columns: tuple[Any, ...], w: Array) -> tuple[float, Array, Array]:
@@ -161,15 +168,27 @@ def second_order(risk: Risk, data: Any, columns: tuple[Any, ...], w: Array) -> t
     (d, size): by rows in memory, so that sums over examples run along it.
     """
     with with_x64():
-        evaluate = _jitted_second_order(risk, len(columns))
+        evaluate = _jitted_second_order(risk, len(columns), _small(columns))
         # a copy, because what JAX hands out cannot be written to
         found = np.array(evaluate(data, columns, w.astype(columns[0].dtype, copy=False)), np.float64)
     d = len(w)
     return float(found[0]), found[1 : d + 1], found[d + 1 :].reshape(d, d)
 
 
+def penalised(risk: Risk) -> Callable[..., Any]:
+    """Return the function ``(data, columns, l2, l1, w)`` that adds penalties to a risk; equal for equal risks."""
+    return _Method(_penalised, risk)
+
+
+def _penalised(risk: Risk, data: Any, columns: tuple[Any, ...], l2: Any, l1: Any | None, w: Any) -> Any:
+    import jax.numpy as jnp
+
+    value = risk(data, *(w @ part for part in columns)) + 0.5 * l2 * w @ w
+    return value if l1 is None else value + l1 * jnp.abs(w).sum()
+
+
 @lru_cache(maxsize=256)
-def _jitted_curvature(risk: Risk, parts: int) -> Callable[..., Any]:
+def _jitted_curvature(risk: Risk, parts: int, small: bool) -> Callable[..., Any]:
     import jax
     import jax.numpy as jnp
 
@@ -181,7 +200,7 @@ def _jitted_curvature(risk: Risk, parts: int) -> Callable[..., Any]:
         images = jax.vmap(push, in_axes=1, out_axes=1)(*directions)
         return sum(jnp.matmul(v.T, image) for v, image in zip(directions, images, strict=True))
 
-    return jax.jit(products)
+    return jit(products, small)
 
 
 def curvature(risk: Risk, data: Any, parts: tuple[Array, ...], directions: tuple[Array, ...]) -> Array:
@@ -190,7 +209,7 @@ def curvature(risk: Risk, data: Any, parts: tuple[Array, ...], directions: tuple
     Costs about d gradients, all in one pass; no n×n array is formed.
     """
     with with_x64():
-        return np.asarray(_jitted_curvature(risk, len(parts))(data, parts, directions))
+        return np.asarray(_jitted_curvature(risk, len(parts), _small(parts))(data, parts, directions))
 
 
 def with_slope(function: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
@@ -203,10 +222,8 @@ def with_slope(function: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
 
 
 @lru_cache(maxsize=256)
-def _jitted_derivatives(function: Callable[[Any], Any]) -> Callable[..., Any]:
-    import jax
-
-    return jax.jit(lambda x: with_slope(function, x))
+def _jitted_derivatives(function: Callable[[Any], Any], small: bool) -> Callable[..., Any]:
+    return jit(lambda x: with_slope(function, x), small)
 
 
 def derivatives(function: Callable[[Any], Any], x: Array) -> tuple[Array, Array]:
@@ -218,7 +235,7 @@ def derivatives(function: Callable[[Any], Any], x: Array) -> tuple[Array, Array]
     # pad with a value of the input itself: any other number may lie outside the function's domain
     padded = pad(flat, size, float(flat[0]))
     with with_x64():
-        value, slope = _jitted_derivatives(by_value(function))(padded)
+        value, slope = _jitted_derivatives(by_value(function), size <= SMALL)(padded)
         value, slope = np.asarray(value)[: len(flat)], np.asarray(slope)[: len(flat)]
     return value.reshape(x.shape), slope.reshape(x.shape)
 

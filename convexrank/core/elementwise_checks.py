@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.atoms import is_cvxpy
+from convexrank.backend.compilation import jit
 from convexrank.backend.jax_start import with_x64
 
 __all__ = ["OnGrid", "apply", "follows_disciplined_rules", "model_form", "stated"]
@@ -21,8 +22,6 @@ _ROUNDING = 1e-9
 # A jump of the slope, as a fraction of the slope nearby, that still counts once the interval around it has shrunk to
 # 2⁻³⁶ of its width.
 _JUMP, _HALVINGS = 1e-7, 36
-# A function is evaluated a few dozen times: XLA takes longer to optimise it than to run it.
-_QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 
 
 def apply(function: Function, x: Any) -> Any:
@@ -295,8 +294,5 @@ def _compile(function: Function, points: Array) -> Function:
         return jnp.asarray(function(x)), values, slopes, bends
 
     with with_x64():
-        lowered = jax.jit(both).lower(points)
-        try:
-            return lowered.compile(_QUICK)
-        except jax.errors.JaxRuntimeError:  # an XLA without these options
-            return lowered.compile()
+        # evaluated a few dozen times: XLA would take longer to optimise it than to run it
+        return jit(both, small=True).lower(points).compile()

@@ -386,18 +386,14 @@ class LinearScores(Problem):
     def jax_objective(self) -> Callable[[Any], Any]:
         """Return the objective as a JAX function of w, with the data on JAX's default device; the ball left out.
 
-        Call it inside ``jax.enable_x64(True)`` to keep float64.
+        Call it inside ``jax.enable_x64(True)`` to keep float64. The function is a pytree, whose leaves are the data
+        and penalties: a program that takes it as an argument serves all problems of one shape class.
         """
-        import jax.numpy as jnp
+        from jax.tree_util import Partial
 
-        risk, l2, l1 = self.risk, self.l2, self.l1
-        columns, data = self._columns, risk.data
-
-        def objective(w: Any) -> Any:
-            value = risk.function(data, *(w @ part for part in columns))
-            return value + 0.5 * l2 * w @ w + (l1 * jnp.abs(w).sum() if l1 else 0.0)
-
-        return objective
+        penalised = jax_oracles.penalised(self.risk.function)
+        # the slope of |w| at 0 is not asked for where l1 is 0
+        return Partial(penalised, self.risk.data, self._columns, self.l2, self.l1 or None)
 
     def to_cvxpy(self, explicit_scores: bool = False) -> CvxpyModel:
         """Return the exact model.

@@ -151,9 +151,10 @@ class KernelLearnedDivergence(Problem):
     dtype = "float64"
 
     def jax_objective(self) -> Callable[[Any], Any]:
-        """Return the objective as a JAX function of α."""
-        objective, features = self.linear.jax_objective(), self.linear.X
-        return lambda alpha: objective(features.T @ alpha)
+        """Return the objective as a JAX function of α, a pytree."""
+        from jax.tree_util import Partial
+
+        return Partial(_at_coefficients, self.linear.jax_objective(), self.linear.X)
 
     def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
         """Return the same: all of it is smooth."""
@@ -252,3 +253,8 @@ class KernelLearnedDivergence(Problem):
         y = np.tanh(X[:, 0] + X[:, 0] ** 2 - X[:, 1]) + 0.2 * rng.normal(size=n)
         smooth = float(rng.choice([2.0, 5.0])) if rng.random() < 0.5 else None
         return cls(K, y, float(rng.choice([0.3, 1.0])), smooth, l2=float(rng.choice([0.01, 0.1])))
+
+
+def _at_coefficients(objective: Callable[[Any], Any], features: Any, alpha: Any) -> Any:
+    """The objective of the linear problem at Fᵀα."""
+    return objective(features.T @ alpha)

@@ -10,10 +10,12 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from convexrank.backend.compilation import SMALL, jit
 from convexrank.backend.deadline import rounds_in_time
 from convexrank.backend.jax_oracles import with_x64
 from convexrank.core.capabilities import Smooth
@@ -38,7 +40,10 @@ class JaxObjective(Smooth, Protocol):
         ...
 
     def jax_objective(self) -> Callable[[Any], Any]:
-        """Return the objective as a JAX function of w, with the data on JAX's default device."""
+        """Return the objective as a JAX function of w, with the data on JAX's default device.
+
+        As a ``jax.tree_util.Partial`` whose arguments are the data, it shares its programs with the next objective.
+        """
         ...
 
 
@@ -76,27 +81,19 @@ class JaxoptLBFGS:
 
     def init(self, problem: JaxObjective, x0: Array) -> State:
         """Move the data to the device and compile."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # jaxopt announces that it is no longer maintained
-            import jaxopt
-        import jax
         import jax.numpy as jnp
+        from jax.tree_util import Partial
 
         with with_x64():
             objective = problem.jax_objective()
-            # backtracking compiles in half the time; in single precision its decreases are lost in rounding
-            search = "backtracking" if problem.dtype == "float64" else "zoom"
-            solver = jaxopt.LBFGS(
-                objective, history_size=self.memory, tol=0.0, maxiter=10**9, linesearch=search, jit=True
-            )
+            double = problem.dtype == "float64"
+            if isinstance(objective, Partial):
+                begin, advance = _programs(self.memory, double, _is_small(objective))
+            else:  # its data are part of it, and go when its programs go
+                begin, advance = _programs.__wrapped__(self.memory, double, False, objective)
+                objective = None
             start = jnp.asarray(x0, dtype=problem.dtype)
-            # as one program: otherwise each of its operations is compiled by itself
-            inner = jax.jit(solver.init_state)(start)
-
-            def advance(x: Any, state: Any, count: Any) -> Any:
-                return jax.lax.fori_loop(0, count, lambda _, pair: tuple(solver.update(*pair)), (x, state))
-
-            return _state(problem, _Memory(jax.jit(advance), start, inner))
+            return _state(problem, _Memory(partial(advance, objective), start, begin(objective, start)))
 
     def step(self, problem: JaxObjective, state: State) -> State:
         """Run one chunk on the device."""
@@ -117,6 +114,41 @@ class _Memory:
     lowest: float = np.inf  # the smallest residual seen; it does not fall monotonically
     idle: int = 0
     pace: float = math.inf  # seconds of an iteration
+
+
+def _is_small(objective: Any) -> bool:
+    """Whether all data of an objective are of few rows."""
+    import jax
+
+    return max([np.shape(leaf)[-1] for leaf in jax.tree.leaves(objective) if np.ndim(leaf)]) <= SMALL
+
+
+@lru_cache(maxsize=64)
+def _programs(
+    memory: int, double: bool, small: bool, fixed: Callable[[Any], Any] | None = None
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The start and the chunk of iterations, of a fixed objective or of those handed in: one program for each shape."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # jaxopt announces that it is no longer maintained
+        import jaxopt
+    import jax
+
+    # backtracking compiles in half the time; in single precision its decreases are lost in rounding
+    search = "backtracking" if double else "zoom"
+
+    def solver(objective: Any) -> Any:
+        return jaxopt.LBFGS(
+            fixed or objective, history_size=memory, tol=0.0, maxiter=10**9, linesearch=search, jit=True
+        )
+
+    def begin(objective: Any, x: Any) -> Any:
+        return solver(objective).init_state(x)
+
+    def advance(objective: Any, x: Any, state: Any, count: Any) -> Any:
+        update = solver(objective).update
+        return jax.lax.fori_loop(0, count, lambda _, pair: tuple(update(*pair)), (x, state))
+
+    return jit(begin, small), jit(advance, small)
 
 
 def _state(problem: JaxObjective, memory: _Memory) -> State:
