@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import convexrank as cr
 from convexrank import LeafFeatures, PushRanker, ThresholdFeatures
 from tests.tolerances import tolerance
 
@@ -43,6 +45,39 @@ def test_thresholds_are_those_of_the_fitted_rows():
     other.iloc[0, 1] = np.nan
     with pytest.raises(ValueError, match="column b has NaN in row 0, but none in the rows"):
         made.transform(other)
+
+
+@pytest.mark.parametrize("kind", [cr.features.Thresholds, cr.features.Products])
+@pytest.mark.parametrize("bins", [2, 5, 100])
+def test_a_row_that_weighs_k_is_k_rows(kind, bins):
+    rng = np.random.default_rng(bins)
+    X = np.column_stack([rng.normal(size=40), rng.integers(0, 4, 40), rng.normal(size=40)])
+    counts = rng.integers(0, 4, 40)
+    weighted = kind(X, bins, sample_weight=counts)
+    repeated = kind(X[np.repeat(np.arange(40), counts)], bins)
+    plain = kind(X, bins)
+    cuts = [[column.cuts.tolist() for column in design.levels] for design in (weighted, repeated, plain)]
+    assert cuts[0] == cuts[1] != cuts[2]
+    assert weighted.shape[0] == 40
+
+
+def test_a_weighted_fit_chooses_weighted_thresholds():
+    rng = np.random.default_rng(0)
+    X, counts = rng.normal(size=(50, 2)), rng.integers(0, 3, 50)
+    labels = (X[:, 0] + rng.normal(size=50) > 0).astype(int)
+    rows = np.repeat(np.arange(50), counts)
+    options = {"bins": 4, "l1": 0.01, "l2": 0.01, "tol": 1e-12}
+    for features in ("thresholds", "products"):
+        ranker = PushRanker(features=features, **options)
+        weighted = clone(ranker).fit(X, labels, sample_weight=counts)
+        repeated = clone(ranker).fit(X[rows], labels[rows])
+        found, expected = weighted.decision_function(X), repeated.decision_function(X)
+        assert np.allclose(found - found[0], expected - expected[0], atol=tolerance("two points"))
+        made = [
+            ThresholdFeatures(4).fit(*given).get_feature_names_out().tolist()
+            for given in ((X, labels, counts), (X[rows],))
+        ]
+        assert made[0] == made[1]
 
 
 def test_a_pipeline_is_the_ranker_with_thresholds():

@@ -73,8 +73,8 @@ class LinearEstimator(BaseEstimator):
         rows = self._validated(X, reset=False)
         return (rows if self._is_linear else self.design_.transform(rows)) @ self.coef_
 
-    def _designed(self, X: Any) -> Any:
-        """Return what the weights belong to: X itself, or a design made of it, of which the levels are kept.
+    def _designed(self, X: Any, weights: Any = None) -> Any:
+        """Return what the coefficients belong to: X, or a design made of weighted rows, of which the levels are kept.
 
         Raises
         ------
@@ -88,9 +88,10 @@ class LinearEstimator(BaseEstimator):
                 )
             return X
         names = getattr(self, "feature_names_in_", None)
-        design: Any = Thresholds(X, self.bins or _BINS, self.monotone, names=names)
+        design: Any = Thresholds(X, self.bins or _BINS, self.monotone, names=names, sample_weight=weights)
         if self.features == "products":
-            design = Stacked([design, Products(X, self.bins or _BINS_OF_PRODUCTS, names=names)])
+            pairs = Products(X, self.bins or _BINS_OF_PRODUCTS, names=names, sample_weight=weights)
+            design = Stacked([design, pairs])
         self.design_ = design[np.arange(0)]
         return design
 

@@ -173,7 +173,8 @@ class PushRanker(LinearRanker):
     def _made(self, X: Any, y: Array, qid: Any, sample_weight: Any) -> Problem:
         """Return the problem on checked rows."""
         _check_one_query(qid, len(y))
-        return self._problem(self._designed(X), check_binary_labels(y), check_weights(sample_weight, len(y)))
+        weights = check_weights(sample_weight, len(y))
+        return self._problem(self._designed(X, weights), check_binary_labels(y), weights)
 
     def _problem(self, X: Any, positive: Array, weights: Array | None) -> Problem:
         """Choose the formulation that the parameters name."""

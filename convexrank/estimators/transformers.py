@@ -65,8 +65,8 @@ class ThresholdFeatures(TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the thresholds; y is not used.
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Choose the thresholds, at quantiles of weighted rows; y is not used.
 
         Raises
         ------
@@ -76,7 +76,7 @@ class ThresholdFeatures(TransformerMixin, BaseEstimator):
         X = self._validated(X, ensure_min_samples=2)  # one row has no threshold
         names = getattr(self, "feature_names_in_", None)
         bins = check_integer(self.bins, "bins", 1)
-        self.design_ = Thresholds(X, bins, categories=self.categories, names=names)[np.arange(0)]
+        self.design_ = Thresholds(X, bins, None, self.categories, names, sample_weight)[np.arange(0)]
         return self
 
     def transform(self, X: Any) -> sparse.csr_array:

@@ -143,25 +143,36 @@ class ColumnLevels:
 
 
 def levels_of(
-    matrix: Array, names: tuple[str, ...], bins: int | None, categories: frozenset[int]
+    matrix: Array,
+    names: tuple[str, ...],
+    bins: int | None,
+    categories: frozenset[int] = frozenset(),
+    weights: Array | None = None,
 ) -> tuple[ColumnLevels, ...]:
-    """Return the levels of each column: all its values but the largest, or so many quantiles of them."""
+    """Return the levels of each column: values of rows that weigh something, all but the largest or at quantiles."""
     found = []
     for j, (column, name) in enumerate(zip(matrix.T, names, strict=True)):
-        absent = np.isnan(column)
-        values = np.unique(column[~absent])
+        here = ~np.isnan(column)
+        values = np.unique(column[here])
         low, high = (float(values[0]), float(values[-1])) if len(values) else (float("nan"),) * 2
         if j in categories:
-            found.append(ColumnLevels(name, values, True, bool(absent.any()), 0, low, high))
+            found.append(ColumnLevels(name, values, True, not here.all(), 0, low, high))
             continue
-        cuts = values[:-1]
-        if bins is not None and len(cuts) > bins:
-            shares = np.arange(1, bins + 1) / (bins + 1)
-            cuts = np.unique(np.quantile(column[~absent], shares, method="inverted_cdf"))
-            # quantiles of a column that is nearly constant may all be its largest value
-            cuts = cuts[cuts < values[-1]] if cuts[0] < values[-1] else values[-2:-1]
-        found.append(ColumnLevels(name, cuts, False, bool(absent.any()), 0, low, high))
+        counting = here if weights is None else here & (weights > 0)
+        cuts = _cuts(column[counting], None if weights is None else weights[counting], bins)
+        found.append(ColumnLevels(name, cuts, False, not here.all(), 0, low, high))
     return tuple(found)
+
+
+def _cuts(column: Array, weights: Array | None, bins: int | None) -> Array:
+    """The thresholds of a column of numbers: all, or so many at quantiles of rows by weight."""
+    values = np.unique(column)
+    if bins is None or len(values) - 1 <= bins:
+        return values[:-1]
+    shares = np.arange(1, bins + 1) / (bins + 1)
+    cuts = np.unique(np.quantile(column, shares, method="inverted_cdf", weights=weights))
+    # quantiles of a column that is nearly constant may all be its largest value
+    return cuts[cuts < values[-1]] if cuts[0] < values[-1] else values[-2:-1]
 
 
 def read_columns(

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.read_only import read_only
-from convexrank.data import check_integer, check_list, shown
+from convexrank.data import check_integer, check_list, check_weights, shown
 from convexrank.features._columns import LevelDesign, of_rows
 from convexrank.features._levels import ColumnLevels, levels_of, place_of, read_columns
 from convexrank.features._sums import add_pairs, sum_pairs
@@ -43,6 +43,8 @@ class Products(LevelDesign):
         Pairs of features, by name or number; by default all.
     names : sequence of str, optional
         Names of the features; by default those of a data frame, else x0, x1, ….
+    sample_weight : array, shape (n,), optional
+        What each row counts when thresholds are chosen, as in :class:`~convexrank.features.Thresholds`.
 
     Raises
     ------
@@ -64,15 +66,16 @@ class Products(LevelDesign):
     bins: int = 12
     pairs: Sequence[tuple[Any, Any]] | None = None
     names: Sequence[str] | None = None
+    sample_weight: InitVar[Any] = None
     levels: tuple[ColumnLevels, ...] = field(init=False)
     codes: Array = field(init=False)
     first: Array = field(init=False)
     second: Array = field(init=False)
 
-    def __post_init__(self, X: Any) -> None:
+    def __post_init__(self, X: Any, sample_weight: Any) -> None:
         bins = check_integer(self.bins, "bins", 1)
         matrix, names = read_columns(X, given=self.names)
-        levels = levels_of(matrix, names, bins, frozenset())
+        levels = levels_of(matrix, names, bins, weights=check_weights(sample_weight, len(matrix)))
         pairs = np.array(_read_pairs(self.pairs, names, levels), dtype=np.int64).reshape(-1, 2)
         first, second = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
         counts = np.array([len(column.cuts) for column in levels], dtype=np.int64)

@@ -12,7 +12,7 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import largest
 from convexrank.backend.read_only import read_only
-from convexrank.data import check_integer, check_list, shown
+from convexrank.data import check_integer, check_list, check_weights, shown
 from convexrank.features._columns import LevelDesign, of_rows
 from convexrank.features._levels import ColumnLevels, levels_of, place_of, read_columns, read_directions
 from convexrank.features._products import ThresholdProducts
@@ -49,6 +49,9 @@ class Thresholds(LevelDesign):
         Features, by name or number, whose values are categories (as numbers).
     names : sequence of str, optional
         Names of the features; by default those of a data frame, else x0, x1, ….
+    sample_weight : array, shape (n,), optional
+        What each row counts when levels are chosen: quantiles are those of repeated rows, and a value that only rows
+        of weight 0 have is no threshold. The risk takes its weights from the problem.
 
     Raises
     ------
@@ -79,17 +82,19 @@ class Thresholds(LevelDesign):
     monotone: dict[Any, int] | None = None
     categories: Sequence[Any] | None = None
     names: Sequence[str] | None = None
+    sample_weight: InitVar[Any] = None
     levels: tuple[ColumnLevels, ...] = field(init=False)
     codes: Array = field(init=False)
 
-    def __post_init__(self, X: Any) -> None:
+    def __post_init__(self, X: Any, sample_weight: Any) -> None:
         bins = None if self.bins is None else check_integer(self.bins, "bins", 1)
         matrix, names = read_columns(X, given=self.names)
         named = (
             () if self.categories is None else check_list(self.categories, "categories", "names of columns")
         )
         categories = frozenset(place_of(column, names, "categories") for column in named)
-        levels = read_directions(levels_of(matrix, names, bins, categories), self.monotone)
+        weights = check_weights(sample_weight, len(matrix))
+        levels = read_directions(levels_of(matrix, names, bins, categories, weights), self.monotone)
         if not sum(column.weights for column in levels):
             raise ValueError("no threshold is left of X: every feature is constant; pass features that vary.")
         self.__dict__["levels"] = levels
