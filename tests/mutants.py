@@ -54,6 +54,12 @@ EQUIVALENT = {
             'if self.trace["seconds"][-1] > self.options.time_limit:',
         ): "no clock reads exactly the limit",
     },
+    "projections/monotone": {
+        (
+            "return np.clip(fitted, floor, ceiling) if floor > -np.inf or ceiling < np.inf else fitted",
+            "return np.clip(fitted, floor, ceiling) if floor != -np.inf or ceiling < np.inf else fitted",
+        ): "a checked bound is no NaN, and none is below minus infinity",
+    },
     "metrics/push": {
         (
             "here = (counted.negatives > 0) & (counted.positives_at_or_below > 0)",

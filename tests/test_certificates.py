@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.core.certificates import certify
-from convexrank.core.minorants import Bundle
+from convexrank.core import certificates
+from convexrank.core.certificates import certificate_radius, certify
+from convexrank.core.minorants import EPS, Bundle, Minorant
 from convexrank.problems import REGISTRY
 
 DRAWN = {name: formulation.random(0) for name, formulation in REGISTRY.items()}
@@ -283,3 +286,92 @@ def test_a_kernel_problem_converges_by_its_own_certificate_only(monkeypatch):
     monkeypatch.setattr(type(problem), "certificate", certificate)
     assert problem.solve().converged
     assert set(asked) == {(problem.dimension,)}
+
+
+# --- the search for evidence ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("l1", [0.1, 1 / 3, 7.0])
+def test_the_radius_of_l1_holds_the_minimiser_after_rounding(l1):
+    """In exact arithmetic, for values that may be too small by their own rounding."""
+    penalty = cr.regularizers.Penalty(l1=l1)
+    for value, infimum in np.random.default_rng(0).normal(size=(200, 2)) * (1.0, 1e-3):
+        value = abs(value) + infimum
+        kind, radius = certificate_radius(penalty, infimum, np.zeros(2), value)
+        rounded = Fraction(value) + 2 * Fraction(EPS) * abs(Fraction(value)) - Fraction(infimum)
+        assert kind == "global"
+        assert (
+            rounded / Fraction(l1)
+            <= Fraction(radius)
+            <= rounded / Fraction(l1) * (1 + Fraction(1e-14)) + Fraction(1e-13)
+        )
+
+
+class Scripted:
+    """A bundle whose suggestions and bounds are written down beforehand, and what is asked of it."""
+
+    def __init__(self, gaps, climbs):
+        self.gaps, self.climbs = iter(gaps), iter(climbs)
+        self.trusts, self.points = [], []
+        self.problem = SimpleNamespace(penalty=SimpleNamespace(value=lambda w: 0.0))
+
+    def suggestion(self, radius, centre, trust, gap):
+        self.trusts.append(trust)
+        return np.ones(1), centre + np.array([3.0, 4.0])
+
+    def bound(self, weights, radius):
+        return -next(self.gaps)
+
+    def add(self, w):
+        self.points.append(w)
+        # only the first of three points of a round is looked at
+        return SimpleNamespace(risk=next(self.climbs) if len(self.points) % 3 == 1 else math.nan)
+
+
+def searched(gaps, climbs, rounds=200, enough=0.0):
+    bundle = Scripted(gaps, climbs)
+    above = certificates._Above(0.0, 0.0)
+    return certificates._search(bundle, np.ones(2), above, 1.0, rounds, enough), bundle
+
+
+def test_a_search_without_progress_ends_after_its_patience():
+    gap, bundle = searched([1.0] * 200, [1.0] * 200)
+    # the first round is progress, and one more than the patience ends it
+    assert len(bundle.trusts) == certificates._PATIENCE + 2
+    assert gap == 1.0
+    # less than one in a hundred is none, and a smaller gap is kept all the same
+    slow = [0.995**k for k in range(200)]
+    gap, bundle = searched(slow, [1.0] * 200)
+    assert len(bundle.trusts) == certificates._PATIENCE + 2
+    assert gap == slow[certificates._PATIENCE + 1]
+    quick = [0.98**k for k in range(200)]
+    gap, bundle = searched(quick, [1.0] * 200)
+    assert len(bundle.trusts) == 200
+    assert searched(quick, [1.0] * 200, rounds=7)[0] == quick[6]
+    assert len(searched(quick, [1.0] * 200, enough=quick[3])[1].trusts) == 4
+
+
+def test_a_search_looks_nearby_after_a_climb_and_farther_after_a_descent():
+    """The model is lowest 5 away; points at a half and a tenth of the way are evaluated, too."""
+    gaps = [0.5**k for k in range(5)]
+    _, bundle = searched(gaps, [9.0, 9.0, -1.0, 0.25**3, 9.0], rounds=5)
+    assert bundle.trusts == pytest.approx([math.inf, 1.5, 1.5, 10.0, 10.0], abs=0.0)
+    steps = np.array([point - 1.0 for point in bundle.points[:3]])
+    assert steps == pytest.approx(np.outer([1.0, 0.5, 0.1], [3.0, 4.0]), abs=1e-15)
+
+
+def test_a_tangent_of_another_region_is_left_out_of_the_model():
+    def problem(size):
+        plane = Minorant(1.0, 1.0, np.array([size, -1.0]), 0.0, 0.0, 0.0)
+        return SimpleNamespace(reference_minorant=lambda w: plane)
+
+    first = Minorant(1.0, 1.0, np.array([2.0, -3.0]), 0.0, 0.0, 0.0)
+    for size, kept in ((1e3, True), (-2.9e6, True), (3.1e6, False), (-3.1e6, False), (math.inf, False)):
+        bundle = Bundle(problem(size), first)
+        assert abs(bundle.add(np.zeros(2)).slope[0]) == abs(size)
+        assert len(bundle.minorants) == 1 + kept
+    # what is first is kept, and a flat one sets no scale
+    for start, size, kept in ((None, 1e9, True), (replace(first, slope=np.zeros(2)), 1e5, True)):
+        bundle = Bundle(problem(size), start)
+        bundle.add(np.zeros(2))
+        assert len(bundle.minorants) == (start is not None) + kept

@@ -155,3 +155,9 @@ def test_a_problem_without_a_certificate_is_judged_by_the_residual_which_bounds_
     certificate = certificate_of(Plain(), np.zeros(1), None, 0.25)  # type: ignore[arg-type]
     assert (certificate.kind, certificate.gap, certificate.lower_bound) == ("residual", 0.25, -np.inf)
     assert np.isnan(certificate.value)
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_newtons_sufficient_decrease_is_below_a_half(share):
+    with pytest.raises(ValueError, match=f"sufficient_decrease is {share}, expected a share below 0.5"):
+        cr.solvers.Newton(sufficient_decrease=share)

@@ -13,7 +13,7 @@ import convexrank as cr
 from convexrank.core.results import Certificate
 from convexrank.problems import REGISTRY
 from convexrank.problems._linear_scores import LinearScores
-from convexrank.verification.comparison import Comparison, disagree
+from convexrank.verification.comparison import Case, Comparison, disagree
 from convexrank.verification.designs import takes_designs
 from convexrank.verification.report import Report, _instances
 
@@ -64,9 +64,9 @@ def scaled_reference(value=1.0, gradient=1.0):
 PLANTED = {
     "1 % in the exact model": {"risk_model": scaled_model(1.01)},
     "1 % in the oracle's value and gradient": {"risk_and_score_gradient": scaled_oracle(1.01, 1.01)},
-    "1 % in the oracle's gradient alone": {"risk_and_score_gradient": scaled_oracle(1.0, 1.01)},
+    "0.1 % in the oracle's gradient alone": {"risk_and_score_gradient": scaled_oracle(1.0, 1.001)},
     "1 % in the reference": {"reference_scores": scaled_reference(1.01, 1.01)},
-    "1 % in the reference's gradient alone": {"reference_scores": scaled_reference(1.0, 1.01)},
+    "0.1 % in the reference's gradient alone": {"reference_scores": scaled_reference(1.0, 1.001)},
     "sign of the gradient": {"risk_and_score_gradient": scaled_oracle(1.0, -1.0)},
     "factor 2 in the model": {"risk_model": scaled_model(2.0)},
 }
@@ -78,6 +78,19 @@ def test_planted_errors_are_caught(name, bug):
     report = cr.verify(planted(name, **PLANTED[bug]), instances=3, seed=0)
     assert not report.ok, f"{bug} in {name} went unnoticed:\n{report}"
     assert report.failures
+
+
+def test_a_case_is_drawn_alike_each_time_and_an_answer_of_ones_own_costs_nothing():
+    problem = cr.problems.PNormPush.random(0)
+    given = np.full(problem.dimension, 0.5)
+    cases = [Case("PNormPush", seed, problem, given, "exact", 1e-6) for seed in (None, 1, 2)]
+    drawn = [(case.random().random(), case.random().random()) for case in cases]
+    assert all(one == again for one, again in drawn)
+    assert len(set(drawn)) == 3
+    solution = cases[0].solve_fast()
+    assert (solution.iterations, solution.seconds, solution.trace) == (0, 0.0, {})
+    assert np.array_equal(solution.x, given)
+    assert solution.value == problem.objective(given)
 
 
 def test_the_plants_themselves_are_harmless_when_nothing_is_changed():
