@@ -10,7 +10,7 @@ import pytest
 
 import convexrank as cr
 from convexrank.core.loop import State, certificate_of
-from convexrank.solvers.descent import lbfgs
+from convexrank.solvers.descent import lbfgs, newton
 from tests.tolerances import tolerance
 
 
@@ -73,6 +73,153 @@ def test_newton_judges_by_the_gradient_where_values_are_rounding():
 def test_newton_stops_where_neither_value_nor_gradient_improves():
     problem, solver = Smooth(lambda w: (1e10, np.array([1e-4]), np.eye(1)), 1), cr.solvers.Newton()
     assert solver.step(problem, solver.init(problem, np.zeros(1))).stalled
+
+
+def newton_step(values, start=0.0, hessian=1.0):
+    """One step from 0 along the gradient −1, on values that are written down by place."""
+
+    def function(w):
+        return values.get(float(w[0]), start), np.array([-1.0]), np.array([[hessian]])
+
+    problem, solver = Smooth(function, 1), cr.solvers.Newton()
+    return solver.step(problem, solver.init(problem, np.zeros(1)))
+
+
+def test_newton_halves_its_step_until_the_value_falls_enough():
+    """A full step is predicted to fall by 1, and has to fall by 1e-4 of that."""
+    assert newton_step({1.0: 1e-4 * 1.0 * -1.0}).x == 1.0
+    assert newton_step({1.0: -0.99e-4, 0.5: 1e-4, 0.25: 0.0, 0.125: -1.0}).x == 0.125
+    assert newton_step({0.5: 0.5 * 1e-4 * -1.0}).x == 0.5
+    # more than sixty halvings are rounding
+    assert newton_step({}).stalled
+
+
+def test_newton_takes_the_gradient_where_no_damping_gives_a_finite_step():
+    gradient = np.array([1.0, -2.0])
+    for hessian in (1e-310 * np.eye(2), -np.eye(2), np.full((2, 2), np.nan)):
+        with np.errstate(all="ignore"):
+            assert np.array_equal(newton._newton_direction(hessian, gradient), -gradient)
+    assert np.array_equal(newton._newton_direction(4.0 * np.eye(2), gradient), -gradient / 4.0)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_two_loops_are_the_matrix_of_bfgs(count):
+    """The recursion of the inverse Hessian, as a matrix (Nocedal and Wright, equations 7.16 and 7.20)."""
+    rng = np.random.default_rng(count)
+    root = rng.normal(size=(6, 6))
+    curvature = root @ root.T + np.eye(6)
+    steps = rng.normal(size=(count, 6))
+    pairs = tuple((s, curvature @ s, 1.0 / float(s @ curvature @ s)) for s in steps)
+    s, y, _ = pairs[-1]
+    inverse = (s @ y) / (y @ y) * np.eye(6)
+    for s, y, rho in pairs:
+        left = np.eye(6) - rho * np.outer(s, y)
+        inverse = left @ inverse @ left.T + rho * np.outer(s, s)
+    gradient = rng.normal(size=6)
+    assert lbfgs._two_loops(gradient, pairs) == pytest.approx(inverse @ gradient, rel=tolerance("summation"))
+    assert np.array_equal(lbfgs._two_loops(gradient, ()), gradient)
+
+
+class Line:
+    """An oracle of a function of one variable, and where it was asked."""
+
+    def __init__(self, value, slope):
+        self.value, self.slope, self.asked = value, slope, []
+
+    def both(self, x):
+        self.asked.append(float(x[0]) - 5.0)
+        return self.value(self.asked[-1]), np.array([self.slope(self.asked[-1])])
+
+
+def from_five(value, slope):
+    return State(np.array([5.0]), value, 1.0, lbfgs._Memory(np.array([slope]), (), None))
+
+
+def test_a_flat_step_is_one_that_shrinks_the_gradient_and_does_not_climb():
+    """Points are 5 + t, where the direction is 2: lengths are 1, a half and a tenth of it."""
+
+    def length(value, slope, start):
+        oracle = Line(value, slope)
+        found = lbfgs._flat_step(oracle, from_five(start, -1.0), np.array([2.0]))
+        return found, pytest.approx(oracle.asked)
+
+    assert length(lambda t: 1.0, lambda t: 0.9, 1.0) == (1.0, [2.0])
+    assert length(lambda t: 1.0, lambda t: 0.9 if t < 1.5 else -0.995, 1.0) == (0.5, [2.0, 1.0])
+    assert length(lambda t: 1.0 + (t > 0.5), lambda t: 0.9, 1.0) == (0.1, [2.0, 1.0, 0.2])
+    assert length(lambda t: 1.0, lambda t: 1.0, 1.0) == (None, [2.0, 1.0, 0.2])
+    # rounding is 1e-14 of the value, or of 1 where that is more
+    for start in (1e3, 1e-3, -1e3):
+        allowed = 1e-14 * max(1.0, abs(start))
+        assert length(lambda t: start + 0.5 * allowed, lambda t: 0.0, start)[0] == 1.0  # noqa: B023
+        assert length(lambda t: start + 2.0 * allowed, lambda t: 0.0, start)[0] is None  # noqa: B023
+
+
+def test_bisection_halves_and_doubles_to_the_weak_wolfe_conditions():
+    def bisected(value, slope):
+        oracle = Line(value, slope)
+        return lbfgs._bisect(oracle, from_five(0.0, -1.0), np.array([1.0])), oracle.asked
+
+    # −t falls as steeply at 1 and 2: doubled until it bends at 3
+    found, asked = bisected(lambda t: -min(t, 3.0), lambda t: -1.0 if t < 3.0 else 0.0)
+    assert (found, asked) == (4.0, [1.0, 2.0, 4.0])
+    # a kink at 0.3, beyond which it climbs: a length just beyond it is one of descent
+    found, asked = bisected(lambda t: max(-t, 10.0 * (t - 0.3) - 0.3), lambda t: -1.0 if t <= 0.3 else 10.0)
+    assert asked == [1.0, 0.5, 0.25, 0.375, 0.3125]
+    assert found == 0.3125
+    # a jump at 0.3: the end below it is left
+    found, asked = bisected(lambda t: -t if t <= 0.3 else 1.0, lambda t: -1.0)
+    assert len(asked) == lbfgs._BISECTIONS
+    assert found == pytest.approx(0.3, abs=tolerance("summation"))
+    assert found - 0.3 <= 5.0 * np.finfo(float).eps  # of the place 5 + t
+    # no descent to be seen
+    found, asked = bisected(lambda t: 0.0, lambda t: 0.0)
+    assert (found, len(asked)) == (None, lbfgs._BISECTIONS)
+    # a fall of less than 1e-4 of what the slope predicts is none, the next one is enough
+    assert bisected(lambda t: -0.9e-4 if t > 0.5 else -0.5, lambda t: 0.0)[1] == [1.0, 0.5]
+    # a slope of 0.9 is flat enough, a steeper one is not
+    assert bisected(lambda t: -t, lambda t: -0.89)[0] == 1.0
+    assert bisected(lambda t: -t, lambda t: -0.91 if t < 2.0 else -0.89)[0] == 2.0
+
+
+def test_a_point_is_evaluated_once_however_it_is_asked_for():
+    seen = []
+
+    def function(w):
+        seen.append(w.copy())
+        return float(w @ w), 2.0 * w, np.eye(2)
+
+    oracle, point = lbfgs._Cached(Smooth(function, 2)), np.ones(2)
+    assert oracle.value(point) == 2.0
+    assert oracle.gradient(point.copy()).tolist() == [2.0, 2.0]
+    assert len(seen) == 1
+    point *= 3.0  # in place: another point
+    assert oracle.value(point) == 18.0
+    assert oracle.gradient(point).tolist() == [6.0, 6.0]
+    assert len(seen) == 2
+
+
+def test_lbfgs_begins_with_a_unit_step_and_keeps_so_many_pairs():
+    asked = []
+    sizes = np.array([1.0, 10.0, 100.0, 1000.0])
+
+    def function(w):
+        asked.append(w.copy())
+        return 0.5 * float(sizes @ (w * w)), sizes * w, np.diag(sizes)
+
+    problem, solver = Smooth(function, 4), cr.solvers.LBFGS(memory=2)
+    state = solver.init(problem, np.ones(4))
+    values = [state.value]
+    for _ in range(6):
+        state = solver.step(problem, state)
+        values.append(state.value)
+    assert np.linalg.norm(asked[1] - asked[0]) == pytest.approx(1.0, rel=tolerance("summation"))
+    assert values == sorted(values, reverse=True)
+    assert len(state.memory.pairs) == 2
+    for s, y, inverse in state.memory.pairs:
+        assert y == pytest.approx(sizes * s, rel=1e-6)
+        assert inverse * (s @ y) == pytest.approx(1.0, rel=tolerance("summation"))
+    assert state.memory.previous == values[-2]
+    assert state.residual == pytest.approx(np.linalg.norm(sizes * state.x))
 
 
 BENT = np.array([[1.0, 2.0], [-1.0, 0.5], [0.3, -1.0]])

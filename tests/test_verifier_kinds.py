@@ -14,6 +14,7 @@ from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Solution, Status
 from convexrank.problems import REGISTRY
+from convexrank.verification import convex
 from tests.tolerances import tolerance
 
 FIXED = [name for name, cls in REGISTRY.items() if "FixedPoint" in cls.random(0).capabilities]
@@ -340,3 +341,38 @@ def _invents(base):
 def test_planted_errors_in_the_violation_are_caught(bug):
     twin = dataclass(frozen=True, eq=False)(type("HalfSpaces", (HalfSpaces,), {"violation": bug(HalfSpaces)}))
     assert not cr.verify(twin.random(0), reference="exact", solver="exact").ok
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A problem ½‖w‖² + c whose slopes are wrong by a factor, and its model."""
+
+    factor: float = 1.0
+    constant: float = 0.0
+    auxiliary: bool = False
+    penalty = cr.regularizers.Penalty()
+
+    def value_at(self, w):
+        return 0.5 * float(w @ w) + self.constant
+
+    def risk_and_subgradient(self, w):
+        return self.value_at(w), self.factor * w
+
+    value_and_gradient = risk_and_subgradient
+
+    def project_feasible(self, w):
+        return w
+
+
+@pytest.mark.parametrize("check", [convex._check_slopes, convex._check_gradient])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_slope_that_is_wrong_by_a_thousandth_is_found_on_either_side(check, sign):
+    w = 3.0 * sign * np.ones(4)
+    for factor, failures in ((1.0, 0), (0.999, 1), (1.001, 1)):
+        for seed in range(4):
+            problem = Stated(factor)
+            assert len([*check(problem, problem, w, np.random.default_rng(seed))]) == failures
+    # the rounding of a large value is no fault of the slope
+    for constant in (1e8, 1e10):
+        problem = Stated(1.0, constant)
+        assert not [*check(problem, problem, w, np.random.default_rng(0))]
