@@ -100,6 +100,9 @@ def test_newton_takes_the_gradient_where_no_damping_gives_a_finite_step():
         with np.errstate(all="ignore"):
             assert np.array_equal(newton._newton_direction(hessian, gradient), -gradient)
     assert np.array_equal(newton._newton_direction(4.0 * np.eye(2), gradient), -gradient / 4.0)
+    # a step of infinity, and no NaN in it
+    gradient = np.array([1e200, 1.0])
+    assert np.array_equal(newton._newton_direction(np.diag([1e-200, 1.0]), gradient), -gradient)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

@@ -87,6 +87,10 @@ def test_a_case_is_drawn_alike_each_time_and_an_answer_of_ones_own_costs_nothing
     drawn = [(case.random().random(), case.random().random()) for case in cases]
     assert all(one == again for one, again in drawn)
     assert len(set(drawn)) == 3
+    assert {(case.side, case.point) for case in cases} == {("your solver", "your solver's point")}
+    for named in (None, "newton", cr.solvers.Newton()):
+        case = dataclasses.replace(cases[0], solver=named)
+        assert (case.side, case.point) == ("fast", "the fast point")
     solution = cases[0].solve_fast()
     assert (solution.iterations, solution.seconds, solution.trace) == (0, 0.0, {})
     assert np.array_equal(solution.x, given)
