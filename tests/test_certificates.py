@@ -360,6 +360,17 @@ def test_a_search_looks_nearby_after_a_climb_and_farther_after_a_descent():
     assert steps == pytest.approx(np.outer([1.0, 0.5, 0.1], [3.0, 4.0]), abs=1e-15)
 
 
+def test_a_minorant_is_of_use_when_its_numbers_and_the_squares_of_its_slope_are_finite():
+    good = Minorant(1e200, 1e200, np.array([1e150, -1.0]), 1e-3, 1e-3, 1e-3)
+    assert good.usable
+    for name in ("risk", "offset", "risk_error", "offset_error", "slope_error"):
+        for value in (math.inf, math.nan):
+            assert not replace(good, **{name: value}).usable
+    for slope in (1e160, math.inf, math.nan):
+        with np.errstate(over="ignore"):
+            assert not replace(good, slope=np.array([slope, 1.0])).usable
+
+
 def test_a_tangent_of_another_region_is_left_out_of_the_model():
     def problem(size):
         plane = Minorant(1.0, 1.0, np.array([size, -1.0]), 0.0, 0.0, 0.0)

@@ -129,13 +129,16 @@ class Line:
     def __init__(self, value, slope):
         self.value, self.slope, self.asked = value, slope, []
 
+    def place(self, state):
+        return state.x
+
     def both(self, x):
         self.asked.append(float(x[0]) - 5.0)
         return self.value(self.asked[-1]), np.array([self.slope(self.asked[-1])])
 
 
 def from_five(value, slope):
-    return State(np.array([5.0]), value, 1.0, lbfgs._Memory(np.array([slope]), (), None))
+    return State(np.array([5.0]), value, 1.0, lbfgs._Memory(np.array([slope]), (), None, np.ones(1)))
 
 
 def test_a_flat_step_is_one_that_shrinks_the_gradient_and_does_not_climb():
@@ -191,13 +194,13 @@ def test_a_point_is_evaluated_once_however_it_is_asked_for():
         seen.append(w.copy())
         return float(w @ w), 2.0 * w, np.eye(2)
 
-    oracle, point = lbfgs._Cached(Smooth(function, 2)), np.ones(2)
-    assert oracle.value(point) == 2.0
-    assert oracle.gradient(point.copy()).tolist() == [2.0, 2.0]
+    oracle, point = lbfgs._Cached(Smooth(function, 2), np.array([1.0, 4.0])), np.ones(2)
+    assert oracle.value(point) == 1.0 + 16.0
+    assert oracle.gradient(point.copy()).tolist() == [2.0, 32.0]  # in units: 4 times 2 · 4
     assert len(seen) == 1
     point *= 3.0  # in place: another point
-    assert oracle.value(point) == 18.0
-    assert oracle.gradient(point).tolist() == [6.0, 6.0]
+    assert oracle.value(point) == 9.0 * 17.0
+    assert oracle.gradient(point).tolist() == [6.0, 96.0]
     assert len(seen) == 2
 
 

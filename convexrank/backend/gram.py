@@ -112,13 +112,17 @@ def _sparse_gram() -> Callable[..., None]:
     return add
 
 
-def row_lengths(matrix: Any) -> Array:
-    """Return the Euclidean lengths of the rows of a dense or sparse matrix, in float64 and without a copy of it."""
+def row_lengths(matrix: Any, units: Array | None = None) -> Array:
+    """Return the Euclidean lengths of rows, in units of the columns if given, in float64 and without a copy of all."""
     if isinstance(matrix, Design):
         return matrix.row_lengths()
     if sparse.issparse(matrix):
-        return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1), dtype=np.float64).ravel())
-    return np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
+        squares = matrix.multiply(matrix)
+        sums = squares.sum(axis=1) if units is None else squares @ units**2
+        return np.sqrt(np.asarray(sums, dtype=np.float64).ravel())
+    if units is None:
+        return np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
+    return np.sqrt(np.einsum("ij,ij,j->i", matrix, matrix, units**2, dtype=np.float64))
 
 
 def squares_times(rows: Any, weights: Array) -> Array:

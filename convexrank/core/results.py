@@ -127,7 +127,8 @@ class Certificate:
     radius : float
         The radius for kind "ball"; infinity otherwise.
     metric : str
-        What the distance or the violation is measured in, such as "L1 norm".
+        What the distance or the violation is measured in, such as "L1 norm". For kind "ball" the length that the
+        radius bounds where it is not ‖w‖₂: ``"||w/units||"``, the length in units of columns of different sizes.
     proved : bool
         Whether the bound is a theorem: evaluated in ball arithmetic, from the data as exact rational numbers.
     least : float
@@ -170,7 +171,7 @@ class Certificate:
             least = f"; by every point, at least {self.lower_bound:.3g}" if self.lower_bound > 0 else ""
             return f"the constraints are violated by at most {self.gap:.3g} ({self.metric}){least}"
         if self.kind == "ball":
-            return f"value - minimum over ||w|| <= {self.radius:.3g} is at most {self.gap:.3g}"
+            return f"value - minimum over {self.metric or '||w||'} <= {self.radius:.3g} is at most {self.gap:.3g}"
         if self.kind == "residual":
             what = (
                 "no bound on an error"

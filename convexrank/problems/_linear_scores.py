@@ -14,7 +14,15 @@ from scipy import sparse
 from convexrank.backend import jax_oracles
 from convexrank.backend.cached import cached_property
 from convexrank.backend.design import Design
-from convexrank.backend.gram import columns_of, entries, largest, row_lengths, times, transposed_times
+from convexrank.backend.gram import (
+    columns_of,
+    entries,
+    largest,
+    row_lengths,
+    squares_times,
+    times,
+    transposed_times,
+)
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
 from convexrank.core.minorants import Minorant, tangent
@@ -42,6 +50,11 @@ _LARGEST = 1e150
 
 # Up to this many unknowns a Newton step (one small factorisation) beats many first-order ones.
 _NEWTON_DIMENSION = 200
+
+# How a certificate calls the length of w in units of the columns.
+_METRIC = "||w/units||"
+# Columns whose sizes differ by less share one ball of w.
+_ALIKE = 64.0
 
 # A score that is far from 0, wherever a minimiser is.
 _LARGE_SCORE = 100.0
@@ -373,6 +386,8 @@ class LinearScores(Problem):
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum from the smooth part's gradient, at no cost: what solvers watch."""
+        if self._counts_in_units:
+            return _InUnits(self).gap_estimate(w / self.units, value, self.units * gradient)
         penalty, radius = self.penalty, math.inf
         if not penalty.bounded:
             radius = certificate_radius(penalty, self.risk_infimum, w, value, self.unit)[1]
@@ -439,14 +454,24 @@ class LinearScores(Problem):
 
     def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
         """Return a tangent of the risk at w from the definition, with its rounding; what certificates rest on."""
+        return self._minorant(w, width, self.row_lengths)
+
+    def _minorant(self, w: Array, width: float, lengths: Array) -> Minorant:
         below = partial(self.reference_below, width=width) if width > 0.0 else self.reference_scores
-        return tangent(self.X, self.row_lengths, below, w)
+        return tangent(self.X, lengths, below, w)
 
     @cached_property
     def unit(self) -> float:
         """A length of w that is long in the units of the features: 1, or less where scores of 100 take less."""
-        longest = float(self.row_lengths.max())
-        return min(1.0, _LARGE_SCORE / longest) if longest > 0.0 else 1.0
+        return _long(self.row_lengths)
+
+    @cached_property
+    def units(self) -> Array:
+        """Lengths of the unknowns that change scores and penalty alike, as powers of two; 1 for a design."""
+        if isinstance(self.X, Design):
+            return np.ones(self.dimension)
+        sizes = np.sqrt(squares_times(self.X, np.full(self.rows, 1.0 / self.rows)) + self.l2)
+        return np.exp2(-np.clip(np.round(np.log2(np.where(sizes > 0.0, sizes, 1.0))), -300.0, 300.0))
 
     @cached_property
     def row_lengths(self) -> Array:
@@ -456,7 +481,16 @@ class LinearScores(Problem):
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x; see :mod:`convexrank.core.certificates`."""
         self.refuse_edited()
-        return certify(self, self.check_point(x, "x"), witness)
+        w = self.check_point(x, "x")
+        return _InUnits(self).certificate(w, witness) if self._counts_in_units else certify(self, w, witness)
+
+    @cached_property
+    def _counts_in_units(self) -> bool:
+        """Whether a ball is one of w/units: nothing but features gives w a length, and they differ in size."""
+        penalty = self.penalty
+        if penalty.bounded or not penalty.smooth or isinstance(self.X, Design):
+            return False
+        return float(self.units.max()) > _ALIKE * float(self.units.min())
 
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
@@ -511,3 +545,58 @@ class LinearScores(Problem):
                 "quasi-separable (some pairs only tie), by linear programming",
             )
         return None
+
+
+def _long(lengths: Array) -> float:
+    longest = float(lengths.max())
+    return min(1.0, _LARGE_SCORE / longest) if longest > 0.0 else 1.0
+
+
+@dataclass(frozen=True)
+class _InUnits:
+    """A problem without any penalty as one of v = w/units: the same risk, and a ball that fits all columns."""
+
+    problem: LinearScores
+
+    @property
+    def penalty(self) -> Penalty:
+        return self.problem.penalty
+
+    @property
+    def differentiable(self) -> bool:
+        return self.problem.differentiable
+
+    @property
+    def risk_infimum(self) -> float:
+        return self.problem.risk_infimum
+
+    @property
+    def dimension(self) -> int:
+        return self.problem.dimension
+
+    @property
+    def unit(self) -> float:
+        return _long(self._lengths)
+
+    @cached_property
+    def _lengths(self) -> Array:
+        return row_lengths(self.problem.X, self.problem.units)
+
+    def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
+        units = self.problem.units
+        found = self.problem._minorant(units * w, width, self._lengths)
+        return replace(found, slope=units * found.slope)
+
+    def gap_estimate(self, v: Array, value: float, gradient: Array) -> float:
+        radius = certificate_radius(self.penalty, self.risk_infimum, v, value, self.unit)[1]
+        return self.penalty.gap(v, -gradient, radius)
+
+    def certificate(self, w: Array, witness: Witness | None) -> Certificate:
+        units = self.problem.units
+        if witness is not None:
+            points = np.asarray(witness.points, dtype=np.float64)
+            # what has another shape is refused there
+            fits = points.ndim == 2 and points.shape[1] == len(units)
+            witness = replace(witness, points=points / units) if fits else witness
+        found = certify(self, w / units, witness)
+        return replace(found, metric=_METRIC) if found.kind == "ball" else found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,6 +17,17 @@ __all__ = ["LBFGS"]
 
 Array = np.ndarray
 
+
+@runtime_checkable
+class Scaled(Protocol):
+    """A problem that knows how far each unknown has to go for the objective to change alike."""
+
+    @property
+    def units(self) -> Array:
+        """These lengths, shape (d,), as powers of two: changing to them rounds nothing."""
+        ...
+
+
 # Halvings from a unit step to where rounding hides any descent.
 _BISECTIONS = 60
 
@@ -24,6 +35,8 @@ _BISECTIONS = 60
 @dataclass(frozen=True)
 class LBFGS:
     """Limited-memory BFGS with a strong Wolfe line search (scipy's), and bisection where that gives up.
+
+    Columns of X of different sizes are brought to one size inside; the answer is in the caller's units.
 
     Parameters
     ----------
@@ -55,12 +68,14 @@ class LBFGS:
     def init(self, problem: Smooth, x0: Array) -> State:
         """Evaluate at the start."""
         value, gradient = problem.value_and_gradient(x0)
-        return State(x0, value, problem.gap_estimate(x0, value, gradient), _Memory(gradient, (), None))
+        units = problem.units if isinstance(problem, Scaled) else np.ones(len(x0))
+        memory = _Memory(units * gradient, (), None, units)
+        return State(x0, value, problem.gap_estimate(x0, value, gradient), memory)
 
     def step(self, problem: Smooth, state: State) -> State:
         """One quasi-Newton step; falls back on the gradient once before giving up."""
         memory: _Memory = state.memory
-        oracle = _Cached(problem)
+        oracle = _Cached(problem, memory.units)
         for pairs in (memory.pairs, ()):
             direction = -_two_loops(memory.gradient, pairs)
             length = self._search(oracle, state, direction, first=not pairs)
@@ -80,7 +95,7 @@ class LBFGS:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a failed search is handled below, not reported
             found = line_search(
-                oracle.value, oracle.gradient, state.x, scale * direction, gradient, state.value,
+                oracle.value, oracle.gradient, oracle.place(state), scale * direction, gradient, state.value,
                 state.memory.previous, c2=0.9, maxiter=30,
             )  # fmt: skip
         if found[0] is not None and found[0] > 0:
@@ -100,36 +115,43 @@ class LBFGS:
         length: float,
         pairs: tuple[Any, ...],
     ) -> State:
-        x = state.x + length * direction
-        value, gradient = oracle.both(x)
-        s, y = x - state.x, gradient - state.memory.gradient
+        before, units = oracle.place(state), state.memory.units
+        place = before + length * direction
+        value, gradient = oracle.both(place)
+        s, y = place - before, gradient - state.memory.gradient
         if float(s @ y) > 1e-16 * float(y @ y):
             pairs = (*pairs, (s, y, 1.0 / float(s @ y)))[-self.memory :]
-        memory = _Memory(gradient, pairs, state.value)
-        return State(x, value, problem.gap_estimate(x, value, gradient), memory)
+        memory, x = _Memory(gradient, pairs, state.value, units), units * place
+        return State(x, value, problem.gap_estimate(x, value, gradient / units), memory)
 
 
 @dataclass(frozen=True)
 class _Memory:
+    """The gradient and pairs in units, which are lengths of the unknowns."""
+
     gradient: Array
     pairs: tuple[tuple[Array, Array, float], ...]
     previous: float | None
+    units: Array
 
 
 class _Cached:
-    """Value and gradient come together; the line search asks for them apart."""
+    """Value and gradient at a place x/units come together; the line search asks for them apart."""
 
-    def __init__(self, problem: Smooth) -> None:
-        self.problem = problem
+    def __init__(self, problem: Smooth, units: Array) -> None:
+        self.problem, self.units = problem, units
         self.x: Array | None = None
         self.result: tuple[float, Array] = (0.0, np.empty(0))
 
     def both(self, x: Array) -> tuple[float, Array]:
         if self.x is None or not np.array_equal(x, self.x):
             check_time()
-            self.result = self.problem.value_and_gradient(x)
-            self.x = x.copy()
+            value, gradient = self.problem.value_and_gradient(self.units * x)
+            self.result, self.x = (value, self.units * gradient), x.copy()
         return self.result
+
+    def place(self, state: State) -> Array:
+        return state.x / self.units
 
     def value(self, x: Array) -> float:
         return self.both(x)[0]
@@ -142,7 +164,7 @@ def _flat_step(oracle: _Cached, state: State, direction: Array) -> float | None:
     """Near the optimum the value is flat to rounding: take a step if it shrinks the gradient and does not climb."""
     start = np.linalg.norm(state.memory.gradient)
     for length in (1.0, 0.5, 0.1):
-        value, gradient = oracle.both(state.x + length * direction)
+        value, gradient = oracle.both(oracle.place(state) + length * direction)
         climbs = value > state.value + 1e-14 * max(1.0, abs(state.value))
         if not climbs and np.linalg.norm(gradient) < 0.99 * start:
             return length
@@ -154,7 +176,7 @@ def _bisect(oracle: _Cached, state: State, direction: Array) -> float | None:
     slope = float(state.memory.gradient @ direction)
     length, low, high = 1.0, 0.0, np.inf
     for _ in range(_BISECTIONS):
-        value, gradient = oracle.both(state.x + length * direction)
+        value, gradient = oracle.both(oracle.place(state) + length * direction)
         # strictly below: where rounding hides the descent, steps would go on for ever
         if not (value < state.value and value <= state.value + 1e-4 * length * slope):
             high = length

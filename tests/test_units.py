@@ -1,0 +1,107 @@
+"""Columns of different sizes: answers in the caller's units, and balls that fit all columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import convexrank as cr
+from convexrank.backend.gram import row_lengths
+from tests.tolerances import tolerance
+
+SCALES = [(1e6, 1.0, 1.0, 1e-6), (1e3, 1.0, 1e-3, 1e-6), (1e8, 1.0, 1.0, 1.0), (1e-8, 1e8, 1.0, 1.0)]
+
+
+def rows(n=120):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(n, 4))
+    return Z, (Z.sum(axis=1) + 2.0 * rng.normal(size=n) > 0).astype(int)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("l2", [0.0, 1e-3])
+def test_units_are_the_powers_of_two_next_to_the_sizes_of_columns(form, l2):
+    Z, y = rows()
+    Z = np.column_stack([Z * np.array([1e6, 1.0, 0.1, 1e-6]), np.zeros(len(Z)), 1e-250 * Z[:, 0]])
+    found = cr.problems.PNormPush(form(Z), y, p=2, l2=l2).units
+    for j in range(4):
+        size = (sum(Z[i, j] ** 2 for i in range(len(Z))) / len(Z) + l2) ** 0.5
+        assert 2.0**-0.5 <= found[j] * size <= 2.0**0.5
+        assert found[j] == 2.0 ** round(float(np.log2(found[j])))
+    assert found[4] == found[5] == (1.0 if l2 == 0.0 else 2.0**5)  # √.001 is .0316
+    lengths = row_lengths(form(Z), found)
+    assert lengths == pytest.approx(np.linalg.norm(Z * found, axis=1), rel=tolerance("summation"))
+
+
+@pytest.mark.parametrize("scales", SCALES)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("solver", ["newton", "lbfgs"])
+def test_the_scores_are_those_of_columns_of_one_size(scales, dtype, solver):
+    """Without a penalty the size of a column does not matter."""
+    Z, y = rows()
+    plain = cr.problems.PNormPush(Z, y, p=2).solve("newton", tol=1e-12)
+    found = cr.problems.PNormPush(Z * np.array(scales), y, p=2, dtype=dtype).solve(solver)
+    assert found.converged
+    assert found.iterations <= 20
+    assert abs(found.value - plain.value) <= found.gap + tolerance("single precision") * (dtype == "float32")
+    exact = 1e-3  # a gap of 1e-8 and a curvature of about a tenth leave as much to the scores
+    assert (Z * np.array(scales)) @ found.x == pytest.approx(Z @ plain.x, abs=exact)
+
+
+@pytest.mark.parametrize("scales", SCALES)
+def test_lbfgs_agrees_with_newton_with_l2(scales):
+    Z, y = rows()
+    problem = cr.problems.PNormPush(Z * np.array(scales), y, p=2, l2=1e-3)
+    found = problem.solve("lbfgs")
+    assert found.converged
+    assert found.iterations <= 20
+    assert found.value - problem.solve("newton").value <= found.gap
+
+
+@pytest.mark.parametrize("scales", SCALES)
+@pytest.mark.parametrize("name", ["PNormPush", "TopPush", "ConvexRisk"])
+def test_a_ball_in_units_bounds_the_error_and_says_what_it_is(scales, name):
+    """At points of all kinds: the gap is never below value − optimum, as the minimiser lies in the ball."""
+    Z, y = rows(40)
+    options = {"PNormPush": {"p": 2}, "TopPush": {}, "ConvexRisk": {"cost": "logistic"}}[name]
+    formulation = getattr(cr.problems, name)
+    X = Z * np.array(scales)
+    problem, plain = formulation(X, y, **options), formulation(Z, y, **options)
+    best = plain.solve("exact")
+    assert best.converged
+    rng = np.random.default_rng(0)
+    for distance in (1.0, 1e-2, 1e-4):
+        point = (best.x + distance * rng.normal(size=4)) / np.array(scales)
+        certificate = problem.certificate(point)
+        assert (certificate.kind, certificate.metric) == ("ball", "||w/units||")
+        assert "minimum over ||w/units|| <= " in str(certificate)
+        length = np.linalg.norm(point / problem.units)
+        assert certificate.radius == pytest.approx(
+            10.0 * max(1.0, length), rel=0.0 if length < 1.0 else 1e-12
+        )
+        assert np.linalg.norm(best.x / np.array(scales) / problem.units) <= certificate.radius
+        assert certificate.gap >= problem.objective(point) - best.value - best.gap
+        # and it is no more than what the ball takes: the gap of columns of one size, in another norm
+        assert certificate.gap <= 30.0 * plain.certificate(point * np.array(scales)).gap + 1e-9
+
+
+def test_a_witness_is_read_in_the_callers_units():
+    Z, y = rows(40)
+    scales = np.array(SCALES[0])
+    plain, problem = cr.problems.TopPush(Z, y), cr.problems.TopPush(Z * scales, y)
+    best = plain.solve("bundle", tol=1e-7)
+    given = cr.Witness(best.witness.points / scales, best.witness.weights)
+    found, expected = problem.certificate(best.x / scales, given), plain.certificate(best.x, best.witness)
+    assert expected.gap <= 1e-6
+    assert found.gap <= 30.0 * expected.gap
+    for shape in ((3,), (2, 7)):
+        forged = cr.Witness(np.ones(shape), np.ones(shape[0]) / shape[0])
+        assert problem.certificate(best.x / scales, forged).gap >= found.gap
+
+
+def test_columns_of_like_size_share_a_ball_of_w():
+    Z, y = rows()
+    certificate = cr.problems.PNormPush(Z * np.array([1.0, 2.0, 5.0, 30.0]), y, p=2).certificate(np.zeros(4))
+    assert (certificate.kind, certificate.metric) == ("ball", "")
+    assert "minimum over ||w|| <= " in str(certificate)
