@@ -40,7 +40,7 @@ MODULES = {
     "core/loop": f"{_LOOP} tests/test_limits.py -k '{_SLOW}'",
     "solvers/descent/newton": f"{_LOOP} -k '{_SLOW}'",
     "solvers/descent/lbfgs": f"{_LOOP} -k '{_SLOW}'",
-    "verification/convex": f"{_VERIFIER} -k 'convex or PNormPush or TopPush or model or fast or points or own'",
+    "verification/convex": f"{_VERIFIER} -k 'convex or PNorm or TopPush or model or fast or points or own or slope'",
     "verification/comparison": f"{_VERIFIER} -k 'not planted and not sound or PNormPush or TopPush'",
     "verification/report": "tests/test_verifier.py -k 'not planted and not harmless'",
 }  # fmt: skip
@@ -59,6 +59,10 @@ EQUIVALENT = {
             "return np.clip(fitted, floor, ceiling) if floor > -np.inf or ceiling < np.inf else fitted",
             "return np.clip(fitted, floor, ceiling) if floor != -np.inf or ceiling < np.inf else fitted",
         ): "a checked bound is no NaN, and none is below minus infinity",
+        (
+            "return np.clip(fitted, floor, ceiling) if floor > -np.inf or ceiling < np.inf else fitted",
+            "return np.clip(fitted, floor, ceiling) if floor > -np.inf or ceiling <= np.inf else fitted",
+        ): "clipping at infinity changes nothing",
     },
     "metrics/push": {
         (

@@ -10,6 +10,7 @@ import pytest
 
 import convexrank as cr
 from convexrank.core.loop import scale_of
+from tests.tolerances import tolerance
 
 
 def solved(problem, **options):
@@ -68,3 +69,23 @@ def test_the_conic_solver_keeps_the_time_limit():
     assert time.perf_counter() - start < 2.5
     assert np.array_equal(solution.x, problem.start())
     assert solution.value == problem.objective(solution.x)
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"), [("PNormPush", 20042), ("CrucialPairs", 20487), ("PageRankDual", 20631)]
+)
+def test_instances_that_a_shorter_step_solves(name, seed):
+    """Found by the verifier: with steps of .99 no form of the model and no tolerance gave enough digits."""
+    problem = cr.problems.REGISTRY[name].random(seed)
+    exact, fast = problem.solve("exact"), problem.solve()
+    assert exact.converged
+    assert abs(exact.value - fast.value) <= exact.gap + fast.gap
+
+
+def test_the_least_value_of_a_model_counts_where_constraints_hold_but_for_rounding():
+    """Found by the verifier on random instance 20570: a value .15 millionths too large was taken."""
+    problem = cr.problems.KernelLearnedDivergence.random(20570)
+    assert cr.verify(cr.problems.KernelLearnedDivergence, instances=1, seed=20570).ok
+    model = problem.to_cvxpy()
+    for point in np.random.default_rng(20570).normal(size=(3, problem.dimension)):
+        assert abs(model.value_at(point) - problem.objective(point)) <= tolerance("degenerate model")

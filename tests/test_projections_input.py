@@ -64,6 +64,7 @@ def test_bad_input_of_increments(arguments, error, message):
         (lambda: isotonic(Z, increasing=1), TypeError, "expected True or False"),
         (lambda: isotonic(Z, bounds=(1, 0)), ValueError, "holds no number"),
         (lambda: isotonic(Z, bounds=None), TypeError, "expected a pair"),
+        (lambda: isotonic(Z, bounds=(0, 1, 2)), TypeError, "expected a pair"),
         (lambda: permutahedron(Z, [1, 2]), ValueError, "y has 2 entries, expected 4"),
         (lambda: permutahedron(Z, [1, 2, np.nan, 0]), ValueError, "y contains NaN"),
         (lambda: permutahedron([], []), ValueError, "z is empty"),

@@ -29,8 +29,8 @@ _NONLINEAR = {
 _CLOSE = tuple(
     {"tol_gap_abs": tol, "tol_gap_rel": tol, "tol_feas": tol} for tol in (1e-12, 1e-11, 1e-10, 1e-8)
 )
-# Constraints hold when they are violated by no more than this.
-_HOLDS = 1e-10
+# Constraints hold when they are violated by no more than this: a hundredth of what such values are compared to.
+_HOLDS = 1e-9
 _CLOSE_NONLINEAR = ({}, {"preset": "filtersqp"}, {"primal_tolerance": 1e-10, "dual_tolerance": 1e-10})
 
 

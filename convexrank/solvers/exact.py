@@ -54,11 +54,15 @@ _SHARE, _FINEST = 1e-3, 1e-13
 _SECONDS = {"CLARABEL": "time_limit", "HIGHS": "time_limit", "SCS": "time_limit_secs", "UNO": "time_limit"}
 
 _UNSCALED = {"equilibrate_enable": False}
+# Steps that stay farther from the boundary of the cones keep more digits.
+_SHORT = {"max_step_fraction": 0.9}
 # Tried in this order until a certificate accepts.
 _ATTEMPTS = (
     _Attempt("CLARABEL"),
     _Attempt("CLARABEL", other_form=True),
     _Attempt("CLARABEL", digits=1e-8),
+    _Attempt("CLARABEL", _SHORT, digits=1e-12),
+    _Attempt("CLARABEL", _SHORT, digits=1e-12, other_form=True),
     _Attempt("CLARABEL", _UNSCALED, digits=1e-10),
     _Attempt("CLARABEL", _UNSCALED, digits=1e-10, other_form=True),
     _Attempt("SCS", {"max_iters": 200_000}, digits=1e-9, rows=500),
