@@ -34,6 +34,19 @@ def test_units_are_the_powers_of_two_next_to_the_sizes_of_columns(form, l2):
     assert lengths == pytest.approx(np.linalg.norm(Z * found, axis=1), rel=tolerance("summation"))
 
 
+@pytest.mark.parametrize(
+    "make", [lambda *a, **b: cr.problems.PNormPush(*a, p=2, **b), cr.problems.ConvexRisk]
+)
+def test_a_row_that_weighs_k_counts_as_k_rows(make):
+    Z, y = rows()
+    Z = np.r_[Z, 1e6 * Z[:1]]  # the longest row weighs nothing
+    y, counts = np.r_[y, 1], np.r_[np.arange(len(Z) - 1) % 4, 0]
+    repeated = np.repeat(np.arange(len(Z)), counts)
+    weighted = make(Z, y, sample_weight=counts.astype(float)).units
+    assert weighted.tolist() == make(Z[repeated], y[repeated]).units.tolist()
+    assert (weighted > make(Z, y).units).all()
+
+
 @pytest.mark.parametrize("scales", SCALES)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("solver", ["newton", "lbfgs"])

@@ -465,12 +465,18 @@ class LinearScores(Problem):
         """A length of w that is long in the units of the features: 1, or less where scores of 100 take less."""
         return _long(self.row_lengths)
 
+    @property
+    def row_counts(self) -> Array | None:
+        """What each row counts, shape (n,); None where all count alike."""
+        return None
+
     @cached_property
     def units(self) -> Array:
         """Lengths of the unknowns that change scores and penalty alike, as powers of two; 1 for a design."""
         if isinstance(self.X, Design):
             return np.ones(self.dimension)
-        sizes = np.sqrt(squares_times(self.X, np.full(self.rows, 1.0 / self.rows)) + self.l2)
+        counts = np.ones(self.rows) if self.row_counts is None else self.row_counts
+        sizes = np.sqrt(squares_times(self.X, counts / counts.sum()) + self.l2)
         return np.exp2(-np.clip(np.round(np.log2(np.where(sizes > 0.0, sizes, 1.0))), -300.0, 300.0))
 
     @cached_property

@@ -67,6 +67,11 @@ class Bipartite(SecondOrder):
     def _weights_of(self, rows: Array) -> Array:
         return np.ones(len(rows)) if self.sample_weight is None else self.sample_weight[rows]
 
+    @property
+    def row_counts(self) -> Array | None:
+        """The weights of the rows."""
+        return self.sample_weight
+
     @cached_property
     def positive_weights(self) -> Array:
         """Weights of the positives, ones by default."""

@@ -131,6 +131,11 @@ class ConvexRisk(SecondOrder):
     def _sorted_weights(self) -> Array:
         return np.ones(len(self._order)) if self.sample_weight is None else self.sample_weight[self._order]
 
+    @property
+    def row_counts(self) -> Array | None:
+        """The weights of the rows."""
+        return self.sample_weight
+
     @cached_property
     def _log_weights(self) -> Array:
         return np.log(self._sorted_weights)
