@@ -42,7 +42,7 @@ class Bipartite(SecondOrder):
     def __post_init__(self) -> None:
         super().__post_init__()
         rows = self.X.shape[0]
-        check_binary_labels(self.y, rows)
+        _ = self._labels  # refused before it is kept
         keep(self, y=np.asarray(self.y), sample_weight=check_weights(self.sample_weight, rows))
         for name, group in (("positive", self.positives), ("negative", self.negatives)):
             if not len(group):
@@ -60,8 +60,13 @@ class Bipartite(SecondOrder):
         """Row numbers of the negatives, K of them."""
         return self._rows_of(False)
 
+    @cached_property
+    def _labels(self) -> Array:
+        """Which rows are positive."""
+        return check_binary_labels(self.y, self.X.shape[0])
+
     def _rows_of(self, positive: bool) -> Array:
-        asked = check_binary_labels(self.y, self.rows) == positive
+        asked = self._labels == positive
         return np.flatnonzero(asked if self.sample_weight is None else asked & (self.sample_weight > 0))
 
     def _weights_of(self, rows: Array) -> Array:
