@@ -33,8 +33,8 @@ def _haste() -> dict[str, Any] | None:
     return _HASTE
 
 
-def jit(function: Callable[..., Any], small: bool, **options: Any) -> Any:
+def jit(function: Callable[..., Any], small: bool) -> Any:
     """Return ``jax.jit`` of a function that no other program calls; a small one is compiled in haste."""
     import jax
 
-    return jax.jit(function, compiler_options=_haste() if small else None, **options)
+    return jax.jit(function, compiler_options=_haste() if small else None)

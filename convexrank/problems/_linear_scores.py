@@ -386,8 +386,8 @@ class LinearScores(Problem):
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum from the smooth part's gradient, at no cost: what solvers watch."""
-        if self._counts_in_units:
-            return _InUnits(self).gap_estimate(w / self.units, value, self.units * gradient)
+        if self._in_units is not None:
+            return self._in_units.gap_estimate(w / self.units, value, self.units * gradient)
         penalty, radius = self.penalty, math.inf
         if not penalty.bounded:
             radius = certificate_radius(penalty, self.risk_infimum, w, value, self.unit)[1]
@@ -488,15 +488,16 @@ class LinearScores(Problem):
         """Bound value − optimum at x; see :mod:`convexrank.core.certificates`."""
         self.refuse_edited()
         w = self.check_point(x, "x")
-        return _InUnits(self).certificate(w, witness) if self._counts_in_units else certify(self, w, witness)
+        return certify(self, w, witness) if self._in_units is None else self._in_units.certificate(w, witness)
 
     @cached_property
-    def _counts_in_units(self) -> bool:
-        """Whether a ball is one of w/units: nothing but features gives w a length, and they differ in size."""
+    def _in_units(self) -> _InUnits | None:
+        """The view whose ball is one of w/units, where features of different sizes are all that gives w a length."""
         penalty = self.penalty
         if penalty.bounded or not penalty.smooth or isinstance(self.X, Design):
-            return False
-        return float(self.units.max()) > _ALIKE * float(self.units.min())
+            return None
+        alike = float(self.units.max()) <= _ALIKE * float(self.units.min())
+        return None if alike else _InUnits(self)
 
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
@@ -594,10 +595,12 @@ class _InUnits:
         return replace(found, slope=units * found.slope)
 
     def gap_estimate(self, v: Array, value: float, gradient: Array) -> float:
+        """Estimate value − optimum from the gradient in v."""
         radius = certificate_radius(self.penalty, self.risk_infimum, v, value, self.unit)[1]
         return self.penalty.gap(v, -gradient, radius)
 
     def certificate(self, w: Array, witness: Witness | None) -> Certificate:
+        """Bound value − optimum at a point and with a witness in the caller's units."""
         units = self.problem.units
         if witness is not None:
             points = np.asarray(witness.points, dtype=np.float64)

@@ -117,10 +117,11 @@ class _Memory:
 
 
 def _is_small(objective: Any) -> bool:
-    """Whether all data of an objective are of few rows."""
+    """Whether an objective shows its data, and all of them are of few rows."""
     import jax
 
-    return max([np.shape(leaf)[-1] for leaf in jax.tree.leaves(objective) if np.ndim(leaf)]) <= SMALL
+    rows = [np.shape(leaf)[-1] for leaf in jax.tree.leaves(objective) if np.ndim(leaf)]
+    return 0 < max(rows, default=0) <= SMALL
 
 
 @lru_cache(maxsize=64)
