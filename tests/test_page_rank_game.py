@@ -188,6 +188,14 @@ def test_the_point_alone_proves_it_in_exact_and_relaxed_games(norm):
         assert game.certificate(solution.x, solution.witness).gap <= 1e-11
 
 
+@pytest.mark.parametrize("seed", [20439, 20511, 20610, 20973])  # the point alone proves 1e-5 to 1e-3
+def test_the_exact_solver_hands_its_multipliers_to_the_certificate(seed):
+    game = PageRankGame.random(seed)
+    solution = game.solve("exact", tol=1e-9)
+    assert solution.status is cr.Status.CONVERGED, solution.message
+    assert game.certificate(solution.x).gap > 100 * game.certificate(solution.x, solution.witness).gap
+
+
 def test_the_gap_bounds_the_residual():
     for seed in range(20):
         game = PageRankGame.random(seed)

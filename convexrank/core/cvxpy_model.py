@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.core.results import Witness
 
 __all__ = ["CvxpyModel", "nonlinear_problem"]
 
@@ -96,6 +97,8 @@ class CvxpyModel:
         The problem is convex by a theorem that cvxpy's rules do not know, so that a conic solver cannot take it. It is
         stated by smooth functions, and ``problem.solve()`` goes to a nonlinear solver, Uno, which starts at the values
         that the variables have. Such a solver finds a local minimum: here that is the minimum.
+    evidence : callable, optional
+        Returns, after :meth:`solve`, what the multipliers of the constraints are to a certificate.
 
     Examples
     --------
@@ -110,6 +113,7 @@ class CvxpyModel:
     problem: Any
     variables: dict[str, Any]
     nonlinear: bool = False
+    evidence: Callable[[], Witness] | None = None
     _starts: dict[Any, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

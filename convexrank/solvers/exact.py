@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -136,7 +136,7 @@ class ExactSolver:
                 if terminal is not None:
                     break
                 continue
-            gap = _gap(problem, state.x, options.time_limit - monitor.seconds)
+            gap = _gap(problem, state, options.time_limit - monitor.seconds)
             if best is None or gap < best[0]:
                 best = (gap, state, f"{attempt.solver}: {word}")
             if gap <= options.tol * scale_of(state.value):
@@ -163,14 +163,15 @@ class ExactSolver:
             return None, word
         x = np.asarray(next(iter(model.variables.values())).value, dtype=np.float64).ravel()
         x = problem.project_feasible(x)
-        return State(x, problem.value_at(x), math.inf), word
+        witness = model.evidence() if model.evidence else None
+        return State(x, problem.value_at(x), math.inf, witness=witness), word
 
 
-def _gap(problem: Exact, x: np.ndarray, seconds: float) -> float:
+def _gap(problem: Exact, state: State, seconds: float) -> float:
     """What is proved in so many seconds: where nothing is handed over, a search for evidence may take long."""
     try:
         with ending_after(seconds):
-            return certificate_of(problem, x, None, math.inf).gap
+            return certificate_of(problem, state.x, state.witness, math.inf).gap
     except OutOfTimeError:
         return math.inf
 
@@ -194,7 +195,7 @@ def _conclude(
     if best is None:
         return monitor.finish(terminal or Status.FAILED, "; ".join(trouble))
     gap, state, word = best
-    monitor.record(State(state.x, state.value, gap))
+    monitor.record(replace(state, residual=gap))
     if (ended := monitor.problem.terminal_status(state.x)) is not None:
         return monitor.finish(ended, word)
     return monitor.finish(Status.CONVERGED if _is_good(monitor, best) else Status.FAILED, word)

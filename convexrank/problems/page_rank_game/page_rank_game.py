@@ -120,6 +120,13 @@ class PageRankGame(PageRankPayoff):
 
     def to_cvxpy(self) -> CvxpyModel:
         """Return the exact model in w; P stays sparse but for the teleport."""
+        return self._model()
+
+    def other_model(self) -> CvxpyModel:
+        """Return the model with a variable for Pw − w, whose multipliers are the other player's move."""
+        return self._model(moved_apart=True)
+
+    def _model(self, moved_apart: bool = False) -> CvxpyModel:
         import cvxpy as cp
 
         graph, operator, n = self.graph, self.operator, self.dimension
@@ -129,9 +136,14 @@ class PageRankGame(PageRankPayoff):
         moved = self.alpha * (follow @ w) + (1.0 - self.alpha) * operator.teleport * cp.sum(w)
         if graph.dangling.size:
             moved = moved + self.alpha * np.broadcast_to(operator.escape, n) * cp.sum(w[graph.dangling])
-        penalty = self.radius * cp.norm(moved - w, self.ball.dual_order)
+        difference = cp.Variable(n, name="difference") if moved_apart else moved - w
+        penalty = self.radius * cp.norm(difference, self.ball.dual_order)
         objective = cp.Minimize(generator - self.recommendations @ w + penalty)
-        return CvxpyModel(cp.Problem(objective, constraints), {"w": w})
+        if not moved_apart:
+            return CvxpyModel(cp.Problem(objective, constraints), {"w": w})
+        balance = moved - w == difference
+        model = cp.Problem(objective, [*constraints, balance])
+        return CvxpyModel(model, {"w": w}, evidence=lambda: Witness(balance.dual_value[None, :], np.ones(1)))
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound objective − optimum: multipliers of the witness, from Poisson's equation at x, and the best response.
