@@ -295,3 +295,9 @@ def test_memory_is_linear_in_the_unknowns(kind):
     assert solution.converged
     assert peak < 8 * 40 * d + 10_000_000
     assert solution.value < problem.objective(problem.start())
+
+
+def test_a_line_search_does_not_stop_beyond_a_kink():
+    """One positive whose hinge is straight here: a step of length 1/l2 crosses the kink, where the slope is small."""
+    solution = cr.problems.RmaxPush.random(20835).solve()
+    assert solution.status is cr.Status.CONVERGED, solution.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -165,19 +166,21 @@ class CvxpyModel:
         fixed, point = self._held() if self.nonlinear else self._fixed
         point.value = solution.value
         answers: list[tuple[float, float]] = []
+        holds = _HOLDS
         for options in _CLOSE_NONLINEAR if self.nonlinear else _CLOSE:
             try:
                 word = self._run(fixed, None if self.nonlinear else cp.CLARABEL, options)
             except cp.SolverError:
                 continue
             if word in _SOLVED:
-                # below rounding one violation is as good as another; "optimal" by a low tolerance may violate much
-                violation = max(_violation(fixed), _HOLDS) - _HOLDS
-                answers.append((violation, float(np.asarray(fixed.value))))
-            if word == "optimal":
+                answers.append((_violation(fixed), float(np.asarray(fixed.value))))
+            if word == "optimal":  # what violates as little as this one does is as good
+                holds = max(holds, answers[-1][0])
                 break
         # an answer with fewer digits than asked for may be good or not: the least is best, where constraints hold
-        return min(answers, default=(0.0, float("nan")))[1]
+        return min(((max(violation, holds), value) for violation, value in answers), default=(0.0, math.nan))[
+            1
+        ]
 
     @cached_property
     def _fixed(self) -> tuple[Any, Any]:

@@ -205,21 +205,30 @@ def searched(problem: Smoothable, here: Place, direction: Array) -> Place | None
 
 
 def _least(here: Place, direction: Array, slope: float) -> float:
-    """Find a step length at which the derivative is a small share of what it is at 0: secants between brackets."""
+    """Find a step length that descends, with a small share of the derivative at 0: secants between brackets.
+
+    Where a kink is close, a small derivative alone may be far beyond it, and higher than the start.
+    """
     on_line = here.found.along(direction)
     linear, square = here.l2 * float(here.w @ direction), here.l2 * float(direction @ direction)
 
-    def derivative(length: float) -> float:
+    def on(length: float) -> tuple[float, float]:
+        """How far above the start the function is, and its derivative."""
         with np.errstate(over="ignore", invalid="ignore"):
-            rise = on_line(length)[1] + linear + length * square
-        return rise if math.isfinite(rise) else math.inf
+            value, rise = on_line(length)
+            above, rise = (
+                value - here.found.value + length * (linear + 0.5 * length * square),
+                rise + linear + length * square,
+            )
+        return above, rise if math.isfinite(rise) else math.inf
 
+    hidden = _HIDDEN * max(1.0, abs(here.smooth))
     low, high, at_low, at_high = 0.0, math.inf, slope, math.inf
     length = 1.0
     for _ in range(_HALVINGS):
         check_time()
-        rise = derivative(length)
-        if abs(rise) <= _FLAT * -slope:
+        above, rise = on(length)
+        if above <= hidden and abs(rise) <= _FLAT * -slope:
             break
         if rise < 0.0:
             low, at_low = length, rise
