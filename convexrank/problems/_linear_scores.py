@@ -13,6 +13,7 @@ from scipy import sparse
 
 from convexrank.backend import jax_oracles
 from convexrank.backend.cached import cached_property
+from convexrank.backend.deadline import check_time
 from convexrank.backend.design import Design
 from convexrank.backend.gram import (
     columns_of,
@@ -369,6 +370,7 @@ class LinearScores(Problem):
         for part, size in zip(self.split(rows), self.risk.sizes, strict=True):
             padded = np.zeros((self.dimension, size), dtype=rows.dtype)
             padded[:, : len(part)] = part.T
+            check_time()
             parts.append(padded)
         return jax_oracles.on_device(tuple(parts))
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from convexrank.backend.compilation import SMALL, jit
-from convexrank.backend.deadline import rounds_in_time
+from convexrank.backend.deadline import check_time, rounds_in_time
 from convexrank.backend.jax_oracles import with_x64
 from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
@@ -86,6 +86,7 @@ class JaxoptLBFGS:
 
         with with_x64():
             objective = problem.jax_objective()
+            check_time()  # moving large data takes seconds, and so does compiling
             double = problem.dtype == "float64"
             if isinstance(objective, Partial):
                 begin, advance = _programs(self.memory, double, _is_small(objective))
@@ -93,7 +94,9 @@ class JaxoptLBFGS:
                 begin, advance = _programs.__wrapped__(self.memory, double, False, objective)
                 objective = None
             start = jnp.asarray(x0, dtype=problem.dtype)
-            return _state(problem, _Memory(partial(advance, objective), start, begin(objective, start)))
+            inner = begin(objective, start)
+            check_time()
+            return _state(problem, _Memory(partial(advance, objective), start, inner))
 
     def step(self, problem: JaxObjective, state: State) -> State:
         """Run one chunk on the device."""
