@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from convexrank import atoms, losses, prices
 from convexrank.backend.compilation import jit
 from convexrank.backend.jax_oracles import curvature
+from convexrank.data import QueryGroups
 from convexrank.pair_sums import all_pairs, logistic, positive_negative
 from convexrank.pair_sums.all_pairs import (
     BlockedGraded,
@@ -25,6 +26,7 @@ from convexrank.pair_sums.all_pairs import (
     polynomial_graded,
 )
 from convexrank.pair_sums.positive_negative import BlockedPairs, block_length, polynomial_push
+from convexrank.pair_sums.within_queries import active_sums
 from convexrank.problems._pair_reference import logistic_in_blocks, push_in_blocks, reference_exponential
 from tests.formulas import plain_price
 from tests.tolerances import tolerance
@@ -532,3 +534,16 @@ def test_logistic_pairs_without_an_exponential_each_are_the_double_loop(scores, 
         if scores == "plain":  # elsewhere a pair that is left out may have had no loss
             with pytest.raises(AssertionError):
                 same(logistic.logistic_graded(f, np.maximum(np.searchsorted(y, y) - 1, 0), w), expected)
+
+
+@pytest.mark.parametrize("unit", [0.1, 0.3, 1 / 3])
+def test_pairs_at_the_margin_count_in_both_roles_or_in_neither(unit):
+    """At a kink rounding decides; slopes that differ in the two roles of a pair are those of no tangent."""
+    rng, groups, ones = np.random.default_rng(0), QueryGroups.from_sizes([20]), np.ones(20)
+    for _ in range(100):
+        scores, ranks = unit * rng.integers(-30, 31, size=20), rng.permutation(20) % 3
+        _, slopes = polynomial_graded((0.0, 1.0), scores, ranks, ones)
+        assert slopes.sum() == 0.0
+        below = active_sums(scores, ranks, groups, ones[:, None])
+        above = active_sums(-scores, 2 - ranks, groups, ones[:, None])
+        assert below.sum() == above.sum()

@@ -188,7 +188,7 @@ def _sweep() -> Callable[..., Any]:
     def sweep(
         scores: Array, ranks: Array, weights: Array, tree: Array, sums: Array
     ) -> None:  # pragma: no cover
-        """For each i: Σ w_j f_j^m over j with rank_j < rank_i and f_j > f_i − 1, m = 0..degree; f decreasing.
+        """For each i: Σ w_j f_j^m over j with rank_j < rank_i and f_i − f_j < 1, m = 0..degree; f decreasing.
 
         Arrays of zeros come in, for numba compiles their creation slowly: ``tree`` with a row for each rank and one
         more, ``sums`` for the answer.
@@ -196,7 +196,8 @@ def _sweep() -> Callable[..., Any]:
         n, count, degree = len(scores), tree.shape[0] - 1, tree.shape[1] - 1
         entered = 0
         for i in range(n):
-            while entered < n and scores[entered] > scores[i] - 1.0:
+            # a difference is rounded alike in both roles: a pair at the margin counts in both or in neither
+            while entered < n and scores[i] - scores[entered] < 1.0:
                 node = ranks[entered] + 1
                 while node <= count:
                     power = weights[entered]

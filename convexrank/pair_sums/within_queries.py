@@ -48,7 +48,8 @@ def _sweep() -> Callable[..., Any]:
             tree[: count + 1] = 0.0
             entered = 0
             for row in order:
-                while entered < size and scores[order[entered]] > scores[row] - 1.0:
+                # a difference is rounded alike in both roles: a pair at the margin counts in both or in neither
+                while entered < size and scores[row] - scores[order[entered]] < 1.0:
                     newcomer = order[entered]
                     node = ranks[newcomer] + 1
                     while node <= count:
@@ -67,7 +68,7 @@ def _sweep() -> Callable[..., Any]:
 
 
 def active_sums(scores: Array, ranks: Array, groups: QueryGroups, values: Array) -> Array:
-    """For every row, sum the values of the rows of its query with a lower rank that score above its score less 1.
+    """For every row, sum the values of the rows of its query with a lower rank whose scores it exceeds by less than 1.
 
     Parameters
     ----------
