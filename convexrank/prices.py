@@ -87,6 +87,10 @@ class Identity(_TwoFaces):
         """Evaluate the price of r >= 0, elementwise."""
         return r
 
+    def slope(self, r: Any) -> Any:
+        """Evaluate the derivative of g, elementwise, in numpy."""
+        return np.ones_like(r)
+
     def line(self, r: arb) -> Line:
         """Return value, slope and slack of g over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
         from convexrank.proof.balls import ONE, ZERO
@@ -130,6 +134,11 @@ class Power(_TwoFaces):
     def g(self, r: Any) -> Any:
         """Evaluate the price of r >= 0, elementwise."""
         return atoms.power(r, self.p)
+
+    def slope(self, r: Any) -> Any:
+        """Evaluate the derivative of g, elementwise, in numpy."""
+        with np.errstate(divide="ignore", over="ignore"):  # p below 1 is steep at 0
+            return self.p * np.power(r, self.p - 1.0)
 
     def line(self, r: arb) -> Line:
         """Return value, slope and slack of g over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
@@ -195,6 +204,10 @@ class ExpPrice(_TwoFaces):
     def g(self, r: Any) -> Any:
         """Evaluate the price of r >= 0, elementwise."""
         return atoms.exp(self.scale * r)
+
+    def slope(self, r: Any) -> Any:
+        """Evaluate the derivative of g, elementwise, in numpy."""
+        return self.scale * np.exp(self.scale * r)
 
     def line(self, r: arb) -> Line:
         """Return value, slope and slack of g over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""

@@ -123,6 +123,22 @@ def test_two_loops_are_the_matrix_of_bfgs(count):
     assert np.array_equal(lbfgs._two_loops(gradient, ()), gradient)
 
 
+def test_two_loops_start_from_the_hessian_of_a_sample():
+    rng = np.random.default_rng(0)
+    root, gradient, step = rng.normal(size=(6, 6)), rng.normal(size=6), rng.normal(size=6)
+    hessian = root @ root.T + np.eye(6)
+    inverse, image = np.linalg.inv(hessian), 1.1 * hessian @ step
+    metric = lbfgs._metric(hessian)
+    close = pytest.approx(inverse @ gradient, rel=tolerance("summation"))
+    assert lbfgs._two_loops(gradient, (), metric) == close
+    rho = 1.0 / float(step @ image)
+    left = np.eye(6) - rho * np.outer(step, image)
+    updated = left @ inverse @ left.T + rho * np.outer(step, step)
+    found = lbfgs._two_loops(gradient, ((step, image, rho),), metric)
+    assert found == pytest.approx(updated @ gradient, rel=tolerance("summation"))
+    assert lbfgs._metric(-hessian) is None
+
+
 class Line:
     """An oracle of a function of one variable, and where it was asked."""
 

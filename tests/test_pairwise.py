@@ -158,7 +158,7 @@ def test_polynomial_push_is_the_double_loop(scores, name, price, seed):
     if price == "exp" and scores in ("wide", "one far above", "one far below"):
         scores = "plain"  # the price itself overflows
     a, b, u, v = draw(scores, seed)
-    found = polynomial_push(PLAIN[name][0].polynomial, PRICES[price][0].g, a, b, u, v)
+    found = polynomial_push(PLAIN[name][0].polynomial, PRICES[price][0], a, b, u, v)
     same(found, brute_push(name, price, a, b, u, v))
 
 
@@ -172,7 +172,7 @@ def test_any_polynomial(quarters, cut, coefficients):
     cut = min(cut, len(quarters) - 1)
     a, b = np.array(quarters[:cut]) / 4.0, np.array(quarters[cut:]) / 4.0
     one_each = np.ones(len(a)), np.ones(len(b))
-    value, up, down = polynomial_push(coefficients, prices.Identity().g, a, b, *one_each)
+    value, up, down = polynomial_push(coefficients, prices.Identity(), a, b, *one_each)
     margins = [[1 - (x - z) for x in a] for z in b]
     powers = lambda t: sum(c * t**m for m, c in enumerate(coefficients)) if t > 0 else 0.0  # noqa: E731
     slopes = lambda t: sum(m * c * t ** (m - 1) for m, c in enumerate(coefficients) if m) if t > 0 else 0.0  # noqa: E731
@@ -238,11 +238,11 @@ def test_the_last_block_is_filled_up_harmlessly(offset, monkeypatch):
 def test_zero_weights_in_the_sorting_kernel(name):
     a, b, u, v = draw("ties", 0)
     u, v = u * (np.arange(len(u)) % 2), v * (np.arange(len(v)) % 3 > 0)
-    found = polynomial_push(PLAIN[name][0].polynomial, PRICES["power"][0].g, a, b, u, v)
+    found = polynomial_push(PLAIN[name][0].polynomial, PRICES["power"][0], a, b, u, v)
     same(found, brute_push(name, "power", a, b, u, v))
     kept = u > 0, v > 0
     dropped = polynomial_push(
-        PLAIN[name][0].polynomial, PRICES["power"][0].g, a[kept[0]], b[kept[1]], u[kept[0]], v[kept[1]]
+        PLAIN[name][0].polynomial, PRICES["power"][0], a[kept[0]], b[kept[1]], u[kept[0]], v[kept[1]]
     )
     same((found[0], found[1][kept[0]], found[2][kept[1]]), dropped)
 
@@ -253,9 +253,9 @@ def test_kernels_agree_and_match_differences(name, seed):
     """Away from kinks the gradient is a central difference of the value."""
     a, b, u, v = draw("plain", 0)
     a = a + 0.01 * seed
-    price = PRICES["power"][0].g
+    price = PRICES["power"][0]
     value, up, down = polynomial_push(PLAIN[name][0].polynomial, price, a, b, u, v)
-    same((value, up, down), push_in_blocks(PLAIN[name][0], price, a, b, u, v))
+    same((value, up, down), push_in_blocks(PLAIN[name][0], price.g, a, b, u, v))
     if np.abs(1 - (a[:, None] - b)).min() < 1e-3:
         a = a + 2e-3
         value, up, down = polynomial_push(PLAIN[name][0].polynomial, price, a, b, u, v)
@@ -274,7 +274,7 @@ def test_kernels_agree_and_match_differences(name, seed):
 @pytest.mark.parametrize("name", POLYNOMIAL)
 def test_only_the_order_of_the_rows_changes(scores, name):
     a, b, u, v = draw(scores, 0)
-    loss, price = PLAIN[name][0], PRICES["identity"][0].g
+    loss, price = PLAIN[name][0], PRICES["identity"][0]
     value, up, down = polynomial_push(loss.polynomial, price, a, b, u, v)
     rows, columns = np.random.default_rng(1).permutation(len(a)), np.random.default_rng(2).permutation(len(b))
     moved = polynomial_push(loss.polynomial, price, a[rows], b[columns], u[rows], v[columns])
@@ -288,14 +288,14 @@ def test_a_well_ranked_list_with_outliers_keeps_its_digits():
     u, v = np.ones(len(a)), np.ones(len(b))
     for name in POLYNOMIAL:
         expected = brute_push(name, "power", a, b, u, v)
-        same(polynomial_push(PLAIN[name][0].polynomial, PRICES["power"][0].g, a, b, u, v), expected)
+        same(polynomial_push(PLAIN[name][0].polynomial, PRICES["power"][0], a, b, u, v), expected)
 
 
 def test_separated_scores_cost_exactly_nothing():
     a, b = np.array([2.0, 900.0, 1e5]), np.array([1.0, -1e5, 0.3])
     for name in POLYNOMIAL:
         value, up, down = polynomial_push(
-            PLAIN[name][0].polynomial, PRICES["power"][0].g, a, b, np.ones(3), np.ones(3)
+            PLAIN[name][0].polynomial, PRICES["power"][0], a, b, np.ones(3), np.ones(3)
         )
         assert value == 0.0
         assert not up.any()
@@ -305,7 +305,7 @@ def test_separated_scores_cost_exactly_nothing():
 def test_nothing_of_the_callers_is_edited():
     arrays = draw("plain", 0)
     before = [part.copy() for part in arrays]
-    polynomial_push((0.0, 1.0), prices.Identity().g, *arrays)
+    polynomial_push((0.0, 1.0), prices.Identity(), *arrays)
     blocked_push(losses.Logistic(), prices.Identity().g, *arrays)
     for part, copy in zip(arrays, before, strict=True):
         assert np.array_equal(part, copy)
@@ -316,7 +316,7 @@ def test_a_planted_error_is_caught():
     expected = brute_push("hinge", "power", a, b, u, v)
     for planted in ((0.0, 1.01), (0.01, 1.0), (0.0, 1.0, 0.001)):
         with pytest.raises(AssertionError):
-            same(polynomial_push(planted, PRICES["power"][0].g, a, b, u, v), expected)
+            same(polynomial_push(planted, PRICES["power"][0], a, b, u, v), expected)
 
 
 # --- memory -------------------------------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ def test_memory_does_not_grow_with_the_pairs():
     rows = 3000
     rng = np.random.default_rng(0)
     a, b, ones = rng.normal(size=rows), rng.normal(size=rows), np.ones(rows)
-    run = lambda: polynomial_push((0.0, 1.0), prices.Identity().g, a, b, ones, ones)  # noqa: E731
+    run = lambda: polynomial_push((0.0, 1.0), prices.Identity(), a, b, ones, ones)  # noqa: E731
     run()  # compiled before the measurement
     tracemalloc.start()
     run()

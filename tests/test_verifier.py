@@ -80,6 +80,33 @@ def test_planted_errors_are_caught(name, bug):
     assert report.failures
 
 
+@dataclasses.dataclass(frozen=True)
+class Scaled:
+    """A risk in JAX that is 1 % too large."""
+
+    risk: object
+
+    def __call__(self, data, *parts):
+        return 1.01 * self.risk(data, *parts)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in SCORERS if name not in ("TopPush", "RmaxPush")]
+)  # have kinks
+def test_a_planted_error_in_the_jax_function_is_caught(name):
+    """Where the oracle runs in numpy, the JAX function is what a user's own program differentiates."""
+
+    def make(base):
+        def risk(self):
+            found = base.risk.fget(self) if isinstance(base.risk, property) else base.risk.func(self)
+            return dataclasses.replace(found, function=Scaled(found.function))
+
+        return property(risk)
+
+    traced = next(seed for seed in range(8) if "JaxObjective" in REGISTRY[name].random(seed).capabilities)
+    assert not cr.verify(planted(name, risk=make), instances=1, seed=traced).ok
+
+
 def test_a_case_is_drawn_alike_each_time_and_an_answer_of_ones_own_costs_nothing():
     problem = cr.problems.PNormPush.random(0)
     given = np.full(problem.dimension, 0.5)

@@ -28,6 +28,7 @@ __all__ = [
     "second_order",
     "shape_class",
     "value_and_gradient",
+    "value_of",
     "with_slope",
     "with_x64",
 ]
@@ -185,6 +186,21 @@ def _penalised(risk: Risk, data: Any, columns: tuple[Any, ...], l2: Any, l1: Any
 
     value = risk(data, *(w @ part for part in columns)) + 0.5 * l2 * w @ w
     return value if l1 is None else value + l1 * jnp.abs(w).sum()
+
+
+@lru_cache(maxsize=2)
+def _jitted_value(small: bool) -> Callable[..., Any]:
+    return jit(lambda function, w: function(w), small)
+
+
+def value_of(objective: Callable[[Any], Any], w: Array, small: bool = True) -> float:
+    """Evaluate a JAX objective at w; a pytree is compiled once for each shape class."""
+    import jax
+
+    with with_x64():
+        if isinstance(objective, jax.tree_util.Partial):
+            return float(_jitted_value(small)(objective, w))
+        return float(objective(w))
 
 
 @lru_cache(maxsize=256)

@@ -55,6 +55,11 @@ class Solvable(Protocol):
         ...
 
     @property
+    def default_reason(self) -> str:
+        """Why it is, in a few words or none."""
+        ...
+
+    @property
     def dimension(self) -> int:
         """Number of unknowns."""
         ...

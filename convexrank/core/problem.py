@@ -70,6 +70,9 @@ class Problem:
         """Whether there is an objective; fixed points, fields and feasibility problems have none, and value NaN."""
         return not {"FixedPoint", "Feasibility", "Field"} & self.capabilities
 
+    #: Why the default solver is the default, for messages.
+    default_reason = ""
+
     #: Number of examples; 0 where there are none.
     rows = 0
 

@@ -223,6 +223,8 @@ def solve(
         solution = iterate(problem, made, start, options)
     if getattr(problem, "l1", 0.0) and solution.converged and not solution.x.any():
         solution = replace(solution, message=f"{solution.message}; l1 is so large that every weight is 0")
+    if solver is None and (reason := problem.default_reason):
+        solution = replace(solution, message=f"{solution.message}; {solution.solver} chosen: {reason}")
     remark = problem.remark(solution.x)
     if remark:
         solution = replace(solution, message=f"{solution.message}; {remark}")

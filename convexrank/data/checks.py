@@ -195,6 +195,11 @@ def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64, most: float =
             f"Found array with 0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required for {name}: "
             "pass at least one."
         )
+    flat = values.ravel()  # a view: what is here is contiguous
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = float(flat @ flat)
+    if squares < most * most:  # one pass, and all is well
+        return matrix
     _refuse_non_finite(values, name)
     if most < math.inf and values.size and (largest := max(float(values.max()), -float(values.min()))) > most:
         raise ValueError(

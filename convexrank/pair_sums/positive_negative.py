@@ -59,7 +59,7 @@ def _sweep(coefficients: tuple[float, ...], gaps: Array, weights: Array) -> tupl
 
 def polynomial_push(
     coefficients: tuple[float, ...],
-    price: Callable[[Any], Any],
+    price: Any,
     positive: Array,
     negative: Array,
     positive_weights: Array,
@@ -79,7 +79,8 @@ def polynomial_push(
         part[place[:count]]
         for part in _sweep(coefficients, gaps, np.concatenate([np.zeros(count), positive_weights])[order])
     )
-    values, prices = derivatives(price, inner)
+    slope_of = getattr(price, "slope", None)  # a price that knows its derivative needs no compilation
+    values, prices = (price.g(inner), slope_of(inner)) if slope_of else derivatives(price.g, inner)
     marginal = negative_weights * prices
     # the same sums with the roles exchanged: the sweep runs backwards, from the gap after each point
     back = np.concatenate([marginal, np.zeros(len(positive))])[order][::-1]

@@ -40,6 +40,7 @@ from convexrank.data import (
     keep_checked,
     shown,
 )
+from convexrank.problems._solver_choice import Choice, choose
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 
 __all__ = ["LinearScores", "RiskData"]
@@ -48,9 +49,6 @@ Array = np.ndarray
 _DTYPES = {"float64": np.float64, "float32": np.float32}
 # Entries of X beyond it have products that overflow, and no solver gets anywhere.
 _LARGEST = 1e150
-
-# Up to this many unknowns a Newton step (one small factorisation) beats many first-order ones.
-_NEWTON_DIMENSION = 200
 
 # How a certificate calls the length of w in units of the columns.
 _METRIC = "||w/units||"
@@ -239,21 +237,22 @@ class LinearScores(Problem):
     @property
     def default_solver(self) -> str:
         """The fast solver that fits: newton, lbfgs, working-sets, accelerated, continuation or bundle."""
-        offered = self.capabilities
-        if (
-            "TwiceDifferentiable" in offered
-            and self.dimension <= _NEWTON_DIMENSION
-            and not sparse.issparse(self.X)
-        ):
-            return "newton"
-        if "Smooth" in offered:
-            return "lbfgs"
-        wide = self.dimension > _NEWTON_DIMENSION or not isinstance(self.X, np.ndarray)
-        if "Columnwise" in offered and (wide or self.states_curvature):
-            return "working-sets"
-        if "Proximal" in offered:
-            return "accelerated"
-        return "continuation" if "Smoothable" in offered else "bundle"
+        return self._choice.solver
+
+    @cached_property
+    def _choice(self) -> Choice:
+        return choose(self)
+
+    @property
+    def default_reason(self) -> str:
+        """Why it is the default; nothing where a formulation has a default of its own."""
+        return self._choice.reason if self._choice.solver == self.default_solver else ""
+
+    #: Whether second derivatives run over all pairs, and gradients over rows.
+    pairwise_curvature = False
+
+    #: The rows of a sample that tells the shape of the objective; 0 where none is drawn.
+    sample_rows = 0
 
     def check_point(self, x: Any, name: str = "w") -> Array:
         """Return w as a vector of the right length; a Solution stands for its point."""
@@ -266,7 +265,7 @@ class LinearScores(Problem):
     def scores(self, w: Array) -> Array:
         """Return the scores Xw, read-only; those of the last w are kept, since several members ask for them in turn."""
         last = self.__dict__.get("_last_scores")
-        if last is None or not np.array_equal(last[0], w):
+        if last is None or last[0].shape != w.shape or not (last[0] == w).all():
             last = self.__dict__["_last_scores"] = (np.array(w), times(self.X, w))
             last[0].flags.writeable = last[1].flags.writeable = False
         return last[1]

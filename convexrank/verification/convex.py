@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.jax_oracles import value_of
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.results import Solution, Status
 from convexrank.verification.comparison import CONIC, ORACLE, SLOPE, STEP, Case, Comparison, disagree
@@ -21,6 +22,8 @@ Array = np.ndarray
 # Precision and step where a value of the model is itself a solve: good to about 1e-11, but only to this where scores
 # are all but tied, and with brackets wide enough to keep the noise of a slope low.
 _SOLVED, _SOLVED_STEP = 1e-7, 1e-3
+# What an objective in JAX keeps of the digits, by the floating type of the data.
+_DIGITS = {"float64": ORACLE, "float32": 1e-4}
 _ENDED = frozenset({Status.SEPARABLE, Status.UNBOUNDED, Status.INFEASIBLE})
 
 
@@ -110,6 +113,10 @@ def _check_oracles(problem: Any, model: CvxpyModel, rng: np.random.Generator) ->
             reference = problem.reference_risk(w)[0] + problem.penalty.value(w)
             if disagree(reference, expected, precision):
                 yield f"the certificate's value {reference:.10g}, the model gives {expected:.10g}"
+        if scale == 1.0 and "JaxObjective" in problem.capabilities:
+            traced = value_of(problem.jax_objective(), w.astype(problem.dtype))
+            if disagree(traced, expected, max(precision, _DIGITS[problem.dtype])):
+                yield f"the objective in JAX {traced:.10g}, the model gives {expected:.10g}"
         if scale and "Convex" in problem.capabilities:
             yield from _check_slopes(problem, model, w, rng)
         elif scale and "Smooth" in problem.capabilities:

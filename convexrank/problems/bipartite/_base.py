@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -24,6 +24,9 @@ from convexrank.problems.bipartite._boosting_oracle import (
 __all__ = ["Bipartite", "LogForm", "random_features", "random_labels"]
 
 Array = np.ndarray
+
+# Data with so many entries are tall; a sample has so many rows a column, or one in so many.
+_TALL, _ROWS_PER_COLUMN, _SHARE = 4_000_000, 60, 32
 
 # Identical rows may get scores that differ in the last bits.
 _ROUNDING = 1e-14
@@ -126,6 +129,32 @@ class Bipartite(SecondOrder):
         gradient[self.negatives] = parts[1][: len(self.negatives)]
         return gradient
 
+    @property
+    def sample_rows(self) -> int:  # type: ignore[override]
+        """The rows of a sample that tells the shape of the objective: of tall dense data; else 0."""
+        rows, columns = self.X.shape
+        wanted = max(_ROWS_PER_COLUMN * columns, rows // _SHARE)
+        tall = isinstance(self.X, np.ndarray) and rows * columns >= _TALL and 4 * wanted <= rows
+        return wanted if tall and self.has_curvature and not self.pairwise_curvature else 0
+
+    def sample(self) -> Self | None:
+        """Return the problem of a sample, half of each class at most; its rows count for those that they stand for."""
+        if not (wanted := self.sample_rows):
+            return None
+        rng, rows, weights = np.random.default_rng(0), [], []
+        for part, counts in (
+            (self.positives, self.positive_weights),
+            (self.negatives, self.negative_weights),
+        ):
+            count = min(wanted // 2, len(part))
+            # one from each of so many stretches
+            places = ((np.arange(count) + rng.random(count)) * (len(part) / count)).astype(np.intp)
+            places = np.minimum(places, len(part) - 1)
+            rows.append(part[places])
+            weights.append(counts[places] * (len(part) / len(places)))
+        some, counts = np.concatenate(rows), np.concatenate(weights)
+        return self.changed(X=self.X[some], y=self._labels[some], sample_weight=counts)
+
     def margin(self, w: Array) -> float:
         """Return the lowest positive score less the highest negative score."""
         positive, negative = self.split(self.scores(w))
@@ -198,13 +227,10 @@ class LogForm(Bipartite):
         With shares s of a term at the scores, its Hessian in w is c·t² times the covariance of the rows under s.
         """
         w = self.check_point(w)
-        scores, terms = self.scores(w), self.terms
-        value, weights = 0.5 * self.l2 * float(w @ w), np.zeros((self.rows, len(terms)))
-        for column, term in zip(weights.T, terms, strict=True):
-            part, column[term.rows] = log_sum_exp_gradient(
-                term.sign_times_power * scores[term.rows] + term.log_weights
-            )
-            value += term.outer_coefficient * part
+        value, parts = self._risk_and_shares(self.scores(w))
+        value, weights = value + 0.5 * self.l2 * float(w @ w), np.zeros((self.rows, len(parts)))
+        for column, term, shares in zip(weights.T, self.terms, parts, strict=True):
+            column[term.rows] = shares
         means = np.asarray(transposed_times(self.X, weights), dtype=np.float64).T
         rates, bends = self._rates
         gradient = rates @ means + self.l2 * w
@@ -217,15 +243,39 @@ class LogForm(Bipartite):
 
     def score_model(self, scores: Array) -> ScoreModel:
         """Return the risk to second order in the scores; each log-sum-exp takes one product away."""
-        value, gradient, diagonal = 0.0, np.zeros(self.rows), np.zeros(self.rows)
-        parts = []
-        for term, bend in zip(self.terms, self._rates[1], strict=True):
+        value, parts = self._risk_and_shares(scores)
+        rates, bends = self._rates
+        curvature = Curvature(self._summed(bends, parts), self._columns_of_terms(parts), bends)
+        return ScoreModel(value, self._summed(rates, parts), curvature)
+
+    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient in the scores, in numpy: nothing has to be compiled. O(n)."""
+        value, parts = self._risk_and_shares(scores)
+        return value, self._summed(self._rates[0], parts)
+
+    def _risk_and_shares(self, scores: Array) -> tuple[float, list[Array]]:
+        """The risk, and the shares of the rows of each term."""
+        value, parts = 0.0, []
+        for term in self.terms:
             part, shares = log_sum_exp_gradient(term.sign_times_power * scores[term.rows] + term.log_weights)
             value += term.outer_coefficient * part
-            gradient[term.rows] += term.rate * shares
-            diagonal[term.rows] += bend * shares
             parts.append(shares)
-        return ScoreModel(value, gradient, Curvature(diagonal, self._columns_of_terms(parts), self._rates[1]))
+        return value, parts
+
+    def _summed(self, factors: Array, parts: list[Array]) -> Array:
+        """The shares times a factor for each term, in all rows."""
+        total = np.zeros(self.rows)
+        for term, factor, shares in zip(self.terms, factors, parts, strict=True):
+            total[term.rows] = factor * shares if self._apart else total[term.rows] + factor * shares
+        return total
+
+    @cached_property
+    def _apart(self) -> bool:
+        """Whether no row is in two terms."""
+        seen = np.zeros(self.rows, dtype=bool)
+        for term in self.terms:
+            seen[term.rows] = True
+        return int(seen.sum()) == sum(len(term.rows) for term in self.terms)
 
     def _columns_of_terms(self, parts: list[Array]) -> sparse.csc_array:
         starts = np.cumsum([0, *map(len, parts)])

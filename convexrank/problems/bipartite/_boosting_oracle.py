@@ -55,7 +55,9 @@ class LogSumExpTerm:
 
     def exponents(self, scores: Array) -> Array:
         """Return t·θ + v for the rows of the term."""
-        return self.sign_times_power * scores[self.rows] + self.log_weights
+        exponents = self.sign_times_power * scores[self.rows]
+        exponents += self.log_weights
+        return exponents
 
 
 def log_sum_exp_gradient(exponents: Array) -> tuple[float, Array]:
@@ -63,9 +65,11 @@ def log_sum_exp_gradient(exponents: Array) -> tuple[float, Array]:
     if not len(exponents):
         return -np.inf, exponents
     top = float(np.maximum.reduce(exponents))
-    terms = np.exp(exponents - top)
+    terms = exponents - top
+    np.exp(terms, out=terms)
     total = float(np.add.reduce(terms))
-    return top + float(np.log(total)), terms / total
+    terms /= total
+    return top + float(np.log(total)), terms
 
 
 @dataclass(frozen=True, eq=False)

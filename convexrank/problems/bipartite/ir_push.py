@@ -8,9 +8,11 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.gram import centred_gram, transposed_times
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_log_sum_exp
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
 
 __all__ = ["IRPush"]
 
@@ -64,6 +66,41 @@ class IRPush(Bipartite):
         """The risk as a JAX function of the positives' and negatives' scores."""
         logs = self.padded_log_weights(self.log_positive_shares, np.log(self.negative_weights))
         return RiskData(_risk, (np.exp(logs[0]), logs[1]), self.part_sizes)
+
+    def _chances(self, scores: Array) -> tuple[float, Array, Array, Array]:
+        """The risk, first and second derivatives of its terms in the level of the negatives, and their softmax."""
+        positive, negative = self.split(scores)
+        level, softmax = log_sum_exp_gradient(self._log_negative_weights + negative)
+        excess = level - positive
+        costs = np.logaddexp(0.0, excess)
+        chances = np.exp(excess - costs)
+        pull = self.positive_shares * chances
+        return float(self.positive_shares @ costs), pull, pull * np.exp(-costs), softmax
+
+    @cached_property
+    def _log_negative_weights(self) -> Array:
+        return np.log(self.negative_weights)
+
+    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient in the scores, in numpy: nothing has to be compiled. O(n)."""
+        value, pull, _, softmax = self._chances(scores)
+        return value, self.join((-pull, pull.sum() * softmax))
+
+    def second_order(self, w: Any) -> tuple[float, Array, Array]:
+        r"""Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²), in blocks of rows: X is not copied.
+
+        With the mean m of the negatives under their softmax q, and derivatives a and curvatures b of the positives'
+        terms, the Hessian of the risk is :math:`\sum_i b_i (x_i-m)(x_i-m)^	op + (\sum_i a_i) \sum_k q_k
+        (x_k-m)(x_k-m)^	op`.
+        """
+        w = self.check_point(w)
+        value, pull, bend, softmax = self._chances(self.scores(w))
+        push = pull.sum() * softmax
+        sides = np.column_stack([self.join((-pull, push)), self.join((np.zeros(len(pull)), softmax))])
+        slope, mean = np.asarray(transposed_times(self.X, sides), dtype=np.float64).T
+        hessian = centred_gram(self.X, mean, self.join((bend, push)))
+        hessian.flat[:: self.dimension + 1] += self.l2
+        return value + 0.5 * self.l2 * float(w @ w), slope + self.l2 * w, hessian
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression."""

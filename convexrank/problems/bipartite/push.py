@@ -141,6 +141,14 @@ class Push(Bipartite):
         """Newton's method, unless second derivatives would need too many pairs."""
         return self.differentiable and (self.loss.factorises or self._pairs <= _FEW_PAIRS)
 
+    @property
+    def pairwise_curvature(self) -> bool:  # type: ignore[override]
+        """Whether second derivatives run over all pairs: unless the loss factorises."""
+        return not self.loss.factorises
+
+    #: No sample is drawn: far from the minimiser sums of powers bend otherwise than near it.
+    sample_rows = 0  # type: ignore[assignment]
+
     @cached_property
     def risk(self) -> RiskData:
         """The risk as a JAX function of the positives' and negatives' scores."""
@@ -158,7 +166,7 @@ class Push(Bipartite):
             return super().risk_and_score_gradient(scores)
         positive, negative = self.split(scores)
         weights = self.positive_weights, self.negative_weights
-        value, up, down = polynomial_push(self.loss.polynomial, self.price.g, positive, negative, *weights)
+        value, up, down = polynomial_push(self.loss.polynomial, self.price, positive, negative, *weights)
         return value, self.join((up, down))
 
     @property

@@ -124,6 +124,11 @@ class ConvexRisk(SecondOrder):
         return self.differentiable and (self.cost.factorises or self.X.shape[0] <= _FEW_ROWS)
 
     @property
+    def pairwise_curvature(self) -> bool:  # type: ignore[override]
+        """Whether second derivatives run over all pairs: unless the cost factorises."""
+        return not self.cost.factorises
+
+    @property
     def _order(self) -> Array:
         return self.__dict__["_order"]
 
