@@ -65,3 +65,23 @@ def test_newton_takes_no_second_copy_of_the_features(dtype, shares):
         assert tracemalloc.get_traced_memory()[1] <= shares * X.nbytes
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("l2", [1e-5, 1e-3, 0.1])
+@pytest.mark.parametrize("make", [lambda X, y, l2: cr.problems.PNormPush(X, y, p=4, l2=l2),
+                                  lambda X, y, l2: cr.problems.IRPush(X, y, l2=l2)])  # fmt: skip
+def test_newton_follows_ridges_where_scores_are_far_apart(make, l2):
+    """Separable data and a small l2: a logarithm is a maximum there, and plain Newton steps gain little each."""
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(120, 60)) + 2.0 * rng.normal(size=(120, 1))) * np.geomspace(0.1, 10.0, 60)
+    y = (X @ rng.normal(size=60) > 0).astype(int)
+    problem = make(X, y, l2)
+    solution = problem.solve("newton")
+    assert solution.status is cr.Status.CONVERGED, solution.message
+    assert solution.iterations < 80
+    exact = problem.solve("exact", tol=1e-5)
+    assert abs(solution.value - exact.value) <= solution.gap + exact.gap
+    # the values on the way are those of the objective, without the ridge
+    seen = []
+    problem.solve("newton", callback=lambda state: seen.append(state.value - problem.objective(state.x)))
+    assert np.abs(seen).max() <= tolerance("summation") * max(1.0, abs(solution.value))

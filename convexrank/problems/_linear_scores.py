@@ -265,7 +265,7 @@ class LinearScores(Problem):
     def scores(self, w: Array) -> Array:
         """Return the scores Xw, read-only; those of the last w are kept, since several members ask for them in turn."""
         last = self.__dict__.get("_last_scores")
-        if last is None or last[0].shape != w.shape or not (last[0] == w).all():
+        if last is None or last[0].shape != w.shape or not np.logical_and.reduce(last[0] == w):
             last = self.__dict__["_last_scores"] = (np.array(w), times(self.X, w))
             last[0].flags.writeable = last[1].flags.writeable = False
         return last[1]

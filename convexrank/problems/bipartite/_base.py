@@ -227,8 +227,9 @@ class LogForm(Bipartite):
         With shares s of a term at the scores, its Hessian in w is c·t² times the covariance of the rows under s.
         """
         w = self.check_point(w)
-        value, parts = self._risk_and_shares(self.scores(w))
-        value, weights = value + 0.5 * self.l2 * float(w @ w), np.zeros((self.rows, len(parts)))
+        scores = self.scores(w)
+        value, parts = self._risk_and_shares(scores)
+        value, weights = value + 0.5 * self.l2 * float(w @ w), np.zeros((len(scores), len(parts)))
         for column, term, shares in zip(weights.T, self.terms, parts, strict=True):
             column[term.rows] = shares
         means = np.asarray(transposed_times(self.X, weights), dtype=np.float64).T
