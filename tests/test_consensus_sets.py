@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import convexrank as cr
-from convexrank.consensus import CandidateSets, PartialOrders, Polytopes, score_intervals
+from convexrank.consensus import (
+    CandidateSets,
+    PartialOrders,
+    Polytopes,
+    extreme_scores,
+    intervals,
+    score_intervals,
+)
+from convexrank.consensus.extreme_scores import choices_of, extremes
 from convexrank.consensus.with_teleport import absorb
 from tests.tolerances import tolerance
 
@@ -259,6 +267,41 @@ def test_intervals_hold_all_scores_and_are_attained_at_corners(kind, seed):
         w = ranks_of(P)
         assert (w >= bounds.lower - tolerance("linear program")).all()
         assert (w <= bounds.upper + tolerance("linear program")).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 0.85, 0.99])
+def test_sweeps_find_what_linear_programs_find_and_bound_it_from_outside(kind, alpha):
+    rng = np.random.default_rng(7)
+    absorbed = absorb(draw(kind, rng), alpha, rng.random(4) + 0.1)
+    nodes = np.arange(4)
+    swept = intervals._by_sweeps(absorbed, choices_of(absorbed), nodes, False)
+    solved = intervals._by_programs(absorbed, nodes, False)
+    assert np.abs(swept - solved).max() <= tolerance("linear program")
+    for sign, side in ((-1.0, 0), (1.0, 1)):
+        for places, low, high in extremes(choices_of(absorbed), alpha, absorbed.teleport, nodes, sign):
+            assert (low <= high).all()
+            assert (high - low <= 2.0 * extreme_scores._CLOSE).all()
+            assert np.array_equal((high if side else low), swept[places, side])
+
+
+def test_walks_that_hardly_mix_take_more_sweeps_and_end():
+    """Two cycles that are joined by nothing but the teleport: the second eigenvalue is 1."""
+    candidates = [[[0, 1, 0, 0]], [[1, 0, 0, 0], [0.9, 0.1, 0, 0]], [[0, 0, 0, 1]], [[0, 0, 1, 0]]]
+    absorbed = absorb(candidates, 0.99, None)
+    nodes = np.arange(4)
+    swept = intervals._by_sweeps(absorbed, choices_of(absorbed), nodes, False)
+    assert np.abs(swept - intervals._by_programs(absorbed, nodes, False)).max() <= tolerance("linear program")
+
+
+def test_sets_with_too_many_corners_go_to_linear_programs(monkeypatch):
+    sets = PartialOrders([[[1, 2], [3, 2]], [[2, 0]], [[0, 1]], [[0, 1]]])
+    bounds = score_intervals(sets, progress=True)
+    monkeypatch.setattr("convexrank.consensus.sets.partial_orders.FEW_SYSTEMS", 0)
+    assert choices_of(absorb(sets, 0.85, None)) is None
+    again = score_intervals(sets)
+    assert np.abs(again.lower - bounds.lower).max() <= tolerance("linear program")
+    assert np.abs(again.upper - bounds.upper).max() <= tolerance("linear program")
 
 
 def test_intervals_of_single_recommendations_are_pagerank():

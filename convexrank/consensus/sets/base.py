@@ -35,6 +35,10 @@ class RecommendationSets:
         """Return distributions whose mixtures are the set of a node, shape (k, n)."""
         raise NotImplementedError
 
+    def listed(self, node: int) -> Array | None:
+        """Return the same where they can be listed in little time, else None."""
+        return self.vertices(node)
+
     def system(self, node: int) -> tuple[Array, Array, Array, Array] | None:
         """Return A, b, lower, upper of {t : At ≤ b, lower ≤ t ≤ upper, Σt = 1}, or None where the set is a hull."""
         raise NotImplementedError

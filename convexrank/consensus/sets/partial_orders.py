@@ -109,6 +109,12 @@ class PartialOrders(RecommendationSets):
             self._corners[node] = self._find_vertices(node)
         return self._corners[node]
 
+    def listed(self, node: int) -> Array | None:
+        """Return the corners of one chain, or where few sets of constraints have to be tried; else None."""
+        A, _, lower, upper = self.system(node)
+        few = self._is_one_chain(node) or count_systems(A, lower, upper) <= FEW_SYSTEMS
+        return self.vertices(node) if few else None
+
     def _is_one_chain(self, node: int) -> bool:
         """Whether a node orders all of its targets."""
         return len(self.chains[node]) == 1 and len(self.chains[node][0]) == len(self.targets[node])

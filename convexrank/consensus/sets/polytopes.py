@@ -134,6 +134,11 @@ class Polytopes(RecommendationSets):
             self._corners[node] = corners(A, b, lower, upper, node)
         return self._corners[node]
 
+    def listed(self, node: int) -> Array | None:
+        """Return the corners where few sets of constraints have to be tried, else None."""
+        A, _, lower, upper = self.system(node)
+        return self.vertices(node) if count_systems(A, lower, upper) <= FEW_SYSTEMS else None
+
     def system(self, node: int) -> tuple[Array, Array, Array, Array]:
         """Return A, b, lower, upper of a node."""
         own = None if self.inequalities is None else self.inequalities[node]
