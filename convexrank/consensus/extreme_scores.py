@@ -130,10 +130,12 @@ def _sweeps(
 def extremes(
     choices: Choices, alpha: float, teleport: Array, targets: Array, sign: float
 ) -> Iterator[tuple[slice, Array, Array]]:
-    """Bound the greatest (sign 1) or least (sign −1) score of each target: places, lower and upper bounds, in blocks.
+    """Bound the greatest (sign 1) or least (sign −1) score of each target, in blocks, which threads share.
 
-    One target takes some sweeps over the choices: their number falls with α times the second eigenvalue of the walks.
-    Threads share the targets.
+    Yields
+    ------
+    tuple
+        Places among the targets, and lower and upper bounds of what is asked for.
     """
     rows = choices.rows
     places = np.asarray(choices.firsts, dtype=np.int64), np.asarray(rows.indptr, dtype=np.int64)

@@ -34,7 +34,7 @@ class ScoreIntervals:
     Examples
     --------
     >>> import convexrank as cr
-    >>> bounds = cr.consensus.score_intervals([[[0, 1], [1, 0]], [[1, 0]]], alpha=0.5)
+    >>> bounds = cr.consensus.score_intervals([[[0, 1], [1, 0]], [[1, 0]]], 0.5, [0.6, 0.4])
     >>> bounds.above(0, 1)
     True
     """
@@ -100,9 +100,9 @@ def score_intervals(
 
     Notes
     -----
-    A sweep costs one product with all candidates; the bounds approach each other by α times the second eigenvalue of the
-    walks a sweep. Some tens of sweeps are usual, for each end of each node. All cores are used. Bounds on the scores do
-    not tell the whole truth on order: two intervals may overlap though one node is always ahead.
+    A sweep costs one product with all candidates, and brings the bounds together by a factor of α times the second
+    eigenvalue of the walks. Some tens of sweeps are usual, for each end of each node. All cores are used. Bounds on the
+    scores do not tell the whole truth on order: two intervals may overlap though one node is always ahead.
 
     References
     ----------
