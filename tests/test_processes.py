@@ -23,8 +23,8 @@ import convexrank as cr
 
 def solve(send=None):
     try:
-        problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
-        found = problem.solve("lbfgs").status.name
+        X, y = [[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0]
+        found = cr.problems.Push(X, y, 2, "logistic", l2=0.1).solve().status.name  # its oracle is compiled by JAX
     except Exception as error:
         found = f"{type(error).__name__}: {error}"
     if send is None:

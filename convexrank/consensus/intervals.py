@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
-from convexrank.consensus.extreme_scores import Choices, choices_of, extremes
 from convexrank.consensus.with_teleport import Absorbed, absorb
 from convexrank.data import check_flag, check_nodes
+
+if TYPE_CHECKING:
+    from convexrank.consensus.extreme_scores import Choices
 
 __all__ = ["ScoreIntervals", "score_intervals"]
 
@@ -116,6 +118,8 @@ def score_intervals(
     >>> bounds.lower.round(4).tolist(), bounds.upper.round(4).tolist()
     ([0.4865, 0.05, 0.05], [0.4865, 0.4635, 0.4635])
     """
+    from convexrank.consensus.extreme_scores import choices_of  # compiled: loading takes time
+
     absorbed = absorb(sets, alpha, personalization)
     chosen = np.arange(absorbed.n) if nodes is None else check_nodes(nodes, absorbed.n)
     choices = choices_of(absorbed)
@@ -127,6 +131,8 @@ def score_intervals(
 
 
 def _by_sweeps(absorbed: Absorbed, choices: Choices, chosen: Array, progress: bool) -> Array:
+    from convexrank.consensus.extreme_scores import extremes
+
     ends = np.empty((len(chosen), 2))
     with _bar(2 * len(chosen), progress) as bar:
         for side, sign in enumerate((-1.0, 1.0)):

@@ -174,8 +174,8 @@ class CvxpyModel:
                 continue
             if word in _SOLVED:
                 answers.append((_violation(fixed), float(np.asarray(fixed.value))))
-            if word == "optimal":  # what violates as little as this one does is as good
-                holds = max(holds, answers[-1][0])
+            if word == "optimal":  # what violates as little as this one does is as good, unless that is much
+                holds = max(holds, min(answers[-1][0], 2.0 * _HOLDS))
                 break
         # an answer with fewer digits than asked for may be good or not: the least is best, where constraints hold
         return min(((max(violation, holds), value) for violation, value in answers), default=(0.0, math.nan))[

@@ -6,8 +6,6 @@ from itertools import combinations
 
 import numpy as np
 
-from convexrank.features._sums import sum_levels, sum_pairs
-
 __all__ = ["ThresholdProducts"]
 
 Array = np.ndarray
@@ -34,6 +32,8 @@ class ThresholdProducts:
 
     def __call__(self, weights: Array) -> Array:
         """Return XᵀCX, shape (k, k), for the diagonal of C, shape (n,)."""
+        from convexrank.features._sums import sum_levels, sum_pairs  # compiled: loading takes time
+
         matrices, widths, starts = self._matrices, self._widths, self._starts
         found = np.empty((starts[-1], starts[-1]))
         bases = np.cumsum(np.r_[0, widths])

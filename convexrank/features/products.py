@@ -15,7 +15,6 @@ from convexrank.backend.read_only import read_only
 from convexrank.data import check_integer, check_list, check_weights, shown
 from convexrank.features._columns import LevelDesign, of_rows
 from convexrank.features._levels import ColumnLevels, levels_of, place_of, read_columns
-from convexrank.features._sums import add_pairs, sum_pairs
 
 __all__ = ["Products"]
 
@@ -128,6 +127,8 @@ class Products(LevelDesign):
         return surface
 
     def _scores(self, w: Array) -> Array:
+        from convexrank.features._sums import add_pairs  # compiled: loading takes time
+
         used = np.unique(np.searchsorted(self.starts, np.flatnonzero(w), side="right") - 1)
         scores = np.zeros(self.shape[0])
         if len(used):
@@ -140,6 +141,8 @@ class Products(LevelDesign):
         return scores
 
     def _sums(self, u: Array) -> Array:
+        from convexrank.features._sums import sum_pairs
+
         sums, found = np.zeros(int(self._bases[-1])), np.empty(self.shape[1])
         sum_pairs(
             self.codes, self.first, self.second, self._cuts + 1, self._bases, np.ascontiguousarray(u), sums

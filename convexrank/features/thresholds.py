@@ -16,7 +16,6 @@ from convexrank.data import check_integer, check_list, check_weights, shown
 from convexrank.features._columns import LevelDesign, of_rows
 from convexrank.features._levels import ColumnLevels, levels_of, place_of, read_columns, read_directions
 from convexrank.features._products import ThresholdProducts
-from convexrank.features._sums import add_levels, sum_levels
 
 __all__ = ["Thresholds"]
 
@@ -129,11 +128,15 @@ class Thresholds(LevelDesign):
         return slice(int(self.starts[j]), int(self.starts[j + 1]))
 
     def _scores(self, w: Array) -> Array:
+        from convexrank.features._sums import add_levels  # compiled: loading takes time
+
         scores = np.zeros(self.shape[0])
         add_levels(self.codes, self._bases, np.concatenate(self.values_of_levels(w)), scores)
         return scores
 
     def _sums(self, u: Array) -> Array:
+        from convexrank.features._sums import sum_levels
+
         sums = np.zeros(int(self._bases[-1]))
         sum_levels(self.codes, self._bases, np.ascontiguousarray(u), sums)
         parts = np.split(sums, self._bases[1:-1])

@@ -256,7 +256,7 @@ def _two_loops(
         q -= share * y
         shares.append(share)
     s, y, _ = pairs[-1]
-    q = q * float(s @ y) / float(y @ y) if metric is None else metric(q)
+    q = q * (float(s @ y) / float(y @ y)) if metric is None else metric(q)
     for (s, y, inverse), share in zip(pairs, reversed(shares), strict=True):
         q += (share - inverse * float(y @ q)) * s
     return q
