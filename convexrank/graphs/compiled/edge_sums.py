@@ -32,7 +32,6 @@ __all__ = [
     "scatter_weighted",
     "sort_rows",
     "tally",
-    "weighted_row_sum",
 ]
 
 Array = np.ndarray
@@ -219,26 +218,12 @@ def row_sum(ids: Array, x: Array, first: Any, last: Any) -> Any:
     return (a + b) + (c + d)
 
 
-@numba.njit(nogil=True)
-def weighted_row_sum(ids: Array, weights: Array, x: Array, first: Any, last: Any) -> Any:
-    """Add up weight times x over some ids, unsigned as before."""
-    k = first
-    a = b = 0.0
-    while k + ONE < last:
-        a += weights[k] * x[ids[k]]
-        b += weights[k + ONE] * x[ids[k + ONE]]
-        k += TWO
-    if k < last:
-        a += weights[k] * x[ids[k]]
-    return a + b
-
-
 @compiled(NOTHING, LONG, IDS, REAL, REAL_OUT, INT, INT)
 def gather(offsets: Array, sources: Array, x: Array, out: Array, first: int, last: int) -> None:
     """Add up x over the sources of each row in the range."""
     ids = sources.view(np.uint32)
-    for i in range(first, last):
-        out[i] = row_sum(ids, x, np.uint64(offsets[i]), np.uint64(offsets[i + 1]))
+    for i in range(np.uint64(first), np.uint64(last)):
+        out[i] = row_sum(ids, x, np.uint64(offsets[i]), np.uint64(offsets[i + ONE]))
 
 
 @compiled(NOTHING, LONG, IDS, REAL, REAL, REAL_OUT, INT, INT)
@@ -247,8 +232,11 @@ def gather_weighted(
 ) -> None:
     """Add up weight times x over the edges into each row in the range."""
     ids = sources.view(np.uint32)
-    for i in range(first, last):
-        out[i] = weighted_row_sum(ids, weights, x, np.uint64(offsets[i]), np.uint64(offsets[i + 1]))
+    for i in range(np.uint64(first), np.uint64(last)):
+        total = 0.0
+        for k in range(np.uint64(offsets[i]), np.uint64(offsets[i + ONE])):
+            total += weights[k] * x[ids[k]]
+        out[i] = total
 
 
 @compiled(NOTHING, LONG, IDS, REAL, REAL_OUT)

@@ -9,12 +9,12 @@ from convexrank.graphs.compiled.edge_sums import (
     INT,
     LONG,
     NOTHING,
+    ONE,
     REAL,
     REAL_OUT,
     compiled,
     numba,
     row_sum,
-    weighted_row_sum,
 )
 
 __all__ = ["shift", "shift_weighted", "sweep", "sweep_many", "sweep_weighted"]
@@ -36,19 +36,21 @@ def sweep(
     are taken in order, so that later ones see what earlier ones became. The change of z_i is added to ``moved[i]``.
     ``base`` may be one number for all, ``moved`` empty.
 
+    The number of a row is unsigned, as the indices of :func:`row_sum` are, for the same reason.
+
     Returns the sum of the sizes of the changes of nodes with links, that of nodes without, and the sum of z over those.
     """
     change, unseen, lost = 0.0, 0.0, 0.0
     ids, scalar_base, record_moves = sources.view(np.uint32), len(base) == 1, len(moved) > 0
-    for i in range(first, last):
-        inflow = row_sum(ids, sent, np.uint64(offsets[i]), np.uint64(offsets[i + 1]))
-        new = base[0 if scalar_base else i] + alpha * inflow
+    for i in range(np.uint64(first), np.uint64(last)):
+        inflow = row_sum(ids, sent, np.uint64(offsets[i]), np.uint64(offsets[i + ONE]))
+        new = (base[0] if scalar_base else base[i]) + alpha * inflow
         divisor = float(max(degrees[i], 1))
         step = new - divisor * sent[i]
-        linked = degrees[i] > 0
-        change += abs(step) if linked else 0.0
-        unseen += 0.0 if linked else abs(step)
-        lost += 0.0 if linked else new
+        if degrees[i] > 0:
+            change += abs(step)
+        else:
+            unseen, lost = unseen + abs(step), lost + new
         if record_moves:
             moved[i] += step
         z[i], sent[i] = new, new / divisor
@@ -63,15 +65,17 @@ def sweep_weighted(
     """Do the same with a weight for each edge."""
     change, unseen, lost = 0.0, 0.0, 0.0
     ids, scalar_base, record_moves = sources.view(np.uint32), len(base) == 1, len(moved) > 0
-    for i in range(first, last):
-        inflow = weighted_row_sum(ids, weights, sent, np.uint64(offsets[i]), np.uint64(offsets[i + 1]))
-        new = base[0 if scalar_base else i] + alpha * inflow
+    for i in range(np.uint64(first), np.uint64(last)):
+        inflow = 0.0
+        for k in range(np.uint64(offsets[i]), np.uint64(offsets[i + ONE])):
+            inflow += weights[k] * sent[ids[k]]
+        new = (base[0] if scalar_base else base[i]) + alpha * inflow
         divisor = degrees[i] if degrees[i] > 0.0 else 1.0
         step = new - divisor * sent[i]
-        linked = degrees[i] > 0.0
-        change += abs(step) if linked else 0.0
-        unseen += 0.0 if linked else abs(step)
-        lost += 0.0 if linked else new
+        if degrees[i] > 0.0:
+            change += abs(step)
+        else:
+            unseen, lost = unseen + abs(step), lost + new
         if record_moves:
             moved[i] += step
         z[i], sent[i] = new, new / divisor
