@@ -104,7 +104,7 @@ def _small() -> tuple[Any, Any]:
     return X, (scores > np.quantile(scores, 0.7)).astype(int)
 
 
-def _queries(queries: int = 117) -> tuple[Any, Any, Any]:
+def queries_of(queries: int = 117) -> tuple[Any, Any, Any]:
     """Queries of 120 rows with offsets of their own, features of different scales, five grades."""
     import numpy as np
 
@@ -163,8 +163,8 @@ def _text_queries() -> tuple[Any, Any, Any]:
 _DATA = {
     "sparse": _sparse,
     "small": _small,
-    "queries": _queries,
-    "more queries": lambda: _queries(1_167),
+    "queries": queries_of,
+    "more queries": lambda: queries_of(1_167),
     "pairs": _pairs,
     "text": _text,
     "text queries": _text_queries,

@@ -23,6 +23,7 @@ __all__ = [
     "interleaved",
     "interleaved_fresh",
     "median",
+    "peak_megabytes",
     "ratio",
     "seconds_of",
 ]
@@ -109,7 +110,8 @@ def fresh(job: str, **arguments: Any) -> Outcome:
     return Outcome(answer["result"], answer["peak"])
 
 
-def _peak_megabytes() -> float:
+def peak_megabytes() -> float:
+    """Return the most memory that this process has held."""
     try:
         import resource
     except ImportError:  # not offered on Windows
@@ -121,7 +123,7 @@ def _peak_megabytes() -> float:
 def _work(job: str, arguments: dict[str, Any]) -> None:
     module, function = job.split(":")
     result = getattr(importlib.import_module(module), function)(**arguments)
-    print(_MARK + json.dumps({"result": result, "peak": _peak_megabytes()}))
+    print(_MARK + json.dumps({"result": result, "peak": peak_megabytes()}))
 
 
 if __name__ == "__main__":

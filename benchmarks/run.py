@@ -24,6 +24,7 @@ from pnorm import exact, pnorm
 from projections import projections
 from report import Section, environment, plain, restructured, summary
 from retargeting import retargeting
+from sizes import sizes
 from startup import startup
 from top import top
 from wide import wide
@@ -36,6 +37,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "top": top,
     "kinks": kinks,
     "wide": wide,
+    "sizes": sizes,
     "pairs": pairs,
     "projections": projections,
     "learned": learned_divergence,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["web_graph"]
+__all__ = ["kronecker_graph", "web_graph"]
 
 
 def web_graph(n: int = 400_000, m: int = 13_000_000, seed: int = 0) -> tuple[Any, Any]:
@@ -44,3 +44,27 @@ def web_graph(n: int = 400_000, m: int = 13_000_000, seed: int = 0) -> tuple[Any
         keys = np.unique(np.concatenate([keys, (source * n + target)[source != target]]))
     keys = keys[np.sort(rng.choice(len(keys), m, replace=False))]
     return (keys // n).astype(np.int32), (keys % n).astype(np.int32)
+
+
+def kronecker_graph(scale: int, links: int = 16, seed: int = 0) -> tuple[Any, Any]:
+    """Draw links of a Kronecker graph with 2^scale nodes in random order, as in Graph500: .57, .19, .19, .05.
+
+    Returns
+    -------
+    tuple of ndarray of int32
+        Sources and targets, some of them drawn more than once; no node links to itself.
+    """
+    import numpy as np
+
+    rng, count = np.random.default_rng(seed), links << scale
+    source, target = np.zeros(count, dtype=np.int32), np.zeros(count, dtype=np.int32)
+    for bit in range(scale):
+        low = rng.random(count, dtype=np.float32) >= 0.76
+        right = rng.random(count, dtype=np.float32) > np.where(
+            low, np.float32(0.19 / 0.24), np.float32(0.57 / 0.76)
+        )
+        source |= low.astype(np.int32) << bit
+        target |= right.astype(np.int32) << bit
+    order = rng.permutation(1 << scale).astype(np.int32)
+    kept = source != target
+    return order[source[kept]], order[target[kept]]

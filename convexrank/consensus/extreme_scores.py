@@ -79,8 +79,7 @@ def _sweeps(
     With x the expected visits from each node, T x = e + α·best(x): T x less x bounds how far the fixed point is.
     """
     n, alpha, sign, close = len(left), numbers[0], numbers[1], numbers[2]
-    x, y, room = np.empty(n), np.empty(n), np.empty(n)
-    taken = np.empty(n, dtype=np.int64)
+    x, y, room, taken = np.empty(n), np.empty(n), np.empty(len(columns)), np.arange(len(columns))
     for place in range(len(targets)):
         x[:] = 0.0
         x[targets[place]] = 1.0
@@ -98,16 +97,16 @@ def _sweeps(
                     best = max(best, sign * total)
                 rest = left[node]
                 if rest > 0.0:
-                    count = 0
-                    for k in range(starts[last], starts[last + 1]):
-                        # by insertion, the best first
-                        worth, spot = sign * x[columns[k]], count
-                        while spot > 0 and room[spot - 1] < worth:
+                    begin, end = starts[last], starts[last + 1]
+                    for k in range(begin, end):
+                        # by insertion, the best first; nearly in order since the sweep before
+                        entry, spot = taken[k], k
+                        worth = sign * x[columns[entry]]
+                        while spot > begin and room[spot - 1] < worth:
                             room[spot], taken[spot] = room[spot - 1], taken[spot - 1]
                             spot -= 1
-                        room[spot], taken[spot] = worth, k
-                        count += 1
-                    for spot in range(count):
+                        room[spot], taken[spot] = worth, entry
+                    for spot in range(begin, end):
                         share = min(rest, shares[taken[spot]])
                         best += share * room[spot]
                         rest -= share
