@@ -210,3 +210,25 @@ def test_a_problem_takes_its_arguments_from_its_operator(formulation):
     problem = formulation(four_nodes(), personalization=[1.0, 2.0, 3.0, 4.0])
     assert problem.operator.personalization is problem.personalization
     assert problem.operator.graph is problem.graph
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_certified_top_is_in_the_true_order(seed):
+    problem = PageRank.random(3_000 + seed)
+    if len(problem.shape) > 1:
+        with pytest.raises(ValueError, match=r"holds \d+ ranks, expected one"):
+            problem.certified_top(problem.start())
+        return
+    truth = problem.reference()
+    for tol in (0.1, 1e-2, 1e-9):
+        top = problem.certified_top(problem.solve(tol=tol), problem.graph.n)
+        rest = np.setdiff1d(np.arange(problem.graph.n), top)
+        for place, node in enumerate(top):
+            assert (truth[node] > truth[np.concatenate([top[place + 1 :], rest])]).all()
+
+
+def test_tied_nodes_end_the_certified_top():
+    graph = cr.Graph.from_edges([0, 1, 2, 2], [2, 2, 0, 1])
+    problem = PageRank(graph)
+    assert problem.certified_top(problem.solve(tol=1e-12)).tolist() == [2]
+    assert problem.certified_top(problem.solve(tol=1e-12), 1).tolist() == [2]

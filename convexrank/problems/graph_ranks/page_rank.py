@@ -13,6 +13,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_vector, keep, read_array
 from convexrank.graphs import Graph, Transition
+from convexrank.graphs.certified_order import certified_prefix
 from convexrank.graphs.distributions import distributions
 from convexrank.problems.graph_ranks._base import GraphRank
 from convexrank.problems.graph_ranks._random_graph import random_graph
@@ -73,6 +74,8 @@ class PageRank(GraphRank):
     >>> solution = cr.problems.PageRank(graph).solve(tol=1e-10)
     >>> solution.x.round(6).tolist()
     [0.379734, 0.198887, 0.383879, 0.0375]
+    >>> cr.problems.PageRank(graph).certified_top(solution).tolist()
+    [2, 0, 1, 3]
     >>> solution.certificate.kind, bool(solution.gap <= 1e-10)
     ('distance', True)
     """
@@ -173,6 +176,36 @@ class PageRank(GraphRank):
             flow -= w[part]
             total += float(np.abs(flow).sum()) + _ROUNDING * float(np.abs(w[part]).sum())
         return total / (1.0 - alpha)
+
+    def certified_top(self, x: Any, k: int = 10) -> Array:
+        """Return the longest list of first nodes, at most k, whose order the certificate proves at x.
+
+        Two ranks that are closer to each other than the bound on the L1 distance are not told apart: tied nodes end the
+        list, whatever the tolerance.
+
+        Parameters
+        ----------
+        x : ndarray or Solution
+            The point; of one personalization.
+        k : int
+            How many are wanted.
+
+        Returns
+        -------
+        ndarray of int
+            Nodes, first the highest; each is proved to rank above all that follow it, in the list or not.
+
+        Raises
+        ------
+        ValueError
+            For a batch of ranks.
+        """
+        r = self.check_point(x)
+        if r.ndim > 1:
+            raise ValueError(
+                f"x holds {r.shape[1]} ranks, expected one; ask a problem of one personalization."
+            )
+        return certified_prefix(r, self.certificate(r).gap, k)
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Prove the same bound in ball arithmetic; see :mod:`convexrank.proof.graphs`. O(m) balls."""

@@ -99,18 +99,19 @@ class LBFGS:
         if sample is not None and not x0.any():
             x0 = _start(sample, x0)
         value, gradient = problem.value_and_gradient(x0)
-        units = problem.units if sample is None and isinstance(problem, Scaled) else np.ones(len(x0))
         metric = None if sample is None else _metric(sample.second_order(x0)[2])
+        units = problem.units if metric is None and isinstance(problem, Scaled) else np.ones(len(x0))
         memory = _Memory(units * gradient, (), None, units, metric)
         return State(x0, value, problem.gap_estimate(x0, value, gradient), memory)
 
     def step(self, problem: Smooth, state: State) -> State:
-        """One quasi-Newton step; falls back on the gradient once before giving up."""
+        """One quasi-Newton step; falls back on the sample's Hessian and on the gradient before giving up."""
         memory: _Memory = state.memory
         oracle = _Cached(problem, memory.units)
-        for pairs in (memory.pairs, ()):
-            direction = -_two_loops(memory.gradient, pairs, memory.metric)
-            length = self._search(oracle, state, direction, first=not pairs and memory.metric is None)
+        attempts = [(memory.pairs, memory.metric), ((), memory.metric), ((), None)]
+        for pairs, metric in attempts if memory.metric else attempts[:2]:
+            direction = -_two_loops(memory.gradient, pairs, metric)
+            length = self._search(oracle, state, direction, first=not pairs and metric is None)
             if length is not None:
                 return self._advance(problem, oracle, state, direction, length, pairs)
         return State(state.x, state.value, state.residual, memory, stalled=True)
