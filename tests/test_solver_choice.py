@@ -44,6 +44,8 @@ def test_the_faster_of_newton_and_lbfgs_is_the_default(rows, columns, sample, so
     choice = choose(Shaped(rows, columns, sample))
     assert choice.solver == solver
     assert choice.reason.startswith(f"{rows} x {columns}, dense")
+    robust = choice.solver == "newton" and (rows, columns) == (600, 300)
+    assert choice.reason.endswith(", which conditioning may slow down") == robust
 
 
 def test_the_message_says_which_solver_was_chosen_and_why():

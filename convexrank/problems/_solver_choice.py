@@ -93,4 +93,5 @@ def _newton_or_lbfgs(rows: int, columns: int, sample: int) -> Choice:
         lbfgs = _LBFGS_STEPS * (_LBFGS_STEP + oracle)
     chosen = "newton" if newton <= max(_ROBUST * lbfgs, _SHORT) else "lbfgs"
     shape = f"{rows} x {columns}, dense: an estimate of"
-    return Choice(chosen, f"{shape} {newton:.1g} s by newton and {lbfgs:.1g} s by lbfgs")
+    slower = ", which conditioning may slow down" if chosen == "newton" and lbfgs < newton else ""
+    return Choice(chosen, f"{shape} {newton:.1g} s by newton and {lbfgs:.1g} s by lbfgs{slower}")
