@@ -43,8 +43,8 @@ for problem in (
 # %%
 # Many rows
 # ---------
-# Newton's method takes few steps, each with a Hessian of all rows. L-BFGS takes a gradient per step, and more steps where
-# the features are badly conditioned. A sample of the rows joins both: its answer is the start, and its Hessian
+# Newton's method takes few steps, each with a Hessian of all rows. L-BFGS takes a gradient per step, and more steps
+# where the features are badly conditioned. A sample of the rows joins both: its answer is the start, and its Hessian
 # conditions the steps over all rows. The figure counts passes over the data; a Hessian of 50 features costs about as
 # much as six gradients.
 
