@@ -90,8 +90,8 @@ class IRPush(Bipartite):
         r"""Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²), in blocks of rows: X is not copied.
 
         With the mean m of the negatives under their softmax q, and derivatives a and curvatures b of the positives'
-        terms, the Hessian of the risk is :math:`\sum_i b_i (x_i-m)(x_i-m)^	op + (\sum_i a_i) \sum_k q_k
-        (x_k-m)(x_k-m)^	op`.
+        terms, the Hessian of the risk is :math:`\sum_i b_i (x_i-m)(x_i-m)^\top + (\sum_i a_i) \sum_k q_k
+        (x_k-m)(x_k-m)^\top`.
         """
         w = self.check_point(w)
         value, pull, bend, softmax = self._chances(self.scores(w))
