@@ -45,8 +45,8 @@ for problem in (
 # ---------
 # Newton's method takes few steps, each with a Hessian of all rows. L-BFGS takes a gradient per step, and more steps
 # where the features are badly conditioned. A sample of the rows joins both: its answer is the start, and its Hessian
-# conditions the steps over all rows. The figure counts passes over the data; a Hessian of 50 features costs about as
-# much as six gradients.
+# conditions the steps over all rows. The figure counts passes over the data. The package estimates that a Hessian of 50
+# features costs six gradients, so a step of newton counts as seven.
 
 X, y = labelled(100_000, 50)
 problem = cr.problems.PNormPush(X, y, p=4, l2=1e-3)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -188,18 +188,18 @@ def _penalised(risk: Risk, data: Any, columns: tuple[Any, ...], l2: Any, l1: Any
     return value if l1 is None else value + l1 * jnp.abs(w).sum()
 
 
-@lru_cache(maxsize=2)
-def _jitted_value(small: bool) -> Callable[..., Any]:
-    return jit(lambda function, w: function(w), small)
+@cache
+def _jitted_value() -> Callable[..., Any]:
+    return jit(lambda function, w: function(w), small=True)
 
 
-def value_of(objective: Callable[[Any], Any], w: Array, small: bool = True) -> float:
+def value_of(objective: Callable[[Any], Any], w: Array) -> float:
     """Evaluate a JAX objective at w; a pytree is compiled once for each shape class."""
     import jax
 
     with with_x64():
         if isinstance(objective, jax.tree_util.Partial):
-            return float(_jitted_value(small)(objective, w))
+            return float(_jitted_value()(objective, w))
         return float(objective(w))
 
 

@@ -241,7 +241,13 @@ class LinearScores(Problem):
 
     @cached_property
     def _choice(self) -> Choice:
-        return choose(self)
+        return choose(
+            self.X,
+            self.capabilities,
+            pairwise_curvature=self.pairwise_curvature,
+            sample_rows=self.sample_rows,
+            states_curvature=self.states_curvature,
+        )
 
     @property
     def default_reason(self) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-__all__ = ["Choice", "SolverCosts", "choose"]
+__all__ = ["Choice", "choose"]
 
 # Seconds on one core; their ratios matter. Measured with PNormPush, 600 to 10⁶ rows and 6 to 300 columns.
 _ENTRY = 1e-9  # value and gradient, for an entry of X
@@ -23,35 +23,6 @@ _ROBUST, _SHORT = 1.5, 0.1
 _WIDE = 200
 
 
-class SolverCosts(Protocol):
-    """What the choice asks of a problem."""
-
-    @property
-    def X(self) -> Any:
-        """The features."""
-        ...
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """Names of the capabilities of this instance."""
-        ...
-
-    @property
-    def pairwise_curvature(self) -> bool:
-        """Whether second derivatives run over all pairs, and gradients over rows."""
-        ...
-
-    @property
-    def sample_rows(self) -> int:
-        """The rows of a sample that tells the shape of the objective; 0 where none is drawn."""
-        ...
-
-    @property
-    def states_curvature(self) -> bool:
-        """Whether the curvature in the scores is stated."""
-        ...
-
-
 @dataclass(frozen=True)
 class Choice:
     """A solver and why it was chosen."""
@@ -60,19 +31,34 @@ class Choice:
     reason: str
 
 
-def choose(problem: SolverCosts) -> Choice:
-    """Return the solver for a problem with linear scores, and the reason."""
-    offered, X = problem.capabilities, problem.X
+def choose(
+    X: Any, offered: frozenset[str], *, pairwise_curvature: bool, sample_rows: int, states_curvature: bool
+) -> Choice:
+    """Return the solver for a problem with linear scores, and the reason.
+
+    Parameters
+    ----------
+    X : array, sparse array or design
+        The features.
+    offered : frozenset of str
+        The capabilities of the problem.
+    pairwise_curvature : bool
+        Whether second derivatives run over all pairs, and gradients over rows.
+    sample_rows : int
+        The rows of a sample that tells the shape of the objective; 0 where none is drawn.
+    states_curvature : bool
+        Whether the curvature in the scores is stated.
+    """
     plain = isinstance(X, np.ndarray)
     if "TwiceDifferentiable" in offered:
         if not plain and sparse.issparse(X):
             return Choice("lbfgs", "sparse features: products with X cost less than second derivatives")
-        if problem.pairwise_curvature:
+        if pairwise_curvature:
             return Choice("lbfgs", "second derivatives would run over all pairs")
-        return _newton_or_lbfgs(X.shape[0], X.shape[1], problem.sample_rows)
+        return _newton_or_lbfgs(X.shape[0], X.shape[1], sample_rows)
     if "Smooth" in offered:
-        return Choice("lbfgs", "smooth")
-    if "Columnwise" in offered and (X.shape[1] > _WIDE or not plain or problem.states_curvature):
+        return Choice("lbfgs", "smooth, and no second derivatives are offered")
+    if "Columnwise" in offered and (X.shape[1] > _WIDE or not plain or states_curvature):
         return Choice("working-sets", "an l1 penalty: few columns matter")
     if "Proximal" in offered:
         return Choice("accelerated", "smooth but for the penalty")

@@ -18,7 +18,7 @@ from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.bipartite._boosting_oracle import (
     LogSumExpCoordinates,
     LogSumExpTerm,
-    log_sum_exp_gradient,
+    risk_and_shares,
 )
 
 __all__ = ["Bipartite", "LogForm", "random_features", "random_labels"]
@@ -228,7 +228,7 @@ class LogForm(Bipartite):
         """
         w = self.check_point(w)
         scores = self.scores(w)
-        value, parts = self._risk_and_shares(scores)
+        value, parts = risk_and_shares(self.terms, scores)
         value, weights = value + 0.5 * self.l2 * float(w @ w), np.zeros((len(scores), len(parts)))
         for column, term, shares in zip(weights.T, self.terms, parts, strict=True):
             column[term.rows] = shares
@@ -244,24 +244,15 @@ class LogForm(Bipartite):
 
     def score_model(self, scores: Array) -> ScoreModel:
         """Return the risk to second order in the scores; each log-sum-exp takes one product away."""
-        value, parts = self._risk_and_shares(scores)
+        value, parts = risk_and_shares(self.terms, scores)
         rates, bends = self._rates
         curvature = Curvature(self._summed(bends, parts), self._columns_of_terms(parts), bends)
         return ScoreModel(value, self._summed(rates, parts), curvature)
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, in numpy: nothing has to be compiled. O(n)."""
-        value, parts = self._risk_and_shares(scores)
+        value, parts = risk_and_shares(self.terms, scores)
         return value, self._summed(self._rates[0], parts)
-
-    def _risk_and_shares(self, scores: Array) -> tuple[float, list[Array]]:
-        """The risk, and the shares of the rows of each term."""
-        value, parts = 0.0, []
-        for term in self.terms:
-            part, shares = log_sum_exp_gradient(term.sign_times_power * scores[term.rows] + term.log_weights)
-            value += term.outer_coefficient * part
-            parts.append(shares)
-        return value, parts
 
     def _summed(self, factors: Array, parts: list[Array]) -> Array:
         """The shares times a factor for each term, in all rows."""

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 
-__all__ = ["Line", "LogSumExpCoordinates", "LogSumExpTerm", "log_sum_exp_gradient"]
+__all__ = ["Line", "LogSumExpCoordinates", "LogSumExpTerm", "log_sum_exp_gradient", "risk_and_shares"]
 
 Array = np.ndarray
 _EPS = float(np.finfo(np.float64).eps)
@@ -55,9 +55,7 @@ class LogSumExpTerm:
 
     def exponents(self, scores: Array) -> Array:
         """Return t·θ + v for the rows of the term."""
-        exponents = self.sign_times_power * scores[self.rows]
-        exponents += self.log_weights
-        return exponents
+        return self.sign_times_power * scores[self.rows] + self.log_weights
 
 
 def log_sum_exp_gradient(exponents: Array) -> tuple[float, Array]:
@@ -70,6 +68,16 @@ def log_sum_exp_gradient(exponents: Array) -> tuple[float, Array]:
     total = float(np.add.reduce(terms))
     terms /= total
     return top + float(np.log(total)), terms
+
+
+def risk_and_shares(terms: tuple[LogSumExpTerm, ...], scores: Array) -> tuple[float, list[Array]]:
+    """Return the sum of the terms, and for each the shares of its rows, which sum to 1. O(n)."""
+    value, parts = 0.0, []
+    for term in terms:
+        part, shares = log_sum_exp_gradient(term.exponents(scores))
+        value += term.outer_coefficient * part
+        parts.append(shares)
+    return value, parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,10 +135,9 @@ class LogSumExpCoordinates:
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores. O(n)."""
-        risk, gradient = 0.0, np.zeros(len(scores))
-        for term in self.terms:
-            value, shares = log_sum_exp_gradient(term.exponents(scores))
-            risk += term.outer_coefficient * value
+        risk, parts = risk_and_shares(self.terms, scores)
+        gradient = np.zeros(len(scores))
+        for term, shares in zip(self.terms, parts, strict=True):
             gradient[term.rows] += term.rate * shares
         return risk, gradient
 

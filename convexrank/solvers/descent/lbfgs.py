@@ -42,6 +42,11 @@ class Sample(TwiceDifferentiable, Protocol):
 class Sampled(Protocol):
     """A problem of many rows, of which some tell the shape of the objective."""
 
+    @property
+    def sample_rows(self) -> int:
+        """How many rows a sample has; 0 where none is drawn."""
+        ...
+
     def sample(self) -> Sample | None:
         """Return the problem of a sample of the rows; None where it does not pay."""
         ...
@@ -60,7 +65,7 @@ class LBFGS:
 
     Columns of X of different sizes are brought to one size inside; the answer is in the caller's units. Of very many
     rows a sample is solved first: its answer is the start, and its Hessian takes the place of the identity in the first
-    estimate, so that ten evaluations or fewer are enough whatever the conditioning of the data.
+    estimate, which saves most steps over all rows where columns are correlated.
 
     Parameters
     ----------

@@ -17,9 +17,10 @@ __all__ = ["Newton"]
 
 Array = np.ndarray
 
-# A predicted decrease beyond it belongs to a step that may be far from quadratic; after so many such steps a path of
-# ridges is followed. There the next ridge is taken below the second, or else nearer by; and left below the third.
+# A step that promises a larger decrease may be far from quadratic; after so many of them a path of ridges is followed.
 _FAR, _PATIENCE = 0.5, 8
+# On the path: a new ridge is accepted where a step promises at most _NEAR, otherwise one nearer by is tried, down to
+# a factor of _LEAST. Steps at a ridge end when they promise at most _SETTLED.
 _NEAR, _SETTLED, _LEAST = 4.0, 0.05, 1.05
 
 
