@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.core.results import Certificate, Solution, Witness
@@ -153,29 +154,26 @@ class PageRank(GraphRank):
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound ‖x − π‖₁ by ‖αTx + (1−α)v − x‖₁/(1−α), in plain numpy. O(m)."""
-        x = self.check_point(x)
-        gaps = [
-            self._bound(operator, column)
-            for operator, column in zip(self.operators, np.atleast_2d(x.T), strict=True)
-        ]
-        return Certificate(float(max(gaps)), math.nan, -math.inf, kind="distance", metric="L1 norm")
+        gap = self._bound(self.check_point(x))
+        return Certificate(gap, math.nan, -math.inf, kind="distance", metric="L1 norm")
 
-    def _bound(self, operator: Transition, w: Array) -> float:
-        graph, alpha = self.graph, self.alpha
-        escape = np.broadcast_to(operator.escape, graph.n)
+    def _bound(self, w: Array) -> float:
+        graph, alpha, (one, *_) = self.graph, self.alpha, self.operators
+        degrees = graph.degrees.reshape(-1, *[1] * (w.ndim - 1))
         # dangling nodes, whose degree is 0, are the source of no edge
         with np.errstate(divide="ignore", invalid="ignore"):
-            sent = w / graph.degrees
+            sent = w / degrees
         pieces = _pieces(graph.offsets)
-        rest = alpha * sum(float(w[part][graph.degrees[part] == 0].sum()) for part in pieces)
-        total = 0.0
+        rest = alpha * sum(w[part][graph.degrees[part] == 0].sum(axis=0) for part in pieces)
+        total = np.zeros(w.shape[1:])
         for part in pieces:
+            teleport = self.teleport[part]
             flow = alpha * _inflow(graph, sent, part)
-            flow += rest * escape[part]
-            flow += (1.0 - alpha) * operator.teleport[part]
+            flow += rest * (teleport if self.dangling == "teleport" else one.escape)
+            flow += (1.0 - alpha) * teleport
             flow -= w[part]
-            total += float(np.abs(flow).sum()) + _ROUNDING * float(np.abs(w[part]).sum())
-        return total / (1.0 - alpha)
+            total += np.abs(flow).sum(axis=0) + _ROUNDING * np.abs(w[part]).sum(axis=0)
+        return float(total.max() / (1.0 - alpha))
 
     def certified_top(self, x: Any, k: int = 10) -> Array:
         """Return the longest list of first nodes, at most k, whose order the certificate proves at x.
@@ -253,15 +251,19 @@ def _pieces(offsets: Array) -> list[slice]:
 
 
 def _inflow(graph: Graph, sent: Array, part: slice) -> Array:
-    """Sums of what is sent along the edges into some rows, by numpy's reduction."""
+    """Sums of what is sent along the edges into some rows: by numpy's reduction, or scipy's product for a batch."""
     offsets = graph.offsets[part.start : part.stop + 1]
     low, high = int(offsets[0]), int(offsets[-1])
-    flow = sent.take(graph.sources[low:high])
-    if graph.weights is not None:
-        flow *= graph.weights[low:high]
-    starts = offsets[:-1] - low
-    filled = np.diff(offsets) > 0  # an empty row has no place in a reduction
-    sums = np.zeros(len(starts))
+    sources, starts = graph.sources[low:high], offsets - low
+    weights = None if graph.weights is None else graph.weights[low:high]
+    if sent.ndim == 2:
+        ones = np.ones(high - low) if weights is None else weights
+        return sparse.csr_array((ones, sources, starts), shape=(len(starts) - 1, graph.n)) @ sent
+    flow = sent.take(sources)
+    if weights is not None:
+        flow *= weights
+    filled = np.diff(starts) > 0  # an empty row has no place in a reduction
+    sums = np.zeros(len(filled))
     if filled.any():
-        sums[filled] = np.add.reduceat(flow, starts[filled])
+        sums[filled] = np.add.reduceat(flow, starts[:-1][filled])
     return sums

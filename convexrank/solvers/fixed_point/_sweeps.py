@@ -1,10 +1,12 @@
-"""The arrays that sweeps over a graph work on: for one rank, in little memory, and for several at a time."""
+"""The arrays that sweeps over a graph work on: for one rank, or for a few beside one another."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +16,7 @@ from convexrank.graphs.io.build import cuts, each_range
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._anderson import Mixing
 
-__all__ = ["BatchSweep", "OneRankSweep"]
+__all__ = ["Sweeps"]
 
 Array = np.ndarray
 
@@ -28,7 +30,7 @@ def _is_folded(operator: Any) -> bool:
 
 
 def _start(problem: AffineFixedPoint, x0: Array, folded: Any) -> Array:
-    """The system's z at a rank: less by what dangling nodes would return where that is folded into the scale."""
+    """The system's z at ranks: less by what dangling nodes would return where that is folded into the scale."""
     z = np.array(x0, dtype=np.float64, order="C")
     if problem.dangling != "drop":
         parts = [slice(first, first + _PIECE) for first in range(0, len(z), _PIECE)]
@@ -46,172 +48,183 @@ def _exchange(sent: list[Array], bounds: Array) -> None:
                 other[first:last] = sent[i][first:last]
 
 
-class OneRankSweep:
-    r"""Sweeps for one rank.
-
-    All that is kept of z is :math:`z_i/d_i`, what node i sends along a link of weight 1, one copy per range; of a
-    dangling node, which sends nothing, it is :math:`z_i` itself.
+class Sweeps:
+    """Sweeps for one rank, or for several in columns, a few of which are read together.
 
     Parameters
     ----------
-    problem : PageRank
+    problem : AffineFixedPoint
         The problem.
-    x0 : ndarray, shape (n,)
+    x0 : ndarray, shape (n,) or (n, k)
         Where to start.
     threads : int or None
-        Number of ranges.
+        Number of ranges of nodes.
     memory : int
         Sweeps combined.
     """
 
     def __init__(self, problem: AffineFixedPoint, x0: Array, threads: int | None, memory: int) -> None:
-        graph, alpha, operator = problem.graph, problem.alpha, problem.operators[0]
-        self.problem, self.folded = problem, _is_folded(operator)
-        self.bounds = cuts(graph.offsets, threads)
-        # sweeps are so short that starting threads for each would show; they end with this object
-        self._pool = ThreadPoolExecutor(max(len(self.bounds) - 2, 1))
-        uniform = operator.personalization is None
-        self.base = np.array([1.0 / graph.n]) if uniform else operator.teleport.copy()
-        self.base *= 1.0 - alpha
-        sent = _start(problem, x0, self.folded)
-        np.divide(sent, graph.degrees, out=sent, where=graph.degrees > 0)
-        self.sent = [sent, *(sent.copy() for _ in range(len(self.bounds) - 2))]
-        self.mixing = Mixing(graph.n, memory) if memory else None
-        # the last changes of z; empty where nobody wants to know them
-        self.moved = np.empty(0, dtype=np.float32) if self.mixing is None else self.mixing.slot
+        from convexrank.graphs.compiled.sweeps import COLUMNS
 
-    def _right_hand_side(self) -> Array:
-        """(1−α)v, one number where it is the same for all, and the outflow of dangling nodes where not folded."""
-        if self.folded:
-            return self.base
-        lost = self.problem.alpha * self.sent[0][self.problem.graph.dangling].sum()
-        return self.base + lost / self.problem.graph.n
+        bounds = cuts(problem.graph.offsets, threads)
+        # sweeps are so short that starting threads for each would show; they end with this object
+        pool = ThreadPoolExecutor(max(len(bounds) - 2, 1))
+        self._shape = x0.shape
+        width, layout = (COLUMNS, partial(_several, problem.graph.out_weight)) if x0.ndim == 2 else (1, _one)
+        self._columns = [slice(first, first + width) for first in range(0, math.prod(x0.shape[1:]), width)]
+        self._parts = [
+            _Ranks(problem, layout(problem, x0, columns), bounds, pool, memory) for columns in self._columns
+        ]
+
+    @property
+    def is_mixing(self) -> bool:
+        """Whether some ranks are still combined from several sweeps."""
+        return any(part.mixing is not None for part in self._parts)
 
     def step(self) -> tuple[Array, float, float]:
-        """Sweep once; return the rank, a bound on its distance to the solution, and the size of the change of z."""
-        x = np.empty(self.problem.graph.n)
-        change, unseen, lost = self._sweep(x)
-        size = float(x.sum())
+        """Sweep once; return the ranks, a bound on the largest distance to a solution, and the size of the change."""
+        x = np.empty(self._shape)
+        views = [x] if x.ndim == 1 else [x[:, columns] for columns in self._columns]
+        found = [part.step(view) for part, view in zip(self._parts, views, strict=True)]
+        return x, max(residual for residual, _ in found), sum(change for _, change in found)
+
+    def stop_mixing(self) -> None:
+        """Sweep without it from now on."""
+        for part in self._parts:
+            part.stop_mixing()
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a rank, or a few, lie in memory, and the compiled functions for that."""
+
+    folded: Any  # whether the dangling outflow is left to the scale: for each rank
+    base: Array  # (1-α)v; one number where it is the same for all nodes of one rank
+    sent: Array  # what nodes send along a link of weight 1, shape (n,) or (n, COLUMNS)
+    sweep: Callable[[Array, Array, Array, Array, int, int], Any]  # base, sent, moved, z, first and last node
+    shift: Callable[[Array, Array], None]  # adds a correction of z, as a vector, to what is sent
+
+
+def _one(problem: AffineFixedPoint, x0: Array, _: slice) -> _Layout:
+    """One rank, in little memory."""
+    from convexrank.graphs.compiled import sweeps as compiled
+
+    graph, alpha, operator = problem.graph, problem.alpha, problem.operators[0]
+    uniform, folded = operator.personalization is None, _is_folded(operator)
+    base = (1.0 - alpha) * (np.array([1.0 / graph.n]) if uniform else operator.teleport)
+    sent = _start(problem, x0, folded)
+    np.divide(sent, graph.degrees, out=sent, where=graph.degrees > 0)
+    edges: tuple[Array, ...] = graph.offsets, graph.sources
+    sweep, shift = compiled.sweep, compiled.shift
+    if graph.weights is not None:
+        edges, sweep, shift = (*edges, graph.weights), compiled.sweep_weighted, compiled.shift_weighted
+    return _Layout(
+        folded, base, sent, partial(sweep, *edges, graph.degrees, alpha), partial(shift, graph.degrees)
+    )
+
+
+def _several(degrees: Array, problem: AffineFixedPoint, x0: Array, columns: slice) -> _Layout:
+    """A few ranks; columns of zeros fill up the rows."""
+    from convexrank.graphs.compiled import sweeps as compiled
+
+    graph, alpha, operators = problem.graph, problem.alpha, problem.operators[columns]
+    folded = np.array([_is_folded(operator) for operator in operators])
+    base, sent = np.zeros((2, graph.n, compiled.COLUMNS))
+    base[:, : len(operators)] = (1.0 - alpha) * problem.teleport[:, columns]
+    sent[:, : len(operators)] = _start(problem, x0[:, columns], folded) / _divisors(degrees)
+    weights = np.empty(0) if graph.weights is None else graph.weights
+
+    def shift(correction: Array, sent: Array) -> None:
+        sent += correction.reshape(sent.shape) / _divisors(degrees)
+
+    sweep = partial(compiled.sweep_many, graph.offsets, graph.sources, weights, degrees, alpha)
+    return _Layout(folded, base, sent, sweep, shift)
+
+
+def _divisors(degrees: Array) -> Array:
+    """What the z of each node is divided by, as a column."""
+    return np.where(degrees > 0.0, degrees, 1.0)[:, None]
+
+
+class _Ranks:
+    r"""Sweeps for the ranks of one layout.
+
+    All that is kept of z is :math:`z_i/d_i`, what node i sends along a link of weight 1, one copy per range; of a
+    dangling node, which sends nothing, it is :math:`z_i` itself.
+    """
+
+    def __init__(
+        self, problem: AffineFixedPoint, layout: _Layout, bounds: Array, pool: Executor, memory: int
+    ) -> None:
+        self.problem, self.layout, self.bounds, self._pool = problem, layout, bounds, pool
+        self.sent = [layout.sent, *(layout.sent.copy() for _ in range(len(bounds) - 2))]
+        self.mixing = Mixing(layout.sent.size, memory) if memory else None
+
+    @property
+    def _moved(self) -> Array:
+        """The last changes of z; empty where nobody wants to know them."""
+        shape = self.layout.sent.shape
+        if self.mixing is None:
+            return np.empty((0, *shape[1:]), dtype=np.float32)
+        return self.mixing.slot.reshape(shape)
+
+    def step(self, x: Array) -> tuple[float, float]:
+        """Sweep once and write the ranks; return a bound on their distance to the solution, and the change of z."""
+        change, unseen, lost, size = self._sweep(x)
         residual = self._residual(change, unseen, lost, size)
-        if self.folded and self.problem.dangling != "drop" and size > 0.0:
-            x /= size
-        self._mix(change + unseen, size)
-        return x, residual, change + unseen
+        if np.any(self.layout.folded) and self.problem.dangling != "drop":
+            x /= np.where(self.layout.folded & (size > 0.0), size, 1.0)
+        moved = float((change + unseen).sum())
+        self._mix(moved, float(size.sum()))
+        return residual, moved
 
-    def _sweep(self, z: Array) -> list[float]:
+    def _sweep(self, z: Array) -> Array:
         """Sweep over all ranges, write z, and show every range what the others became; return sums over the nodes."""
-        from convexrank.graphs.compiled import sweeps as compiled
-
-        graph, alpha, base = self.problem.graph, self.problem.alpha, self._right_hand_side()
+        base, moved = self._right_hand_side(), self._moved
         ranges = {int(first): i for i, first in enumerate(self.bounds[:-1])}
-        edges: tuple[Array, ...] = graph.offsets, graph.sources
-        sweep: Callable[..., tuple[float, ...]] = compiled.sweep
-        if graph.weights is not None:
-            edges, sweep = (*edges, graph.weights), compiled.sweep_weighted
 
-        def one(first: int, last: int) -> tuple[float, ...]:
-            sent = self.sent[ranges[first]]
-            return sweep(*edges, graph.degrees, alpha, base, sent, self.moved, z, first, last)
+        def one(first: int, last: int) -> Any:
+            return self.layout.sweep(base, self.sent[ranges[first]], moved, z, first, last)
 
         sums = np.sum(each_range(one, self.bounds, pool=self._pool), axis=0)
         _exchange(self.sent, self.bounds)
-        return sums.tolist()
+        return np.append(sums, z.sum()) if z.ndim == 1 else sums[:, : z.shape[1]]
 
-    def _residual(self, change: float, unseen: float, lost: float, size: float) -> float:
+    def _right_hand_side(self) -> Array:
+        """(1−α)v, and the outflow of dangling nodes where not folded."""
+        graph, folded = self.problem.graph, self.layout.folded
+        if np.all(folded):
+            return self.layout.base
+        lost = np.atleast_1d(self.problem.alpha * self.sent[0][graph.dangling].sum(axis=0))
+        lost[: np.size(folded)] *= ~np.atleast_1d(folded)
+        return self.layout.base + lost / graph.n
+
+    def _residual(self, change: Array, unseen: Array, lost: Array, size: Array) -> float:
         """Bound the distance to the solution from what a sweep changed, of nodes with links and of dangling ones."""
-        alpha, scale = self.problem.alpha, 1.0
+        alpha, folded = self.problem.alpha, self.layout.folded
         if self.problem.dangling == "drop":
-            rest = 0.0
-        elif self.folded and size <= 0.0:  # mixing went astray
-            return math.inf
-        elif self.folded:
-            # a scaled residual loses its sum to the teleport; where rounding hides that sum, its size is known
-            rest, scale = min(abs((1.0 - alpha) * (1.0 - size) - alpha * lost), alpha * change), size
+            rest, scale = 0.0, 1.0
         else:
-            rest = alpha * unseen  # the outflow is one sweep old
-        return (alpha * change + rest) / scale / (1.0 - alpha)
+            # a scaled residual loses its sum to the teleport; where rounding hides that sum, its size is known
+            hidden = np.minimum(np.abs((1.0 - alpha) * (1.0 - size) - alpha * lost), alpha * change)
+            # elsewhere the outflow is one sweep old
+            rest, scale = np.where(folded, hidden, alpha * unseen), np.where(folded, size, 1.0)
+            if np.any(scale <= 0.0):  # mixing went astray
+                return math.inf
+        return float(np.max((alpha * change + rest) / scale) / (1.0 - alpha))
 
     def _mix(self, length: float, size: float) -> None:
         """Combine this sweep with the ones before it."""
-        from convexrank.graphs.compiled import sweeps as compiled
-
         if self.mixing is None:
             return
         self.mixing.mix(length, size)
         if self.mixing.is_over:
             self.stop_mixing()
             return
-        self.moved = self.mixing.slot
-        shift = compiled.shift if self.problem.graph.weights is None else compiled.shift_weighted
-        shift(self.problem.graph.degrees, self.moved, self.sent[0])
+        self.layout.shift(self.mixing.slot, self.sent[0])
         for sent in self.sent[1:]:
             np.copyto(sent, self.sent[0])
 
     def stop_mixing(self) -> None:
         """Sweep without it from now on."""
-        self.mixing, self.moved = None, np.empty(0, dtype=np.float32)
-
-
-class BatchSweep:
-    """Sweeps for several ranks, in the columns.
-
-    Parameters
-    ----------
-    problem : PageRank
-        The problem.
-    x0 : ndarray, shape (n, k)
-        Where to start.
-    threads : int or None
-        Number of ranges.
-    """
-
-    mixing = None  # there is none
-
-    def __init__(self, problem: AffineFixedPoint, x0: Array, threads: int | None) -> None:
-        self.problem = problem
-        self.folded = np.array([_is_folded(operator) for operator in problem.operators])
-        self.share = problem.alpha * problem.operators[0].share
-        self.bounds = cuts(problem.graph.offsets, threads)
-        self.base = np.ascontiguousarray((1.0 - problem.alpha) * problem.teleport)
-        self.z = _start(problem, x0, self.folded)
-        sent = np.ascontiguousarray(self.z * self.share[:, None])
-        self.sent = [sent, *(sent.copy() for _ in range(len(self.bounds) - 2))]
-
-    def step(self) -> tuple[Array, float, float]:
-        """Sweep once; return the ranks, a bound on the largest distance to a solution, and the largest change."""
-        change = self._sweep()
-        return *self._answer(change), float(change.max())
-
-    def _sweep(self) -> Array:
-        """Sweep over all ranges; return the change of each column."""
-        from convexrank.graphs.compiled import sweeps as compiled
-
-        graph, base = self.problem.graph, self.base
-        if not self.folded.all():
-            lost = self.problem.alpha * self.z[graph.dangling].sum(axis=0)
-            base = np.ascontiguousarray(base + np.where(self.folded, 0.0, lost) / graph.n)
-        ranges = {int(first): i for i, first in enumerate(self.bounds[:-1])}
-        weights = np.empty(0) if graph.weights is None else graph.weights
-
-        def one(first: int, last: int) -> Array:
-            change = np.zeros(self.z.shape[1])
-            sent = self.sent[ranges[first]]
-            compiled.sweep_many(
-                graph.offsets, graph.sources, weights, self.share, base, sent, self.z, change, first, last
-            )
-            return change
-
-        change = np.sum(each_range(one, self.bounds), axis=0)
-        _exchange(self.sent, self.bounds)
-        return change
-
-    def _answer(self, change: Array) -> tuple[Array, float]:
-        """Return the ranks, and a bound on the largest distance to a solution from the changes of the sweep."""
-        alpha = self.problem.alpha
-        if self.problem.dangling == "drop":
-            return self.z.copy(), float(alpha * change.max() / (1.0 - alpha))
-        scale = np.where(self.folded, self.z.sum(axis=0), 1.0)
-        # a scaled residual loses its sum to the teleport, which at most doubles it; an outflow that is one sweep old
-        # changes by at most as much as z
-        residual = 2.0 * alpha * change / scale / (1.0 - alpha)
-        return self.z / scale, float(residual.max())
+        self.mixing = None

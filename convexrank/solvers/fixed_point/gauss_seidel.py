@@ -10,7 +10,7 @@ import numpy as np
 from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
-from convexrank.solvers.fixed_point._sweeps import BatchSweep, OneRankSweep
+from convexrank.solvers.fixed_point._sweeps import Sweeps
 
 __all__ = ["GaussSeidel"]
 
@@ -34,12 +34,13 @@ class GaussSeidel:
     converge.
 
     A sweep costs O(n + m); it reads 4 bytes per edge. Beside the graph it needs 8 bytes per node and thread, 4 per
-    node and sweep combined, and 16 per node for two ranks.
+    node and sweep combined, and 16 per node for two ranks. Several ranks are swept eight at a time, which fill a line
+    of the cache, and each eight are combined alike.
 
     Parameters
     ----------
     memory : int
-        Sweeps combined; 0 for none. A batch is never mixed.
+        Sweeps combined; 0 for none.
     threads : int, optional
         Number of threads; by default one per core for graphs that are worth it.
 
@@ -70,21 +71,19 @@ class GaussSeidel:
 
     def init(self, problem: AffineFixedPoint, x0: Array) -> State:
         """Prepare the arrays; nothing is known about the error yet."""
-        if x0.ndim == 2:
-            return State(x0, math.nan, math.inf, (BatchSweep(problem, x0, self.threads), []))
-        return State(x0, math.nan, math.inf, (OneRankSweep(problem, x0, self.threads, self.memory), []))
+        return State(x0, math.nan, math.inf, (Sweeps(problem, x0, self.threads, self.memory), []))
 
     def step(self, problem: AffineFixedPoint, state: State) -> State:
         """One sweep; a rank that is worse than the last one is not kept, so that at most two are in memory."""
         system, changes = state.memory
-        mixed = system.mixing is not None
+        mixed = system.is_mixing
         x, residual, change = system.step()
         changes.append(change)
         if mixed and _stands_still(changes, 50):
             system.stop_mixing()
-        if mixed and system.mixing is None:
+        if mixed and not system.is_mixing:
             changes.clear()  # plain sweeps are judged by themselves
-        stalled = residual == 0.0 or (system.mixing is None and _stands_still(changes, 20))
+        stalled = residual == 0.0 or (not system.is_mixing and _stands_still(changes, 20))
         if residual > state.residual:
             x, residual = state.x, state.residual
         return State(x, math.nan, residual, state.memory, stalled=stalled)
