@@ -74,8 +74,8 @@ if TYPE_CHECKING:
     def link(x: RealizableLink) -> tuple[can.Exact, SplitFeasibility, can.Certified]:
         return x, x, x
 
-    def rank(x: PageRank) -> tuple[AffineFixedPoint, can.Referenced, can.Certified]:
-        return x, x, x
+    def rank(x: PageRank) -> tuple[AffineFixedPoint, can.Referenced, can.Certified, can.Ordered]:
+        return x, x, x, x
 
     def game(x: PageRankGame) -> tuple[can.Exact, Saddle, can.Certified]:
         return x, x, x
@@ -92,5 +92,5 @@ if TYPE_CHECKING:
     def trust(x: TrustPropagation) -> tuple[can.FixedPoint, can.Referenced, can.Certified]:
         return x, x, x
 
-    def norms(x: LpqRank) -> tuple[can.FixedPoint, can.Referenced, can.Certified]:
-        return x, x, x
+    def norms(x: LpqRank) -> tuple[can.FixedPoint, can.Referenced, can.Certified, can.Ordered]:
+        return x, x, x, x

@@ -245,6 +245,44 @@ def test_the_certified_top_is_in_the_true_order(seed):
             assert (truth[node] > truth[np.concatenate([top[place + 1 :], rest])]).all()
 
 
+@pytest.mark.parametrize("solver", SOLVERS, ids=str)
+@pytest.mark.parametrize("make", [PageRank, lambda graph: cr.problems.LpqRank(graph, p=2, q=4)])
+def test_a_solve_ends_when_the_order_asked_for_is_proved(solver, make):
+    problem = make(real_graph("harvard500"))
+    if solver != "power" and not isinstance(problem, PageRank):
+        pytest.skip("sweeps are for PageRank")
+    whole = problem.solve(solver, tol=1e-12)
+    order = problem.certified_top(whole, 3)
+    assert len(order) == 3
+    for k in (1, 3):
+        early = problem.solve(solver, tol=1e-12, stop=f"top-{k}")
+        assert early.converged
+        assert early.iterations <= 0.7 * whole.iterations
+        assert early.gap > 1e-12
+        assert problem.certified_top(early, k).tolist() == order[:k].tolist()
+        assert early.message.startswith(f"the first {k} are proved to be in order (the distance")
+
+
+def test_tied_nodes_leave_the_end_to_the_tolerance():
+    graph = cr.Graph.from_edges([0, 1, 3, 2], [2, 2, 2, 0])
+    solution = PageRank(graph).solve(tol=1e-9, stop="top-4")  # 1 and 3 are tied
+    assert solution.converged
+    assert solution.gap <= 1e-9
+    assert "2 of the first 4 are proved to be in order, the next differ by less" in solution.message
+    assert "the first 4 are" in PageRank(four_nodes()).solve(stop="top-99").message  # all there are
+
+
+def test_an_order_is_asked_of_problems_that_have_one():
+    for wrong in ("top", "top-0", "top-k", 10, "first-3"):
+        with pytest.raises(ValueError, match=r'stop is .*, expected "top-k"'):
+            PageRank(four_nodes()).solve(stop=wrong)
+    batch = PageRank(four_nodes(), personalization=np.eye(4)[:, :2])
+    risk = cr.problems.PNormPush.random(0)
+    for problem in (batch, risk):
+        with pytest.raises(ValueError, match="with these arguments does not know"):
+            problem.solve(stop="top-3")
+
+
 def test_tied_nodes_end_the_certified_top():
     graph = cr.Graph.from_edges([0, 1, 2, 2], [2, 2, 0, 1])
     problem = PageRank(graph)

@@ -28,6 +28,7 @@ __all__ = [
     "Feasibility",
     "Field",
     "FixedPoint",
+    "Ordered",
     "Proximal",
     "Referenced",
     "Smooth",
@@ -279,6 +280,15 @@ class Referenced(Solvable, Protocol):
 
     def distance(self, a: Array, b: Array) -> float:
         """Return how far apart two answers are, in the metric that the certificate bounds."""
+        ...
+
+
+@runtime_checkable
+class Ordered(Solvable, Protocol):
+    """Its unknowns are scores, and what bounds their error proves a part of their order."""
+
+    def proved_top(self, x: Array, bound: float, k: int) -> Array:
+        """Return the longest list of first entries, at most k, whose order no error up to ``bound`` can change."""
         ...
 
 

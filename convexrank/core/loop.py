@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 
 from convexrank.backend.deadline import OutOfTimeError, ending_after, stopped_inside
-from convexrank.core.capabilities import Certified, Solvable
+from convexrank.core.capabilities import Certified, Ordered, Solvable
 from convexrank.core.results import Certificate, Solution, Status, Witness
 
 __all__ = ["Method", "Monitor", "Options", "Solver", "State", "certificate_of", "iterate", "scale_of"]
@@ -35,6 +35,7 @@ class Options:
     time_limit: float
     callback: Callable[[Any], Any] | None
     progress: bool
+    top: int = 0  # how many first entries are to be in a proved order; the tolerance is enough, too
 
 
 @dataclass(frozen=True)
@@ -175,15 +176,22 @@ class Monitor:
 
     def _is_certified(self, state: State) -> bool:
         """Ask the certificate once the solver's own estimate is low enough; half as often each time it refuses."""
-        enough = self.options.tol * scale_of(state.value)
-        if not (state.stalled or state.residual <= min(enough, self._ask_below)):
+        asked = state.residual <= self._ask_below and self._is_enough(state, state.residual)
+        if not (state.stalled or asked):
             return False
         self._ask_below = 0.5 * state.residual
         certificate = certificate_of(self.problem, state.x, state.witness, state.residual)
-        if certificate.gap > enough:
+        if not self._is_enough(state, certificate.gap):
             return False
         self.best, self.certificate = state, certificate
         return True
+
+    def _is_enough(self, state: State, gap: float) -> bool:
+        """Whether what was asked for is proved where the gap is that large."""
+        if gap <= self.options.tol * scale_of(state.value):
+            return True
+        top = self.options.top
+        return top > 0 and len(cast(Ordered, self.problem).proved_top(state.x, gap, top)) == top
 
     def finish(self, status: Status, detail: str = "") -> Solution:
         """Build the solution from the best point."""

@@ -246,6 +246,7 @@ class Problem:
         x0: Any = None,
         callback: Callable[[Any], Any] | None = None,
         progress: bool = False,
+        stop: str | None = None,
     ) -> Solution:
         """Solve, fast by default, exactly with ``solver="exact"``.
 
@@ -269,6 +270,10 @@ class Problem:
             True stops with status INTERRUPTED.
         progress : bool
             Show a progress bar.
+        stop : str, optional
+            ``"top-10"``, or with another number: converged also means that the first ten are proved to be in order,
+            whatever the gap. Where ties prevent that, the tolerance decides, and the message says so. For
+            :class:`~convexrank.problems.PageRank` and :class:`~convexrank.problems.LpqRank`.
 
         Returns
         -------
@@ -296,4 +301,5 @@ class Problem:
             x0=x0,
             callback=callback,
             progress=progress,
+            stop=stop,
         )

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core import capabilities
-from convexrank.core.capabilities import Solvable, members
+from convexrank.core.capabilities import Ordered, Solvable, members
 from convexrank.core.loop import Options, Solver, iterate
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import check_flag, check_integer, check_positive, shown
@@ -192,6 +193,31 @@ def _conic_solver(name: str) -> str:
     return name
 
 
+def _check_stop(problem: Solvable, stop: str | None) -> int:
+    """Return how many first entries are to be in a proved order; 0 where the tolerance alone decides."""
+    if stop is None:
+        return 0
+    found = re.fullmatch(r"top-([1-9]\d*)", stop) if isinstance(stop, str) else None
+    if found is None:
+        raise ValueError(
+            f'stop is {shown(stop)}, expected "top-k" with a number for k, as in "top-10", or None.'
+        )
+    if "Ordered" not in problem.capabilities:
+        raise ValueError(
+            f"stop is {stop!r}, which {type(problem).__name__} with these arguments does not know: its bound proves no "
+            "order; leave stop out. PageRank of one personalization and LpqRank with theta below 1 know it."
+        )
+    return min(int(found[1]), problem.dimension)
+
+
+def _about_order(problem: Ordered, solution: Solution, top: int) -> str:
+    proved = len(problem.proved_top(solution.x, solution.gap, top))
+    if proved == top:
+        return f"the first {top} are proved to be in order ({solution.certificate})"
+    tied = f"{proved} of the first {top} are proved to be in order, the next differ by less than the bound or are tied"
+    return f"{solution.message}; {tied}"
+
+
 def solve(
     problem: Solvable,
     solver: str | Solver[Any] | None = None,
@@ -202,6 +228,7 @@ def solve(
     x0: Any,
     callback: Callable[[Any], Any] | None,
     progress: bool,
+    stop: str | None,
 ) -> Solution:
     """Carry out ``problem.solve``; see :meth:`convexrank.core.problem.Problem.solve`."""
     if callback is not None and not callable(callback):
@@ -214,6 +241,7 @@ def solve(
         else check_positive(time_limit, "time_limit", infinite=True),
         callback=callback,
         progress=check_flag(progress, "progress"),
+        top=_check_stop(problem, stop),
     )
     made = problem.adapt_solver(resolve(problem, solver))
     if hasattr(made, "solve"):
@@ -225,6 +253,8 @@ def solve(
         solution = replace(solution, message=f"{solution.message}; l1 is so large that every weight is 0")
     if solver is None and (reason := problem.default_reason):
         solution = replace(solution, message=f"{solution.message}; {solution.solver} chosen: {reason}")
+    if options.top:
+        solution = replace(solution, message=_about_order(cast(Ordered, problem), solution, options.top))
     remark = problem.remark(solution.x)
     if remark:
         solution = replace(solution, message=f"{solution.message}; {remark}")

@@ -164,7 +164,7 @@ class LpqRank(GraphRank):
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities; a certificate for θ < 1 only."""
         names = {"FixedPoint", "Referenced"}
-        return frozenset(names | {"Certified"} if self.modulus < 1.0 else names)
+        return frozenset(names | {"Certified", "Ordered"} if self.modulus < 1.0 else names)
 
     default_solver = "power"
 
@@ -255,8 +255,12 @@ class LpqRank(GraphRank):
         """
         r = self.check_point(x)
         certificate = self.certificate(r)
-        bound = certificate.gap if certificate.kind == "distance" else math.inf
-        return certified_prefix(np.log(r), bound, k)
+        return self.proved_top(r, certificate.gap if certificate.kind == "distance" else math.inf, k)
+
+    def proved_top(self, x: Array, bound: float, k: int) -> Array:
+        """Return the first nodes, at most k, whose order no error of up to ``bound`` in Hilbert's metric can change."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return certified_prefix(np.log(x), bound, k)
 
     def reference(self) -> Array:
         """Return the rank by iteration with a dense matrix of entries, O(n²) per round."""

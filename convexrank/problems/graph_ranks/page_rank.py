@@ -108,7 +108,12 @@ class PageRank(GraphRank):
         return (self.graph.n,) if np.ndim(self.personalization) != 2 else self.personalization.shape
 
     default_solver = "gauss-seidel"
-    capabilities = frozenset({"FixedPoint", "AffineFixedPoint", "Referenced", "Certified"})
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Names of the capabilities of this instance."""
+        names = frozenset({"FixedPoint", "AffineFixedPoint", "Referenced", "Certified"})
+        return names | {"Ordered"} if len(self.shape) == 1 else names
 
     @property
     def dimension(self) -> int:
@@ -203,7 +208,11 @@ class PageRank(GraphRank):
             raise ValueError(
                 f"x holds {r.shape[1]} ranks, expected one; ask a problem of one personalization."
             )
-        return certified_prefix(r, self.certificate(r).gap, k)
+        return self.proved_top(r, self.certificate(r).gap, k)
+
+    def proved_top(self, x: Array, bound: float, k: int) -> Array:
+        """Return the first nodes, at most k, whose order no error up to ``bound`` in the L1 norm can change. O(n)."""
+        return certified_prefix(x, bound, k)
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Prove the same bound in ball arithmetic; see :mod:`convexrank.proof.graphs`. O(m) balls."""
