@@ -12,6 +12,7 @@ import numpy as np
 from convexrank.backend.design import Design
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import check_flag, check_integer, check_nonnegative, check_positive, check_vector, shown
+from convexrank.data.display import html_table, number_text, sparkline
 
 __all__ = ["Path", "path"]
 
@@ -60,6 +61,36 @@ class Path:
     solutions: tuple[Solution, ...] = field(repr=False)
     metric: Array | None = field(default=None, repr=False)
     stopped: str = ""
+
+    def __repr__(self) -> str:
+        ends = f"{number_text(self.values[0])} to {number_text(self.values[-1])}"
+        stopped = f", stopped at {self.stopped}" if self.stopped else ""
+        return f"Path: {self.parameter} from {ends}, {len(self)} solutions, gaps up to {self.gaps.max():.1g}{stopped}"
+
+    def _repr_html_(self) -> str:
+        shown_at = np.unique(np.linspace(0, len(self) - 1, min(len(self), 12)).astype(int))
+        head = [
+            self.parameter,
+            "value",
+            "gap",
+            "status",
+            "weights",
+            *(["metric"] * (self.metric is not None)),
+        ]
+        rows = [
+            [
+                number_text(self.values[place]),
+                number_text(self[place].value, 6),
+                f"{self[place].gap:.1g}",
+                self[place].status.name,
+                self.counts[place],
+                *([] if self.metric is None else [number_text(self.metric[place])]),
+            ]
+            for place in shown_at
+        ]
+        watched, label = (self.gaps, "gap") if self.metric is None else (self.metric, "metric")
+        drawn = sparkline(watched, f"{label} along the path", logarithmic=self.metric is None)
+        return html_table(repr(self), rows, head, drawn)
 
     def __len__(self) -> int:
         return len(self.solutions)

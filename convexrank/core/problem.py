@@ -11,6 +11,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.backend.read_only import read_only
 from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.display import Displayed
 from convexrank.core.paths import Path, path
 from convexrank.core.results import Certificate, CertificateError, Solution, Status, Witness
 from convexrank.core.solving import solve
@@ -27,7 +28,7 @@ _ASKED = {
 }
 
 
-class Problem:
+class Problem(Displayed):
     """A formulation with its data, immutable. Subclasses are frozen dataclasses that state their capabilities.
 
     Arrays that a problem holds are read-only. Vectors are copied; a matrix such as X that has the right type is not, as

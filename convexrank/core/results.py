@@ -11,6 +11,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from convexrank.core.display import draw_trace, solution_html, solution_line, solution_summary
+
 __all__ = ["Certificate", "CertificateError", "ConvergenceWarning", "Solution", "Status", "Witness"]
 
 Array = np.ndarray
@@ -243,6 +245,20 @@ class Solution:
     def __getstate__(self) -> dict[str, Any]:
         """Leave the problem out."""
         return {**self.__dict__, "instance": None}
+
+    def __repr__(self) -> str:
+        return solution_line(self)
+
+    def _repr_html_(self) -> str:
+        return solution_html(self)
+
+    def summary(self) -> str:
+        """Return a few lines: problem, status, value, bound, size of x, and the message of the run."""
+        return solution_summary(self)
+
+    def plot(self, **options: Any) -> Array:
+        """Draw objective and gap against steps or time; options and result as of :func:`convexrank.plotting.trace`."""
+        return draw_trace(self, **options)
 
     def prove(self) -> Certificate:
         """Prove the bound, in ball arithmetic; see :meth:`convexrank.Problem.prove`.

@@ -15,6 +15,7 @@ from typing import Any
 
 from convexrank.core.problem import Problem
 from convexrank.data import check_flag, check_integer, check_positive, shown
+from convexrank.data.display import html_table
 from convexrank.verification.compare import compare
 from convexrank.verification.comparison import Case, Comparison
 from convexrank.verification.designs import classes, takes_designs, with_design
@@ -123,7 +124,17 @@ class Report:
             "comparisons": [asdict(item) for item in self.comparisons],
         }
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        verdict = "ok" if self.ok else "FAILED" if self.failures else "NOT COMPARED"
+        failed = f", {len(self.failures)} disagreements" if self.failures else ""
+        return f"Report: {verdict}, {self.compared} compared, {len(self.skipped)} skipped{failed}"
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._table()
+        return html_table(repr(self), rows, head)
+
+    def _table(self) -> list[tuple[str, ...]]:
+        """A head and one row for each problem."""
         head = (
             "problem",
             "compared",
@@ -153,7 +164,11 @@ class Report:
                     *([f"{part.proved} of {len(items)}"] if asked else []),
                 )
             )
-        widths = [max(len(row[j]) for row in rows) for j in range(len(head))]
+        return rows
+
+    def __str__(self) -> str:
+        rows = self._table()
+        widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
         ]

@@ -53,6 +53,12 @@ class Bipartite(SecondOrder):
                     f"sample_weight leaves no {name} example; give at least one a weight above 0."
                 )
 
+    def _data_notes(self) -> list[str]:
+        """How many of each class, and whether rows have weights."""
+        made = "y" in self.__dict__ and isinstance(self.y, np.ndarray)
+        counts = [f"{len(self.positives)} positive / {len(self.negatives)} negative"] if made else []
+        return [*counts, *super()._data_notes()]
+
     @cached_property
     def positives(self) -> Array:
         """Row numbers of the positives, I of them."""

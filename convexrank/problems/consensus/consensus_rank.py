@@ -48,8 +48,11 @@ class ConsensusRank(Problem):
       :math:`\min_s \log\sum_i \exp\max_k[\phi(c_{ik}) + s_i - \langle c_{ik}, s\rangle]`. The value is minus the
       distance. Where a node mixes, the distance counts the mean of φ over its candidates, not φ of their mean: it
       bounds what single recommendations reach.
-    * ``"projection"``, the literal fixed point (5.3): w = Σ w_i t_i with t_i the KL projection of w on C_i. No
-      objective, and where sets overlap many fixed points; the residual ‖Tw − w‖₁ is reported, by that name.
+    * ``"projection"``, the literal fixed point (5.3), with KL projections of w on the sets:
+
+      .. math:: w = \textstyle\sum_i w_i t_i, \qquad t_i = \arg\min_{t \in C_i} \mathrm{KL}(t \| w) .
+
+      No objective, and where sets overlap many fixed points; the residual ‖Tw − w‖₁ is reported, by that name.
 
     Parameters
     ----------
@@ -115,6 +118,10 @@ class ConsensusRank(Problem):
         return _VIEWS[self.view](self.absorbed)
 
     # --- what the instance is ---------------------------------------------------------------------------------------
+
+    @property
+    def _formula_number(self) -> int:
+        return list(_VIEWS).index(self.view)
 
     @property
     def capabilities(self) -> frozenset[str]:

@@ -38,15 +38,17 @@ _ROUNDING = 32.0 * np.finfo(np.float64).eps
 class LpqRank(GraphRank):
     r"""The fixed point of :math:`r_i \propto \|(a_{ij} r_j)_j\|_p^{\theta}`, θ = p/q, with weak links.
 
-    With :math:`a_{ij} = w_{ij}/d_j` on the links j → i, 1/N for a dangling j, and :math:`b = (1-\alpha)/N`, the map U
+    With :math:`a_{ij} = w_{ij}/d_j` on the links j → i, 1/N for a dangling j, and :math:`b = (1-\alpha)/N`, the rank
     is
 
     .. math::
-        \text{inside:}&\quad \bigl\|\,(\alpha a_{ij} + b)\, r_j\,\bigr\|_p^{\theta} \\
-        \text{entry:}&\quad \bigl\|\,\bigl((\alpha a_{ij} r_j)_j,\; b\|r\|_1\bigr)\bigr\|_p^{\theta} \\
-        \text{outside:}&\quad \alpha \bigl\|\,a_{ij} r_j\,\bigr\|_p^{\theta} + b\,\|r\|_1^{\theta}
+        r = \frac{U(r)}{\|U(r)\|_1}, \qquad U(r)_i = \begin{cases}
+        \bigl\|\,(\alpha a_{ij} + b)\, r_j\,\bigr\|_p^{\theta} & \text{inside} \\
+        \bigl\|\,\bigl((\alpha a_{ij} r_j)_j,\; b\|r\|_1\bigr)\bigr\|_p^{\theta} & \text{entry} \\
+        \alpha \bigl\|\,a_{ij} r_j\,\bigr\|_p^{\theta} + b\,\|r\|_1^{\theta} & \text{outside}
+        \end{cases}
 
-    and the rank is r = U(r)/‖U(r)‖₁. At p = q = 1 each is :class:`PageRank`. The formula printed in the paper says
+    for each value of ``weak_links``. At p = q = 1 each is :class:`PageRank`. The formula printed in the paper says
     "inside" and leaves the constant of the sum open; read literally it is not PageRank.
 
     θ < 1 makes the map a contraction with factor θ in Hilbert's projective metric

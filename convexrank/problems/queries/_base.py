@@ -49,6 +49,14 @@ class QueryScores(LinearScores):
         rows_that_count, counting = groups.repeated(np.repeat(asks.astype(np.int64), groups.sizes))
         keep(self, _rows=rows_that_count, groups=counting, idle_queries=len(groups) - len(counting))
 
+    def _data_notes(self) -> list[str]:
+        """How many queries, and how many of them have nothing to rank."""
+        if "groups" not in self.__dict__:
+            return []
+        count = len(self.groups)
+        idle = [f"{self.idle_queries} without an order"] if self.idle_queries else []
+        return [f"{count} {'query' if count == 1 else 'queries'}", *idle]
+
     @property
     def groups(self) -> QueryGroups:
         """The queries that count; their rows in the order of :meth:`split`."""
