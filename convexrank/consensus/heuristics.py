@@ -41,8 +41,8 @@ class PublishedRank:
     --------
     >>> import convexrank as cr
     >>> result = cr.consensus.brew([[[0, 1, 0], [0, 0, 1]], [[1, 0, 0]], [[0.5, 0.5, 0]]])
-    >>> bool(result.change <= 1e-10), bool(result.residual > 0.01)
-    (True, True)
+    >>> print(f"{result.change:.0e} {result.residual:.3f}")
+    7e-11 0.218
     """
 
     ranks: Array
@@ -169,8 +169,8 @@ def blend(
     --------
     >>> import convexrank as cr
     >>> sets = [[[0, 1, 0], [0, 0, 1]], [[1, 0, 0]], [[0.5, 0.5, 0]]]
-    >>> bool(cr.consensus.blend(sets, rounds=200).residual < 0.1)
-    True
+    >>> round(cr.consensus.blend(sets, rounds=200).residual, 3)
+    0.024
     """
     absorbed = absorb(sets, alpha, personalization)
     play: Callable[..., Any] = check_choice(loop, {"single": _single, "double": _double}, "loop")

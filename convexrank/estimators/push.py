@@ -109,8 +109,8 @@ class PushRanker(LinearRanker):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = make_pipeline(StandardScaler(), PushRanker())
     >>> search = GridSearchCV(model, {"pushranker__p": [1, 8]}, cv=StratifiedKFold(3)).fit(X[:, :6], y)
-    >>> bool(search.best_score_ > 0.98)
-    True
+    >>> round(float(search.best_score_), 2)
+    0.98
     """
 
     p: float = 4.0

@@ -111,8 +111,8 @@ class RetargetingRanker(LinearRanker):
     ...     ranker = RetargetingRanker(ndcg_k=5).set_fit_request(qid=True).set_score_request(qid=True)
     ...     search = GridSearchCV(ranker, {"alpha": [0.01, 1.0]}, cv=GroupKFold(3))
     ...     _ = search.fit(X, y, qid=qid, groups=qid)
-    >>> bool(search.best_score_ > 0.9), search.best_estimator_.coef_.shape
-    (True, (3,))
+    >>> round(float(search.best_score_), 2), search.best_estimator_.coef_.shape
+    (0.95, (3,))
     >>> print(search.best_estimator_.convention)
     convexrank: gain 2^y - 1, discount 1/log2(1 + rank), ties averaged, queries without relevant rows are skipped, ...
     """

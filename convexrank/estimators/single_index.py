@@ -102,8 +102,8 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
     >>> X = rng.normal(size=(300, 3))
     >>> y = np.tanh(3 * X @ [1.0, -1.0, 0.0]) + 0.1 * rng.normal(size=300)
     >>> model = SingleIndexRegressor().fit(X[:200], y[:200])
-    >>> bool(model.score(X[200:], y[200:]) > 0.95)
-    True
+    >>> round(model.score(X[200:], y[200:]), 2)
+    0.98
     >>> model.predict_interval(X[200:203]).shape
     (3, 2)
     """

@@ -47,8 +47,8 @@ def dcg(y: Any, s: Any) -> float:
     --------
     >>> import math
     >>> value = dcg([1, 0, 1, 0], [4, 3, 2, 1])
-    >>> math.isclose(value, 1 / math.log(2) + 1 / math.log(4))
-    True
+    >>> round(value, 6), round(1 / math.log(2) + 1 / math.log(4), 6)
+    (2.164043, 2.164043)
     """
     positives, rank = _positives_and_ranks(y, s)
     return float(np.dot(positives, 1 / np.log1p(rank)))

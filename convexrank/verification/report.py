@@ -126,7 +126,8 @@ class Report:
 
     def __repr__(self) -> str:
         verdict = "ok" if self.ok else "FAILED" if self.failures else "NOT COMPARED"
-        failed = f", {len(self.failures)} disagreements" if self.failures else ""
+        count = len(self.failures)
+        failed = f", {count} disagreement{'s' * (count > 1)}" if count else ""
         return f"Report: {verdict}, {self.compared} compared, {len(self.skipped)} skipped{failed}"
 
     def _repr_html_(self) -> str:

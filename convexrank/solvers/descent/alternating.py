@@ -63,8 +63,8 @@ class Alternating:
     >>> X = [[1.0, 0.0], [0.0, 0.2], [0.5, 0.1], [0.2, 0.9]]
     >>> problem = cr.problems.Retargeting(X, [2, 0, 1, 1], qid=[5, 5, 5, 9], offsets=False, l2=0.01)
     >>> solution = problem.solve("alternating")
-    >>> solution.status.name, bool((solution.trace["objective"][1:] <= solution.trace["objective"][:-1] + 1e-15).all())
-    ('CONVERGED', True)
+    >>> solution.status.name, solution.trace["objective"][:3].round(4).tolist()
+    ('CONVERGED', [0.008, 0.0024, 0.0022])
     """
 
     name = "alternating"
