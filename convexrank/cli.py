@@ -21,10 +21,16 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
 
     demo = commands.add_parser(
-        "demo", help="fit the push family on real data, fast and exactly; a table and a figure"
+        "demo", help="what the push buys at the top of a list, and what it costs: a table and a figure"
     )
     demo.add_argument("--output", default="demo.png", help="where the figure goes (default: %(default)s)")
-    demo.add_argument("--seed", type=int, default=0, help="of the train/test split (default: %(default)s)")
+    demo.add_argument("--seed", type=int, default=0, help="of the first split (default: %(default)s)")
+    demo.add_argument(
+        "--wide", action="store_true", help="all columns, not the six that fit into 80 characters"
+    )
+    forms = demo.add_mutually_exclusive_group()
+    forms.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    forms.add_argument("--csv", action="store_true", help="print the numbers as CSV")
     demo.set_defaults(run=_demo)
 
     verify = commands.add_parser("verify", help="compare fast solvers with exact models on random instances")
@@ -62,13 +68,18 @@ def _demo(arguments: argparse.Namespace) -> int:
 
     from convexrank import demo
 
+    target = demo.check_output(arguments.output)
+
     def bar(items: list[Any]) -> Any:
-        return tqdm(items, desc="solving, fast and exactly", file=sys.stderr)
+        return tqdm(items, desc="splits", file=sys.stderr)
 
     result = demo.run(seed=arguments.seed, progress=bar)
-    print(demo.table(result))
-    demo.figure(result).savefig(arguments.output, dpi=150)
-    print(f"figure: {arguments.output}")
+    demo.figure(result).savefig(target, dpi=150)
+    if arguments.json or arguments.csv:
+        print(demo.as_json(result) if arguments.json else demo.as_csv(result))
+        return 0
+    print(demo.table(result, wide=arguments.wide))
+    print(f"\nfigure: {target}")
     return 0
 
 

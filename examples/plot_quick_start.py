@@ -44,4 +44,4 @@ plt.show()
 
 # %%
 # These are training rows. Whether a cleaner top carries over to new rows depends on how many rows there are:
-# see the table of ``convexrank demo``, which splits the data, and :doc:`/which_price`.
+# see the table of ``convexrank demo``, over several splits, and :doc:`/which_price`.

@@ -6,11 +6,10 @@ import json
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank import cli, demo
+from convexrank import cli
 
 
 def test_verify_prints_a_table_and_exits_with_zero(capsys):
@@ -75,31 +74,3 @@ def test_every_public_name_exists():
     assert set(cr.__all__) <= set(dir(cr))
     with pytest.raises(AttributeError, match="nonsense"):
         cr.nonsense  # noqa: B018
-
-
-def test_demo_solves_everything_twice_and_draws(tmp_path, capsys):
-    target = tmp_path / "figure.png"
-    assert cli.main(["demo", "--output", str(target)]) == 0
-    out = capsys.readouterr().out
-    assert target.stat().st_size > 10_000
-    rows = [line for line in out.splitlines() if line.lstrip().startswith(("p =", "IR Push"))]
-    assert len(rows) == 7
-
-
-def test_demo_shows_the_effect_of_the_push():
-    """What the method promises on its own training list: a larger p cleans the top."""
-    result = demo.run(seed=1)
-    tops = [
-        cr.metrics.positives_at_top(result.y_train, fit.train)
-        for fit in result.fits
-        if fit.label != "IR Push"
-    ]
-    assert tops == sorted(tops)
-    assert tops[-1] > tops[0]
-    assert all(fit.fast.converged and fit.exact.converged for fit in result.fits)
-    assert max(abs(fit.fast.value - fit.exact.value) for fit in result.fits) < 1e-6
-    X_train, y_train, X_test, y_test = demo.breast_cancer(1)
-    assert X_train.shape == (369, 6)
-    assert X_test.shape == (200, 6)
-    assert np.allclose([X_train.min(), X_train.max()], [-1.0, 1.0])
-    assert {*y_train, *y_test} == {0, 1}
