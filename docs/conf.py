@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
 
 import convexrank
 
-sys.path.insert(0, str(Path(__file__).parent))  # for claims_table and empty_axes
+sys.path.insert(0, str(Path(__file__).parent))  # for changelog_page, claims_table and empty_axes
 
 project = "convexrank"
 author = "the convexrank developers"
@@ -22,8 +23,18 @@ extensions = [
     "sphinx-mathjax-offline",  # copies MathJax into the pages and points sphinx.ext.mathjax at the copy
     "numpydoc",
     "sphinx_gallery.gen_gallery",
-    "claims_table",  # beside this file
+    "changelog_page",  # beside this file, as the next
+    "claims_table",
 ]
+# Links to the pages of other projects need their inventories, which come by network: only where they are asked for.
+if os.environ.get("CONVEXRANK_INTERSPHINX"):
+    extensions.append("sphinx.ext.intersphinx")
+    intersphinx_mapping = {
+        "python": ("https://docs.python.org/3", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "scipy": ("https://docs.scipy.org/doc/scipy", None),
+        "sklearn": ("https://scikit-learn.org/stable", None),
+    }
 exclude_patterns = ["_build", "gallery/*.ipynb"]
 templates_path = ["_templates"]
 nitpicky = False
