@@ -117,9 +117,20 @@ def method_pages():
     return [page for page in pages() if page.startswith("formulations/") and not page.endswith("index.rst")]
 
 
+BEGINS = re.compile(
+    r"\A.+\n=+\n\n\| \*\*Use it when\*\* .+\n\| \*\*Avoid it when\*\* .+\n\| \*\*Typical parameters:\*\* .+\n\n"
+)
+
+
 @pytest.mark.parametrize("page", method_pages())
 def test_a_method_page_is_complete(page):
     text = read(page)
+    assert BEGINS.match(text), "it begins with three lines: Use it when, Avoid it when, Typical parameters"
+    assert text.index(".. figure::") < text.index(".. math::"), "the figure comes before the formula"
+    typical = re.search(r"Typical parameters:\*\* (.*)", text).group(1)
+    named = set(re.findall(r"``(\w+)(?:=|``| =)", typical))
+    fields = {name for cls in REGISTRY.values() for name in getattr(cls, "__dataclass_fields__", {})}
+    assert named & fields, "typical parameters are parameters"
     headings = set(re.findall(r"^(.+)\n-{3,}$", text, flags=re.MULTILINE))
     for wanted in ("objective", "computed", "certificate", "minimiser|answer", "found in the paper"):
         assert any(re.search(wanted, heading) for heading in headings), f"no section on: {wanted}"
