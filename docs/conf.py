@@ -68,6 +68,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "write_computation_times": False,  # that page loads scripts from the network
+    "thumbnail_size": (480, 336),  # twice the size that is shown
     "image_scrapers": ("empty_axes",),  # beside this file
     "capture_repr": (),  # an example prints what it means to show; a bare last line would show object addresses
 }

@@ -106,6 +106,7 @@ def test_the_pages_that_teach_have_blocks():
         "api.rst",
         "benchmarks.rst",
         "changelog.rst",
+        "examples.rst",
         "formulations/index.rst",
         "references.rst",
         "reproductions.rst",

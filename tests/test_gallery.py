@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import importlib.util
 import logging
+import re
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
 from sphinx_gallery.py_source_parser import split_code_and_text_blocks
+
+from tests.example_modules import load
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = sorted((ROOT / "examples").rglob("plot_*.py"))
@@ -60,6 +63,40 @@ def test_a_figure_is_drawn_in_one_block(script):
     assert not drawn_later(blocks)
 
 
+def test_the_page_of_examples_lists_scripts_that_exist_once():
+    listed = re.findall(
+        r"^   \.\./examples/(\w+)\.py$", (ROOT / "docs" / "examples.rst").read_text("utf-8"), re.MULTILINE
+    )
+    assert len(listed) > 20
+    assert len(set(listed)) == len(listed)
+    assert set(listed) <= {script.stem for script in SCRIPTS if script.parent.name == "examples"}
+
+
+def test_ratios_are_read_from_the_tables_of_the_benchmarks():
+    table = """
+   * - PNormPush, 10 × 5, against LogisticRegression
+     - ≤ 0.7 ×
+     - 1.29 ×
+     - NO
+   * - 100 values of l1: time over celer, to 1/100's
+     - ≤ 2
+     - 2.24
+     - NO
+   * - thresholds, beside LightGBM
+     - above 0.6
+     - AUC 0.5
+     - NO
+"""
+    benchmarks = load("benchmark_ratios")
+    expected = [
+        ("LogisticRegression", "PNormPush, 10 × 5", 1.29),
+        ("celer", "100 values of l1, to 1/100's", 2.24),
+    ]
+    assert benchmarks.ratios(table) == expected
+    packages = {package for package, _, _ in benchmarks.ratios(benchmarks.RESULTS.read_text("utf-8"))}
+    assert packages == set(benchmarks.PEERS)
+
+
 def test_a_panel_that_a_later_block_draws_is_found():
     first = "figure, (left, right) = plt.subplots(1, 2)\nleft.plot([0, 1])\n"
     assert drawn_later([first, "right.plot([1, 0])\n"]) == ["right"]
@@ -78,7 +115,9 @@ def test_empty_axes_are_found(checker):
 
 
 def test_the_build_warns_of_them(checker, monkeypatch, caplog):
-    monkeypatch.setattr(checker.scrapers, "matplotlib_scraper", lambda *_, **__: "saved")
+    monkeypatch.setattr(
+        checker.scrapers, "matplotlib_scraper", lambda *_, dpi: "saved" if dpi > 100 else "small"
+    )
     monkeypatch.setattr(checker.logging, "getLogger", logging.getLogger)  # sphinx's own needs a running build
     scrape = checker._get_sg_image_scraper()
     plt.subplots(1, 2)[1][0].plot([0, 1])
