@@ -41,6 +41,7 @@ nitpicky = False
 
 html_theme = "furo"
 html_title = f"convexrank {version}"
+html_logo = html_favicon = "_static/logo.svg"  # drawn by draw_logo.py, beside this file
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
 html_copy_source = False
@@ -72,6 +73,17 @@ sphinx_gallery_conf = {
     "image_scrapers": ("empty_axes",),  # beside this file
     "capture_repr": (),  # an example prints what it means to show; a bare last line would show object addresses
 }
+# Notebooks open in Binder where the builder says which public repository has them: owner/name.
+if repository := os.environ.get("CONVEXRANK_BINDER"):
+    owner, _, name = repository.partition("/")
+    sphinx_gallery_conf["binder"] = {
+        "org": owner,
+        "repo": name,
+        "branch": "main",
+        "binderhub_url": "https://mybinder.org",
+        "dependencies": "binder/requirements.txt",
+        "use_jupyter_lab": True,
+    }
 
 # "C. Rudin, ..." at the start of a line would be item C of a list.
 _INITIAL = re.compile(r"^(\s*(?:\.\. \[\S+\] )?)([A-Z]\. )")

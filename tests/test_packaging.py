@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import re
+import runpy
 import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,6 +24,45 @@ def test_one_version_everywhere() -> None:
     assert newest is not None
     assert newest.group(1) == convexrank.__version__
     assert f"convexrank {convexrank.__version__}" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_citation_and_recipe_agree_with_the_project() -> None:
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    recipe = (ROOT / "conda" / "meta.yaml").read_text(encoding="utf-8")
+    assert re.search(r"^version: (.+)$", citation, re.MULTILINE)[1] == convexrank.__version__
+    assert re.search(r"^license: (.+)$", citation, re.MULTILINE)[1] == PROJECT["license"]
+    assert f'{{% set version = "{convexrank.__version__}" %}}' in recipe
+    run = re.search(r"^  run:\n((?:    - .+\n)+)", recipe, re.MULTILINE)[1]
+    wanted = {
+        f"python {PROJECT['requires-python']}",
+        *(re.sub(r"(?=>)", " ", d, count=1) for d in PROJECT["dependencies"]),
+    }
+    assert {line.removeprefix("    - ") for line in run.splitlines()} == wanted
+
+
+def test_project_files_are_there() -> None:
+    for name in (
+        "CODE_OF_CONDUCT.md",
+        "SECURITY.md",
+        ".pre-commit-config.yaml",
+        ".github/pull_request_template.md",
+    ):
+        assert (ROOT / name).stat().st_size > 100
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    commands = re.findall(r"entry: \.venv/bin/(.+)$", hooks, re.MULTILINE)
+    assert commands == ["ruff check", "ruff format"]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert all(f"$(BIN)/{command}" in makefile for command in commands), "the hooks run what make lint runs"
+
+
+def test_the_logo_is_what_its_script_draws() -> None:
+    names = runpy.run_path(str(ROOT / "docs" / "draw_logo.py"))
+    drawn = names["logo"]()
+    assert names["TARGET"].read_text(encoding="utf-8") == drawn
+    widths = [float(width) for width in re.findall(r'width="([\d.]+)" height', drawn)]
+    steps = [first - second for first, second in itertools.pairwise(widths)]
+    assert len(widths) == 5
+    assert steps == sorted(steps, reverse=True), "the lengths are a convex function of the place"
 
 
 def test_installed_version_is_the_one_declared() -> None:
