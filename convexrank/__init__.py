@@ -1,4 +1,4 @@
-"""Ranking objectives, solved: exactly with cvxpy, fast with JAX, and checked to agree.
+"""Convex ranking objectives: solved exactly with cvxpy, solved fast, and checked to agree.
 
 Names are imported when first used, so that ``import convexrank`` costs next to nothing.
 """

@@ -159,7 +159,7 @@ class Claim:
     stated : object
         The claim as published, handed to the judge.
     comparisons : callable
-        The judge: takes what is claimed, returns comparisons.
+        The judge: it receives the claimed formula, and returns comparisons.
     contrast : object
         The same kind of object, which must be judged the other way round: false where the statement holds, true where
         it is refuted or needs an amendment.

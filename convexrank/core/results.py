@@ -88,7 +88,7 @@ class Witness:
     widths: Array | None = None
 
     def shares(self) -> Array | None:
-        """Return the weights scaled to sum to 1; None if they are no weights: negative, not finite, or all zero."""
+        """Return the weights scaled to sum to 1; None if they are negative, not finite, or all zero."""
         weights = np.asarray(self.weights, dtype=np.float64)
         if weights.ndim != 1 or not np.isfinite(weights).all() or weights.min(initial=0.0) < 0.0:
             return None
@@ -99,7 +99,7 @@ class Witness:
         return scaled / scaled.sum()
 
     def smoothing(self) -> Array | None:
-        """Return a width for each point; None if what was given is none: of another shape, negative, not finite."""
+        """Return a width per point; None if the given widths have another shape, or are negative or not finite."""
         shape = np.shape(self.weights)
         if self.widths is None:
             return np.zeros(shape)
@@ -205,8 +205,8 @@ class Solution:
     seconds : float
         Wall time, compilation included.
     trace : dict of str to ndarray
-        "objective", "gap" (the solver's estimate; the certificate's at the end) and "seconds", one entry an
-        iteration kept.
+        "objective", "gap" (the solver's estimate; the certificate's at the end) and "seconds", one entry per
+        kept iteration.
     certificate : Certificate
         The bound at x, and its kind.
     solver, problem : str

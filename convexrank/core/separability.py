@@ -52,8 +52,8 @@ def find_separation(rows: Any, thresholds: Any) -> Separation:
     exactly when the data are quasi-separable, and all slacks can be 1 (after scaling) when they are separable.
 
     Few rows decide, so the program is solved over some first, drawn with a fixed seed. Either they admit no direction
-    but those that leave every row tied, which proves that there is none; or the rows that the answer does not satisfy
-    with slack 1 are added, until there are none: then it is optimal over all.
+    but those that leave every row tied, which proves that no direction exists; or the rows that the answer does not
+    satisfy with slack 1 are added, until no such row is left. The direction is then optimal over all rows.
 
     Parameters
     ----------

@@ -341,7 +341,7 @@ def check_pairs(pairs: Any, n: int, name: str = "pairs") -> np.ndarray:
 
 
 def check_real(value: Any, name: str) -> float:
-    """Return a real number of any kind as a float; booleans are none. NaN and infinity pass."""
+    """Return a real number of any kind as a float. Booleans are refused; NaN and infinity pass."""
     if type(value) is float:
         return value
     # to numpy a duration is an integer, and to Python a decimal is no real number

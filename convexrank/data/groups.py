@@ -252,7 +252,7 @@ class QueryGroups:
         Parameters
         ----------
         times : ndarray of int, shape (n,)
-            One number a row, laid out query by query.
+            One number per row, laid out query by query.
 
         Returns
         -------

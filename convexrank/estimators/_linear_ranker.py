@@ -96,7 +96,7 @@ class LinearEstimator(BaseEstimator):
         return design
 
     def _keep(self, solution: Solution) -> Self:
-        """Set the fitted attributes; refuse a solution that is none, which would predict NaN."""
+        """Set the fitted attributes; refuse a solution that would predict NaN."""
         if not np.isfinite(solution.x).all():
             raise ValueError(
                 f"no point with a finite objective was found ({solution.message}); the parameters, the weights or the "

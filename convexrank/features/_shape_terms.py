@@ -27,7 +27,7 @@ class Piece:
         ``"interval"``: low < value ≤ high. ``"category"``: value = low = high. ``"other"``: a category that was not
         known. ``"missing"``: no value.
     low, high : float
-        Ends of the interval, infinite at the sides; NaN where there are none.
+        Ends of the interval, infinite at the sides; NaN for kinds without an interval.
     """
 
     feature: str

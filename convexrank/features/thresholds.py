@@ -115,7 +115,7 @@ class Thresholds(LevelDesign):
 
     @property
     def nonnegative(self) -> Array | None:
-        """Which weights must be at least 0: those of monotone features; None where there are none."""
+        """Which weights must be at least 0: those of monotone features; None without monotone features."""
         if not any(column.direction for column in self.levels):
             return None
         return np.concatenate([column.nonnegative for column in self.levels])

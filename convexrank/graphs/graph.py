@@ -120,7 +120,7 @@ class Graph:
         source, target : array-like of int, shape (m,)
             Ends of the edges, in 0..n−1; neither copied as a whole nor edited.
         weight : array-like, shape (m,), optional
-            Weights of at least 0; an edge of weight 0 is none.
+            Weights of at least 0; zero-weight edges are dropped.
         n : int, optional
             Number of nodes; by default one more than the largest id.
         self_loops : bool

@@ -187,7 +187,7 @@ class QueryRows:
         return jax.lax.stop_gradient(jnp.lexsort((self.scores, self.grades, self.query)))
 
     def pooled(self, tied: bool, values: Any = None) -> Any:
-        """Isotonic regression of scores along the order of the grades, one value a grade if tied.
+        """Isotonic regression of scores along the order of the grades, one value per grade if tied.
 
         `values` in place of the scores must have their order within each grade.
         """

@@ -85,7 +85,7 @@ def cut_off_isotonic(y: np.ndarray, alpha: np.ndarray, low: float, high: float) 
     alpha : ndarray, shape (n,)
         Non-decreasing.
     low, high : float
-        The bounds; infinities are none.
+        The bounds; an infinity means no bound.
 
     Returns
     -------

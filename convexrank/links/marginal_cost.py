@@ -205,7 +205,7 @@ def projected_targets(
     strong, smooth : float, optional
         Moduli s and l of the class, s < l; None for no such condition.
     bounds : pair of float, optional
-        Bounds of the values; infinities are none.
+        Bounds of the values; an infinity means no bound.
 
     Returns
     -------

@@ -2,7 +2,7 @@ r"""The logistic loss over all pairs of rows of different grades, with one expon
 
 With :math:`E_i = e^{f_i}` a pair pays :math:`\log(1 + E_j/E_i)`, whose slope is :math:`E_j/(E_i+E_j)`: a quotient.
 Of pairs of equal weight the logarithms add up to that of a product, over as many pairs as floating point has room for.
-O(n²) time, a nanosecond or two a pair; O(n) memory.
+O(n²) time, one or two nanoseconds per pair; O(n) memory.
 """
 
 from __future__ import annotations

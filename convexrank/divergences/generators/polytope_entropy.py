@@ -22,7 +22,7 @@ Array = np.ndarray
 
 # Newton's method: a slope this small is rounding; steps, halvings of a step, and when a point is given up as outside.
 _FLAT, _STEPS, _HALVINGS, _OUTSIDE = 1e-13, 200, 40, 1e-7
-# Directions in which the vertices differ by less, beside the largest, are none.
+# A direction in which the vertices differ by less, relative to the largest difference, is dropped.
 _RANK = 1e-10
 # How far the entries of a vertex may be from a sum of 1.
 _SUM = 1e-9

@@ -21,7 +21,8 @@ def read_matrix(path: str | Path) -> Any:
     Raises
     ------
     ValueError, OSError
-        When the file is none, its header promises more than there is, or a line is wrong; the message has the reason.
+        When the file is not in this format, its header promises more entries than it has, or a line is wrong; the
+        message has the reason.
     """
     from scipy import sparse
     from scipy.io import mminfo, mmread
