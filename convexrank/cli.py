@@ -57,7 +57,10 @@ def _parser() -> argparse.ArgumentParser:
 
     claims = commands.add_parser("claims", help="compute what the sources state, and say what holds")
     claims.add_argument("names", nargs="*", metavar="NAME", help="claims (default: all)")
-    claims.add_argument("--chapter", type=int, help="only the claims of this chapter")
+    claims.add_argument("--source", help="only the claims of this source, such as u-statistics")
+    claims.add_argument(
+        "--chapter", type=int, help="only this chapter of the dissertation, or this section of --source"
+    )
     claims.add_argument("--json", action="store_true", help="print every number as JSON")
     claims.set_defaults(run=_claims)
     return parser
@@ -129,7 +132,9 @@ def _claims(arguments: argparse.Namespace) -> int:
     from convexrank import claims
 
     with tqdm(desc="judging", file=sys.stderr, unit=" claims", disable=arguments.json) as bar:
-        report = claims.check(arguments.names, arguments.chapter, progress=lambda _: bar.update())
+        report = claims.check(
+            arguments.names, arguments.chapter, progress=lambda _: bar.update(), source=arguments.source
+        )
     print(json.dumps(report.to_dict(), indent=2) if arguments.json else report)
     return 0 if report.ok else 1
 

@@ -7,6 +7,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import convexrank as cr
 from convexrank import cli
 from convexrank.claims import (
     REGISTRY,
+    SOURCES,
     ClaimsReport,
     Verdict,
     at_least,
@@ -27,9 +29,10 @@ from convexrank.claims import (
     judge,
 )
 from convexrank.claims.learned_divergence import gradient
+from convexrank.claims.report import _chosen
 from convexrank.links.marginal_cost import expected_targets
 
-SOURCES = sorted(Path(cr.claims.__file__).parent.rglob("*.py"))
+FILES = sorted(Path(cr.claims.__file__).parent.rglob("*.py"))
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +63,18 @@ def test_a_claim_says_what_and_where(name):
     assert judged.statement.endswith(".")
     assert judged.contrast_statement.endswith(".")
     assert judged.location
+    assert judged.source in SOURCES
     assert judged.comparisons.__doc__
     assert judged.amendment == (judged.documented is Verdict.CORRECTED)
 
 
 def test_no_identifier_is_used_twice():
-    from convexrank.claims.registry import _CHAPTERS
+    from convexrank.claims.registry import _FOLDERS
 
-    assert len(REGISTRY) == sum(len(chapter.CLAIMS) for chapter in _CHAPTERS)
+    assert len(REGISTRY) == sum(len(folder.CLAIMS) for folder in _FOLDERS)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_judges_share_no_code_with_what_they_judge(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
@@ -143,9 +147,15 @@ def test_a_judge_that_says_the_same_of_anything_decides_nothing():
 
 
 def test_a_claim_needs_one_contrast():
-    for contrasts in ({}, {"otherwise": ("This.", 1), "corrected": ("That.", 2)}):
+    both: dict[str, Any] = {"otherwise": ("This.", 1), "corrected": ("That.", 2)}
+    for contrasts in ({}, both):
         with pytest.raises(TypeError, match="exactly one"):
             claim(0, "none", "nowhere", "Nothing.", 0, documented=Verdict.HOLDS, **contrasts)
+
+
+def test_a_claim_needs_a_known_source():
+    with pytest.raises(ValueError, match="source is 'elsewhere'"):
+        claim(0, "none", "nowhere", "Nothing.", 0, otherwise=("This.", 1), source="elsewhere")
 
 
 # --- comparisons ----------------------------------------------------------------------------------------------------
@@ -182,10 +192,48 @@ def test_a_report_without_findings_is_not_fine():
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(ValueError, match="gradmapr-gradient"):
-        check(["nonsense"])
-    with pytest.raises(ValueError, match="expected one of"):
+    for name in ("gradmapr-gradent", "GRADMAPR", "mapr-grad"):
+        with pytest.raises(ValueError, match=f"names is '{name}'.*close to it.*gradmapr-gradient"):
+            check([name])
+    for name in ("nonsense", "", "\N{SNOWMAN}" * 1000):
+        with pytest.raises(ValueError, match=r"names is .*no name is close to it"):
+            check([name])
+    with pytest.raises(ValueError, match=r"expected one of \[3, 4, 5, 6\]"):
         check(chapter=99)
+    with pytest.raises(ValueError, match=r"source is 'rudin', expected one of: dissertation"):
+        check(source="rudin")
+    with pytest.raises(ValueError, match="leave out names, source or chapter"):
+        check(["three-points"], chapter=4)
+
+
+def test_a_chapter_alone_is_one_of_the_dissertation():
+    names = [judged.identifier for judged in _chosen((), 6, None)]
+    assert names == [judged.identifier for judged in _chosen((), 6, "dissertation")]
+    assert names == [
+        name for name, judged in REGISTRY.items() if judged.source == "dissertation" and judged.chapter == 6
+    ]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_has_claims_in_the_order_of_their_places(source):
+    chosen = _chosen((), None, source)
+    assert len(chosen) == sum(judged.source == source for judged in REGISTRY.values()) > 4
+    assert [judged.chapter for judged in chosen] == sorted(judged.chapter for judged in chosen)
+
+
+def test_a_report_counts_by_source_and_verdict(findings):
+    report = ClaimsReport(tuple(findings.values()))
+    assert list(report.counts) == list(SOURCES)
+    assert sum(sum(row.values()) for row in report.counts.values()) == len(REGISTRY) >= 150
+    for source, row in report.counts.items():
+        for verdict in Verdict:
+            expected = sum(
+                judged.source == source and judged.documented is verdict for judged in REGISTRY.values()
+            )
+            assert row[verdict.value] == expected
+        assert SOURCES[source].title in str(report)
+    assert report.to_dict()["counts"] == report.counts
+    assert not ClaimsReport(()).counts
 
 
 def test_the_command_prints_a_table(capsys):

@@ -15,13 +15,16 @@ from convexrank.claims.claim import (
 )
 from convexrank.claims.registry import REGISTRY
 from convexrank.claims.report import ClaimsReport, check
+from convexrank.claims.sources import SOURCES, Source
 
 __all__ = [
     "REGISTRY",
+    "SOURCES",
     "Claim",
     "ClaimsReport",
     "Comparison",
     "Finding",
+    "Source",
     "Verdict",
     "at_least",
     "at_most",

@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, SupportsFloat
 
+from convexrank.claims.sources import SOURCES
+from convexrank.data import check_choice
+
 __all__ = [
     "Claim",
     "Comparison",
@@ -151,7 +154,7 @@ class Claim:
     identifier : str
         Short name, for the command line.
     chapter : int
-        Of the source.
+        Of the source; of a paper the section.
     location : str
         Theorem, equation or section in the source.
     statement : str
@@ -170,6 +173,8 @@ class Claim:
     amendment : bool
         Whether the contrast is the statement with a condition or constant put right: then, if the statement fails and
         the contrast holds, the verdict is CORRECTED.
+    source : str
+        A name of :data:`convexrank.claims.SOURCES`.
     """
 
     identifier: str
@@ -182,6 +187,7 @@ class Claim:
     contrast_statement: str
     documented: Verdict
     amendment: bool = False
+    source: str = "dissertation"
 
     def check(self) -> Finding:
         """Compute the evidence and judge it."""
@@ -245,13 +251,14 @@ def claim(
     documented: Verdict | None = None,
     otherwise: tuple[str, Any] | None = None,
     corrected: tuple[str, Any] | None = None,
+    source: str = "dissertation",
 ) -> Callable[[Callable[[Any], Sequence[Comparison]]], Claim]:
     """Make a claim of the judge below.
 
     Parameters
     ----------
     chapter : int
-        Of the source; this and the next four as in :class:`Claim`.
+        This and the next four as in :class:`Claim`.
     identifier : str
         Short name.
     location : str
@@ -266,6 +273,8 @@ def claim(
         A contrast that is another statement: its words, and what is handed to the judge.
     corrected : (str, object), optional
         A contrast that puts the statement right. Exactly one of the two is given.
+    source : str, optional
+        A name of :data:`convexrank.claims.SOURCES`.
 
     Returns
     -------
@@ -285,12 +294,13 @@ def claim(
     contrast = otherwise or corrected
     if contrast is None or (otherwise and corrected):
         raise TypeError("a claim needs exactly one of otherwise and corrected: what its judge is tried on.")
+    check_choice(source, SOURCES, "source")
     words, other = contrast
     verdict = documented or (Verdict.CORRECTED if corrected else Verdict.HOLDS)
 
     def of(comparisons: Callable[[Any], Sequence[Comparison]]) -> Claim:
         judged = Claim(identifier, chapter, location, statement, stated, comparisons, other, words, verdict)
-        return replace(judged, amendment=corrected is not None)
+        return replace(judged, amendment=corrected is not None, source=source)
 
     return of
 

@@ -17,6 +17,7 @@ __all__ = [
     "loop_integral",
     "on_grid",
     "optimum",
+    "root",
     "strongly_convex_fit",
 ]
 
@@ -138,6 +139,14 @@ def least_value(objective: Callable[[Array], tuple[float, Array]], start: Array)
 
     answer = minimize(objective, start, jac=True, method="BFGS", options={"gtol": 1e-11, "maxiter": 2000})
     return float(answer.fun), answer.x
+
+
+def root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a function that changes its sign between the two ends is 0, by Brent's method."""
+    from scipy.optimize import brentq
+
+    answer: Any = brentq(function, low, high, xtol=1e-13)
+    return float(answer)
 
 
 def central_differences(function: Callable[[Array], float], at: Array, step: float) -> Array:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from convexrank.claims import consensus, learned_divergence, retargeting, trust
+from convexrank.claims import consensus, learned_divergence, p_norm_push, retargeting, trust
 from convexrank.claims.claim import Claim
+from convexrank.claims.sources import SOURCES
 
-# Folders with a tuple CLAIMS, one for each chapter. A new chapter is one folder and one name here.
-_CHAPTERS = (retargeting, learned_divergence, consensus, trust)
+# Folders with a tuple CLAIMS. A new source or chapter is one folder and one name here.
+_FOLDERS = (retargeting, learned_divergence, consensus, trust, p_norm_push)
 
-REGISTRY: dict[str, Claim] = {entry.identifier: entry for chapter in _CHAPTERS for entry in chapter.CLAIMS}
+
+def _place(entry: Claim) -> tuple[int, int]:
+    return list(SOURCES).index(entry.source), entry.chapter
+
+
+# Source by source, and of each chapter by chapter.
+REGISTRY: dict[str, Claim] = {
+    entry.identifier: entry
+    for entry in sorted((entry for folder in _FOLDERS for entry in folder.CLAIMS), key=_place)
+}

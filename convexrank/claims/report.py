@@ -9,13 +9,15 @@ from itertools import groupby
 from textwrap import wrap
 from typing import Any
 
-from convexrank.claims.claim import Claim, Comparison, Finding
+from convexrank.claims.claim import Claim, Comparison, Finding, Verdict
 from convexrank.claims.registry import REGISTRY
+from convexrank.claims.sources import SOURCES
 from convexrank.data import check_choice, check_list, shown
 
 __all__ = ["ClaimsReport", "check"]
 
 _ROW = "{:<29} {:<21} {}"
+_COUNTS = "{:<62} {:>9} {:>22} {:>9} {:>11}"
 _WIDTH = 118
 
 
@@ -36,20 +38,42 @@ class ClaimsReport:
         """Whether there are findings, and every verdict is the documented one."""
         return bool(self.findings) and all(finding.agrees for finding in self.findings)
 
+    @property
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How many findings of every source have every verdict; the sources without findings are left out."""
+        found = Counter((finding.claim.source, finding.verdict) for finding in self.findings)
+        return {
+            source: {verdict.value: found[source, verdict] for verdict in Verdict}
+            for source in SOURCES
+            if any(finding.claim.source == source for finding in self.findings)
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain types, ready for JSON."""
-        return {"ok": self.ok, "claims": [_plain(finding) for finding in self.findings]}
+        return {
+            "ok": self.ok,
+            "counts": self.counts,
+            "claims": [_plain(finding) for finding in self.findings],
+        }
 
     def __str__(self) -> str:
-        lines, counts = [], Counter(finding.verdict.value for finding in self.findings)
-        for chapter, findings in groupby(self.findings, key=lambda finding: finding.claim.chapter):
-            lines += [f"chapter {chapter}", "-" * _WIDTH]
+        lines: list[str] = []
+        for (source, number), findings in groupby(self.findings, key=_place):
+            lines += [f"{source}, {SOURCES[source].part} {number}", "-" * _WIDTH]
             for finding in findings:
                 lines += _lines(finding)
+        if self.findings:
+            lines += ["", _COUNTS.format("verdicts", *(verdict.value for verdict in Verdict)), "-" * _WIDTH]
+            lines += [_COUNTS.format(SOURCES[name].title, *row.values()) for name, row in self.counts.items()]
+        counts = Counter(finding.verdict.value for finding in self.findings)
         seconds = sum(finding.seconds for finding in self.findings)
         summary = ", ".join(f"{number} {word}" for word, number in sorted(counts.items()))
         ending = "as documented" if self.ok else "NOT as documented"
         return "\n".join([*lines, f"{len(self.findings)} claims in {seconds:.1f} s: {summary}; {ending}"])
+
+
+def _place(finding: Finding) -> tuple[str, int]:
+    return finding.claim.source, finding.claim.chapter
 
 
 def _lines(finding: Finding) -> list[str]:
@@ -66,6 +90,7 @@ def _plain(finding: Finding) -> dict[str, Any]:
     judged = finding.claim
     return {
         "identifier": judged.identifier,
+        "source": judged.source,
         "chapter": judged.chapter,
         "location": judged.location,
         "statement": judged.statement,
@@ -91,7 +116,10 @@ def _numbers(comparison: Comparison) -> dict[str, Any]:
 
 
 def check(
-    names: Sequence[str] = (), chapter: int | None = None, progress: Callable[[Finding], Any] | None = None
+    names: Sequence[str] = (),
+    chapter: int | None = None,
+    progress: Callable[[Finding], Any] | None = None,
+    source: str | None = None,
 ) -> ClaimsReport:
     """Compute the evidence of claims and judge them.
 
@@ -100,14 +128,16 @@ def check(
     names : sequence of str
         Identifiers; empty for all.
     chapter : int, optional
-        Only the claims of this chapter.
+        Only the claims of this chapter of the dissertation, or of this chapter or section of ``source``.
     progress : callable, optional
         Called with every finding.
+    source : str, optional
+        Only the claims of this source, a name of :data:`convexrank.claims.SOURCES`.
 
     Raises
     ------
     ValueError
-        When a name or the chapter is unknown, or no claim fits both.
+        When a name, the source or the chapter is unknown, or no claim fits them all.
 
     Examples
     --------
@@ -119,24 +149,32 @@ def check(
     if progress is not None and not callable(progress):
         raise TypeError(f"progress is {shown(progress)}, expected a function of a finding, or None.")
     findings = []
-    for judged in _chosen(names, chapter):
+    for judged in _chosen(names, chapter, source):
         findings.append(judged.check())
         if progress is not None:
             progress(findings[-1])
     return ClaimsReport(tuple(findings))
 
 
-def _chosen(names: Sequence[str], chapter: int | None) -> list[Claim]:
+def _chosen(names: Sequence[str], chapter: int | None, source: str | None) -> list[Claim]:
     for name in check_list(names, "names", "names of claims"):
         check_choice(name, REGISTRY, "names")
-    chapters = sorted({judged.chapter for judged in REGISTRY.values()})
+    if source is not None:
+        check_choice(source, SOURCES, "source")
+    elif chapter is not None:
+        source = next(iter(SOURCES))
+    own = [judged for judged in REGISTRY.values() if source in (None, judged.source)]
+    chapters = sorted({judged.chapter for judged in own})
     if chapter is not None and chapter not in chapters:
-        raise ValueError(f"chapter is {chapter}, expected one of {chapters}.")
+        raise ValueError(
+            f"chapter is {shown(chapter)}, expected one of {chapters}, the chapters of {source!r}."
+        )
     chosen = [
         judged
-        for judged in REGISTRY.values()
+        for judged in own
         if (not names or judged.identifier in names) and chapter in (None, judged.chapter)
     ]
     if not chosen:
-        raise ValueError(f"none of {list(names)} is in chapter {chapter}; leave out one of the two.")
+        where = f"{source!r}" if chapter is None else f"{SOURCES[source or ''].part} {chapter} of {source!r}"
+        raise ValueError(f"none of {list(names)} is in {where}; leave out names, source or chapter.")
     return chosen

@@ -7,6 +7,7 @@ returned is either the caller's own array (when it already has the right type) o
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import math
 import numbers
 from collections.abc import Mapping
@@ -25,6 +26,8 @@ Matrix = Any  # a float ndarray of shape (n, d), or a scipy CSR array of that sh
 
 # Parameters and weights beyond these leave the range of floats as soon as they are multiplied or divided.
 _SMALLEST, _LARGEST = 1e-300, 1e300
+# A message lists so many valid names; of more it shows the close ones.
+_FEW_CHOICES = 40
 
 __all__ = [
     "Matrix",
@@ -446,10 +449,23 @@ def check_path(path: Any, name: str = "path") -> Any:
 
 
 def check_choice(value: str, choices: dict[str, Any], name: str) -> Any:
-    """Look a name up in a dictionary; the error lists the valid names."""
-    if not isinstance(value, str) or value not in choices:
+    """Look a name up in a dictionary; the error lists the valid names, or of many names the closest."""
+    if isinstance(value, str) and value in choices:
+        return choices[value]
+    if len(choices) <= _FEW_CHOICES:
         raise ValueError(f"{name} is {shown(value)}, expected one of: {', '.join(sorted(choices))}.")
-    return choices[value]
+    near = _close_to(value, choices) if isinstance(value, str) else []
+    hint = (
+        f"close to it: {', '.join(near)}" if near else f"no name is close to it; one is {shown(min(choices))}"
+    )
+    raise ValueError(f"{name} is {shown(value)}, expected one of {len(choices)} names; {hint}.")
+
+
+def _close_to(value: str, choices: dict[str, Any]) -> list[str]:
+    """The names that contain the value or are spelled much like it, five at most."""
+    word = value.strip().lower()
+    inside = sorted(choice for choice in choices if len(word) > 2 and word in choice)
+    return [*dict.fromkeys([*difflib.get_close_matches(word[:80], choices), *inside])][:5]
 
 
 def check_groups(groups: Any, length: int, name: str = "groups") -> np.ndarray | None:

@@ -1,0 +1,9 @@
+"""The P-Norm Push: Rudin 2009, and the report of 2005."""
+
+from __future__ import annotations
+
+from convexrank.claims.p_norm_push import bounds, duality, objective, report_2005, variations
+
+__all__ = ["CLAIMS"]
+
+CLAIMS = (*objective.CLAIMS, *bounds.CLAIMS, *variations.CLAIMS, *duality.CLAIMS, *report_2005.CLAIMS)

@@ -1,0 +1,32 @@
+"""The sources whose statements are judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["SOURCES", "Source"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where statements are from.
+
+    Parameters
+    ----------
+    title : str
+        Author and year, as on the page of references.
+    part : str
+        What its numbered parts are called: chapter or section.
+    """
+
+    title: str
+    part: str
+
+
+# By the name that the command line takes; the first is the default.
+SOURCES = {
+    "dissertation": Source("Acharyya 2013, the dissertation", "chapter"),
+    "push-2009": Source("Rudin 2009, the P-Norm Push", "section"),
+    "push-2005": Source("Rudin 2005, the report on the P-Norm Push", "section"),
+    "u-statistics": Source("Clémençon, Lugosi and Vayatis 2006, ranking and U-statistics", "section"),
+}
