@@ -231,10 +231,10 @@ def _harmonic(t: Array, gaps: Array) -> Array:
 
 @_claim(
     "rounds-logarithmic",
-    "Table 5.1",
+    "Table 5.1; section 5.3.2, which states log τ/τ itself",
     "The saddle-point method takes a number of rounds logarithmic in the accuracy.",
     _logarithmic,
-    otherwise=("Its gap comes down at the rate log t/t.", _harmonic),
+    otherwise=("Its gap after τ rounds is O(log τ/τ), as section 5.3.2 says.", _harmonic),
     documented=Verdict.REFUTED,
 )
 def rounds_logarithmic(bound: Callable[[Array, Array], Array]) -> list[Comparison]:

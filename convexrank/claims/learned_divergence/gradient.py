@@ -242,14 +242,13 @@ def marginal_smoothness(bound: Callable[..., Comparison]) -> list[Comparison]:
 
 
 @_claim(
-    "curvature-dispensable",
-    "Table 4.1, first two rows; section 4.1.2",
-    "(4.1) over all convex φ has a scorer as its minimiser: w = 0 is not one.",
-    None,
-    otherwise=("Over strongly convex φ it has.", 1.0),
-    documented=Verdict.REFUTED,
+    "curvature-prevents-degeneracy",
+    "section 4.1.2",
+    "A minimum curvature of φ keeps the cost from vanishing where all scores are equal, such as w = 0.",
+    1.0,
+    otherwise=("So does the class of all convex φ, the first two rows of Table 4.1.", None),
 )
-def curvature_dispensable(strong: float | None) -> list[Comparison]:
+def curvature_prevents_degeneracy(strong: float | None) -> list[Comparison]:
     """How much of the cost at w = 0 some other w saves, with targets that a line fits."""
     x = np.linspace(-1.0, 1.0, 6)
     y = on_grid(2.0 * x)

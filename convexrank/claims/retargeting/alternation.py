@@ -55,13 +55,13 @@ def _simplex(theta: Array) -> Array:
 @_claim(
     "shifted-orthant",
     "section 3.3, before (3.4)",
-    "Targets in the shifted orthant keep the I-divergence of scores in the wrong order from vanishing by an offset.",
+    "Targets in the shifted orthant keep the I-divergence from vanishing as its arguments are scaled down.",
     _orthant,
-    otherwise=("Targets in the simplex do.", _simplex),
+    otherwise=("Targets in the simplex, where the offset β of (3.4) has no effect, do.", _simplex),
     documented=Verdict.REFUTED,
 )
 def shifted_orthant(targets: Callable[[Array], Array]) -> list[Comparison]:
-    """Least cost over offsets, at scores that fall with the grades; targets less the shift, which the link takes up."""
+    """Least cost over offsets, which scale targets and link less the shift; scores in the wrong order."""
     theta, least = np.array([1.0, 0.4, -0.3, -1.1]), np.inf
     for offset in np.linspace(-25.0, 5.0, 121):
         r, prediction = targets(theta + offset), np.exp(theta + offset)

@@ -25,16 +25,18 @@ LINKS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def nearest_targets(theta: Array, generator: str, steps: Callable[[Any], Sequence[Any]]) -> Array:
+def nearest_targets(
+    theta: Array, generator: str, steps: Callable[[Any], Sequence[Any]], weights: Array | None = None
+) -> Array:
     """Minimise φ(r) − ⟨θ, r⟩, which is D_φ(r ‖ ∇φ*(θ)) less a constant, under constraints: by cvxpy."""
     import cvxpy as cp
 
-    r = cp.Variable(len(theta))
+    r, v = cp.Variable(len(theta)), np.ones(len(theta)) if weights is None else weights
     phi, domain = {
-        "squared": (0.5 * cp.sum_squares(r), []),
-        "generalized I": (-cp.sum(cp.entr(r)) - cp.sum(r), []),
-        "bit entropy": (-cp.sum(cp.entr(r) + cp.entr(1 - r)), []),
-        "KL": (-cp.sum(cp.entr(r)), [cp.sum(r) == 1]),
+        "squared": (0.5 * v @ cp.square(r), []),
+        "generalized I": (-v @ cp.entr(r) - v @ r, []),
+        "bit entropy": (-v @ (cp.entr(r) + cp.entr(1 - r)), []),
+        "KL": (-v @ cp.entr(r), [cp.sum(r) == 1]),
     }[generator]
     optimum(cp.Minimize(phi - theta @ r), [*steps(r), *domain], tolerance=1e-10)
     return np.asarray(r.value)
@@ -56,41 +58,43 @@ def _near(name: str, found: Array, exact: Array) -> Comparison:
 # --- one projection for every divergence ----------------------------------------------------------------------------
 
 
+_EQUAL, _WEIGHTED = np.ones(6), np.array([1.0, 1.0, 5.0, 1.0, 0.3, 2.0])
+
+
 @_claim(
     "universal-minimiser",
     "Proposition 1",
-    "The minimiser of D_φ(x‖y) over all y in order is the same for every φ that treats all entries alike.",
-    0.0,
-    otherwise=("The same with a margin between neighbours.", 0.5),
+    "The minimiser of D_φ(x‖y) over all y in order is the same for every φ that is WIS, Σ w_i φ(x_i) with weights w.",
+    (_EQUAL, _WEIGHTED),
+    corrected=("It is for equal weights, or given ones: it depends on the weights, not on φ.", (_EQUAL,)),
 )
-def universal_minimiser(margin: float) -> list[Comparison]:
+def universal_minimiser(weights: tuple[Array, ...]) -> list[Comparison]:
     """Squared distance and generalized I-divergence, both convex in y, by conic programs."""
     import cvxpy as cp
 
     x, y = np.array([1.0, 3.0, 2.0, 0.5, 2.5, 2.4]), cp.Variable(6)
     found = []
-    for cost in (cp.sum_squares(y - x), cp.sum(y) - x @ cp.log(y)):
-        optimum(cp.Minimize(cost), [cp.diff(y) >= margin], tolerance=1e-10)
-        found.append(np.asarray(y.value))
-    return [_near("two divergences", found[0], found[1])]
+    for w in weights:
+        for cost in (w @ cp.square(y - x), w @ y - (w * x) @ cp.log(y)):
+            optimum(cp.Minimize(cost), [cp.diff(y) >= 0], tolerance=1e-10)
+            found.append(np.asarray(y.value))
+    return [_near(f"divergence {i + 1} to the first", other, found[0]) for i, other in enumerate(found) if i]
 
 
 @_claim(
     "projection-of-parameters",
     "Corollary 1",
-    "The nearest targets in order to the prediction are the link of the isotonic regression of the scores.",
-    lambda theta, link: link(isotonic(theta)),
-    otherwise=(
-        "They are the isotonic regression of the link of the scores.",
-        lambda theta, link: isotonic(link(theta)),
-    ),
+    "For WIS φ the nearest targets in order to (∇φ)⁻¹(x) are (∇φ)⁻¹ of the isotonic regression of x.",
+    _WEIGHTED,
+    corrected=("For equal weights they are.", _EQUAL),
 )
-def projection_of_parameters(formula: Callable[..., Array]) -> list[Comparison]:
-    """Conic programs for the half-line, the interval and the simplex."""
+def projection_of_parameters(weights: Array) -> list[Comparison]:
+    """Conic programs for the half-line and the interval, and with equal weights for the simplex."""
     theta = np.array([0.3, 1.2, -0.5, 0.1, 0.9, 0.4])
-    names = ("generalized I", "bit entropy", "KL")
+    names = ("generalized I", "bit entropy", *(("KL",) if np.ptp(weights) == 0 else ()))
     return [
-        _near(name, formula(theta, LINKS[name]), nearest_targets(theta, name, _chain())) for name in names
+        _near(name, LINKS[name](isotonic(theta) / weights), nearest_targets(theta, name, _chain(), weights))
+        for name in names
     ]
 
 
@@ -168,23 +172,27 @@ def block_equivalent(weights: Array) -> list[Comparison]:
 
 @_claim(
     "worthless-minimum",
-    "section 3.3, (3.4)",
-    "Targets in the simplex keep the cost away from 0 where nothing is learned.",
+    "section 3.3, before (3.4)",
+    "With targets confined to the simplex the cost is not reduced by scaling down, without learning the task.",
     0.0,
-    otherwise=("Margins between the targets do.", 0.05),
+    otherwise=("It is not with margins between the targets.", 0.05),
     documented=Verdict.REFUTED,
 )
 def worthless_minimum(margin: float) -> list[Comparison]:
-    """Least cost over the targets at w = 0: the prediction is uniform."""
-    cost = []
+    """Scores in the wrong order, and a hundredth of them: the least cost over the targets, by conic programs."""
+    compared, theta = [], np.array([0.6, 0.3, 0.1, -0.4, -0.6])
     for name in ("squared", "KL"):
-        r = nearest_targets(np.full(5, 0.2 if name == "squared" else 0.0), name, _simplex(margin))
-        r = np.maximum(r, 1e-300)
-        cost.append(0.5 * np.sum((r - 0.2) ** 2) if name == "squared" else np.sum(r * np.log(5 * r)))
-    return [
-        at_least(f"cost at w = 0, {name}", c, 1e-2, 1e-5)
-        for name, c in zip(("squared", "KL"), cost, strict=True)
-    ]
+        costs = []
+        for scale in (1.0, 0.01):
+            near = (0.2 if name == "squared" else 0.0) + scale * theta  # the uniform distribution at scale 0
+            r, prediction = nearest_targets(near, name, _simplex(margin)), LINKS[name](near)
+            r = np.maximum(r, 1e-300)
+            squared = 0.5 * np.sum((r - prediction) ** 2)
+            costs.append(float(squared if name == "squared" else np.sum(r * np.log(r / prediction))))
+        compared.append(
+            at_least(f"cost of scaled scores over the cost, {name}", costs[1] / costs[0], 1e-2, 5e-5)
+        )
+    return compared
 
 
 def _simplex(margin: float) -> Callable[[Any], Sequence[Any]]:

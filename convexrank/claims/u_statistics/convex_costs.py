@@ -43,7 +43,7 @@ def _corrected(cost: Cost, x: float) -> float:
 @_claim(
     "psi-of-a-cost",
     "section 7, definition of ψ and after it",
-    "ψ(x) = H⁻((1 + x)/2) − H⁻((1 − x)/2) has ψ⁻¹(x) ≤ x for the hinge, and a constant times √x at most for the others.",
+    "ψ(x) = H⁻((1 + x)/2) − H⁻((1 − x)/2) has ψ⁻¹(x) ≤ x for the hinge, and a constant times √x at most for others.",
     _as_printed,
     corrected=("ψ(x) = H⁻((1 + x)/2) − H((1 + x)/2); as printed it is 0, H⁻ being symmetric.", _corrected),
 )
