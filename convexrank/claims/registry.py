@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from convexrank.claims import consensus, learned_divergence, p_norm_push, retargeting, trust, u_statistics
+from convexrank.claims import (
+    background,
+    consensus,
+    learned_divergence,
+    p_norm_push,
+    retargeting,
+    trust,
+    u_statistics,
+)
 from convexrank.claims.claim import Claim
 from convexrank.claims.sources import SOURCES
 
 # Folders with a tuple CLAIMS. A new source or chapter is one folder and one name here.
-_FOLDERS = (retargeting, learned_divergence, consensus, trust, p_norm_push, u_statistics)
+_FOLDERS = (background, retargeting, learned_divergence, consensus, trust, p_norm_push, u_statistics)
 
 
 def _place(entry: Claim) -> tuple[int, int]:

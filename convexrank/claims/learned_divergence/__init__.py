@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from convexrank.claims.learned_divergence import descent, gradient, pooling
+from convexrank.claims.learned_divergence import descent, estimation, gradient, pooling, representation
 
 __all__ = ["CLAIMS"]
 
-CLAIMS = (*gradient.CLAIMS, *pooling.CLAIMS, *descent.CLAIMS)
+CLAIMS = (*gradient.CLAIMS, *pooling.CLAIMS, *descent.CLAIMS, *representation.CLAIMS, *estimation.CLAIMS)

@@ -47,6 +47,25 @@ def decay_condition(decay: Callable[[float], float]) -> list[Comparison]:
 
 
 @_claim(
+    "decay-condition-of-distrust",
+    "Lemma 29",
+    "The series of distrust, against the links, converges for γ < λ.",
+    lambda eigenvalue: 0.9 * eigenvalue,
+    corrected=("It converges for γ < 1/λ.", lambda eigenvalue: 0.9 / eigenvalue),
+)
+def decay_condition_of_distrust(decay: Callable[[float], float]) -> list[Comparison]:
+    """Last term over the sum, and the residual of r − γU†r = s, for the linear U† of a graph turned round."""
+    links = random_links(np.random.default_rng(60)).T
+    gamma = decay(float(np.abs(np.linalg.eigvals(links)).max()))
+    total, fewer = (_series(lambda r: links @ r, gamma, terms) for terms in (200, 199))
+    residual = np.abs(total - gamma * links @ total - _TRUSTED).sum() / total.sum()
+    return [
+        equal("share of the 200th term", (total - fewer).sum() / total.sum(), 0.0, 1e-6),
+        equal("residual over the sum", residual, 0.0, 1e-6),
+    ]
+
+
+@_claim(
     "series-solves-equation",
     "Lemma 28, (6.4)",
     "The series (6.3) solves r − γU(r) = s for the nonlinear U, too.",
