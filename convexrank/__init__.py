@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 _MODULES = (
     "atoms",
+    "bounds",
     "claims",
     "consensus",
     "data",
@@ -23,6 +24,7 @@ _MODULES = (
     "losses",
     "metrics",
     "plotting",
+    "population",
     "prices",
     "problems",
     "projections",
@@ -65,6 +67,7 @@ __all__ = ["__version__", *_MODULES, *_OBJECTS]
 if TYPE_CHECKING:
     from convexrank import (
         atoms,
+        bounds,
         claims,
         consensus,
         data,
@@ -76,6 +79,7 @@ if TYPE_CHECKING:
         losses,
         metrics,
         plotting,
+        population,
         prices,
         problems,
         projections,

@@ -24,7 +24,15 @@ import numpy as np
 
 from convexrank import atoms
 from convexrank.core.elementwise_checks import OnGrid, apply
-from convexrank.data import check_choice, check_flag, check_hashable, check_positive, keep_checked, shown
+from convexrank.core.loss_transform import check_differences, lost_entropy, transform
+from convexrank.data import (
+    check_choice,
+    check_flag,
+    check_hashable,
+    check_positive,
+    keep_checked,
+    shown,
+)
 
 if TYPE_CHECKING:
     from convexrank.proof.balls import Line, arb
@@ -81,6 +89,11 @@ class Exponential:
         """Evaluate elementwise."""
         return atoms.exp(-z)
 
+    def psi(self, x: Any) -> Any:
+        r"""Return the transform of Bartlett, Jordan and McAuliffe for x in [-1, 1], elementwise: 1 - √(1 - x²)."""
+        x = check_differences(x)
+        return x * x / (1.0 + np.sqrt((1.0 - x) * (1.0 + x)))
+
     def line(self, z: arb) -> Line:
         """Return value, slope and slack over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
         from convexrank.proof.balls import ZERO
@@ -123,6 +136,11 @@ class Logistic:
         scale = 1.0 if self.base == math.e else 1.0 / math.log(self.base)
         return scale * atoms.softplus(-z)
 
+    def psi(self, x: Any) -> Any:
+        """Return ψ(x): what the entropy of (1 + x)/2 lacks. See :mod:`convexrank.core.loss_transform`."""
+        x = check_differences(x)
+        return lost_entropy(x) / math.log(self.base)
+
     def line(self, z: arb) -> Line:
         """Return value, slope and slack over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
         from convexrank.proof.balls import ONE, ZERO, arb, sigmoid, softplus
@@ -150,6 +168,11 @@ class Hinge:
     def __call__(self, z: Any) -> Any:
         """Evaluate elementwise."""
         return atoms.positive(1.0 - z)
+
+    def psi(self, x: Any) -> Any:
+        """Return ψ(x) for x in [-1, 1]: |x|. See :mod:`convexrank.core.loss_transform`."""
+        x = check_differences(x)
+        return np.abs(x)
 
     def line(self, z: arb) -> Line:
         """Return value, slope and slack over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
@@ -179,6 +202,11 @@ class SquaredHinge:
     def __call__(self, z: Any) -> Any:
         """Evaluate elementwise."""
         return atoms.square(atoms.positive(1.0 - z))
+
+    def psi(self, x: Any) -> Any:
+        """Return ψ(x) for x in [-1, 1]: x². See :mod:`convexrank.core.loss_transform`."""
+        x = check_differences(x)
+        return x * x
 
     def line(self, z: arb) -> Line:
         """Return value, slope and slack over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
@@ -249,6 +277,10 @@ class Custom:
     def __call__(self, z: Any) -> Any:
         """Evaluate elementwise."""
         return apply(self.function, z)
+
+    def psi(self, x: Any) -> Any:
+        """Return ψ(x) for x in [-1, 1], by minimization. See :mod:`convexrank.core.loss_transform`."""
+        return transform(self, x)
 
 
 _NAMES: dict[str, Callable[[], Loss]] = {

@@ -35,6 +35,7 @@ SAID_ELSEWHERE = {
 }
 USERS_CALL = (
     "convexrank.atoms",
+    "convexrank.bounds",
     "convexrank.consensus",
     "convexrank.divergences",
     "convexrank.estimators",
@@ -44,6 +45,7 @@ USERS_CALL = (
     "convexrank.losses",
     "convexrank.metrics",
     "convexrank.plotting",
+    "convexrank.population",
     "convexrank.prices",
     "convexrank.core.problem",
     "convexrank.core.results",

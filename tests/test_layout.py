@@ -20,7 +20,7 @@ FLOORS = (
     ("__main__", "cli", "demo"),
     ("bounds", "estimators", "plotting", "jax_losses", "verification"),
     ("problems",),
-    ("consensus", "solvers", "links", "divergences", "losses", "prices"),
+    ("consensus", "solvers", "links", "divergences", "losses", "population", "prices"),
     ("core", "proof", "pair_sums", "projections", "graphs", "regularizers", "metrics", "features", "claims"),
     ("backend", "data", "atoms"),
 )

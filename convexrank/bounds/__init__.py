@@ -1,7 +1,51 @@
-"""What holds of an answer when its data change."""
+"""What holds beyond the sample: bounds on the push risk and on the ranking risk, Rademacher averages, perturbations.
+
+Every bound is a `Bound`: its value, the terms it is made of, where it stands, and whether the statement is refuted or
+the value says nothing. :doc:`/bounds` shows which to quote.
+
+================================================ ======================================================================
+function                                         what is bounded
+================================================ ======================================================================
+`push_risk`                                      push risk of a ranker, or of all of a family: what to quote
+`push`                                           the same by the published theorems, and their inverses
+`ranking_risk`                                   ranking risk of rules, by Hoeffding, Bernstein, Chernoff, Rademacher
+`excess_risk`, `convex_excess`, `fast_rate`      an empirical minimiser against the best of its class
+`transfer`                                       excess ranking risk, by an excess convex risk
+`rademacher_linear`, `rademacher_kernel`, …      Rademacher averages of classes
+`perturbation_bound`                             the minimiser of a learned divergence when targets change
+================================================ ======================================================================
+"""
 
 from __future__ import annotations
 
+from convexrank.bounds.convex import convex_excess, transfer
+from convexrank.bounds.coverings import Covering, FiniteFamily, Halfspaces, NormBall
 from convexrank.bounds.perturbation import PerturbationBound, perturbation_bound
+from convexrank.bounds.push_sample import push_risk
+from convexrank.bounds.push_theorems import push
+from convexrank.bounds.rademacher import RademacherAverage, rademacher_vc
+from convexrank.bounds.rademacher_classes import rademacher_kernel, rademacher_linear, rademacher_thresholds
+from convexrank.bounds.ranking import excess_risk, fast_rate, ranking_risk
+from convexrank.bounds.result import Bound
 
-__all__ = ["PerturbationBound", "perturbation_bound"]
+__all__ = [
+    "Bound",
+    "Covering",
+    "FiniteFamily",
+    "Halfspaces",
+    "NormBall",
+    "PerturbationBound",
+    "RademacherAverage",
+    "convex_excess",
+    "excess_risk",
+    "fast_rate",
+    "perturbation_bound",
+    "push",
+    "push_risk",
+    "rademacher_kernel",
+    "rademacher_linear",
+    "rademacher_thresholds",
+    "rademacher_vc",
+    "ranking_risk",
+    "transfer",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convexrank.data.checks import (
     Matrix,
+    check_at_least,
     check_binary_labels,
     check_choice,
     check_flag,
@@ -19,6 +20,7 @@ from convexrank.data.checks import (
     check_path,
     check_positive,
     check_positive_weights,
+    check_probability,
     check_real,
     check_real_array,
     check_vector,
@@ -49,6 +51,7 @@ __all__ = [
     "Matrix",
     "QueryGroups",
     "as_groups",
+    "check_at_least",
     "check_binary_labels",
     "check_choice",
     "check_distributions",
@@ -67,6 +70,7 @@ __all__ = [
     "check_path",
     "check_positive",
     "check_positive_weights",
+    "check_probability",
     "check_real",
     "check_real_array",
     "check_same_index",

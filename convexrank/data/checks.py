@@ -31,6 +31,7 @@ _FEW_CHOICES = 40
 
 __all__ = [
     "Matrix",
+    "check_at_least",
     "check_binary_labels",
     "check_choice",
     "check_flag",
@@ -46,6 +47,7 @@ __all__ = [
     "check_path",
     "check_positive",
     "check_positive_weights",
+    "check_probability",
     "check_real",
     "check_real_array",
     "check_vector",
@@ -380,6 +382,24 @@ def check_nonnegative(value: Any, name: str) -> float:
     if not (number >= 0 and math.isfinite(number)):
         raise ValueError(f"{name} is {value}, expected a finite number of at least 0.")
     if number and not _SMALLEST <= number <= _LARGEST:
+        _refuse_extreme(number, name)
+    return number
+
+
+def check_at_least(value: Any, name: str, least: float) -> float:
+    """Return a finite real number of at least ``least``, which is greater than zero."""
+    number = check_positive(value, name)
+    if number < least:
+        raise ValueError(f"{name} is {value}, expected a finite number of at least {least:g}.")
+    return number
+
+
+def check_probability(value: Any, name: str) -> float:
+    """Return a real number between 0 and 1, both excluded: a level, or a probability of failure."""
+    number = check_real(value, name)
+    if not 0.0 < number < 1.0:
+        raise ValueError(f"{name} is {shown(value)}, expected a number between 0 and 1, such as 0.05.")
+    if number < _SMALLEST:
         _refuse_extreme(number, name)
     return number
 

@@ -1,9 +1,10 @@
 """Measures of a ranking: how well scores s order labels y.
 
 Every measure takes the labels ``y`` first and the scores ``s`` second, both array-like of shape (n,), leaves both as
-they are, costs O(n log n), and depends on the scores only through their order. A high score means near the top.
-A measure of one list takes labels of two classes, of which the larger is the positive one. ValueError or TypeError is
-raised when y does not hold exactly two classes, s is not a finite real vector, or their lengths differ.
+they are, costs O(n log n), and depends on the scores only through their order, unless a margin theta is given. A high
+score means near the top. A measure of one list takes labels of two classes, of which the larger is the positive one.
+ValueError or TypeError is raised when y does not hold exactly two classes, s is not a finite real vector, or their
+lengths differ.
 
 ========================= ==================================================== =========================
 measure                   what it is                                           a tie in the scores
@@ -11,6 +12,7 @@ measure                   what it is                                           a
 heights                   positives at or below each negative                  counts as a misrank
 reverse_heights           negatives at or above each positive                  counts as a misrank
 r_p, r_max                sum of powers, and maximum, of the heights           counts as a misrank
+push_risk                 p-norm of the heights as shares, with a margin       counts as a misrank
 positives_at_top          positives above every negative                       counts as a misrank
 dcg                       sum over positives of 1/ln(1 + rank)                 takes the worse rank
 average_reciprocal_rank   sum over positives of 1/rank                         takes the worse rank
@@ -65,7 +67,7 @@ from convexrank.metrics.agreement import kendall_tau, spearman_footrule
 from convexrank.metrics.cascade import expected_reciprocal_rank
 from convexrank.metrics.discounted import average_reciprocal_rank, dcg
 from convexrank.metrics.gain import ndcg
-from convexrank.metrics.push import heights, r_max, r_p, reverse_heights
+from convexrank.metrics.push import heights, push_risk, r_max, r_p, reverse_heights
 from convexrank.metrics.relevance import mean_average_precision, mean_reciprocal_rank
 from convexrank.metrics.risk import RankingRisk, ranking_risk
 from convexrank.metrics.roc import auc, partial_auc
@@ -88,6 +90,7 @@ __all__ = [
     "partial_auc",
     "positives_at_top",
     "precision_at",
+    "push_risk",
     "r_max",
     "r_p",
     "ranking_risk",

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.warning_level import level_of_caller
-from convexrank.data import check_flag, check_positive
+from convexrank.data import check_at_least, check_flag, check_nonnegative, check_positive, check_vector
 from convexrank.metrics.tally import tally
 
-__all__ = ["heights", "r_max", "r_p", "reverse_heights"]
+__all__ = ["heights", "push_risk", "r_max", "r_p", "reverse_heights"]
 
 
-def heights(y: Any, s: Any) -> np.ndarray:
-    r"""Number of positives scored at or below each negative.
+def heights(y: Any, s: Any, theta: float = 0.0) -> np.ndarray:
+    r"""Number of positives scored at or below each negative, or above it by at most a margin.
 
-    .. math:: \mathrm{Height}(k) = \sum_{i=1}^{I} 1[s_i \le s_k], \qquad k = 1, \dots, K
+    .. math:: \mathrm{Height}_\theta(k) = \sum_{i=1}^{I} 1[s_i \le s_k + \theta], \qquad k = 1, \dots, K
 
     Over I positives i and K negatives k. It is a count, from 0 (well placed) to I. A positive tied with
     the negative counts as a misrank. Cost O(n log n).
@@ -27,6 +27,8 @@ def heights(y: Any, s: Any) -> np.ndarray:
     ----------
     y, s : array-like, shape (n,)
         Labels of two classes, and scores.
+    theta : float
+        The margin, at least 0, in units of the scores; 0 gives the height of the reference.
 
     Returns
     -------
@@ -50,8 +52,14 @@ def heights(y: Any, s: Any) -> np.ndarray:
     >>> heights([1, 0], [5, 5])
     array([1])
     """
+    margin = check_nonnegative(theta, "theta")
     counted = tally(y, s)
-    return counted.positives_at_or_below[counted.level[~counted.is_positive]]
+    if margin == 0.0:
+        return counted.positives_at_or_below[counted.level[~counted.is_positive]]
+    scores = check_vector(s, len(counted.is_positive), "s")
+    with np.errstate(over="ignore"):  # what is beyond floats is above every score
+        reached = scores[~counted.is_positive] + margin
+    return np.searchsorted(np.sort(scores[counted.is_positive]), reached, side="right")
 
 
 def reverse_heights(y: Any, s: Any) -> np.ndarray:
@@ -151,6 +159,59 @@ def r_p(y: Any, s: Any, p: float, *, log: bool = False) -> float:
             stacklevel=level_of_caller(),
         )
     return total
+
+
+def push_risk(y: Any, s: Any, p: float, theta: float = 0.0) -> float:
+    r"""The push risk: the p-norm of the shares of positives that are not above each negative by a margin.
+
+    .. math:: R^\theta_p(s) = \Bigl( \frac1K \sum_{k=1}^{K} \Bigl( \frac1I \sum_{i=1}^{I}
+              1[s_i \le s_k + \theta] \Bigr)^p \Bigr)^{1/p}
+
+    A mean over the K negatives of powers of means over the I positives, and its root: from 0 to 1, smaller
+    is better. It estimates the risk of the population, of which :mod:`convexrank.bounds` and its margin speak.
+    With theta = 0 it is :math:`r_p^{1/p} / (I K^{1/p})`, and with p = 1 and no ties 1 - AUC. A tie, and a
+    positive above the negative by no more than theta, counts as a misrank. Cost O(n log n).
+
+    Parameters
+    ----------
+    y, s : array-like, shape (n,)
+        Labels of two classes, and scores.
+    p : float
+        Power, at least 1 and finite.
+    theta : float
+        The margin, at least 0, in units of the scores.
+
+    Returns
+    -------
+    float
+        The risk, from 0 to 1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As all measures; and when p is below 1, or theta is negative.
+
+    See Also
+    --------
+    r_p : The sum of powers, not normalised.
+
+    References
+    ----------
+    Rudin, The P-Norm Push, Journal of Machine Learning Research 10 (2009), section 4, the empirical loss
+    with a margin.
+
+    Examples
+    --------
+    >>> y, s = [1, 1, 0, 0], [4, 2, 3, 1]
+    >>> push_risk(y, s, p=1), push_risk(y, s, p=1, theta=1)
+    (0.25, 0.75)
+    """
+    power = check_at_least(p, "p", 1.0)
+    share = heights(y, s, theta) / int(tally(y, s).is_positive.sum())
+    largest = float(share.max())
+    if largest == 0.0:
+        return 0.0
+    return largest * float(np.mean((share / largest) ** power)) ** (1.0 / power)
 
 
 def r_max(y: Any, s: Any) -> int:

@@ -18,7 +18,7 @@ from convexrank.core.problem import Problem
 MODULES = (
     "convexrank",
     "convexrank.atoms",
-    "convexrank.bounds.perturbation",
+    "convexrank.bounds",
     "convexrank.claims",
     "convexrank.consensus",
     "convexrank.data",
@@ -33,6 +33,7 @@ MODULES = (
     "convexrank.metrics",
     "convexrank.metrics.conventions",
     "convexrank.plotting",
+    "convexrank.population",
     "convexrank.prices",
     "convexrank.problems",
     "convexrank.projections",
@@ -42,8 +43,9 @@ MODULES = (
 )
 # What users get, and do not make.
 RESULTS = {
-    "BregmanResult", "ClaimsReport", "Claim", "Comparison", "Farm", "FarmGain", "Finding", "LetorData", "LetorFold",
-    "PerturbationBound", "PublishedRank", "RankingRisk", "Report", "ScoreCard", "Shapes", "Solution", "State",
+    "Bound", "BregmanResult", "ClaimsReport", "Claim", "Comparison", "Farm", "FarmGain", "Finding", "LetorData",
+    "LetorFold", "PerturbationBound", "PublishedRank", "RademacherAverage", "RankingRisk", "Report", "ScoreCard",
+    "Shapes", "Solution", "State",
 }  # fmt: skip
 # Helpers of the package that stand in a public list for its own modules, and what contributors write claims with.
 INTERNAL = {
