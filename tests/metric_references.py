@@ -33,6 +33,14 @@ def loop_r_max(y, s):
     return max(loop_heights(y, s))
 
 
+def loop_push_risk(y, s, p=3, theta=0.0):
+    total = 0.0
+    for k in range(len(y)):
+        if not y[k]:
+            total += (sum(y[i] and s[i] <= s[k] + theta for i in range(len(y))) / sum(y)) ** p
+    return (total / (len(y) - sum(y))) ** (1 / p)
+
+
 def loop_auc(y, s):
     right, pairs = 0.0, 0
     for i, k in itertools.product(range(len(y)), repeat=2):
@@ -99,6 +107,7 @@ BIPARTITE = {
     "reverse_heights": (metrics.reverse_heights, loop_reverse_heights),
     "r_p": (lambda y, s: metrics.r_p(y, s, 3), loop_r_p),
     "r_max": (metrics.r_max, loop_r_max),
+    "push_risk": (lambda y, s: metrics.push_risk(y, s, 3), loop_push_risk),
     "auc": (metrics.auc, loop_auc),
     "partial_auc": (lambda y, s: metrics.partial_auc(y, s, 0.3), loop_partial_auc),
     "precision_at": (lambda y, s: metrics.precision_at(y, s, 3), None),

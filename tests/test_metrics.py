@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import dcg_score, roc_auc_score, roc_curve
 
 from convexrank import metrics
-from tests.metric_references import BIPARTITE, bipartite, loop_precision, untied
+from tests.metric_references import BIPARTITE, bipartite, loop_precision, loop_push_risk, untied
 from tests.tolerances import tolerance
 
 SUMMATION = tolerance("summation")
@@ -40,6 +40,13 @@ def test_equals_the_double_loop_on_more_rows(name):
     assert agrees(*BIPARTITE[name], y, np.round(rng.normal(size=150) + y, 1))
 
 
+@given(data=bipartite(), p=st.floats(1, 9), theta=st.integers(0, 9))
+def test_the_push_risk_with_a_margin_equals_the_double_loop(data, p, theta):
+    y, s = data
+    expected = loop_push_risk(y.tolist(), s.tolist(), p, theta)
+    assert metrics.push_risk(y, s, p, theta) == pytest.approx(expected, rel=SUMMATION)
+
+
 @given(data=bipartite(largest=3), k=st.integers(1, 6))
 def test_precision_is_the_mean_over_all_allowed_orders(data, k):
     y, s = data
@@ -53,6 +60,7 @@ PLANTED = {
     "heights": lambda y, s: metrics.heights(y, s)[::-1],
     "reverse_heights": lambda y, s: metrics.reverse_heights(~y, -s),
     "r_p": lambda y, s: metrics.r_p(y, s, 3) / (~y).sum(),
+    "push_risk": lambda y, s: metrics.push_risk(y, s, 2),
     "r_max": lambda y, s: int(max((s[y] < score).sum() for score in s[~y])),
     "auc": lambda y, s: float(np.mean(s[y][:, None] > s[~y])),
     "partial_auc": lambda y, s: metrics.partial_auc(y, s, 0.3) / 0.3,
