@@ -170,7 +170,7 @@ class Hinge:
         return atoms.positive(1.0 - z)
 
     def psi(self, x: Any) -> Any:
-        """Return ψ(x) for x in [-1, 1]: |x|. See :mod:`convexrank.core.loss_transform`."""
+        """Return ψ(x) for x in [-1, 1], the size of x. See :mod:`convexrank.core.loss_transform`."""
         x = check_differences(x)
         return np.abs(x)
 
