@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from boosting import boosting
+from bounds import bounds
 from extremes import extremes
 from graphs import graphs
 from instances import data_name
@@ -44,6 +45,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "graphs": graphs,
     "retargeting": retargeting,
     "extremes": extremes,
+    "bounds": bounds,
     "startup": startup,
 }
 

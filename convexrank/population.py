@@ -158,9 +158,9 @@ class RankingModel:
         alpha : float
             The exponent, from 0 to 1.
         of : {"excess", "delta"}
-            The distance d: ``"excess"`` is :math:`|ρ_+-ρ_-|`, which is :math:`|η-η'|` in (2) and :math:`2Φ(|Δ|)-1` with noise, and
-            is right for both; ``"delta"`` is the size of :math:`Δ=(m-m')/\sqrt{σ^2+σ'^2}`, of (4), with which Proposition 9
-            fails.
+            The distance d: ``"excess"`` is :math:`|ρ_+-ρ_-|`, which is :math:`|η-η'|` in (2) and
+            :math:`2Φ(|Δ|)-1` with noise, and is right for both; ``"delta"`` is the size of
+            :math:`Δ=(m-m')/\sqrt{σ^2+σ'^2}`, of (4), with which Proposition 9 fails.
 
         Returns
         -------

@@ -12,7 +12,14 @@ import math
 
 from convexrank.bounds.rademacher import RademacherAverage, average_of
 from convexrank.bounds.result import Bound
-from convexrank.data import check_integer, check_nonnegative, check_positive, check_probability, shown
+from convexrank.data import (
+    check_flag,
+    check_integer,
+    check_nonnegative,
+    check_positive,
+    check_probability,
+    shown,
+)
 from convexrank.losses import Loss, resolve
 
 __all__ = ["convex_excess", "transfer"]
@@ -81,7 +88,7 @@ def convex_excess(
     cost, size, average = resolve(loss), check_positive(radius, "radius"), average_of(complexity)
     span, slope = _range_and_slope(cost, size)
     root = math.sqrt(-2.0 * math.log(failure) / rows)
-    if published:
+    if check_flag(published, "published"):
         pieces = {"complexity": 8.0 * size * slope * average, "deviation": size * root}
         note = "The deviation lacks the range of the cost; the excess exceeds this more often than delta."
         source = f"{_PAPER}, Proposition 12"

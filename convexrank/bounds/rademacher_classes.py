@@ -17,6 +17,9 @@ __all__ = ["rademacher_kernel", "rademacher_linear", "rademacher_thresholds"]
 
 Array = np.ndarray
 
+# Entries beyond this have squares whose sums leave the range of floats.
+_LARGEST = 1e140
+
 
 def rademacher_linear(
     X: Any, radius: float, norm: str = "l2", *, draws: int | None = None, seed: int = 0
@@ -74,7 +77,7 @@ def rademacher_linear(
     size = check_positive(radius, "radius")
     if isinstance(X, Design):
         raise TypeError("X is a design whose columns are never built; pass a matrix of features.")
-    matrix = check_matrix(X)
+    matrix = check_matrix(X, most=_LARGEST)
     rng, first, second = pairs(matrix.shape[0], seed, "X")
     m = len(first)
     if draws is None:
@@ -130,7 +133,7 @@ def rademacher_kernel(K: Any, radius: float, *, draws: int | None = None, seed: 
     >>> bool(np.isclose(bounds.rademacher_kernel(x @ x.T, 2.0).value, bounds.rademacher_linear(x, 2.0).value))
     True
     """
-    size, kernel = check_positive(radius, "radius"), check_kernel(K, "K")[0]
+    size, kernel = check_positive(radius, "radius"), check_kernel(check_matrix(K, "K", most=_LARGEST), "K")[0]
     rng, first, second = pairs(kernel.shape[0], seed, "K")
     m = len(first)
     if draws is None:

@@ -23,6 +23,7 @@ from convexrank.bounds.result import Bound
 from convexrank.data import (
     check_at_least,
     check_choice,
+    check_flag,
     check_integer,
     check_nonnegative,
     check_positive,
@@ -160,7 +161,7 @@ def excess_risk(
     """
     rows, failure = check_integer(n, "n", 2), check_probability(delta, "delta")
     log_odds, average = -math.log(failure), average_of(complexity)
-    if published:
+    if check_flag(published, "published"):
         pieces = {"complexity": 4.0 * average, "deviation": 4.0 * math.sqrt(log_odds / (rows - 1))}
         return Bound(sum(pieces.values()), pieces, f"{_PAPER}, Corollary 3")
     pieces = {"complexity": 2.0 * average, "deviation": 2.0 * math.sqrt(2.0 * log_odds / rows)}
