@@ -57,6 +57,24 @@ def housing() -> tuple[Array, Array]:
     return np.delete(table, 3, axis=1), table[:, 3] == 1
 
 
+def pima() -> tuple[Array, Array]:
+    """Return Pima Indians diabetes: features (768, 8), and labels, True for diabetes (268)."""
+    return _last_column_labels(find("pima", "pima-indians-diabetes.data.csv"), "1")
+
+
+def wdbc() -> tuple[Array, Array]:
+    """Return Wisconsin breast cancer: features (569, 30), and labels, True for malignant (212)."""
+    table = np.loadtxt(find("wdbc", "wdbc.data"), delimiter=",", dtype=str)
+    return table[:, 2:].astype(np.float64), table[:, 1] == "M"
+
+
+def tic_tac_toe() -> tuple[Array, Array]:
+    """Return tic-tac-toe: nine squares (958, 9), o = 0, x = 1, b = 2, and labels, True where x wins (626)."""
+    table = np.loadtxt(find("tic_tac_toe", "tic-tac-toe.data"), delimiter=",", skiprows=1, dtype=str)
+    squares = np.select([table[:, :-1] == mark for mark in "oxb"], [0.0, 1.0, 2.0], np.nan)
+    return squares, table[:, -1] == "positive"
+
+
 def concrete() -> tuple[Array, Array]:
     """Return concrete: features (1030, 8), mixture and age, and the compressive strength in MPa. A regression."""
     table = np.loadtxt(find("concrete", "Concrete_data.csv"), delimiter=",", skiprows=1, encoding="utf-8-sig")
