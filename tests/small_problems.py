@@ -582,6 +582,31 @@ class _SaddleDual(Small):
         return float(w @ gradient) + float(np.linalg.norm(gradient))
 
 
+class HasPrimal(Small):
+    """The dual of the ridge in its residuals v: ½‖v‖² + ⟨b, v⟩ + ‖Aᵀv‖²/(2 l2), and v = Aw − b at the answer."""
+
+    default_solver = "through-primal"
+    dimension = 3
+    answer = A @ RIDGE - B
+
+    @property
+    def primal(self):
+        return Smooth()
+
+    def objective(self, w):
+        pull = A.T @ np.asarray(w)
+        return 0.5 * float(w @ w) + float(B @ w) + gap(pull)
+
+    def at(self, w, witness=None):
+        return A @ w - B
+
+    def beyond(self, w):
+        return w
+
+    def primal_point(self, x):
+        return -A.T @ x / L2
+
+
 SMALL = {
     cls.__name__: cls
     for cls in (
@@ -606,5 +631,6 @@ SMALL = {
         Multimodal,
         Flows,
         Saddle,
+        HasPrimal,
     )
 }

@@ -295,7 +295,11 @@ def test_a_proof_on_19_020_rows_is_fast():
 @pytest.mark.parametrize(
     ("problem", "reason"),
     [
-        (cr.problems.PNormPush(X, Y, 4.0), "nothing bounds its minimiser.*pass l2 or l1"),
+        (cr.problems.IRPush(X, Y), "nothing bounds its minimiser.*pass l2 or l1"),
+        (
+            cr.problems.PNormPush([[1.0], [2.0], [0.0]], [1, 1, 0], 4.0),
+            "the data can be separated, or nearly",
+        ),
         (cr.problems.RankCosine(X, Y, l2=0.1), "not convex"),
         (cr.problems.ConsensusRank.random(1), "no bound on an error but a residual"),
         (cr.problems.RealizableLink.random(0), "has no form in balls"),

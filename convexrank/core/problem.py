@@ -12,6 +12,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.read_only import read_only
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.display import Displayed
+from convexrank.core.duality import dual_of
 from convexrank.core.paths import Path, path
 from convexrank.core.results import Certificate, CertificateError, Solution, Status, Witness
 from convexrank.core.solving import solve
@@ -226,6 +227,19 @@ class Problem(Displayed):
             Fields of the class, with their new values.
         """
         return replace(cast(Any, self), **values)
+
+    #: The conjugate of the risk, where :meth:`dual` is known.
+    conjugate: Any = None
+
+    def dual(self) -> Any:
+        """Return the dual, a problem of its own; see :class:`convexrank.problems.RankingDual`.
+
+        Raises
+        ------
+        ValueError
+            When the formulation, its loss or its price has no conjugate that is known here.
+        """
+        return dual_of(self)
 
     def path(self, **options: Any) -> Path:
         """Solve along l1, l2 or p, with warm starts; see :func:`convexrank.path`, which takes the same options.

@@ -28,10 +28,10 @@ class CertificateError(ValueError):
     Examples
     --------
     >>> import convexrank as cr
-    >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4)
+    >>> problem = cr.problems.IRPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0])
     >>> problem.prove([0.0])
     Traceback (most recent call last):
-    convexrank.core.results.CertificateError: PNormPush without a penalty: nothing bounds its minimiser, ...
+    convexrank.core.results.CertificateError: IRPush without a penalty: nothing bounds its minimiser, ...
     """
 
 

@@ -35,6 +35,7 @@ SOLVERS = {
     "gradient": "descent.gradient:Gradient",
     "stochastic-gradient": "descent.stochastic_gradient:StochasticGradient",
     "boosting": "descent.boosting:Boosting",
+    "through-primal": "saddle.through_primal:ThroughPrimal",
     "unit-step": "single_index.unit_step:UnitStep",
     "isotron": "single_index.isotron:Isotron",
     "slisotron": "single_index.slisotron:Slisotron",

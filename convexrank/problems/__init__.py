@@ -13,6 +13,7 @@ from convexrank.problems.bipartite.push import Push
 from convexrank.problems.bipartite.rmax_push import RmaxPush
 from convexrank.problems.bipartite.top_push import TopPush
 from convexrank.problems.consensus.consensus_rank import ConsensusRank
+from convexrank.problems.duals.ranking_dual import RankingDual
 from convexrank.problems.graph_ranks.lpq_rank import LpqRank
 from convexrank.problems.graph_ranks.page_rank import PageRank
 from convexrank.problems.graph_ranks.penalty_rank import PenaltyRank
@@ -49,6 +50,7 @@ REGISTRY: dict[str, type[Problem]] = {
         ListNet,
         NDCGRegression,
         RankSVM,
+        RankingDual,
         Retargeting,
         MarginRetargeting,
         PageRank,

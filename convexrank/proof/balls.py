@@ -24,6 +24,7 @@ __all__ = [
     "Tangent",
     "above",
     "arb",
+    "around",
     "at_precision",
     "below",
     "dot",
@@ -78,6 +79,11 @@ class Tangent:
 def exact(values: Iterable[float] | Array) -> Balls:
     """Return floats as the rational numbers that they are."""
     return [arb(value) for value in (values.tolist() if isinstance(values, np.ndarray) else values)]
+
+
+def around(value: float, terms: int) -> arb:
+    """Enclose a constant that was computed in floats from so many terms, each with a rounding of a few units."""
+    return arb(value, (terms + 32.0) * 2.0**-52 * (1.0 + abs(value)))
 
 
 def midpoints(balls: Sequence[arb]) -> Array:

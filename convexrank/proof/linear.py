@@ -20,6 +20,7 @@ import numpy as np
 
 from convexrank.core.results import Certificate, CertificateError, ConvergenceWarning, Solution, Witness
 from convexrank.proof.balls import ONE, ZERO, Balls, Tangent, above, arb, at_precision, dot, exact
+from convexrank.proof.duality.weak import prove_by_dual
 from convexrank.proof.penalty import ExactPenalty
 from convexrank.proof.precision import Bounds, refined
 from convexrank.proof.products import Products, products
@@ -75,6 +76,15 @@ class LinearProblem(Protocol):
         """Return the bound in floats, whose kind says whether there is anything to prove."""
         ...
 
+    @property
+    def conjugate(self) -> Any:
+        """The conjugate of the risk; None where there is no dual."""
+        ...
+
+    def dual(self) -> Any:
+        """Return the dual."""
+        ...
+
     def solve(self, solver: Any = None, *, tol: float = 1e-8) -> Solution:
         """Solve: a solution of a neighbouring problem may serve as evidence."""
         ...
@@ -125,14 +135,26 @@ def prove_linear(problem: LinearProblem, w: Array, witness: Witness | None = Non
     penalty = ExactPenalty(problem.penalty)
     if not problem.penalty.bounded and problem.penalty.l1 == 0:
         certificate = problem.certificate(w, witness)
+        if certificate.kind != "global" and _has_distributions(problem):
+            return prove_by_dual(problem, w, witness)
         if certificate.kind != "global":
             raise CertificateError(
                 f"{name} without a penalty: nothing bounds its minimiser, so the optimum has no provable lower bound; "
                 "pass l2 or l1."
             )
-    evidence = _evidence(problem, w, witness)
+    try:
+        evidence = _evidence(problem, w, witness)
+    except CertificateError:
+        if not _has_distributions(problem):
+            raise
+        return prove_by_dual(problem, w, witness)
     matrix = products(problem.X)
     return refined(name, lambda: _bounds(problem, penalty, matrix, w, evidence))
+
+
+def _has_distributions(problem: LinearProblem) -> bool:
+    """Whether there is a dual over distributions, whose points bound the optimum wherever the minimiser is."""
+    return problem.conjugate is not None and problem.conjugate.rest is None
 
 
 def _evidence(problem: LinearProblem, w: Array, witness: Witness | None) -> _Evidence:

@@ -20,6 +20,7 @@ from convexrank.problems.bipartite._boosting_oracle import (
     LogSumExpTerm,
     risk_and_shares,
 )
+from convexrank.problems.duals._blocks import Conjugate, shares_of_terms
 
 __all__ = ["Bipartite", "LogForm", "random_features", "random_labels"]
 
@@ -220,6 +221,11 @@ class LogForm(Bipartite):
         """As for every smooth problem, and Coordinates where there is no l1."""
         names = super().capabilities
         return names | {"Coordinates"} if "JaxObjective" in names else names
+
+    @cached_property
+    def conjugate(self) -> Conjugate:
+        """Distributions over the rows of each term, and their divergence from the weights."""
+        return Conjugate(shares_of_terms(self.terms), self.rows)
 
     @cached_property
     def _rates(self) -> tuple[Array, Array]:

@@ -13,6 +13,9 @@ from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_log_sum_exp
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
+from convexrank.problems.duals._blocks import Conjugate
+from convexrank.problems.duals._loss_blocks import AgainstLevel
+from convexrank.problems.duals._losses import LOGISTIC
 
 __all__ = ["IRPush"]
 
@@ -101,6 +104,12 @@ class IRPush(Bipartite):
         hessian = centred_gram(self.X, mean, self.join((bend, push)))
         hessian.flat[:: self.dimension + 1] += self.l2
         return value + 0.5 * self.l2 * float(w @ w), slope + self.l2 * w, hessian
+
+    @cached_property
+    def conjugate(self) -> Conjugate:
+        """The logistic loss of each positive against the log-sum-exp of the negatives."""
+        sides = self.positives, self.negatives, self.positive_shares
+        return Conjugate((AgainstLevel(LOGISTIC, *sides, self._log_negative_weights),), self.rows)
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression."""

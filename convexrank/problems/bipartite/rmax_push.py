@@ -18,6 +18,9 @@ from convexrank.problems._smoothed import Smoothed
 from convexrank.problems._smoothed_reference import reference_highest
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 from convexrank.problems.bipartite._smoothed_top import KNOWN_LOSSES, mean_loss, smoothed_top
+from convexrank.problems.duals._blocks import Conjugate
+from convexrank.problems.duals._loss_blocks import AgainstLevel
+from convexrank.problems.duals._losses import loss_conjugate
 
 __all__ = ["RmaxPush"]
 
@@ -109,6 +112,15 @@ class RmaxPush(Bipartite):
         pull = self.positive_shares * slopes
         highest = negative == negative.max()
         return float(self.positive_shares @ values), self.join((pull, -pull.sum() * highest / highest.sum()))
+
+    @cached_property
+    def conjugate(self) -> Conjugate | None:
+        """Multipliers of the positives' losses, and of the negatives that share the maximum; None of other losses."""
+        found = loss_conjugate(self.loss)
+        if found is None:
+            return None
+        sides = self.positives, self.negatives, self.positive_shares
+        return Conjugate((AgainstLevel(found, *sides, None, _NARROWER),), self.rows)
 
     @property
     def has_smoothing(self) -> bool:

@@ -15,6 +15,7 @@ from convexrank.problems._smoothed import Smoothed
 from convexrank.problems._smoothed_reference import reference_highest
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 from convexrank.problems.bipartite._smoothed_top import log_mean, smoothed_top
+from convexrank.problems.duals._blocks import Conjugate, Shares
 
 __all__ = ["TopPush"]
 
@@ -87,6 +88,12 @@ class TopPush(Bipartite):
         low, pull = reference_log_sum_exp(self.log_positive_shares - positive)
         highest = negative == negative.max()
         return low + float(negative.max()), self.join((-pull, highest / highest.sum()))
+
+    @cached_property
+    def conjugate(self) -> Conjugate:
+        """Distributions over both classes; that over the negatives costs nothing."""
+        low = Shares(self.positives, -1.0, 1.0, self.log_positive_shares)
+        return Conjugate((low, Shares(self.negatives, 1.0, 1.0, None)), self.rows)
 
     has_smoothing = True
 

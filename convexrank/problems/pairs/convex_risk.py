@@ -18,6 +18,9 @@ from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_exponential, reference_graded
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.bipartite._base import random_features
+from convexrank.problems.duals._blocks import Conjugate
+from convexrank.problems.duals._loss_blocks import Pairs, graded_pairs
+from convexrank.problems.duals._losses import loss_conjugate
 from convexrank.regularizers import L1Ball, L2Ball
 
 __all__ = ["ConvexRisk"]
@@ -218,6 +221,17 @@ class ConvexRisk(SecondOrder):
 
     def _scaled(self, answer: tuple[float, Array]) -> tuple[float, Array]:
         return self._factor * answer[0], self._factor * self.join((answer[1],))
+
+    @cached_property
+    def conjugate(self) -> Conjugate | None:
+        """A multiplier for each unordered pair; None for a cost of the caller's own."""
+        found = loss_conjugate(self.cost)
+        if found is None:
+            return None
+        upper, lower = graded_pairs(self._ranks)
+        rows, weights = self._order, self._sorted_weights
+        pairs = Pairs(found, rows[upper], rows[lower], self._factor * weights[upper] * weights[lower])
+        return Conjugate((pairs,), self.rows)
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression, one term for each unordered pair."""

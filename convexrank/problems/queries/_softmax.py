@@ -14,6 +14,7 @@ from convexrank.backend.jax_oracles import pad
 from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._second_order import SecondOrder
+from convexrank.problems.duals._blocks import Conjugate, Shares
 from convexrank.problems.queries._base import QueryScores, query_sums
 
 __all__ = ["SoftmaxQueries"]
@@ -66,6 +67,16 @@ class SoftmaxQueries(SecondOrder, QueryScores):
         """The part of the risk that does not depend on the scores."""
         q = self.distributions
         return float(self._weighted_targets @ np.log(np.where(q > 0, q, 1.0)))
+
+    @cached_property
+    def conjugate(self) -> Conjugate | None:
+        """A distribution over the rows of each query, beside its target."""
+        parts = [self._rows[self.stretch(query)] for query in range(len(self.groups))]
+        blocks = tuple(
+            Shares(rows, 1.0, weight, np.zeros(len(rows)), self.distributions[self.stretch(query)])
+            for query, (rows, weight) in enumerate(zip(parts, self.query_weights.tolist(), strict=True))
+        )
+        return Conjugate(blocks, self.rows, -self.join((self._weighted_targets,)), -self._constant)
 
     @cached_property
     def risk(self) -> RiskData:

@@ -16,6 +16,8 @@ from convexrank.data import keep
 from convexrank.data.gains import gains
 from convexrank.divergences.names import name_of
 from convexrank.problems._linear_scores import RiskData
+from convexrank.problems.duals._blocks import Conjugate
+from convexrank.problems.duals._query_blocks import Exponentials, Squares
 from convexrank.problems.queries._base import query_sums, random_queries
 from convexrank.problems.queries._softmax import SoftmaxQueries
 
@@ -150,6 +152,18 @@ class NDCGRegression(SoftmaxQueries):
         """The part of the I-divergence without offsets that does not depend on the scores."""
         t = self.targets
         return float(self._row_weights @ (t * np.log(np.where(t > 0, t, 1.0)) - t))
+
+    @cached_property
+    def conjugate(self) -> Conjugate | None:
+        """Weighted residuals of squares, distributions of queries, or the predictions of the I-divergence."""
+        if self._is_softmax:
+            return super().conjugate
+        rows, targets, weights = self._rows, self.targets, self._row_weights
+        if self._is_squared:
+            groups = self.groups.query if self.offsets else None
+            return Conjugate((Squares(rows, targets, weights, groups),), self.rows)
+        shift = -self.join((weights * targets,))
+        return Conjugate((Exponentials(rows, weights, weights * targets),), self.rows, shift, -self._entropy)
 
     @cached_property
     def risk(self) -> RiskData:

@@ -17,6 +17,9 @@ from convexrank.problems._pair_reference import centred, graded_in_blocks, refer
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems._smoothed import Smoothed
 from convexrank.problems._smoothed_reference import lowered_pairs
+from convexrank.problems.duals._blocks import Conjugate
+from convexrank.problems.duals._loss_blocks import Pairs, refuse_many_pairs
+from convexrank.problems.duals._losses import loss_conjugate
 from convexrank.problems.queries._base import QueryScores, random_queries
 from convexrank.problems.queries._smoothed_pairs import PairRows, smoothed_pairs
 
@@ -208,6 +211,17 @@ class RankSVM(SecondOrder, QueryScores):
         near_zero = centred(self.split(scores)[0], query)
         change, slope = lowered_pairs(near_zero, self.ranks, self._row_weights, query, width)
         return value + change, gradient + self.join((slope,))
+
+    @cached_property
+    def conjugate(self) -> Conjugate | None:
+        """A multiplier for each pair of a query."""
+        found = loss_conjugate(self.loss)
+        if found is None:
+            return None
+        refuse_many_pairs(int(self.pair_counts.sum()))
+        upper, lower = self.pairs
+        pairs = Pairs(found, self._rows[upper], self._rows[lower], self._row_weights[upper])
+        return Conjugate((pairs,), self.rows)
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression, one term for each pair."""

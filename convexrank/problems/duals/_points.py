@@ -1,0 +1,231 @@
+"""The points of a dual: what belongs to a point of the primal, what satisfies the constraints, and whether any does."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.gram import transposed_times
+from convexrank.core.problem import Problem
+from convexrank.core.results import ConvergenceWarning, Solution, Status, Witness
+from convexrank.core.separability import Separation
+from convexrank.problems.duals._blocks import Conjugate
+from convexrank.problems.duals._feasible import Nearest, balanced, nearest
+
+__all__ = ["DualPoints"]
+
+Array = np.ndarray
+
+# Membership is decided up to this, as of balls.
+_FEASIBLE = 1e-9
+# How much smaller than l1 the slopes of a mixed point are, so that rounding does not decide.
+_INSIDE = 1e-12
+# A penalty without l2 whose slopes can be made smaller than l1 by less than this share has no interior to speak of.
+_NO_ROOM = 1e-9
+# How often a direction that separates is doubled to show an infimum that is not attained.
+_DOUBLINGS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class DualPoints(Problem):
+    """What a dual says of its points, from the conjugate of the primal's risk and the primal's penalty."""
+
+    primal: Any
+
+    @cached_property
+    def conjugate(self) -> Conjugate:
+        """The conjugate of the primal's risk."""
+        return self.primal.conjugate
+
+    @property
+    def dimension(self) -> int:
+        """Number of dual variables m."""
+        return int(self.conjugate.ends[-1])
+
+    @property
+    def rows(self) -> int:
+        """Number of dual variables: what the exact model grows with."""
+        return self.dimension
+
+    @property
+    def strong_convexity(self) -> float:
+        """The least modulus of the blocks: above 0 where entropies or squares make the dual strictly concave."""
+        return self.conjugate.modulus
+
+    def start(self) -> Array:
+        """Return the dual point of w = 0."""
+        return self.at(np.zeros(self.primal.dimension))
+
+    def slopes(self, x: Any) -> Array:
+        """Return the derivative of the risk in each row's score, Av + b, shape (n,), in the caller's order."""
+        return self.conjugate.slopes(self.check_point(x))
+
+    def weights(self, x: Any) -> Array:
+        r"""Return how much each row carries the ranking, shape (n,): minus :meth:`slopes`.
+
+        Above 0 where the row is pulled up, below 0 where it is pushed down, 0 where it does not matter. With l2 alone
+        :math:`w = X^\\top\\text{weights}/\\lambda_2`.
+        """
+        return 0.0 - self.slopes(x)
+
+    def pull_of(self, v: Array) -> Array:
+        return np.asarray(transposed_times(self.primal.X, -self.conjugate.slopes(v)), dtype=np.float64)
+
+    def objective(self, w: Any) -> float:
+        """Evaluate G(v) + Ω*(−Xᵀ(Av + b)) at v, the argument; infinity outside the constraints."""
+        v = self.check_point(w)
+        sizes = max(1.0, float(np.abs(v).max(initial=0.0)))
+        if not self.conjugate.violation(v) <= _FEASIBLE * sizes:
+            return math.inf
+        penalty = self.primal.penalty
+        if penalty.bounded:
+            with np.errstate(over="ignore"):
+                return self.conjugate.value(v) + penalty.conjugate(self.pull_of(v))[0]
+        return (
+            self.conjugate.value(v)
+            if self._excess(v) <= _FEASIBLE * (penalty.l1 or self._scale(v))
+            else math.inf
+        )
+
+    def _excess(self, v: Array) -> float:
+        """How much larger than l1 an entry of Xᵀ(Av + b) is."""
+        return self.primal.penalty.steepness(self.pull_of(v)) - self.primal.penalty.l1
+
+    def _scale(self, v: Array) -> float:
+        """How large the terms are that have to cancel where there is no penalty."""
+        return max(float(np.abs(self.slopes(v)) @ self.primal.row_lengths), 1.0)
+
+    # --- points that belong to each other -------------------------------------------------------------------------
+
+    def at(self, w: Any, witness: Witness | None = None) -> Array:
+        """Return the dual point of a point of the primal: the risk's gradient there, or a mixture of subgradients.
+
+        Parameters
+        ----------
+        w : array, shape (d,), or Solution
+            The point of the primal.
+        witness : Witness, optional
+            Evidence for its certificate, such as that of a Solution: points whose subgradients are mixed.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            A point that satisfies the constraints, where there is one.
+        """
+        given = w.witness if witness is None and isinstance(w, Solution) else witness
+        w = self.primal.check_point(w, "w")
+        found = self._mixed(given)
+        if found is None:
+            found = self._of_scores(w, 0.0)
+        return self.project_feasible(found)
+
+    def _of_scores(self, w: Array, width: float) -> Array:
+        scores = np.asarray(self.primal.scores(w), dtype=np.float64)
+        return self.conjugate.at(scores, width)
+
+    def _mixed(self, witness: Witness | None) -> Array | None:
+        """The mixture that a witness proves something with, as certificates of the primal evaluate it."""
+        if witness is None:
+            return None
+        shares, widths = witness.shares(), witness.smoothing()
+        points = np.atleast_2d(np.asarray(witness.points, dtype=np.float64))
+        if shares is None or widths is None or points.shape != (len(shares), self.primal.dimension):
+            return None
+        used = np.flatnonzero(shares)
+        parts = [
+            share * self._of_scores(point, width)
+            for share, point, width in zip(
+                shares[used].tolist(), points[used], widths[used].tolist(), strict=True
+            )
+        ]
+        return np.sum(parts, axis=0)
+
+    def project_feasible(self, x: Array) -> Array:
+        """Return a point near x that satisfies the constraints of the blocks, and of the penalty where it has any."""
+        v, penalty = self.conjugate.near(np.nan_to_num(x)), self.primal.penalty
+        if penalty.bounded:
+            return v
+        if penalty.l1 == 0:
+            moved = balanced(self.conjugate, self.primal.X, v)
+            return self._inner if moved is None else moved
+        excess = self._excess(v) + _INSIDE * penalty.l1
+        if excess <= 0.0:
+            return v
+        room = -self._excess(self._inner)
+        if room <= _NO_ROOM * penalty.l1:
+            return v  # there is nothing to mix with, so that v stays outside
+        share = (excess + _INSIDE * penalty.l1) / (excess + room)
+        return (1.0 - share) * v + share * self._inner
+
+    @cached_property
+    def _inner(self) -> Array:
+        """A point whose slopes are well below l1, or cancel: at rest where that is possible, else the nearest."""
+        rest = self.conjugate.rest
+        return self._nearest.v if rest is None else rest
+
+    @cached_property
+    def _nearest(self) -> Nearest:
+        return nearest(self.conjugate, self.primal.X, self.primal.penalty)
+
+    def primal_point(self, x: Any) -> Array | None:
+        """Return the w at which the conjugate of the penalty is attained, with l2 or an l2 ball; else None."""
+        penalty, v = self.primal.penalty, self.check_point(x)
+        return penalty.conjugate(self.pull_of(v))[1] if penalty.l2 > 0 else None
+
+    @cached_property
+    def solved(self) -> Array:
+        """A solution of the primal: evidence where no other is known."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # whatever was reached proves something
+            return self.beyond(self.primal.solve(tol=1e-10).x)
+
+    def beyond(self, w: Array) -> Array:
+        """Return w, or a point far along it where it shows that the primal has no minimiser."""
+        if self.primal.terminal_status(w) is None:
+            return w
+        for _ in range(_DOUBLINGS):
+            if not self.primal.objective(2.0 * w) < self.primal.objective(w):
+                break
+            w = 2.0 * w
+        return w
+
+    def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
+        """Say, after a solve that failed, that no weights balance: the primal falls for ever along a direction."""
+        found = self.separation()
+        if found.kind == "none":
+            return None
+        size = ", ".join(f"{entry:.4g}" for entry in found.direction[:8])
+        more = ", ..." if len(found.direction) > 8 else ""
+        detail = f"the primal falls for ever along w = [{size}{more}], see separation()"
+        return Status.INFEASIBLE, self.conjugate.near(np.ones(self.dimension)), detail
+
+    def separation(self) -> Separation:
+        """Return the direction along which the primal has no bound, so that the dual has no point; kind "none" if none.
+
+        Found by a linear program; that the primal falls along it is checked by its recession.
+        """
+        penalty = self.primal.penalty
+        if penalty.bounded or self.conjugate.rest is not None:
+            return Separation("none", np.zeros(self.primal.dimension))
+        direction = self._nearest.direction
+        largest = float(np.abs(direction).max())
+        if largest > 0.0:
+            direction = direction / largest
+            rate = self._recession(direction)
+            if rate < -_FEASIBLE * float(np.abs(self.primal.scores(direction)).max()):
+                return Separation("strict", direction)
+        return Separation("none", np.zeros(self.primal.dimension))
+
+    def _recession(self, w: Array) -> float:
+        """How fast the primal rises far out along w, if its blocks are distributions."""
+        scores = np.asarray(self.primal.scores(w), dtype=np.float64)
+        rate = self.primal.penalty.l1 * float(np.abs(w).sum())
+        for block in self.conjugate.blocks:
+            rows, _, factors = block.entries
+            rate += float((factors * scores[rows]).max())
+        return rate

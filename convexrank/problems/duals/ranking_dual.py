@@ -1,0 +1,193 @@
+"""The dual of a problem with linear scores: the most even weights of the rows that balance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from convexrank.backend.gram import entries
+from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.minorants import EPS, rounding
+from convexrank.core.problem import Problem
+from convexrank.core.results import Certificate, Solution, Witness
+from convexrank.data import shown
+from convexrank.problems.bipartite.bottom_push import BottomPush, TopBottomPush
+from convexrank.problems.bipartite.ir_push import IRPush
+from convexrank.problems.bipartite.p_norm_push import PNormPush
+from convexrank.problems.bipartite.rmax_push import RmaxPush
+from convexrank.problems.bipartite.top_push import TopPush
+from convexrank.problems.duals._penalty import conjugate_model
+from convexrank.problems.duals._points import DualPoints
+from convexrank.problems.pairs.convex_risk import ConvexRisk
+from convexrank.problems.queries.list_net import ListNet
+from convexrank.problems.queries.ndcg_regression import NDCGRegression
+from convexrank.problems.queries.rank_svm import RankSVM
+
+__all__ = ["RankingDual"]
+
+Array = np.ndarray
+
+_DRAWN: tuple[Any, ...] = (
+    PNormPush, TopPush, BottomPush, TopBottomPush, IRPush, RmaxPush, ConvexRisk, ListNet, NDCGRegression, RankSVM,
+)  # fmt: skip
+
+# A gap that needs no better evidence.
+_ENOUGH = 1e-9
+# How far a minimiser of the primal is looked for where nothing bounds it, in lengths of the point that is known.
+_RADIUS_FACTOR = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class RankingDual(DualPoints):
+    r"""The dual of a problem with linear scores: the most even weights of the rows under which the classes balance.
+
+    A risk with a conjugate is :math:`R(\theta) = \max_v \langle\theta, Av+b\rangle - G(v)`, and minus the dual of
+    :math:`\min_w R(Xw) + \Omega(w)` is
+
+    .. math:: \min_v \; G(v) + \Omega^*\bigl(-X^\top(Av+b)\bigr),
+              \qquad \Omega^*(m) = \sum_j \frac{(|m_j|-\lambda_1)_+^2}{2\lambda_2},
+
+    convex in v. Without l2 and a ball the second term is a constraint, :math:`\|X^\top(Av+b)\|_\infty\le\lambda_1`.
+    For :class:`PNormPush` v is a distribution α over the positives and one, β, over the negatives, with shares a and b:
+
+    .. math:: \max_{\alpha,\beta}\; -\mathrm{KL}(\alpha\|a) - \tfrac1p\mathrm{KL}(\beta\|b)
+              - \Omega^*\bigl(X_+^\top\alpha - X_-^\top\beta\bigr),
+
+    the most even weights under which both classes have nearly the same mean. :class:`BottomPush` divides the other
+    divergence by p, :class:`TopBottomPush` has two pairs (α, β), :class:`TopPush` has no divergence of β. Of
+    :class:`IRPush` and :class:`RmaxPush` v has a multiplier for each positive and each negative, of the same sum; of
+    :class:`ConvexRisk` and :class:`RankSVM` one for each pair; of :class:`ListNet` a distribution for each query; of
+    :class:`NDCGRegression` a residual for each row.
+
+    **The value is minus that of the primal**: no minimum of the primal is below minus the objective here at any v (weak
+    duality), and at the optimum the two are equal. The certificate is this gap. :meth:`weights` is what v means for the
+    rows. Where G is strictly convex the optimum is unique, also where that of the primal is not. Without a penalty a
+    logarithm has a dual with no point where the data can be separated: status INFEASIBLE, and :meth:`separation`
+    has the direction. Normalisation is that of the primal; rows of weight 0 have weight 0.
+
+    Parameters
+    ----------
+    primal : Problem
+        The problem, one whose risk has a conjugate that is known.
+
+    Raises
+    ------
+    TypeError
+        When ``primal`` has no dual.
+
+    References
+    ----------
+    C. Rudin, The P-Norm Push, JMLR 10 (2009), Theorem 4 and section 11, where the dual is one of Bregman distances over
+    pairs; :doc:`/formulations/ranking_dual` derives this form.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> primal = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
+    >>> dual = primal.dual()
+    >>> solution = dual.solve()
+    >>> round(-solution.value, 6) == round(primal.solve().value, 6)
+    True
+    >>> dual.weights(solution).round(2).tolist()  # positives are pulled up, negatives are pushed down
+    [0.6, 0.4, -0.91, -0.09]
+    """
+
+    def __post_init__(self) -> None:
+        known = isinstance(self.primal, Problem) and self.primal.conjugate is not None
+        if not known:
+            raise TypeError(
+                f"primal is {shown(self.primal)}, expected a problem with a dual, such as a PNormPush."
+            )
+
+    capabilities = frozenset({"Exact", "Certified", "HasPrimal"})
+
+    default_solver = "through-primal"
+
+    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Bound value − optimum at x by weak duality: the optimum is at least minus the primal's value at any point.
+
+        The primal is evaluated by its reference, at the points of the witness (of the primal), at the point that
+        belongs to x, or, where neither is known, at a solution.
+        """
+        self.primal.refuse_edited()
+        v = self.check_point(x)
+        value = self.objective(v)
+        if not math.isfinite(value):
+            return Certificate(math.inf, value, -math.inf)
+        points = self._primal_points(v, witness)
+        above, best = min(((self._primal_value(w), w) for w in points), key=lambda pair: pair[0])
+        if witness is None and value + above > _ENOUGH * max(1.0, abs(value)):
+            # of a risk with kinks the point that belongs to x proves little
+            above, best = min(
+                (self._primal_value(self.solved), self.solved), (above, best), key=lambda p: p[0]
+            )
+        noise = rounding(self.dimension + self.primal.rows) * self._terms(v)
+        kind, radius, penalty = "global", math.inf, self.primal.penalty
+        if not penalty.bounded and penalty.l1 == 0:
+            # rows that balance up to rounding only: a bound over a ball of w, as for the primal
+            kind = "ball"
+            radius = _RADIUS_FACTOR * max(self.primal.unit, float(np.linalg.norm(best)))
+            noise += radius * float(np.linalg.norm(self.pull_of(v)))
+        gap = value + above + noise
+        gap = gap if gap >= 0.0 and math.isfinite(gap) else math.inf
+        return Certificate(gap, value, value - gap, kind, radius)
+
+    def _primal_points(self, v: Array, witness: Witness | None) -> list[Array]:
+        own = self.primal_point(v)
+        points = [] if own is None else [own]
+        if witness is not None:
+            given = np.atleast_2d(np.asarray(witness.points, dtype=np.float64))
+            if given.ndim == 2 and given.shape[1] == self.primal.dimension and np.isfinite(given).all():
+                points += list(given)
+        return points or [self.solved]
+
+    def _primal_value(self, w: Array) -> float:
+        """The primal's value from its definition, rounded up."""
+        w = self.primal.project_feasible(w)
+        with np.errstate(over="ignore", invalid="ignore"):
+            own = self.primal.reference_minorant(w)
+            value = own.risk + self.primal.penalty.value(w) + own.risk_error
+        return value + 4.0 * EPS * abs(value) if math.isfinite(value) else math.inf
+
+    def _terms(self, v: Array) -> float:
+        """The size of what is added up at v."""
+        conjugate, penalty = self.conjugate, self.primal.penalty
+        sizes = abs(conjugate.constant) + sum(
+            abs(block.value(part)) + float(np.abs(part).sum())
+            for block, part in zip(conjugate.blocks, conjugate.parts(v), strict=True)
+        )
+        if penalty.bounded:
+            supremum, where = penalty.conjugate(self.pull_of(v))
+            pulled = float(np.abs(self.slopes(v)) @ self.primal.row_lengths)
+            sizes += abs(supremum) + pulled * float(np.linalg.norm(where))
+        return sizes
+
+    def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Prove a bound in ball arithmetic; see :mod:`convexrank.proof.duality`."""
+        from convexrank.proof.duality.weak import prove_dual
+
+        v = self.check_point(x)
+        given = x.witness if witness is None and isinstance(x, Solution) else witness
+        best = min(self._primal_points(v, given), key=self._primal_value)
+        return prove_dual(self, v, self.primal.project_feasible(best))
+
+    def to_cvxpy(self) -> CvxpyModel:
+        """Return the exact model in v."""
+        import cvxpy as cp
+
+        primal, conjugate = self.primal, self.conjugate
+        v = cp.Variable(self.dimension, name="v")
+        value, limits = conjugate.model(v)
+        rows = entries(primal.X)
+        shift = np.zeros(primal.dimension) if conjugate.shift is None else rows.T @ conjugate.shift
+        pull = -((rows.T @ conjugate.matrix) @ v) - shift
+        term, more = conjugate_model(primal.penalty, pull, primal.dimension)
+        return CvxpyModel(cp.Problem(cp.Minimize(value + term), [*limits, *more]), {"v": v})
+
+    @classmethod
+    def random(cls, seed: int) -> Self:
+        """Draw a small instance; the same seed gives the same instance."""
+        return cls(_DRAWN[seed % len(_DRAWN)].random(seed))

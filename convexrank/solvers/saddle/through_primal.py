@@ -1,0 +1,103 @@
+"""A dual problem, solved on the side of the primal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from convexrank.core.capabilities import Solvable
+from convexrank.core.loop import Solver, State
+from convexrank.core.results import Witness
+from convexrank.core.solving import resolve
+
+__all__ = ["HasPrimal", "ThroughPrimal"]
+
+Array = np.ndarray
+
+
+@runtime_checkable
+class HasPrimal(Solvable, Protocol):
+    """The dual of another problem, each of whose points has a dual point."""
+
+    @property
+    def primal(self) -> Any:
+        """The other problem."""
+        ...
+
+    def at(self, w: Array, witness: Witness | None = None) -> Array:
+        """Return the dual point that belongs to a point of the primal, and to evidence there."""
+        ...
+
+    def beyond(self, w: Array) -> Array:
+        """Return a point far along w, which shows that the primal has no minimiser."""
+        ...
+
+    def primal_point(self, x: Array) -> Array | None:
+        """Return the point of the primal that belongs to a dual point; None where it does not follow."""
+        ...
+
+
+@dataclass(frozen=True)
+class ThroughPrimal:
+    """Solve the primal by a method of its own, and report the dual point of each of its points.
+
+    A risk of n rows and d weights has a dual with n unknowns or more; the primal has d. The dual point is the gradient
+    of the risk at the scores, or a mixture of subgradients, moved into the constraints of the dual; its gap is the
+    value of the primal less that of the dual, whatever the method. Evidence for the certificate is the point of the
+    primal. A step costs one of the primal and a product with Xᵀ.
+
+    Parameters
+    ----------
+    solver : None, str or solver object
+        The method for the primal; its default by default.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> dual = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1).dual()
+    >>> dual.solve(cr.solvers.ThroughPrimal("lbfgs")).status.name
+    'CONVERGED'
+    """
+
+    solver: Any = None
+
+    name = "through-primal"
+    requires = frozenset({"HasPrimal"})
+    default_max_iter = 100_000
+
+    def init(self, problem: HasPrimal, x0: Array) -> State:
+        """Start at the point of the primal that x0 belongs to, or where the primal starts."""
+        method = resolve(problem.primal, self.solver)
+        if not hasattr(method, "step"):
+            raise ValueError(
+                f"solver is {method.name}, which takes no steps; give another method for the primal, or solve the dual "
+                "itself by exact."
+            )
+        method = problem.primal.adapt_solver(method)
+        start = problem.primal_point(x0)
+        start = problem.primal.start() if start is None else start
+        return _reported(problem, method, method.init(problem.primal, start))
+
+    def step(self, problem: HasPrimal, state: State) -> State:
+        """Take a step of the primal's method."""
+        method, inner = state.memory
+        inner = method.step(problem.primal, replace(inner, iteration=state.iteration))
+        return _reported(problem, method, inner)
+
+
+def _reported(problem: HasPrimal, method: Solver[Any], inner: State) -> State:
+    """The dual point, and the gap between the two values."""
+    ended = problem.primal.terminal_status(inner.x) is not None
+    w = problem.beyond(inner.x) if ended else inner.x
+    x = problem.at(w, inner.witness)
+    value, above = problem.objective(x), problem.primal.objective(w) if ended else inner.value
+    return State(
+        x,
+        value,
+        max(value + above, 0.0),
+        (method, inner),
+        stalled=inner.stalled or ended,
+        witness=Witness(w[None, :], np.ones(1)),
+    )
