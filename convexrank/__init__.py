@@ -51,6 +51,7 @@ _OBJECTS = {
     "ThresholdFeatures": "convexrank.estimators",
     "Witness": "convexrank.core.results",
     "Path": "convexrank.core.paths",
+    "leave_one_out": "convexrank.bounds.leave_one_out",
     "path": "convexrank.core.paths",
     "perturbation_bound": "convexrank.bounds.perturbation",
     "antitrust_rank": "convexrank.estimators.graph_ranks",
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
         regularizers,
         solvers,
     )
+    from convexrank.bounds.leave_one_out import leave_one_out
     from convexrank.bounds.perturbation import perturbation_bound
     from convexrank.core.paths import Path, path
     from convexrank.core.problem import Problem

@@ -18,8 +18,10 @@ function                                         what is bounded
 
 from __future__ import annotations
 
+from convexrank.bounds.bregman_primal import BregmanPrimal, bregman_primal
 from convexrank.bounds.convex import convex_excess, transfer
 from convexrank.bounds.coverings import Covering, FiniteFamily, Halfspaces, NormBall
+from convexrank.bounds.leave_one_out import LeaveOneOut, leave_one_out
 from convexrank.bounds.perturbation import PerturbationBound, perturbation_bound
 from convexrank.bounds.push_sample import push_risk
 from convexrank.bounds.push_theorems import push
@@ -30,15 +32,19 @@ from convexrank.bounds.result import Bound
 
 __all__ = [
     "Bound",
+    "BregmanPrimal",
     "Covering",
     "FiniteFamily",
     "Halfspaces",
+    "LeaveOneOut",
     "NormBall",
     "PerturbationBound",
     "RademacherAverage",
+    "bregman_primal",
     "convex_excess",
     "excess_risk",
     "fast_rate",
+    "leave_one_out",
     "perturbation_bound",
     "push",
     "push_risk",

@@ -1,11 +1,15 @@
-"""From a problem to its dual."""
+"""From a problem to its dual, and from a solution to the dual point that belongs to it."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-__all__ = ["HAVE_DUALS", "dual_of"]
+import numpy as np
+
+from convexrank.core.results import Solution, Status, Witness
+
+__all__ = ["HAVE_DUALS", "dual_of", "dual_solution"]
 
 #: The formulations with a dual. They know their conjugates; this is for messages.
 HAVE_DUALS = (
@@ -15,6 +19,8 @@ HAVE_DUALS = (
 
 # Where the class is. As a solver it is imported when it is asked for: it draws random instances of the formulations.
 _DUAL = "convexrank.problems.duals.ranking_dual:RankingDual"
+# Ends at which the primal has no minimiser.
+_NO_MINIMISER = frozenset({Status.SEPARABLE, Status.UNBOUNDED, Status.INFEASIBLE})
 
 
 def dual_of(problem: Any) -> Any:
@@ -37,3 +43,46 @@ def dual_of(problem: Any) -> Any:
         )
     module, name = _DUAL.split(":")
     return getattr(import_module(module), name)(problem)
+
+
+def dual_solution(solution: Solution) -> Solution:
+    """Return the dual point of a solution as a solution of the dual, with its own gap.
+
+    Parameters
+    ----------
+    solution : Solution
+        Of a problem with a dual.
+
+    Raises
+    ------
+    ValueError
+        When the problem has no dual, or no minimiser, or the solution does not know its problem.
+    """
+    if solution.instance is None:
+        raise ValueError(
+            "this solution came from a file or a pickle without its problem; solve problem.dual() instead."
+        )
+    dual = dual_of(solution.instance)
+    if solution.status in _NO_MINIMISER:
+        raise ValueError(
+            f"the status of this solution is {solution.status.name}, so that no weights of rows belong to it; add "
+            "l2 or l1."
+        )
+    x, witness = dual.at(solution), Witness(solution.x[None, :], np.ones(1))
+    certificate = dual.certificate(x, witness)
+    return Solution(
+        x=x,
+        value=certificate.value,
+        gap=certificate.gap,
+        residual=certificate.gap,
+        status=solution.status,
+        iterations=0,
+        seconds=0.0,
+        trace={},
+        certificate=certificate,
+        solver=solution.solver,
+        problem=type(dual).__name__,
+        message=f"the dual point of a solution of the primal ({certificate})",
+        witness=witness,
+        instance=dual,
+    )

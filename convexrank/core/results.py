@@ -299,6 +299,31 @@ class Solution:
         return self.instance.export(self, path)
 
     @property
+    def dual(self) -> Solution:
+        """The dual point of this solution, with its own gap; see :class:`convexrank.problems.RankingDual`.
+
+        Raises
+        ------
+        ValueError
+            When the problem has no dual, or no minimiser, or the solution does not know its problem.
+        """
+        from convexrank.core.duality import dual_solution
+
+        return dual_solution(self)
+
+    @property
+    def weights(self) -> Array:
+        """How much each row carries the ranking, shape (n,), in the order of X: above 0 where it is pulled up.
+
+        Raises
+        ------
+        ValueError
+            As for :attr:`dual`.
+        """
+        found = self.dual
+        return found.instance.weights(found)
+
+    @property
     def converged(self) -> bool:
         """Whether the certificate met the tolerance."""
         return self.status is Status.CONVERGED

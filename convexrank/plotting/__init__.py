@@ -7,10 +7,21 @@ saves). None of them shows anything or changes a setting of matplotlib.
 from __future__ import annotations
 
 from convexrank.plotting.convergence import trace
+from convexrank.plotting.influence import influence
 from convexrank.plotting.link import link
 from convexrank.plotting.pairs import pair_contributions, pair_shares
 from convexrank.plotting.ranking import precision_at_top, roc
 from convexrank.plotting.rates import rates
 from convexrank.plotting.shapes import shapes
 
-__all__ = ["link", "pair_contributions", "pair_shares", "precision_at_top", "rates", "roc", "shapes", "trace"]
+__all__ = [
+    "influence",
+    "link",
+    "pair_contributions",
+    "pair_shares",
+    "precision_at_top",
+    "rates",
+    "roc",
+    "shapes",
+    "trace",
+]

@@ -38,14 +38,14 @@ class DualPoints(Problem):
     primal: Any
 
     @cached_property
-    def conjugate(self) -> Conjugate:
+    def risk_conjugate(self) -> Conjugate:
         """The conjugate of the primal's risk."""
         return self.primal.conjugate
 
     @property
     def dimension(self) -> int:
         """Number of dual variables m."""
-        return int(self.conjugate.ends[-1])
+        return int(self.risk_conjugate.ends[-1])
 
     @property
     def rows(self) -> int:
@@ -55,7 +55,7 @@ class DualPoints(Problem):
     @property
     def strong_convexity(self) -> float:
         """The least modulus of the blocks: above 0 where entropies or squares make the dual strictly concave."""
-        return self.conjugate.modulus
+        return self.risk_conjugate.modulus
 
     def start(self) -> Array:
         """Return the dual point of w = 0."""
@@ -63,7 +63,7 @@ class DualPoints(Problem):
 
     def slopes(self, x: Any) -> Array:
         """Return the derivative of the risk in each row's score, Av + b, shape (n,), in the caller's order."""
-        return self.conjugate.slopes(self.check_point(x))
+        return self.risk_conjugate.slopes(self.check_point(x))
 
     def weights(self, x: Any) -> Array:
         r"""Return how much each row carries the ranking, shape (n,): minus :meth:`slopes`.
@@ -74,20 +74,20 @@ class DualPoints(Problem):
         return 0.0 - self.slopes(x)
 
     def pull_of(self, v: Array) -> Array:
-        return np.asarray(transposed_times(self.primal.X, -self.conjugate.slopes(v)), dtype=np.float64)
+        return np.asarray(transposed_times(self.primal.X, -self.risk_conjugate.slopes(v)), dtype=np.float64)
 
     def objective(self, w: Any) -> float:
         """Evaluate G(v) + Ω*(−Xᵀ(Av + b)) at v, the argument; infinity outside the constraints."""
         v = self.check_point(w)
         sizes = max(1.0, float(np.abs(v).max(initial=0.0)))
-        if not self.conjugate.violation(v) <= _FEASIBLE * sizes:
+        if not self.risk_conjugate.violation(v) <= _FEASIBLE * sizes:
             return math.inf
         penalty = self.primal.penalty
         if penalty.bounded:
             with np.errstate(over="ignore"):
-                return self.conjugate.value(v) + penalty.conjugate(self.pull_of(v))[0]
+                return self.risk_conjugate.value(v) + penalty.conjugate(self.pull_of(v))[0]
         return (
-            self.conjugate.value(v)
+            self.risk_conjugate.value(v)
             if self._excess(v) <= _FEASIBLE * (penalty.l1 or self._scale(v))
             else math.inf
         )
@@ -118,6 +118,8 @@ class DualPoints(Problem):
             A point that satisfies the constraints, where there is one.
         """
         given = w.witness if witness is None and isinstance(w, Solution) else witness
+        if given is None and not self.primal.differentiable and isinstance(w, Solution):
+            given = self.evidence  # one subgradient says little where there are kinks
         w = self.primal.check_point(w, "w")
         found = self._mixed(given)
         if found is None:
@@ -126,7 +128,7 @@ class DualPoints(Problem):
 
     def _of_scores(self, w: Array, width: float) -> Array:
         scores = np.asarray(self.primal.scores(w), dtype=np.float64)
-        return self.conjugate.at(scores, width)
+        return self.risk_conjugate.at(scores, width)
 
     def _mixed(self, witness: Witness | None) -> Array | None:
         """The mixture that a witness proves something with, as certificates of the primal evaluate it."""
@@ -147,11 +149,11 @@ class DualPoints(Problem):
 
     def project_feasible(self, x: Array) -> Array:
         """Return a point near x that satisfies the constraints of the blocks, and of the penalty where it has any."""
-        v, penalty = self.conjugate.near(np.nan_to_num(x)), self.primal.penalty
+        v, penalty = self.risk_conjugate.near(np.nan_to_num(x)), self.primal.penalty
         if penalty.bounded:
             return v
         if penalty.l1 == 0:
-            moved = balanced(self.conjugate, self.primal.X, v)
+            moved = balanced(self.risk_conjugate, self.primal.X, v)
             return self._inner if moved is None else moved
         excess = self._excess(v) + _INSIDE * penalty.l1
         if excess <= 0.0:
@@ -165,12 +167,12 @@ class DualPoints(Problem):
     @cached_property
     def _inner(self) -> Array:
         """A point whose slopes are well below l1, or cancel: at rest where that is possible, else the nearest."""
-        rest = self.conjugate.rest
+        rest = self.risk_conjugate.rest
         return self._nearest.v if rest is None else rest
 
     @cached_property
     def _nearest(self) -> Nearest:
-        return nearest(self.conjugate, self.primal.X, self.primal.penalty)
+        return nearest(self.risk_conjugate, self.primal.X, self.primal.penalty)
 
     def primal_point(self, x: Any) -> Array | None:
         """Return the w at which the conjugate of the penalty is attained, with l2 or an l2 ball; else None."""
@@ -178,11 +180,20 @@ class DualPoints(Problem):
         return penalty.conjugate(self.pull_of(v))[1] if penalty.l2 > 0 else None
 
     @cached_property
-    def solved(self) -> Array:
-        """A solution of the primal: evidence where no other is known."""
+    def _solution(self) -> Solution:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # whatever was reached proves something
-            return self.beyond(self.primal.solve(tol=1e-10).x)
+            return self.primal.solve(tol=1e-10)
+
+    @property
+    def solved(self) -> Array:
+        """A solution of the primal: evidence where no other is known."""
+        return self.beyond(self._solution.x)
+
+    @property
+    def evidence(self) -> Witness | None:
+        """Evidence of a solution of the primal, for points that come without."""
+        return self._solution.witness
 
     def beyond(self, w: Array) -> Array:
         """Return w, or a point far along it where it shows that the primal has no minimiser."""
@@ -202,7 +213,7 @@ class DualPoints(Problem):
         size = ", ".join(f"{entry:.4g}" for entry in found.direction[:8])
         more = ", ..." if len(found.direction) > 8 else ""
         detail = f"the primal falls for ever along w = [{size}{more}], see separation()"
-        return Status.INFEASIBLE, self.conjugate.near(np.ones(self.dimension)), detail
+        return Status.INFEASIBLE, self.risk_conjugate.near(np.ones(self.dimension)), detail
 
     def separation(self) -> Separation:
         """Return the direction along which the primal has no bound, so that the dual has no point; kind "none" if none.
@@ -210,7 +221,7 @@ class DualPoints(Problem):
         Found by a linear program; that the primal falls along it is checked by its recession.
         """
         penalty = self.primal.penalty
-        if penalty.bounded or self.conjugate.rest is not None:
+        if penalty.bounded or self.risk_conjugate.rest is not None:
             return Separation("none", np.zeros(self.primal.dimension))
         direction = self._nearest.direction
         largest = float(np.abs(direction).max())
@@ -225,7 +236,7 @@ class DualPoints(Problem):
         """How fast the primal rises far out along w, if its blocks are distributions."""
         scores = np.asarray(self.primal.scores(w), dtype=np.float64)
         rate = self.primal.penalty.l1 * float(np.abs(w).sum())
-        for block in self.conjugate.blocks:
+        for block in self.risk_conjugate.blocks:
             rows, _, factors = block.entries
             rate += float((factors * scores[rows]).max())
         return rate

@@ -106,6 +106,10 @@ class RankingDual(DualPoints):
 
     default_solver = "through-primal"
 
+    def dual(self) -> Any:
+        """Return the primal, which is the dual of the dual."""
+        return self.primal
+
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x by weak duality: the optimum is at least minus the primal's value at any point.
 
@@ -154,7 +158,7 @@ class RankingDual(DualPoints):
 
     def _terms(self, v: Array) -> float:
         """The size of what is added up at v."""
-        conjugate, penalty = self.conjugate, self.primal.penalty
+        conjugate, penalty = self.risk_conjugate, self.primal.penalty
         sizes = abs(conjugate.constant) + sum(
             abs(block.value(part)) + float(np.abs(part).sum())
             for block, part in zip(conjugate.blocks, conjugate.parts(v), strict=True)
@@ -178,7 +182,7 @@ class RankingDual(DualPoints):
         """Return the exact model in v."""
         import cvxpy as cp
 
-        primal, conjugate = self.primal, self.conjugate
+        primal, conjugate = self.primal, self.risk_conjugate
         v = cp.Variable(self.dimension, name="v")
         value, limits = conjugate.model(v)
         rows = entries(primal.X)

@@ -8,6 +8,7 @@ is bounded without any penalty, and without a ball in which the minimiser is loo
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -62,7 +63,7 @@ class Dual(Protocol):
         ...
 
     @property
-    def conjugate(self) -> Any:
+    def risk_conjugate(self) -> Any:
         """The conjugate of its risk, in blocks."""
         ...
 
@@ -86,6 +87,11 @@ def prove_by_dual(problem: Primal, w: Array, witness: Witness | None) -> Certifi
     """
     dual = problem.dual()
     v = dual.at(w, witness)
+    if math.isinf(dual.objective(v)):
+        raise CertificateError(
+            f"{type(problem).__name__} with l1={problem.penalty.l1} and no l2: no point of the dual was found, so that "
+            "the data can be separated, or nearly; pass l2, or more l1."
+        )
     name, matrix = type(problem).__name__, products(problem.X)
 
     def evaluate() -> Bounds:
@@ -136,7 +142,7 @@ def _primal_side(primal: Primal, matrix: Products, w: Array) -> tuple[Balls, Bal
 
 def _gap(dual: Dual, matrix: Products, v: Array, point: Balls, scores: Balls, risk: arb) -> tuple[arb, arb]:
     """Enclose the sum of the two values, and the value of the dual."""
-    given, conjugate = dual.primal.penalty, dual.conjugate
+    given, conjugate = dual.primal.penalty, dual.risk_conjugate
     penalty, parts = ExactPenalty(given), conjugate.exactly(v)
     balancing = not given.bounded and given.l1 == 0
     if balancing:
@@ -158,7 +164,7 @@ def _gap(dual: Dual, matrix: Products, v: Array, point: Balls, scores: Balls, ri
 
 def _balanced(dual: Dual, parts: Balls) -> Balls:
     """Move a few entries so that the rows balance exactly and distributions keep their sums."""
-    rows, conjugate = dual.primal.X, dual.conjugate
+    rows, conjugate = dual.primal.X, dual.risk_conjugate
     if conjugate.rest is not None:
         raise CertificateError("without a penalty only duals over distributions are proved; pass l2 or l1.")
     if rows.shape[1] > _MOST_COLUMNS:
@@ -182,7 +188,7 @@ def _balanced(dual: Dual, parts: Balls) -> Balls:
 
 def _moved(dual: Dual, rows: Array, parts: Balls, chosen: Array, sums: Array) -> Balls:
     """Solve for the entries in question, the data taken as the rational numbers that they are."""
-    conjugate = dual.conjugate
+    conjugate = dual.risk_conjugate
     slopes = conjugate.ball_slopes(parts)
     rests = products(rows).pull(slopes)
     totals = [sum((parts[place] for place in np.flatnonzero(one).tolist()), arb(0)) - 1 for one in sums]

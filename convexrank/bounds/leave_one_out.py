@@ -1,0 +1,165 @@
+r"""How far the minimiser moves when one row goes.
+
+Let w̃ minimise the objective F̃ without row r. With l2 it is λ₂-strongly convex, so w̃ is no further from any w than the
+length of any subgradient of F̃ at w, over λ₂. Where the risk is a sum of log-sum-exps and w minimises F with it, the
+subgradient of F̃ at w is what the row did: a term :math:`c\log\sum_j e^{t\theta_j+v_j}` has shares s at w, and without
+row r the others have :math:`s_j/(1-s_r)`. So with the mean :math:`\mu=\sum_j s_jx_j`
+
+.. math:: \|\tilde w - w\|_2 \;\le\;
+          \frac1{\lambda_2}\Bigl(\Bigl\|\sum_{\text{terms}} ct\,\frac{s_r}{1-s_r}(x_r-\mu)\Bigr\|_2 + \|e\|_2\Bigr)
+
+e being the shortest subgradient of F at w, which is 0 at a minimiser. For the P-Norm Push :math:`|ct| = 1` and s_r is
+the dual weight α or β. Other risks with weights of rows: the certificate of F̃ at w bounds F̃(w) − F̃(w̃), and
+:math:`\|\tilde w-w\|^2` is at most :math:`2/\lambda_2` times that. Both hold for every w, rounding of the data apart.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.backend.gram import entries, transposed_times
+from convexrank.core.minorants import EPS
+from convexrank.core.results import Solution
+from convexrank.data import check_vector, shown
+from convexrank.problems.bipartite._base import Bipartite, LogForm
+from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
+from convexrank.problems.pairs.convex_risk import ConvexRisk
+from convexrank.regularizers import soft_threshold
+
+__all__ = ["LeaveOneOut", "leave_one_out"]
+
+Array = np.ndarray
+
+# Gradients are sums over rows: how many units of rounding they are off by, times the size of their terms.
+_ROUNDING = 64.0
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """Bounds on how far the minimiser moves when one row goes.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (m,)
+        The rows that were looked at.
+    distances : ndarray, shape (m,)
+        At most so far, in the Euclidean norm, is the minimiser without the row from the given w. Infinite where the row
+        cannot go, as the last positive.
+    weights : ndarray, shape (m,)
+        The dual weights of the rows: above 0 where they are pulled up.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> X, y = [[1.0], [2.0], [1.5], [0.0], [0.5]], [1, 1, 0, 0, 0]
+    >>> bounds = cr.leave_one_out(cr.problems.PNormPush(X, y, p=4, l2=0.5).solve())
+    >>> int(bounds.rows[bounds.distances.argmax()])
+    2
+    """
+
+    rows: Array
+    distances: Array
+    weights: Array
+
+
+def leave_one_out(solution: Any, rows: Any = None) -> LeaveOneOut:
+    r"""Bound how far the minimiser moves when one row goes, for each row, without a refit.
+
+    :math:`\|\tilde w - w\|_2 \le \frac{1}{\lambda_2}\frac{\alpha_i}{1-\alpha_i}\|x_i - \mu_+\|_2` for a positive i of
+    the P-Norm Push, with :math:`\mu_+=\sum_i\alpha_ix_i`, and the same with β for a negative; see
+    :mod:`convexrank.bounds.leave_one_out`. The bound is reached where a risk is linear along the way.
+
+    Parameters
+    ----------
+    solution : Solution
+        Of a :class:`PNormPush`, :class:`BottomPush` or :class:`TopBottomPush`, O(nd) for all rows; or of an
+        :class:`IRPush`, :class:`TopPush`, :class:`RmaxPush` or :class:`ConvexRisk`, whose certificate is asked once for
+        each row. With l2 > 0.
+    rows : array of int, optional
+        Which rows; all by default.
+
+    Returns
+    -------
+    LeaveOneOut
+        Distances and dual weights.
+
+    Raises
+    ------
+    TypeError
+        When ``solution`` is no Solution that knows its problem, or rows are no integers.
+    ValueError
+        When l2 is 0, a row is out of range, or the problem has no weights of rows.
+    """
+    problem = getattr(solution, "instance", None)
+    if not isinstance(solution, Solution) or problem is None:
+        raise TypeError(
+            f"solution is {shown(solution)}, expected a Solution that knows its problem: what problem.solve() returned."
+        )
+    if not isinstance(problem, Bipartite | ConvexRisk) or problem.conjugate is None:
+        raise ValueError(
+            f"solution is of a {type(problem).__name__}, expected one of a problem with a dual and with weights of "
+            "rows: PNormPush, BottomPush, TopBottomPush, IRPush, TopPush, RmaxPush, ConvexRisk."
+        )
+    if not problem.l2 > 0:
+        raise ValueError(f"l2 is {problem.l2}, expected more than 0: nothing else bounds how far w moves.")
+    chosen = _checked(rows, problem.rows)
+    if isinstance(problem, LogForm):
+        distances = _of_logarithms(problem, solution.x)[chosen]
+    else:
+        distances = np.array([_by_certificate(problem, solution.x, row) for row in chosen.tolist()])
+    return LeaveOneOut(chosen, distances, solution.weights[chosen])
+
+
+def _checked(rows: Any, count: int) -> Array:
+    if rows is None:
+        return np.arange(count)
+    given = np.asarray(rows)
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise TypeError(f"rows is {shown(rows)}, expected a list of row numbers.")
+    check_vector(given, len(given), "rows")
+    if len(given) and not (0 <= given.min() and given.max() < count):
+        raise ValueError(f"rows has {given.min()} to {given.max()}, expected 0 to {count - 1}.")
+    return given.astype(np.intp)
+
+
+def _of_logarithms(problem: LogForm, w: Array) -> Array:
+    """The bound in closed form, for all rows."""
+    X, scores = entries(problem.X), np.asarray(problem.scores(w), dtype=np.float64)
+    forces, gradient, sizes = (
+        np.zeros((problem.rows, problem.dimension)),
+        problem.l2 * w,
+        np.abs(problem.l2 * w),
+    )
+    stays = np.ones(problem.rows)
+    for term in problem.terms:
+        shares = log_sum_exp_gradient(term.exponents(scores))[1]
+        weights = np.zeros(problem.rows)
+        weights[term.rows] = shares
+        mean = np.asarray(transposed_times(X, weights), dtype=np.float64)
+        gradient = gradient + term.rate * mean
+        sizes = sizes + abs(term.rate) * np.asarray(transposed_times(abs(X), weights), dtype=np.float64)
+        rest = np.maximum(1.0 - shares - 8.0 * EPS, 0.0)  # rounded down
+        some = X[term.rows]
+        some = (some.toarray() if hasattr(some, "toarray") else some) - mean
+        with np.errstate(divide="ignore", invalid="ignore"):  # a row that has all of the weight
+            forces[term.rows] += (term.rate * shares / rest)[:, None] * some
+        stays[term.rows] *= len(term.rows) > 1
+    shortest = np.where(w != 0.0, gradient + problem.l1 * np.sign(w), soft_threshold(gradient, problem.l1))
+    error = float(np.linalg.norm(np.abs(shortest) + _ROUNDING * EPS * math.sqrt(problem.rows) * sizes))
+    lengths = np.linalg.norm(forces, axis=1) * (1.0 + 1e-9) + error
+    return np.where((stays > 0.0) & np.isfinite(lengths), lengths / problem.l2, np.inf)
+
+
+def _by_certificate(problem: Any, w: Array, row: int) -> float:
+    """The bound from the gap of w in the problem without the row."""
+    weights = np.ones(problem.rows) if problem.sample_weight is None else np.array(problem.sample_weight)
+    weights[row] = 0.0
+    try:
+        without = problem.changed(sample_weight=weights)
+    except ValueError:  # nothing would be left to rank
+        return math.inf
+    return math.sqrt(2.0 * without.certificate(w).gap / problem.l2)
