@@ -38,7 +38,7 @@ class BregmanPrimal:
     balance : float
         The largest entry of Σ q (x_i − x_k), over Σ q times the largest size of X; 0 at a minimiser.
     pairs : ndarray, shape (I, K)
-        q over its sum.
+        The matrix q over its sum.
     """
 
     primal: float

@@ -45,24 +45,22 @@ def dual_of(problem: Any) -> Any:
     return getattr(import_module(module), name)(problem)
 
 
-def dual_solution(solution: Solution) -> Solution:
+def dual_solution(problem: Any, solution: Solution) -> Solution:
     """Return the dual point of a solution as a solution of the dual, with its own gap.
 
     Parameters
     ----------
+    problem : Problem
+        The primal.
     solution : Solution
-        Of a problem with a dual.
+        A solution of it.
 
     Raises
     ------
     ValueError
-        When the problem has no dual, or no minimiser, or the solution does not know its problem.
+        When the problem has no dual, or no minimiser.
     """
-    if solution.instance is None:
-        raise ValueError(
-            "this solution came from a file or a pickle without its problem; solve problem.dual() instead."
-        )
-    dual = dual_of(solution.instance)
+    dual = dual_of(problem)
     if solution.status in _NO_MINIMISER:
         raise ValueError(
             f"the status of this solution is {solution.status.name}, so that no weights of rows belong to it; add "

@@ -12,7 +12,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.read_only import read_only
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.display import Displayed
-from convexrank.core.duality import dual_of
+from convexrank.core.duality import dual_of, dual_solution
 from convexrank.core.paths import Path, path
 from convexrank.core.results import Certificate, CertificateError, Solution, Status, Witness
 from convexrank.core.solving import solve
@@ -240,6 +240,10 @@ class Problem(Displayed):
             When the formulation, its loss or its price has no conjugate that is known here.
         """
         return dual_of(self)
+
+    def dual_solution(self, solution: Solution) -> Solution:
+        """Return the dual point of a solution of this problem, with its own gap; see :attr:`Solution.dual`."""
+        return dual_solution(self, solution)
 
     def path(self, **options: Any) -> Path:
         """Solve along l1, l2 or p, with warm starts; see :func:`convexrank.path`, which takes the same options.

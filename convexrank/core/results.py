@@ -307,9 +307,11 @@ class Solution:
         ValueError
             When the problem has no dual, or no minimiser, or the solution does not know its problem.
         """
-        from convexrank.core.duality import dual_solution
-
-        return dual_solution(self)
+        if self.instance is None:
+            raise ValueError(
+                "this solution came from a file or a pickle without its problem; solve problem.dual() instead."
+            )
+        return self.instance.dual_solution(self)
 
     @property
     def weights(self) -> Array:

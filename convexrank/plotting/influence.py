@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convexrank.core.results import Solution
-from convexrank.data import check_integer, shown
+from convexrank.data import check_integer, check_list, shown
 from convexrank.plotting.style import axes
 from convexrank.problems import RankingDual
 
@@ -63,14 +63,15 @@ def influence(
     limit = check_integer(top, "top", 1)
     instance = solution.instance
     weights = instance.weights(solution) if isinstance(instance, RankingDual) else solution.weights
-    if names is not None and len(names) != len(weights):
-        raise ValueError(f"names has {len(names)} entries, expected {len(weights)}: one for each row of X.")
+    given = None if names is None else check_list(names, "names", "names of rows")
+    if given is not None and len(given) != len(weights):
+        raise ValueError(f"names has {len(given)} entries, expected {len(weights)}: one for each row of X.")
     order = np.argsort(-np.abs(weights), kind="stable")[:limit]
     order = order[weights[order] != 0.0]
     panel = axes(ax, 1, (5.2, 0.28 * len(order) + 1.2))[0]
     places = np.arange(len(order))
     panel.barh(places, weights[order], color=np.where(weights[order] > 0.0, _UP, _DOWN))
-    labels = [str(row if names is None else names[row]) for row in order.tolist()]
+    labels = [str(row if given is None else given[row]) for row in order.tolist()]
     panel.set_yticks(places, labels)
     panel.invert_yaxis()
     panel.axvline(0.0, color="black", linewidth=0.8)

@@ -9,8 +9,8 @@ classes have nearly the same mean. The weights say how much each row carries the
 # %%
 # Weights under which both classes meet
 # -------------------------------------
-# With l2 the solution is the sum of the rows times their dual weights, over :math:`\lambda_2`. A larger p moves the weight
-# of the negatives to those at the top of the list.
+# With l2 the solution is the sum of the rows times their dual weights, over :math:`\lambda_2`. A larger p moves the
+# weight of the negatives to those at the top of the list.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -26,7 +26,9 @@ solutions = {p: cr.problems.PNormPush(X, y, p=p, l2=0.02).solve() for p in (1, 1
 for p, solution in solutions.items():
     weights = solution.weights
     few = np.sort(-weights[~y])[::-1][:5].sum()
-    print(f"p = {p}: gap of the weights {solution.dual.gap:.0e}, five negatives have {few:.0%} of their weight")
+    print(
+        f"p = {p}: gap of the weights {solution.dual.gap:.0e}, five negatives have {few:.0%} of their weight"
+    )
 
 # %%
 # The figure

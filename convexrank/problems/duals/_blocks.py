@@ -189,7 +189,7 @@ class Conjugate:
     rows : int
         Number of rows n.
     shift : ndarray, shape (n,), optional
-        b; 0 by default.
+        The vector b; 0 by default.
     constant : float
         What G has besides the blocks.
     """

@@ -70,7 +70,7 @@ class Pairs:
     Parameters
     ----------
     conjugate : LossConjugate
-        ψ*.
+        The conjugate ψ*.
     upper, lower : ndarray of int, shape (m,)
         The rows i and k of each pair.
     weights : ndarray, shape (m,)
@@ -147,7 +147,7 @@ class AgainstLevel:
     Parameters
     ----------
     conjugate : LossConjugate
-        ψ*.
+        The conjugate ψ*.
     positives, negatives : ndarray of int
         Their rows.
     weights : ndarray

@@ -45,7 +45,7 @@ class LossConjugate:
     modulus : float
         What the second derivative of ψ* is at least.
     value, model, ball : callable
-        ψ* of an array, of a cvxpy expression, of one ball.
+        The conjugate ψ* of an array, of a cvxpy expression, of one ball.
     slope : callable
         The p of a margin z, :math:`-\ell'(z)`; where there is a kink, some p that is right within a width.
     """

@@ -21,7 +21,7 @@ def conjugate_model(penalty: Penalty, v: Any, dimension: int) -> tuple[Any, list
     v : cvxpy expression, shape (d,)
         An affine expression.
     dimension : int
-        d.
+        Number of weights d.
     """
     import cvxpy as cp
 

@@ -74,6 +74,7 @@ class DualPoints(Problem):
         return 0.0 - self.slopes(x)
 
     def pull_of(self, v: Array) -> Array:
+        """Return −Xᵀ(Av + b), at which the conjugate of the penalty is taken; shape (d,)."""
         return np.asarray(transposed_times(self.primal.X, -self.risk_conjugate.slopes(v)), dtype=np.float64)
 
     def objective(self, w: Any) -> float:

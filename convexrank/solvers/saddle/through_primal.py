@@ -11,6 +11,7 @@ from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import Solver, State
 from convexrank.core.results import Witness
 from convexrank.core.solving import resolve
+from convexrank.data import shown
 
 __all__ = ["HasPrimal", "ThroughPrimal"]
 
@@ -66,6 +67,10 @@ class ThroughPrimal:
     name = "through-primal"
     requires = frozenset({"HasPrimal"})
     default_max_iter = 100_000
+
+    def __post_init__(self) -> None:
+        if not (self.solver is None or isinstance(self.solver, str) or hasattr(self.solver, "requires")):
+            raise TypeError(f"solver is {shown(self.solver)}, expected None, a name or a solver object.")
 
     def init(self, problem: HasPrimal, x0: Array) -> State:
         """Start at the point of the primal that x0 belongs to, or where the primal starts."""
