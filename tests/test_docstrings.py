@@ -41,6 +41,7 @@ USERS_CALL = (
     "convexrank.estimators",
     "convexrank.features",
     "convexrank.graphs",
+    "convexrank.inference",
     "convexrank.links",
     "convexrank.losses",
     "convexrank.metrics",

@@ -21,7 +21,18 @@ FLOORS = (
     ("bounds", "estimators", "plotting", "jax_losses", "verification"),
     ("problems",),
     ("consensus", "solvers", "links", "divergences", "losses", "population", "prices"),
-    ("core", "proof", "pair_sums", "projections", "graphs", "regularizers", "metrics", "features", "claims"),
+    (
+        "core",
+        "proof",
+        "pair_sums",
+        "projections",
+        "graphs",
+        "regularizers",
+        "metrics",
+        "inference",
+        "features",
+        "claims",
+    ),
     ("backend", "data", "atoms"),
 )
 # The one name that a module may import from the front door: it imports nothing itself until a name is used.

@@ -109,6 +109,14 @@ TOLERANCES: dict[str, float] = {
     "projection slope": 1e-8,
     # The same numbers in another form: sums in another order, iterations that stop at a gap of 1e-8.
     "same numbers": 1e-6,
+    # DeLong's variance from rank sums against a double loop over pairs: sums of tens of terms in another order.
+    "DeLong": 1e-10,
+    # A derivative in a weight by a central difference with step 1e-6: rounding 1e-16 / 1e-6, truncation 1e-12.
+    "influence": 1e-8,
+    # A root of Chernoff's bound by bisection to the last float, put back into the bound: rounding times the slope.
+    "Chernoff": 1e-9,
+    # Probabilities of all samples added up.
+    "enumeration": 1e-9,
     # The point of a sequential quadratic program that stops at 1e-9 of the value, for a curvature of 0.1.
     "joint programs": 1e-3,
     # Four digits of a table, of risks at a minimiser whose scores are known to 1e-4 of their size.

@@ -10,7 +10,7 @@ import numpy as np
 
 from convexrank.data import check_choice, check_vector
 
-__all__ = ["RankingRisk", "ranking_risk"]
+__all__ = ["RankingRisk", "ranking_risk", "row_losses"]
 
 _TIE_COSTS = {"strict": 0.0, "half": 0.5, "misrank": 1.0}
 
@@ -95,9 +95,23 @@ def ranking_risk(y: Any, s: Any, ties: Literal["strict", "half", "misrank"] = "h
     >>> round(risk.value, 4), round(risk.standard_error, 4)
     (0.1667, 0.1925)
     """
+    lost = row_losses(y, s, ties)
+    n = len(lost)
+    value = float(lost.sum()) / (n * (n - 1))
+    if n == 2:
+        return RankingRisk(value, math.nan)
+    projection = lost / (n - 1) - value
+    return RankingRisk(value, 2 * math.sqrt(float(np.dot(projection, projection)) / (n * (n - 1))))
+
+
+def row_losses(y: Any, s: Any, ties: str = "half", name: str = "s") -> np.ndarray:
+    r"""Return for each row the cost of the pairs that it is in, :math:`\sum_{j \ne i} q_{ij}` of `ranking_risk`.
+
+    ``name`` is how the scores are called in messages. O(n log n).
+    """
     tie_cost = check_choice(ties, _TIE_COSTS, "ties")
     labels = check_vector(y, name="y")
-    scores = check_vector(s, len(labels), "s")
+    scores = check_vector(s, len(labels), name)
     distinct_labels, label_rank = np.unique(labels, return_inverse=True)
     if len(distinct_labels) < 2:
         raise ValueError(
@@ -110,13 +124,7 @@ def ranking_risk(y: Any, s: Any, ties: Literal["strict", "half", "misrank"] = "h
     else:
         discordant, tied_both = _count_pairs(label_rank, score_rank)
     tied_score = np.bincount(score_rank)[score_rank] - tied_both
-    lost = discordant + tie_cost * tied_score
-    n = len(labels)
-    value = float(lost.sum()) / (n * (n - 1))
-    if n == 2:
-        return RankingRisk(value, math.nan)
-    projection = lost / (n - 1) - value
-    return RankingRisk(value, 2 * math.sqrt(float(np.dot(projection, projection)) / (n * (n - 1))))
+    return discordant + tie_cost * tied_score
 
 
 def _count_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from convexrank.metrics.queries import Empty, Ties
 from convexrank.metrics.relevance import query_precision
 from convexrank.metrics.tally import tally
 
-__all__ = ["positives_at_top", "precision_at"]
+__all__ = ["number_of_rows", "positives_at_top", "precision_at"]
 
 
 def positives_at_top(y: Any, s: Any) -> int:
@@ -120,7 +120,7 @@ def precision_at(
     if other := [name for name in given if not (np.isscalar(given[name]) and given[name] == plain[name])]:
         raise ValueError(f"{', '.join(other)}: an option for queries; pass qid, or leave it out.")
     counted = tally(y, s)
-    count = _number_of_rows(k, len(counted.level))
+    count = number_of_rows(k, len(counted.level))
     rows = counted.positives + counted.negatives
     cut = int(np.searchsorted(rows.cumsum(), count))
     rows_above = int(rows[:cut].sum())
@@ -129,7 +129,7 @@ def precision_at(
     return (positives_above + (count - rows_above) * tied_share) / count
 
 
-def _number_of_rows(k: int | float, n: int) -> int:
+def number_of_rows(k: int | float, n: int) -> int:
     """Turn k, a count or a share, into a number of rows from 1 to n."""
     if isinstance(k, numbers.Integral):
         count = check_integer(k, "k", 1)

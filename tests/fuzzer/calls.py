@@ -27,6 +27,7 @@ MODULES = (
     "convexrank.estimators.graph_ranks",
     "convexrank.features",
     "convexrank.graphs",
+    "convexrank.inference",
     "convexrank.jax_losses",
     "convexrank.links",
     "convexrank.losses",
@@ -43,13 +44,13 @@ MODULES = (
 )
 # What users get, and do not make.
 RESULTS = {
-    "Bound", "BregmanResult", "ClaimsReport", "Claim", "Comparison", "Farm", "FarmGain", "Finding", "LetorData",
-    "LetorFold", "PerturbationBound", "PublishedRank", "RademacherAverage", "RankingRisk", "Report", "ScoreCard",
-    "Shapes", "Solution", "State",
+    "Band", "Bound", "BregmanResult", "ClaimsReport", "Claim", "Comparison", "Difference", "Farm", "FarmGain", "Finding",
+    "Interval", "LetorData", "LetorFold", "PerturbationBound", "PublishedRank", "RademacherAverage", "RankingRisk",
+    "Report", "SampleSize", "ScoreCard", "Shapes", "Solution", "State",
 }  # fmt: skip
 # Helpers of the package that stand in a public list for its own modules, and what contributors write claims with.
 INTERNAL = {
-    "at_least", "at_most", "claim", "codes_of", "equal", "in_node_order", "index_of", "is_missing", "judge",
+    "at_least", "at_most", "claim", "codes_of", "equal", "holm", "in_node_order", "index_of", "is_missing", "judge",
     "read_array", "shown",
 }  # fmt: skip
 _RECORD = "__record__"

@@ -1,0 +1,59 @@
+"""Inference on held-out data: how far the measure of a sample is from that of the population.
+
+All functions take labels and the scores of a ranker that was fixed before the rows were seen, on rows (or queries) that
+were drawn independently; training rows give no interval for the ranker that was fitted to them.
+
+============================ ================================================ ======================================
+function                     measure                                          ``method="exact"`` uses
+============================ ================================================ ======================================
+auc_interval                 area under the ROC curve                         Chernoff's bound for U-statistics
+partial_auc_interval         its left end                                     DKW (negatives), Chernoff (positives)
+push_risk_interval           p-norm of the heights of the negatives           DKW (positives), Chernoff (negatives)
+precision_at_interval        positives among the first k                      binomial cut, Clopper and Pearson
+recall_at_interval           share of the positives found there               binomial cut, Clopper and Pearson
+ranking_risk_interval        pairs of real labels in the wrong order          Chernoff's bound for U-statistics
+ndcg_interval, map_interval  means over queries                               Chernoff's bound for means
+roc_band                     ROC curve, all of it at once                     DKW for both classes
+precision_recall_band        precision–recall curve, all of it at once        DKW, Clopper and Pearson
+============================ ================================================ ======================================
+
+``method="exact"`` holds for every sample size and every distribution of independent rows: the probability that the
+interval holds the truth is at least the level. ``method="asymptotic"`` is much narrower, and its probability tends to
+the level as the sample grows; the guide "Intervals and comparisons" says from which sizes on. `compare` is for two or
+more rankers on the same rows, `sample_size` says how much data an interval of a given width takes. Everything costs O(n
+log n).
+
+ValueError or TypeError is raised when a class is missing, labels or scores have NaN or different lengths, or a level is
+not strictly between 0 and 1; the message names the argument.
+"""
+
+from __future__ import annotations
+
+from convexrank.inference.bands import precision_recall_band, roc_band
+from convexrank.inference.comparison import compare, holm
+from convexrank.inference.graded_intervals import map_interval, ndcg_interval, ranking_risk_interval
+from convexrank.inference.list_intervals import auc_interval, partial_auc_interval, push_risk_interval
+from convexrank.inference.planning import sample_size
+from convexrank.inference.results import Band, Comparison, Difference, Interval, SampleSize
+from convexrank.inference.top_intervals import precision_at_interval, recall_at_interval
+
+__all__ = [
+    "Band",
+    "Comparison",
+    "Difference",
+    "Interval",
+    "SampleSize",
+    "auc_interval",
+    "compare",
+    "holm",
+    "map_interval",
+    "ndcg_interval",
+    "partial_auc_interval",
+    "precision_at_interval",
+    "precision_recall_band",
+    "push_risk_interval",
+    "ranking_risk_interval",
+    "recall_at_interval",
+    "roc_band",
+    "sample_size",
+]

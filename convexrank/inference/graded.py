@@ -1,0 +1,204 @@
+"""Measures of graded labels: the ranking risk, a U-statistic over rows, and NDCG and MAP, means over queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from convexrank.data import check_same_index, check_vector
+from convexrank.data.groups import QueryGroups, as_groups
+from convexrank.inference.concentration import mean_lower, mean_upper
+from convexrank.inference.rows import Rows, cluster_numbers
+from convexrank.metrics.conventions import Convention
+from convexrank.metrics.risk import row_losses
+
+__all__ = ["NDCG", "Graded", "MeanAveragePrecision", "RankingRisk", "Values"]
+
+Array = np.ndarray
+Bounds = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """One value for each row or query, and how many of them are independent.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows, or the queries that count, as units of the sample.
+    values : ndarray, shape (n,)
+        Their values, in [0, 1].
+    """
+
+    rows: Rows
+    values: Array
+
+
+class _Measure(Protocol):
+    def values(self, y: Any, s: Any, qid: Any, name: str) -> Array:
+        """Return the value of each unit."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Graded:
+    """Graded rows, before they are ranked."""
+
+    measure: _Measure
+    y: Array
+    qid: QueryGroups | None
+    cluster: Array | None
+    unit: str
+
+    def ranked(self, s: Any, name: str = "s") -> Values:
+        """Evaluate the scores, in O(n log n)."""
+        scores = check_vector(s, len(self.y), name)
+        values = self.measure.values(self.y, scores, self.qid, name)
+        n = len(values)
+        everything = np.ones(n, dtype=bool)
+        rows = Rows(
+            np.zeros(n, dtype=np.int64), (self.unit,), np.full(n, 1.0 / n), self.cluster, False, everything
+        )
+        return Values(rows, values)
+
+
+def _refuse_weights(sample_weight: Any, unit: str) -> None:
+    if sample_weight is not None:
+        raise ValueError(f"sample_weight: this measure counts {unit} alike; leave sample_weight out.")
+
+
+@dataclass(frozen=True)
+class RankingRisk:
+    """Share of pairs of rows in the wrong order: a U-statistic of one sample."""
+
+    ties: str
+
+    name = "ranking_risk"
+
+    def read(self, y: Any, s: Any, sample_weight: Any = None, groups: Any = None) -> Graded:
+        """Read labels and groups."""
+        _refuse_weights(sample_weight, "pairs of rows")
+        check_same_index(y=y, s=s, groups=groups)
+        labels = check_vector(y, name="y")
+        cluster = None if groups is None else cluster_numbers(groups, len(labels))
+        return Graded(self, labels, None, cluster, "rows")
+
+    def values(self, y: Array, s: Array, qid: Any, name: str) -> Array:
+        """Return for each row the share of the pairs with it that are in the wrong order."""
+        del qid
+        return row_losses(y, s, self.ties, name) / (len(y) - 1)
+
+    def shown(self, value: float) -> float:
+        """Return the value as it is."""
+        return value
+
+    def value(self, ranked: Values) -> float:
+        """Return the risk."""
+        return float(ranked.values.mean())
+
+    def influence(self, ranked: Values) -> Array:
+        """Return the leading term of Hoeffding's decomposition: each row is in two places of a pair."""
+        return 2.0 * (ranked.values - ranked.values.mean()) / len(ranked.values)
+
+    def independent(self, ranked: Values) -> int:
+        """Return the number of disjoint pairs of rows: Chernoff's bound holds with it."""
+        return len(ranked.values) // 2
+
+    def exact(self, ranked: Values, alpha: float) -> Bounds:
+        """Return Chernoff's bounds for the U-statistic."""
+        value, n = self.value(ranked), self.independent(ranked)
+        return mean_lower(value, n, alpha / 2), mean_upper(value, n, alpha / 2)
+
+
+@dataclass(frozen=True)
+class _OverQueries:
+    """Means over independent queries."""
+
+    convention: Convention
+
+    def shown(self, value: float) -> float:
+        """Return the value as it is."""
+        return value
+
+    def value(self, ranked: Values) -> float:
+        """Return the mean over the queries that count."""
+        return float(ranked.values.mean())
+
+    def influence(self, ranked: Values) -> Array:
+        """Return contributions of the queries."""
+        return (ranked.values - ranked.values.mean()) / len(ranked.values)
+
+    def independent(self, ranked: Values) -> int:
+        """Return the number of queries that count."""
+        return len(ranked.values)
+
+    def exact(self, ranked: Values, alpha: float) -> Bounds:
+        """Return Chernoff's bounds for a mean."""
+        value, n = self.value(ranked), self.independent(ranked)
+        return mean_lower(value, n, alpha / 2), mean_upper(value, n, alpha / 2)
+
+
+def _read_queries(measure: _Measure, y: Any, s: Any, qid: Any) -> Graded:
+    check_same_index(y=y, s=s, qid=None if isinstance(qid, QueryGroups) else qid)
+    grades = check_vector(y, name="y")
+    return Graded(measure, grades, as_groups(qid, len(grades), required=True), None, "queries")
+
+
+def _of_counting(values: Array) -> Array:
+    """Return the values of the queries that count, if they are shares."""
+    kept = values[~np.isnan(values)]
+    if len(kept) == 0:
+        raise ValueError(
+            "y has no query with a relevant row, so there is nothing to average; pass grades above 0."
+        )
+    if kept.min() < 0.0 or kept.max() > 1.0 + 1e-9:
+        raise ValueError(
+            f"y: a query has the value {kept[np.argmax(np.abs(kept - 0.5))]:g}, expected one in [0, 1]; pass grades of "
+            "at least 0."
+        )
+    return np.minimum(kept, 1.0)
+
+
+@dataclass(frozen=True)
+class NDCG(_OverQueries):
+    """Mean over queries of the normalised discounted gain."""
+
+    k: int | None
+    qid: Any
+
+    name = "ndcg"
+
+    def read(self, y: Any, s: Any, sample_weight: Any = None, groups: Any = None) -> Graded:
+        """Read grades and queries."""
+        _refuse_weights(sample_weight, "queries")
+        del groups
+        return _read_queries(self, y, s, self.qid)
+
+    def values(self, y: Array, s: Array, qid: Any, name: str) -> Array:
+        """Return the value of each query that counts."""
+        del name
+        return _of_counting(self.convention.ndcg(y, s, qid, self.k, per_query=True))
+
+
+@dataclass(frozen=True)
+class MeanAveragePrecision(_OverQueries):
+    """Mean over queries of the average precision."""
+
+    threshold: float
+    qid: Any
+
+    name = "map"
+
+    def read(self, y: Any, s: Any, sample_weight: Any = None, groups: Any = None) -> Graded:
+        """Read grades and queries."""
+        _refuse_weights(sample_weight, "queries")
+        del groups
+        return _read_queries(self, y, s, self.qid)
+
+    def values(self, y: Array, s: Array, qid: Any, name: str) -> Array:
+        """Return the value of each query that counts."""
+        del name
+        found = self.convention.mean_average_precision(y, s, qid, threshold=self.threshold, per_query=True)
+        return _of_counting(found)

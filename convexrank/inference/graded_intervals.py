@@ -1,0 +1,155 @@
+"""Intervals for measures of graded labels: over pairs of rows, and over queries."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from convexrank.inference.door import How, map_measure, measured, ndcg_measure, risk_measure
+from convexrank.inference.results import Interval
+from convexrank.metrics.conventions import CONVEXRANK, Convention
+
+__all__ = ["map_interval", "ndcg_interval", "ranking_risk_interval"]
+
+
+def ranking_risk_interval(
+    y: Any,
+    s: Any,
+    *,
+    ties: Literal["half", "strict", "misrank"] = "half",
+    method: How = "exact",
+    level: float = 0.95,
+    groups: Any = None,
+) -> Interval:
+    r"""Interval for the ranking risk of real labels: the probability that two rows are in the wrong order.
+
+    The estimate is `convexrank.metrics.ranking_risk`, a U-statistic. ``"exact"``: it is a mean of means of ⌊n/2⌋
+    independent pairs, so that Chernoff's bound holds with that number; it implies Hoeffding's, and Bernstein's with the
+    variance L(1 − L). ``"asymptotic"``: the leading term of Hoeffding's decomposition.
+
+    Parameters
+    ----------
+    y, s : array-like, shape (n,)
+        Real labels, and scores of a ranker that was fixed before.
+    ties : {"half", "strict", "misrank"}
+        What a pair with different labels and equal scores costs: 1/2, 0 or 1.
+    method, level, groups : str, float, array-like
+        As for `auc_interval`.
+
+    Returns
+    -------
+    Interval
+        Estimate and ends.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `auc_interval`; and when y is constant.
+
+    References
+    ----------
+    Clémençon, Lugosi and Vayatis, Ranking and empirical minimization of U-statistics (2006), section 2 and appendix 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> random = np.random.default_rng(0)
+    >>> y = random.normal(size=500)
+    >>> ranking_risk_interval(y, y + random.normal(size=500))
+    Interval(ranking_risk = 0.2360 in [0.1686, 0.3136], level 95 %, exact, 500 rows)
+    """
+    return measured(risk_measure(ties), y, s, method, level, None, groups)
+
+
+def ndcg_interval(
+    y: Any,
+    s: Any,
+    qid: Any,
+    k: int | None = None,
+    *,
+    convention: Convention = CONVEXRANK,
+    method: How = "exact",
+    level: float = 0.95,
+) -> Interval:
+    r"""Interval for NDCG: the expectation of a query's value, over queries drawn independently.
+
+    The estimate is `convexrank.metrics.ndcg`, a mean over the queries that count. Rows of one query may depend on one
+    another in any way. ``"exact"``: Chernoff's bound for a mean of values in [0, 1]. ``"asymptotic"``: Student's
+    interval, on the logistic scale.
+
+    Parameters
+    ----------
+    y, s : array-like, shape (n,)
+        Grades, larger is more relevant, and scores of a ranker that was fixed before.
+    qid : array-like of int or str, shape (n,), or QueryGroups
+        The query of each row.
+    k : int, optional
+        Cut-off; by default the whole list.
+    convention : Convention
+        Gain, discount, ties, and queries without relevant rows: one of `convexrank.metrics.conventions`.
+    method, level : str, float
+        As for `auc_interval`.
+
+    Returns
+    -------
+    Interval
+        Estimate and ends.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the data or options are not usable, or no query counts; with ``"asymptotic"`` when fewer than two queries
+        count or all have the same value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> random = np.random.default_rng(0)
+    >>> y, qid = random.integers(0, 3, size=1000), np.repeat(np.arange(100), 10)
+    >>> ndcg_interval(y, y + random.normal(size=1000), qid, k=5, method="asymptotic")
+    Interval(ndcg = 0.8687 in [0.8418, 0.8916], level 95 %, asymptotic, 100 queries)
+    """
+    return measured(ndcg_measure(qid, k, convention), y, s, method, level)
+
+
+def map_interval(
+    y: Any,
+    s: Any,
+    qid: Any,
+    *,
+    threshold: float = 0.0,
+    convention: Convention = CONVEXRANK,
+    method: How = "exact",
+    level: float = 0.95,
+) -> Interval:
+    r"""Interval for the mean average precision, over queries drawn independently.
+
+    As `ndcg_interval`, with `convexrank.metrics.mean_average_precision`.
+
+    Parameters
+    ----------
+    y, s, qid : array-like, shape (n,)
+        As for `ndcg_interval`.
+    threshold : float
+        Rows with a grade above it are relevant.
+    convention, method, level : Convention, str, float
+        As for `ndcg_interval`.
+
+    Returns
+    -------
+    Interval
+        Estimate and ends.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `ndcg_interval`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> random = np.random.default_rng(0)
+    >>> y, qid = random.integers(0, 3, size=1000), np.repeat(np.arange(100), 10)
+    >>> map_interval(y, y + random.normal(size=1000), qid)
+    Interval(map = 0.9382 in [0.8513, 0.9833], level 95 %, exact, 100 queries)
+    """
+    return measured(map_measure(qid, threshold, convention), y, s, method, level)

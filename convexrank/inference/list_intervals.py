@@ -1,0 +1,180 @@
+"""Intervals for measures of one list of positives and negatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from convexrank.inference.door import How, measured, partial_measure, push_measure
+from convexrank.inference.results import Interval
+from convexrank.inference.two_classes import AUC
+
+__all__ = ["auc_interval", "partial_auc_interval", "push_risk_interval"]
+
+
+def auc_interval(
+    y: Any,
+    s: Any,
+    *,
+    method: How = "exact",
+    level: float = 0.95,
+    sample_weight: Any = None,
+    groups: Any = None,
+) -> Interval:
+    r"""Interval for the area under the ROC curve.
+
+    .. math:: \mathrm{AUC} = P(s_+ > s_-) + \tfrac12 P(s_+ = s_-)
+
+    for a positive and a negative drawn independently. The estimate is `convexrank.metrics.auc`.
+
+    ``"exact"``: the AUC of I positives and K negatives is a mean of means of m = min(I, K) independent pairs, so that
+    Chernoff's bound holds with m (Hoeffding 1963, section 5): :math:`m\,\mathrm{kl}(\widehat A, A) \le \ln(2/\alpha)`
+    on each side. ``"asymptotic"``: DeLong's variance, in O(n log n); the interval is Student's with Satterthwaite's
+    degrees of freedom, on the logistic scale. With groups the variance is Obuchowski's.
+
+    Parameters
+    ----------
+    y, s : array-like, shape (n,)
+        Labels of two classes, of which the larger is the positive one, and finite scores of a ranker that was fixed
+        before these rows were seen.
+    method : {"exact", "asymptotic"}
+        For every sample size and distribution, or for large samples.
+    level : float
+        Probability that the interval holds the truth, in (0, 1).
+    sample_weight : array-like, shape (n,), optional
+        Weights of rows as from sampling: a row of weight 2 is one row that stands for two. For ``"asymptotic"`` only.
+    groups : array-like of int or str, shape (n,), optional
+        The group of each row: rows of one group depend on one another, groups do not. For ``"asymptotic"`` only.
+
+    Returns
+    -------
+    Interval
+        Estimate and ends.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When labels, scores, weights, groups or level are not usable; when exact intervals are asked of weights or
+        groups; when the asymptotic variance cannot be estimated: one positive or negative, or a perfect or constant
+        ranking.
+
+    References
+    ----------
+    E. DeLong, D. DeLong, D. Clarke-Pearson, Biometrics 44 (1988); N. Obuchowski, Biometrics 53 (1997); W. Hoeffding,
+    Journal of the American Statistical Association 58 (1963).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> random = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], [900, 100])
+    >>> auc_interval(y, y + random.normal(size=1000), method="asymptotic")
+    Interval(auc = 0.7122 in [0.6574, 0.7614], level 95 %, asymptotic, 100 positives, 900 negatives)
+    """
+    return measured(AUC(), y, s, method, level, sample_weight, groups)
+
+
+def push_risk_interval(
+    y: Any,
+    s: Any,
+    p: float,
+    *,
+    method: How = "exact",
+    level: float = 0.95,
+    sample_weight: Any = None,
+    groups: Any = None,
+) -> Interval:
+    r"""Interval for the push risk of the population: the p-norm of the heights of the negatives.
+
+    .. math:: R_p = \bigl( E\, H(s_-)^p \bigr)^{1/p}, \qquad H(t) = P(s_+ \le t)
+
+    H is the population's height of a negative with score t; a tie counts as a misrank. From 0 to 1, smaller is better,
+    growing with p. The estimate is ``(r_p / K)**(1/p) / I`` with `convexrank.metrics.r_p`.
+
+    ``"exact"``: by Dvoretzky, Kiefer and Wolfowitz, with Massart's constant, H is within
+    :math:`\varepsilon = \sqrt{\ln(2/\delta)/(2I)}` of its estimate for all negatives at once, and Chernoff's bound
+    holds for the mean of the K independent numbers :math:`\min(1, \widehat H + \varepsilon)^p`. No union over
+    negatives is needed. ``"asymptotic"``: the delta method for the root, of the variances of both classes.
+
+    Parameters
+    ----------
+    y, s : array-like, shape (n,)
+        As for `auc_interval`.
+    p : float
+        The norm, at least 1 and finite.
+    method, level, sample_weight, groups : str, float, array-like
+        As for `auc_interval`.
+
+    Returns
+    -------
+    Interval
+        Estimate and ends.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `auc_interval`; and when p is below 1 or infinite.
+
+    References
+    ----------
+    C. Rudin, The P-Norm Push, JMLR 10 (2009), section 4; P. Massart, Annals of Probability 18 (1990).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> random = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], [900, 100])
+    >>> push_risk_interval(y, y + random.normal(size=1000), p=4)
+    Interval(push_risk = 0.5187 in [0.3570, 0.6521], level 95 %, exact, 100 positives, 900 negatives)
+    """
+    return measured(push_measure(p), y, s, method, level, sample_weight, groups)
+
+
+def partial_auc_interval(
+    y: Any,
+    s: Any,
+    max_fpr: float,
+    *,
+    standardize: bool = False,
+    method: How = "exact",
+    level: float = 0.95,
+    sample_weight: Any = None,
+    groups: Any = None,
+) -> Interval:
+    r"""Interval for the area under the ROC curve to the left of a false positive rate.
+
+    .. math:: A = \int_0^m \mathrm{TPR}(u)\,du = E\,(m - G(s_+))_+, \qquad G(t) = P(s_- > t)
+
+    The estimate is `convexrank.metrics.partial_auc`. ``"exact"``: G is within
+    :math:`\varepsilon = \sqrt{\ln(2/\delta)/(2K)}` of its estimate everywhere, and Chernoff's bound holds for the mean
+    over the positives; it says little when ε is not well below m. ``"asymptotic"``: the delta method.
+
+    Parameters
+    ----------
+    y, s : array-like, shape (n,)
+        As for `auc_interval`.
+    max_fpr : float
+        The false positive rate m, in (0, 1].
+    standardize : bool
+        McClish's version, as in `convexrank.metrics.partial_auc`.
+    method, level, sample_weight, groups : str, float, array-like
+        As for `auc_interval`.
+
+    Returns
+    -------
+    Interval
+        Estimate and ends.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `auc_interval`; and when max_fpr is not in (0, 1].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> random = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], [900, 100])
+    >>> partial_auc_interval(y, y + random.normal(size=1000), 0.2, method="asymptotic")
+    Interval(partial_auc = 0.0536 in [0.0395, 0.0705], level 95 %, asymptotic, 100 positives, 900 negatives)
+    """
+    return measured(partial_measure(max_fpr, standardize), y, s, method, level, sample_weight, groups)

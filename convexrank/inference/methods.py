@@ -1,0 +1,163 @@
+"""The two ways to an interval, resolved once from their names: for every sample size, or for large samples."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from scipy.special import expit, logit, stdtr, stdtrit
+
+from convexrank.data import check_choice
+from convexrank.inference.concentration import binary_divergence, mean_lower, mean_upper
+from convexrank.inference.rows import Rows
+
+__all__ = ["Asymptotic", "Exact", "Measure", "Method", "Plan", "method_named", "student_interval"]
+
+
+class _Sample(Protocol):
+    @property
+    def rows(self) -> Rows:
+        """The units of the sample."""
+        ...
+
+
+class Measure(Protocol):
+    """What a method asks of a measure; its values are in [0, 1]."""
+
+    @property
+    def name(self) -> str:
+        """How it is called."""
+        ...
+
+    def read(self, y: Any, s: Any, sample_weight: Any = None, groups: Any = None) -> Any:
+        """Read labels, weights and groups."""
+        ...
+
+    def value(self, ranked: Any) -> float:
+        """Return the value on the sample."""
+        ...
+
+    def influence(self, ranked: Any) -> Any:
+        """Return the contribution of each unit to the error of the value."""
+        ...
+
+    def exact(self, ranked: Any, alpha: float) -> tuple[float, float]:
+        """Return bounds that hold together with probability 1 − alpha."""
+        ...
+
+    def shown(self, value: float) -> float:
+        """Turn a value into what the user asked for, by an increasing affine map."""
+        ...
+
+
+class Plan(Protocol):
+    """What a method asks of a sample that is not drawn yet."""
+
+    def exact(self, n: int, value: float, alpha: float) -> float:
+        """Width of the exact interval with n units."""
+        ...
+
+    def asymptotic(self, n: int, value: float, alpha: float) -> float:
+        """Width of the asymptotic interval with n units."""
+        ...
+
+
+class Method(Protocol):
+    """A way to intervals and tests."""
+
+    @property
+    def name(self) -> str:
+        """How it is called."""
+        ...
+
+    def bounds(self, measure: Measure, ranked: Any, alpha: float) -> tuple[float, float]:
+        """Return the ends of the interval of one measure."""
+        ...
+
+    def difference(
+        self, measure: Measure, first: Any, second: Any, alpha: float, names: str
+    ) -> tuple[float, float, float]:
+        """Return the ends of the interval of a difference, and the p-value of no difference."""
+        ...
+
+    def width(self, plan: Plan, n: int, value: float, alpha: float) -> float:
+        """Return the width of the interval with n units."""
+        ...
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Bounds that hold for every sample size and distribution of independent rows."""
+
+    name: str = "exact"
+
+    def bounds(self, measure: Measure, ranked: Any, alpha: float) -> tuple[float, float]:
+        """Return the bounds of the measure."""
+        ranked.rows.require_plain()
+        return measure.exact(ranked, alpha)
+
+    def difference(
+        self, measure: Measure, first: Any, second: Any, alpha: float, names: str
+    ) -> tuple[float, float, float]:
+        """Return Chernoff's bounds for the mean of differences, moved to [0, 1]; their inversion is the p-value."""
+        del names
+        first.rows.require_plain()
+        independent = getattr(measure, "independent", None)
+        if independent is None:
+            raise ValueError(
+                f"method is 'exact', and {measure.name} is no mean over pairs or queries, expected one of auc, "
+                "ranking_risk, ndcg and map; pass method='asymptotic'."
+            )
+        n = independent(first)
+        middle = (1.0 + measure.value(first) - measure.value(second)) / 2.0
+        low, high = mean_lower(middle, n, alpha / 2), mean_upper(middle, n, alpha / 2)
+        p_value = min(1.0, 2.0 * math.exp(-n * binary_divergence(middle, 0.5)))
+        return 2.0 * low - 1.0, 2.0 * high - 1.0, p_value
+
+    def width(self, plan: Plan, n: int, value: float, alpha: float) -> float:
+        """Return the exact width."""
+        return plan.exact(n, value, alpha)
+
+
+@dataclass(frozen=True)
+class Asymptotic:
+    """Student's interval from the variance of the units' contributions; of a single measure on the logistic scale."""
+
+    name: str = "asymptotic"
+
+    def bounds(self, measure: Measure, ranked: Any, alpha: float) -> tuple[float, float]:
+        """Return the ends of the interval."""
+        error, freedom = ranked.rows.spread(measure.influence(ranked))
+        return student_interval(measure.value(ranked), error, freedom, alpha)
+
+    def difference(
+        self, measure: Measure, first: Any, second: Any, alpha: float, names: str
+    ) -> tuple[float, float, float]:
+        """Return Student's interval and test of the difference, paired by rows."""
+        moved = measure.influence(first) - measure.influence(second)
+        error, freedom = first.rows.spread(moved, names)
+        difference = measure.value(first) - measure.value(second)
+        half = -float(stdtrit(freedom, alpha / 2)) * error
+        p_value = 2.0 * float(stdtr(freedom, -abs(difference) / error))
+        return max(difference - half, -1.0), min(difference + half, 1.0), p_value
+
+    def width(self, plan: Plan, n: int, value: float, alpha: float) -> float:
+        """Return the asymptotic width."""
+        return plan.asymptotic(n, value, alpha)
+
+
+def student_interval(value: float, error: float, freedom: float, alpha: float) -> tuple[float, float]:
+    """Return an interval inside (0, 1) that is symmetric on the logistic scale."""
+    centre = float(logit(value))
+    # stdtrit at 1 − alpha/2 would lose the digits of a small alpha
+    half = -float(stdtrit(freedom, alpha / 2)) * error / (value * (1.0 - value))
+    return float(expit(centre - half)), float(expit(centre + half))
+
+
+_METHODS: dict[str, Method] = {"exact": Exact(), "asymptotic": Asymptotic()}
+
+
+def method_named(name: Any) -> Method:
+    """Look a method up by its name."""
+    return check_choice(name, _METHODS, "method")

@@ -1,0 +1,217 @@
+"""How much data an interval of a given width takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from convexrank.data import check_at_least, check_choice, check_level, check_positive
+from convexrank.inference.concentration import dkw_radius, mean_lower, mean_upper
+from convexrank.inference.door import How
+from convexrank.inference.methods import Plan, method_named, student_interval
+from convexrank.inference.results import SampleSize
+from convexrank.inference.two_classes import error_split
+
+__all__ = ["sample_size"]
+
+Array = np.ndarray
+
+_MOST = 2**53
+
+
+class _Plan(Plan, Protocol):
+    def sizes(self, n: int) -> dict[str, int]:
+        """What n units are."""
+        ...
+
+
+def _chernoff_width(value: float, n: int, alpha: float) -> float:
+    return mean_upper(value, n, alpha / 2) - mean_lower(value, n, alpha / 2)
+
+
+def _student_width(value: float, variance: float, freedom: float, alpha: float) -> float:
+    if freedom < 1:
+        return math.inf
+    low, high = student_interval(value, math.sqrt(variance), freedom, alpha)
+    return high - low
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """The AUC; n counts positives."""
+
+    ratio: float
+
+    def exact(self, n: int, value: float, alpha: float) -> float:
+        return _chernoff_width(value, min(n, math.ceil(self.ratio * n)), alpha)
+
+    def asymptotic(self, n: int, value: float, alpha: float) -> float:
+        """Hanley and McNeil's variance, of exponential scores."""
+        others = math.ceil(self.ratio * n)
+        up, down = value / (2 - value) - value**2, 2 * value**2 / (1 + value) - value**2
+        variance = (value * (1 - value) + (n - 1) * up + (others - 1) * down) / (n * others)
+        return _student_width(value, variance, min(n, others) - 1, alpha)
+
+    def sizes(self, n: int) -> dict[str, int]:
+        return {"positives": n, "negatives": math.ceil(self.ratio * n)}
+
+
+@dataclass(frozen=True)
+class _Push:
+    """The push risk, with heights that have a power law; n counts positives."""
+
+    p: float
+    ratio: float
+
+    def _heights(self, value: float) -> tuple[Array, Array, Array]:
+        """Return U on a grid that is dense at 1, heights H = U^c with the p-norm ``value`` there, and weights."""
+        edges = np.append(1.0 - np.logspace(0, -12, 4096), 1.0)
+        u = (edges[1:] + edges[:-1]) / 2
+        power = math.expm1(-self.p * math.log(value)) / self.p  # from 1 / (1 + cp) = value^p
+        return u, u**power, np.diff(edges)
+
+    def exact(self, n: int, value: float, alpha: float) -> float:
+        others, (_, heights, weights) = math.ceil(self.ratio * n), self._heights(value)
+        band, side = error_split(alpha, n, others)
+        radius = dkw_radius(n, band)
+        low, high = (float(weights @ np.clip(heights + d, 0, 1) ** self.p) for d in (-radius, radius))
+        return mean_upper(high, others, side) ** (1 / self.p) - mean_lower(low, others, side) ** (1 / self.p)
+
+    def asymptotic(self, n: int, value: float, alpha: float) -> float:
+        others, (u, heights, weights) = math.ceil(self.ratio * n), self._heights(value)
+        powers = heights**self.p
+        mean = float(weights @ powers)
+        # for a positive with F(s) = u: the mean of H^(p−1) over the negatives with H ≥ u
+        slopes = np.append((weights * heights ** (self.p - 1))[::-1].cumsum()[::-1], 0.0)
+        reached = slopes[np.searchsorted(heights, u)]
+        at_positives = float(weights @ (reached - weights @ reached) ** 2) / mean**2
+        at_negatives = float(weights @ (powers - mean) ** 2) / (self.p * mean) ** 2
+        variance = value**2 * (at_negatives / others + at_positives / n)
+        return _student_width(value, variance, min(n, others) - 1, alpha)
+
+    def sizes(self, n: int) -> dict[str, int]:
+        return {"positives": n, "negatives": math.ceil(self.ratio * n)}
+
+
+@dataclass(frozen=True)
+class _Mean:
+    """A mean of units, each of so many rows or queries."""
+
+    unit: str
+    rows: int
+    sd: float | None
+
+    def exact(self, n: int, value: float, alpha: float) -> float:
+        return _chernoff_width(value, n, alpha)
+
+    def asymptotic(self, n: int, value: float, alpha: float) -> float:
+        variance = value * (1 - value) if self.sd is None else self.sd**2 / self.rows
+        return _student_width(value, variance / n, self.rows * n - 1, alpha)
+
+    def sizes(self, n: int) -> dict[str, int]:
+        return {self.unit: self.rows * n}
+
+
+def sample_size(
+    metric: str,
+    width: float,
+    *,
+    estimate: float,
+    p: float | None = None,
+    negatives_per_positive: float = 1.0,
+    sd: float | None = None,
+    method: How = "exact",
+    level: float = 0.95,
+) -> SampleSize:
+    r"""Smallest sample whose interval, with this estimate, is at most so wide.
+
+    For ``"exact"`` the width depends on the estimate alone, but for the push risk. Where it depends on more, this is
+    assumed: for the AUC Hanley and McNeil's variance (exponential scores), for the push risk heights with a power law,
+    :math:`H = U^c` with U uniform; for a mean over queries or rows the standard deviation ``sd``, or the largest that
+    the estimate allows.
+
+    Parameters
+    ----------
+    metric : {"auc", "push_risk", "ranking_risk", "ndcg", "map"}
+        The measure.
+    width : float
+        Upper end minus lower end, in (0, 1).
+    estimate : float
+        The value that the sample is expected to have, in (0, 1).
+    p : float, optional
+        The norm of the push risk, at least 1.
+    negatives_per_positive : float
+        K / I, for the AUC and the push risk.
+    sd : float, optional
+        Standard deviation of the values of queries; for the ranking risk, of twice the rows' shares of misranked pairs.
+    method, level : str, float
+        As for `auc_interval`.
+
+    Returns
+    -------
+    SampleSize
+        How many positives and negatives, rows, or queries.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the measure is unknown, an option does not belong to it, or a number is out of its range.
+
+    References
+    ----------
+    J. Hanley, B. McNeil, The meaning and use of the area under a ROC curve, Radiology 143 (1982).
+
+    Examples
+    --------
+    >>> sample_size("auc", 0.1, estimate=0.8, method="asymptotic").sizes
+    {'positives': 154, 'negatives': 154}
+    >>> sample_size("auc", 0.1, estimate=0.8).sizes
+    {'positives': 470, 'negatives': 470}
+    """
+    how, alpha = method_named(method), 1.0 - check_level(level)
+    wanted, value = check_level(width, "width"), check_level(estimate, "estimate")
+    plan = _planned(metric, p, negatives_per_positive, sd)
+    n = _smallest(lambda units: how.width(plan, units, value, alpha) <= wanted)
+    return SampleSize(metric, how.name, wanted, value, 1.0 - alpha, plan.sizes(n))
+
+
+# For each measure its plan, from the ratio of the classes, and p or sd; and which of the latter two it takes.
+_PLANS: dict[str, tuple[Callable[[float, float | None], _Plan], str]] = {
+    "auc": (lambda ratio, option: _Pairs(ratio), ""),
+    "push_risk": (lambda ratio, p: _Push(check_at_least(p, "p", 1.0), ratio), "p"),
+    "ranking_risk": (lambda ratio, sd: _Mean("rows", 2, sd), "sd"),
+    "ndcg": (lambda ratio, sd: _Mean("queries", 1, sd), "sd"),
+    "map": (lambda ratio, sd: _Mean("queries", 1, sd), "sd"),
+}
+
+
+def _planned(metric: str, p: float | None, ratio: float, sd: float | None) -> _Plan:
+    """Check the options, and return the plan of a measure."""
+    make, takes = check_choice(metric, _PLANS, "metric")
+    options = {"p": p, "sd": None if sd is None else check_positive(sd, "sd")}
+    for option, given in options.items():
+        if given is not None and option != takes:
+            raise ValueError(f"{option} is no option of metric={metric!r}; leave {option} out.")
+    if takes == "p" and p is None:
+        raise ValueError("p is not given, expected a norm of at least 1 for metric='push_risk'; pass p=....")
+    return make(check_positive(ratio, "negatives_per_positive"), options.get(takes))
+
+
+def _smallest(enough: Callable[[int], bool]) -> int:
+    """Return the smallest number of units that is enough; more are enough, too."""
+    high = 1
+    while not enough(high):
+        high *= 2
+        if high > _MOST:
+            raise ValueError(
+                "width is so small that more than 2**53 units would be needed; pass a larger one."
+            )
+    low = high // 2  # not enough, or 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -1,0 +1,223 @@
+"""What the functions of this room return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import check_real
+
+__all__ = ["Band", "Comparison", "Difference", "Interval", "SampleSize"]
+
+Array = np.ndarray
+
+
+def _digits(value: float) -> str:
+    return f"{value:.4f}"
+
+
+def _percent(level: float) -> str:
+    return f"{100 * level:.6g} %"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval of one number.
+
+    Parameters
+    ----------
+    estimate, lower, upper : float
+        The measure on the sample, and the ends of the interval.
+    level : float
+        The probability with which the interval holds the measure of the population, at least or about.
+    method : str
+        ``"exact"`` or ``"asymptotic"``.
+    metric : str
+        What was measured.
+    sizes : dict of str to int
+        How many positives, negatives, rows, queries or groups there were.
+    limits : tuple of float
+        The least and the largest value that the measure can have.
+
+    Examples
+    --------
+    >>> from convexrank import inference
+    >>> found = inference.auc_interval([1, 0, 1, 0, 1, 0], [6, 5, 4, 3, 2, 1])
+    >>> found
+    Interval(auc = 0.6667 in [0.0629, 0.9963], level 95 %, exact, 3 positives, 3 negatives)
+    >>> 0.5 in found, found.vacuous, round(found.width, 2)
+    (True, False, 0.93)
+    """
+
+    estimate: float
+    lower: float
+    upper: float
+    level: float
+    method: str
+    metric: str
+    sizes: dict[str, int] = field(default_factory=dict)
+    limits: tuple[float, float] = field(default=(0.0, 1.0), repr=False)
+
+    @property
+    def width(self) -> float:
+        """Upper end minus lower end."""
+        return self.upper - self.lower
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the interval holds every value that the measure can take, and so says nothing."""
+        return self.lower <= self.limits[0] and self.upper >= self.limits[1]
+
+    def __contains__(self, value: Any) -> bool:
+        return self.lower <= check_real(value, "value") <= self.upper
+
+    def __repr__(self) -> str:
+        counted = "".join(f", {count} {what}" for what, count in self.sizes.items())
+        empty = ", vacuous" if self.vacuous else ""
+        return (
+            f"Interval({self.metric} = {_digits(self.estimate)} in [{_digits(self.lower)}, {_digits(self.upper)}], "
+            f"level {_percent(self.level)}, {self.method}{counted}{empty})"
+        )
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much one ranker's measure exceeds another's on the same rows or queries.
+
+    Parameters
+    ----------
+    first, second : object
+        The names of the two rankers.
+    interval : Interval
+        Of the measure of the first minus that of the second.
+    p_value : float
+        Two-sided, of the hypothesis that there is no difference.
+    adjusted : float
+        The p-value after Holm's correction for the number of comparisons.
+
+    Examples
+    --------
+    >>> from convexrank import inference
+    >>> y, s = [1, 1, 1, 0, 0, 0, 0], [7, 5, 3, 6, 4, 2, 1]
+    >>> found = inference.compare(y, s, [1, 6, 5, 4, 3, 7, 2])
+    >>> round(found.interval.estimate, 4), 0.0 in found.interval
+    (0.25, True)
+    """
+
+    first: Any
+    second: Any
+    interval: Interval
+    p_value: float
+    adjusted: float
+
+    @property
+    def significant(self) -> bool:
+        """Whether the adjusted p-value is at most 1 − level."""
+        return self.adjusted <= 1.0 - self.interval.level
+
+    def __repr__(self) -> str:
+        found = self.interval
+        adjusted = f", adjusted {self.adjusted:.3g}" if self.adjusted != self.p_value else ""
+        return (
+            f"Difference({found.metric}, {self.first} − {self.second} = {found.estimate:+.4f} in "
+            f"[{found.lower:+.4f}, {found.upper:+.4f}], level {_percent(found.level)}, {found.method}, "
+            f"p = {self.p_value:.3g}{adjusted})"
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several rankers on the same rows or queries.
+
+    Parameters
+    ----------
+    intervals : dict
+        The measure of each ranker, each at the level by itself.
+    differences : tuple of Difference
+        The pairs that were compared, in the order of the rankers.
+
+    Examples
+    --------
+    >>> from convexrank import inference
+    >>> y = [1, 1, 1, 0, 0, 0, 0]
+    >>> rankers = {"a": [7, 5, 3, 6, 4, 2, 1], "b": [1, 6, 5, 4, 3, 7, 2], "c": [4, 7, 1, 3, 6, 5, 2]}
+    >>> found = inference.compare(y, rankers)
+    >>> [(pair.first, pair.second) for pair in found.differences]
+    [('a', 'b'), ('a', 'c'), ('b', 'c')]
+    """
+
+    intervals: dict[Any, Interval]
+    differences: tuple[Difference, ...]
+
+    def __repr__(self) -> str:
+        lines = [f"{name}: {found!r}" for name, found in self.intervals.items()]
+        return "\n".join(["Comparison", *lines, *map(repr, self.differences)])
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """A curve with a band that holds all of the true curve at once.
+
+    Parameters
+    ----------
+    x : ndarray, shape (m,)
+        Where the band is given: false positive rates, or recalls.
+    estimate, lower, upper : ndarray, shape (m,)
+        The curve on the sample, and the ends of the band.
+    level : float
+        The probability with which the true curve is in the band everywhere, at least.
+    axes : tuple of str
+        What x and the curve are.
+    sizes : dict of str to int
+        How many positives and negatives there were.
+
+    Examples
+    --------
+    >>> from convexrank import inference
+    >>> inference.roc_band([1, 0] * 50, range(100))
+    Band(true positive rate against false positive rate, level 95 %, 50 positives, 50 negatives)
+    """
+
+    x: Array
+    estimate: Array
+    lower: Array
+    upper: Array
+    level: float
+    axes: tuple[str, str]
+    sizes: dict[str, int]
+
+    def __repr__(self) -> str:
+        counted = "".join(f", {count} {what}" for what, count in self.sizes.items())
+        return f"Band({self.axes[1]} against {self.axes[0]}, level {_percent(self.level)}{counted})"
+
+
+@dataclass(frozen=True)
+class SampleSize:
+    """How much data an interval of a given width takes.
+
+    Parameters
+    ----------
+    metric : str
+        What is measured.
+    method : str
+        ``"exact"`` or ``"asymptotic"``.
+    width, estimate, level : float
+        The width wanted, the value of the measure that was assumed, and the level.
+    sizes : dict of str to int
+        How many positives, negatives, rows or queries it takes.
+
+    Examples
+    --------
+    >>> from convexrank import inference
+    >>> inference.sample_size("map", 0.1, estimate=0.5).sizes
+    {'queries': 735}
+    """
+
+    metric: str
+    method: str
+    width: float
+    estimate: float
+    level: float
+    sizes: dict[str, int]

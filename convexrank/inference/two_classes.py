@@ -1,0 +1,173 @@
+r"""Measures of positives and negatives: AUC, partial AUC and push risk, with what the intervals need of them.
+
+Each measure has a value of its own in [0, 1], contributions of the rows (the empirical influence function: the error
+of the value is their sum, but for terms of higher order), and bounds for every sample size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.inference.concentration import dkw_radius, mean_lower, mean_upper
+from convexrank.inference.rows import Labelled, Ranked, read_rows
+
+__all__ = ["AUC", "PartialAUC", "PushRisk", "error_split"]
+
+Array = np.ndarray
+Bounds = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class _TwoClasses:
+    """What the three share: rows are drawn within their class."""
+
+    def read(self, y: Any, s: Any, sample_weight: Any = None, groups: Any = None) -> Labelled:
+        """Read labels, weights and groups."""
+        return read_rows(y, s, sample_weight, groups, by_class=True)
+
+    def shown(self, value: float) -> float:
+        """Turn a value in [0, 1] into what the user asked for."""
+        return value
+
+
+def error_split(alpha: float, uniform: int, mean: int) -> tuple[float, float]:
+    """Divide an error between a uniform band over one class and each side of a mean over the other.
+
+    Both radii fall like the root of their number, and grow like the root of the logarithm of their error: the smaller
+    class gets the larger part. Any division that depends on the numbers alone is right.
+    """
+    band = alpha * np.sqrt(mean) / (np.sqrt(mean) + np.sqrt(uniform))
+    return float(band), float(alpha - band) / 2.0
+
+
+@dataclass(frozen=True)
+class AUC(_TwoClasses):
+    """Probability that a positive is above a negative, a tie half: a U-statistic of two samples."""
+
+    name = "auc"
+
+    def value(self, ranked: Ranked) -> float:
+        """Return the area."""
+        above = ranked.positives.cumsum() - ranked.positives
+        return float(ranked.negatives @ (above + ranked.positives / 2))
+
+    def influence(self, ranked: Ranked) -> Array:
+        """Return DeLong's structural components, centred and with the mass of the row."""
+        above = ranked.positives.cumsum() - ranked.positives + ranked.positives / 2
+        below = 1.0 - ranked.negatives.cumsum() + ranked.negatives / 2
+        area = self.value(ranked)
+        return ranked.rows.mass * ranked.by_row(below - area, above - area)
+
+    def independent(self, ranked: Ranked) -> int:
+        """Return the number of disjoint pairs of a positive and a negative: Chernoff's bound holds with it."""
+        return min(ranked.number_positive, ranked.number_negative)
+
+    def exact(self, ranked: Ranked, alpha: float) -> Bounds:
+        """Return Chernoff's bounds for the U-statistic."""
+        value, n = self.value(ranked), self.independent(ranked)
+        return mean_lower(value, n, alpha / 2), mean_upper(value, n, alpha / 2)
+
+
+@dataclass(frozen=True)
+class PushRisk(_TwoClasses):
+    r"""The p-norm of the share of positives at or below a negative, :math:`(E\,F(s_k)^p)^{1/p}`."""
+
+    p: float
+
+    name = "push_risk"
+
+    def value(self, ranked: Ranked) -> float:
+        """Return the risk."""
+        heights, largest = self._heights(ranked)
+        return largest * float(ranked.negatives @ heights**self.p) ** (1.0 / self.p)
+
+    def _heights(self, ranked: Ranked) -> tuple[Array, float]:
+        """Return shares of positives at or below each score, over the largest that a negative has; and that largest."""
+        heights = ranked.positives[::-1].cumsum()[::-1]
+        largest = float(heights[int(np.argmax(ranked.negatives > 0))])
+        # above the highest negative nothing is asked of them
+        return np.minimum(heights / largest, 1.0) if largest > 0 else np.zeros_like(heights), largest
+
+    def influence(self, ranked: Ranked) -> Array:
+        """Return contributions by the delta method: of negatives through the mean, of positives through the heights."""
+        heights, largest = self._heights(ranked)
+        if largest == 0.0:
+            return np.zeros(len(ranked.level))
+        mean = float(ranked.negatives @ heights**self.p)
+        slopes = (ranked.negatives * heights ** (self.p - 1.0)).cumsum() / largest
+        value = largest * mean ** (1.0 / self.p)
+        at_positives = value * (slopes / mean - 1.0)
+        at_negatives = value / self.p * (heights**self.p / mean - 1.0)
+        return ranked.rows.mass * ranked.by_row(at_positives, at_negatives)
+
+    def exact(self, ranked: Ranked, alpha: float) -> Bounds:
+        """Uniform band for the heights, then Chernoff's bound for the mean over the negatives."""
+        band, side = error_split(alpha, ranked.number_positive, ranked.number_negative)
+        radius = dkw_radius(ranked.number_positive, band)
+        heights = ranked.positives[::-1].cumsum()[::-1]
+        low = float(ranked.negatives @ np.clip(heights - radius, 0.0, 1.0) ** self.p)
+        high = float(ranked.negatives @ np.clip(heights + radius, 0.0, 1.0) ** self.p)
+        n = ranked.number_negative
+        return mean_lower(low, n, side) ** (1.0 / self.p), mean_upper(high, n, side) ** (1.0 / self.p)
+
+
+@dataclass(frozen=True)
+class PartialAUC(_TwoClasses):
+    """Area under the ROC curve to the left of a false positive rate, over that rate."""
+
+    max_fpr: float
+    standardize: bool
+
+    name = "partial_auc"
+
+    def shown(self, value: float) -> float:
+        """Return the raw area, or McClish's version."""
+        area, chance = value * self.max_fpr, self.max_fpr**2 / 2
+        return (1 + (area - chance) / (self.max_fpr - chance)) / 2 if self.standardize else area
+
+    def value(self, ranked: Ranked) -> float:
+        """Return the area over its largest value."""
+        right = ranked.negatives.cumsum()
+        return float(ranked.positives @ self._gain(right - ranked.negatives, right))
+
+    def _gain(self, left: Array, right: Array) -> Array:
+        """Return what a positive adds that stands between two false positive rates: the mean of (1 − u/m)₊ there."""
+        m, wide = self.max_fpr, right - left
+        inside = np.clip(m - left, 0.0, wide)
+        whole = np.maximum(m - (left + right) / 2, 0.0)
+        partly = np.divide(inside**2, 2 * wide, out=np.zeros_like(wide), where=wide > 0)
+        return np.where(right <= m, whole, partly) / m
+
+    def influence(self, ranked: Ranked) -> Array:
+        """Return contributions of positives, and of negatives as they move the curve above the limit."""
+        m = self.max_fpr
+        right, top = ranked.negatives.cumsum(), ranked.positives.cumsum()
+        left, bottom = right - ranked.negatives, top - ranked.positives
+        value = float(ranked.positives @ self._gain(left, right))
+        # the piece of the curve in which the limit lies
+        cut = min(int(np.searchsorted(right, m)), len(right) - 1)
+        while ranked.negatives[cut] == 0.0:  # rounding may put it past the last negative
+            cut -= 1
+        share = min(max((m - left[cut]) / ranked.negatives[cut], 0.0), 1.0)
+        at_limit = bottom[cut] + share * ranked.positives[cut]
+        slope = (bottom + top) / 2 - at_limit
+        slope[cut] = -(share**2) * ranked.positives[cut] / 2
+        slope[cut + 1 :] = 0.0
+        at_negatives = (slope - float(ranked.negatives @ slope)) / m
+        return ranked.rows.mass * ranked.by_row(self._gain(left, right) - value, at_negatives)
+
+    def exact(self, ranked: Ranked, alpha: float) -> Bounds:
+        """Uniform band for the false positive rates, then Chernoff's bound for the mean over the positives."""
+        band, side = error_split(alpha, ranked.number_negative, ranked.number_positive)
+        radius = dkw_radius(ranked.number_negative, band)
+        right = ranked.negatives.cumsum()
+        left = right - ranked.negatives
+        ends = [
+            float(ranked.positives @ self._gain(np.clip(left + shift, 0, 1), np.clip(right + shift, 0, 1)))
+            for shift in (radius, -radius)
+        ]
+        n = ranked.number_positive
+        return mean_lower(ends[0], n, side), mean_upper(ends[1], n, side)
