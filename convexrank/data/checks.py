@@ -40,7 +40,6 @@ __all__ = [
     "check_hashable",
     "check_integer",
     "check_interval",
-    "check_level",
     "check_list",
     "check_matrix",
     "check_nonnegative",
@@ -377,23 +376,6 @@ def check_positive(value: Any, name: str, infinite: bool = False) -> float:
     return number
 
 
-def check_level(value: Any, name: str = "level") -> float:
-    """Return a probability strictly between 0 and 1."""
-    number = check_real(value, name)
-    if not 0.0 < number < 1.0:
-        hint = f"; pass {number / 100:g} for {number:g} %" if 1.0 < number < 100.0 else ""
-        raise ValueError(f"{name} is {shown(value)}, expected a number strictly between 0 and 1{hint}.")
-    return number
-
-
-def check_at_least(value: Any, name: str, least: float) -> float:
-    """Return a finite real number of at least ``least``, which is greater than 0."""
-    number = check_positive(value, name)
-    if number < least:
-        raise ValueError(f"{name} is {number:g}, expected a finite number of at least {least:g}.")
-    return number
-
-
 def check_nonnegative(value: Any, name: str) -> float:
     """Return a finite real number of at least zero."""
     number = check_real(value, name)
@@ -416,7 +398,8 @@ def check_probability(value: Any, name: str) -> float:
     """Return a real number between 0 and 1, both excluded: a level, or a probability of failure."""
     number = check_real(value, name)
     if not 0.0 < number < 1.0:
-        raise ValueError(f"{name} is {shown(value)}, expected a number between 0 and 1, such as 0.05.")
+        hint = f"; pass {number / 100:g} for {number:g} %" if 1.0 < number < 100.0 else ""
+        raise ValueError(f"{name} is {shown(value)}, expected a number strictly between 0 and 1{hint}.")
     if number < _SMALLEST:
         _refuse_extreme(number, name)
     return number

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_level, check_real, check_vector, shown
+from convexrank.data import check_probability, check_real, check_vector, shown
 from convexrank.inference.concentration import dkw_radius, share_lower, share_upper
 from convexrank.inference.results import Band
 from convexrank.inference.rows import Ranked, read_rows
@@ -98,7 +98,7 @@ def roc_band(y: Any, s: Any, at: Any = None, *, level: float = 0.95) -> Band:
     >>> band.lower.round(3).tolist(), band.upper.round(3).tolist()
     ([0.218, 0.728], [0.542, 0.944])
     """
-    alpha = 1.0 - check_level(level)
+    alpha = 1.0 - check_probability(level, "level")
     u = _grid(at)
     ranked, false, true = _read(y, s)
     right = dkw_radius(ranked.number_negative, alpha / 2)
@@ -150,7 +150,7 @@ def precision_recall_band(
     >>> band.lower.round(3).tolist(), band.upper.round(3).tolist()
     ([0.441, 0.384], [1.0, 0.713])
     """
-    alpha = 1.0 - check_level(level)
+    alpha = 1.0 - check_probability(level, "level")
     recall = _grid(at)
     ranked, false, true = _read(y, s)
     if prevalence is None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
-from convexrank.data import check_level, check_same_index, shown
+from convexrank.data import check_probability, check_same_index, shown
 from convexrank.inference.door import How, interval_of, measure_named
 from convexrank.inference.methods import Measure, Method, method_named
 from convexrank.inference.results import Comparison, Difference, Interval
@@ -113,7 +113,7 @@ def compare(
     >>> compare(y, s, s + random.normal(size=1000))
     Difference(auc, s1 − s2 = +0.1014 in [+0.0540, +0.1487], level 95 %, asymptotic, p = 4.39e-05)
     """
-    how, sure = method_named(method), check_level(level)
+    how, sure = method_named(method), check_probability(level, "level")
     measure = measure_named(metric, p=p, k=k, max_fpr=max_fpr, qid=qid, convention=convention)
     if qid is not None and groups is not None:
         raise ValueError("groups: queries are the groups of this measure; leave groups out.")

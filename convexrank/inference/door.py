@@ -10,8 +10,8 @@ from convexrank.data import (
     check_choice,
     check_flag,
     check_integer,
-    check_level,
     check_positive,
+    check_probability,
     check_real,
     shown,
 )
@@ -41,7 +41,7 @@ def measured(
     measure: Measure, y: Any, s: Any, method: Any, level: Any, sample_weight: Any = None, groups: Any = None
 ) -> Interval:
     """Read the sample, evaluate the measure and ask the method for the ends."""
-    how, sure = method_named(method), check_level(level)
+    how, sure = method_named(method), check_probability(level, "level")
     return interval_of(measure, measure.read(y, s, sample_weight, groups).ranked(s), how, sure)
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from convexrank.data import check_at_least, check_choice, check_level, check_positive
+from convexrank.data import check_at_least, check_choice, check_positive, check_probability
 from convexrank.inference.concentration import dkw_radius, mean_lower, mean_upper
 from convexrank.inference.door import How
 from convexrank.inference.methods import Plan, method_named, student_interval
@@ -172,8 +172,8 @@ def sample_size(
     >>> sample_size("auc", 0.1, estimate=0.8).sizes
     {'positives': 470, 'negatives': 470}
     """
-    how, alpha = method_named(method), 1.0 - check_level(level)
-    wanted, value = check_level(width, "width"), check_level(estimate, "estimate")
+    how, alpha = method_named(method), 1.0 - check_probability(level, "level")
+    wanted, value = check_probability(width, "width"), check_probability(estimate, "estimate")
     plan = _planned(metric, p, negatives_per_positive, sd)
     n = _smallest(lambda units: how.width(plan, units, value, alpha) <= wanted)
     return SampleSize(metric, how.name, wanted, value, 1.0 - alpha, plan.sizes(n))

@@ -44,9 +44,9 @@ MODULES = (
 )
 # What users get, and do not make.
 RESULTS = {
-    "Band", "Bound", "BregmanResult", "ClaimsReport", "Claim", "Comparison", "Difference", "Farm", "FarmGain", "Finding",
-    "Interval", "LetorData", "LetorFold", "PerturbationBound", "PublishedRank", "RademacherAverage", "RankingRisk",
-    "Report", "SampleSize", "ScoreCard", "Shapes", "Solution", "State",
+    "Band", "Bound", "BregmanResult", "ClaimsReport", "Claim", "Comparison", "Difference", "Farm", "FarmGain",
+    "Finding", "Interval", "LetorData", "LetorFold", "PerturbationBound", "PublishedRank", "RademacherAverage",
+    "RankingRisk", "Report", "SampleSize", "ScoreCard", "Shapes", "Solution", "State",
 }  # fmt: skip
 # Helpers of the package that stand in a public list for its own modules, and what contributors write claims with.
 INTERNAL = {
