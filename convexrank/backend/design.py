@@ -54,6 +54,11 @@ class Design:
         return None
 
     @property
+    def mean_squares(self) -> Array | None:
+        """The mean of the squares of each column, shape (d,), where columns may differ in size; else None."""
+        return None
+
+    @property
     def T(self) -> Transposed:
         """The transpose: ``design.T @ u`` gives the sums of u over each column, shape (d,)."""
         rows, columns = self.shape

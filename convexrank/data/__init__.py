@@ -28,6 +28,7 @@ from convexrank.data.checks import (
     read_array,
     shown,
 )
+from convexrank.data.chunks.chunks import Chunks
 from convexrank.data.distributions import check_distributions, check_nodes
 from convexrank.data.fields import keep, keep_checked, refuse_edited
 from convexrank.data.files.letor import LetorData, read_letor
@@ -46,6 +47,7 @@ from convexrank.data.kernel_matrices import check_kernel
 from convexrank.data.sparse_matrices import well_formed
 
 __all__ = [
+    "Chunks",
     "LetorData",
     "LetorFold",
     "Matrix",

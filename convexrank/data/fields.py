@@ -11,7 +11,7 @@ from scipy import sparse
 
 from convexrank.backend.read_only import read_only
 
-__all__ = ["keep", "keep_checked", "refuse_edited"]
+__all__ = ["keep", "keep_checked", "refuse_edited", "sample_of"]
 
 Array = np.ndarray
 
@@ -38,7 +38,7 @@ def keep(instance: Any, **values: Any) -> None:
             value = value.copy()
         held = instance.__dict__[name] = read_only(value)
         if isinstance(held, np.ndarray | sparse.csr_array) and held.ndim == 2:
-            instance.__dict__.setdefault(_SAMPLES, {})[name] = _sample(held)
+            instance.__dict__.setdefault(_SAMPLES, {})[name] = sample_of(held)
 
 
 def _is_of(given: Any, value: Array) -> bool:
@@ -79,14 +79,14 @@ def refuse_edited(instance: Any) -> None:
         When an entry differs; the message names the matrix.
     """
     for name, remembered in instance.__dict__.get(_SAMPLES, {}).items():
-        if _sample(getattr(instance, name)) != remembered:
+        if sample_of(getattr(instance, name)) != remembered:
             raise ValueError(
                 f"{name} was edited in place after this {type(instance).__name__} was made, which holds it without a "
                 f"copy; make a new one from the new {name}, or pass a copy that nobody edits."
             )
 
 
-def _sample(matrix: Any) -> tuple[bytes, ...]:
+def sample_of(matrix: Any) -> tuple[bytes, ...]:
     """Copy entries spread over all rows and columns."""
     if sparse.issparse(matrix):
         return tuple(map(_some, (matrix.data, matrix.indices, matrix.indptr)))  # type: ignore[attr-defined]

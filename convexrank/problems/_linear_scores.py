@@ -32,6 +32,7 @@ from convexrank.core.results import Certificate, CertificateError, Solution, Sta
 from convexrank.core.score_model import ScoreModel
 from convexrank.core.separability import find_separation
 from convexrank.data import (
+    Chunks,
     check_choice,
     check_flags,
     check_matrix,
@@ -41,6 +42,7 @@ from convexrank.data import (
     shown,
 )
 from convexrank.problems._solver_choice import Choice, choose
+from convexrank.problems._streams import Stream, check_chunks
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 
 __all__ = ["LinearScores", "RiskData"]
@@ -104,6 +106,8 @@ class LinearScores(Problem):
         keep(self, X=check_matrix(self.X, dtype=kind, most=_LARGEST))
         check_flags(self)
         keep_checked(self, check_nonnegative, "l2", "l1")
+        if isinstance(self.X, Chunks):
+            check_chunks(self, self.X, self.takes_chunks, bool(self.l1 or self.l2))
         if isinstance(self.X, Design) and not self.takes_designs:
             raise TypeError(
                 f"X is {shown(self.X)}, but {type(self).__name__} works on a matrix; pass X.toarray()."
@@ -124,6 +128,14 @@ class LinearScores(Problem):
 
     #: Whether X may be a design that is never built.
     takes_designs = True
+
+    #: Whether X may be :class:`convexrank.data.Chunks`, rows out of memory.
+    takes_chunks = False
+
+    @cached_property
+    def stream(self) -> Stream | None:
+        """What evaluates rows out of memory in one pass; None where X is in memory, or its n scores are held."""
+        return None
 
     #: Whether ``score_model`` has the curvature of the risk.
     states_curvature = False
@@ -223,12 +235,13 @@ class LinearScores(Problem):
     @cached_property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance."""
-        names = {"Exact", "Convex", "Certified"}
+        out_of_memory = isinstance(self.X, Chunks)
+        names = {"Convex", "Certified"} if out_of_memory else {"Exact", "Convex", "Certified"}
         if self.differentiable:
             names.add("Proximal")
             if self.penalty.smooth:
                 names |= {"Smooth"} if isinstance(self.X, Design) else {"Smooth", "JaxObjective"}
-            elif self.convex and self.penalty.ball is None:
+            elif self.convex and self.penalty.ball is None and not out_of_memory:
                 names.add("Columnwise")
         elif self.has_smoothing and self.penalty.smooth and self.l2 > 0 and not isinstance(self.X, Design):
             names.add("Smoothable")
@@ -338,6 +351,8 @@ class LinearScores(Problem):
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient with respect to w."""
+        if self.stream is not None:
+            return self.stream.risk_and_subgradient(w)
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
             value, gradient = self.risk_and_score_gradient(self.scores(w))
             return value, np.asarray(transposed_times(self.X, gradient), dtype=np.float64)
@@ -402,8 +417,11 @@ class LinearScores(Problem):
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective at w; infinity outside a ball constraint."""
-        w = self.check_point(w)
-        return self.risk_and_score_gradient(self.scores(w))[0] + self.penalty.value(w)
+        w, stream = self.check_point(w), self.stream
+        found = (
+            self.risk_and_score_gradient(self.scores(w)) if stream is None else stream.risk_and_subgradient(w)
+        )
+        return found[0] + self.penalty.value(w)
 
     def jax_objective(self) -> Callable[[Any], Any]:
         """Return the objective as a JAX function of w, with the data on JAX's default device; the ball left out.
@@ -461,7 +479,7 @@ class LinearScores(Problem):
 
     def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
         """Return a tangent of the risk at w from the definition, with its rounding; what certificates rest on."""
-        return self._minorant(w, width, self.row_lengths)
+        return self._minorant(w, width, self.row_lengths) if self.stream is None else self.stream.minorant(w)
 
     def _minorant(self, w: Array, width: float, lengths: Array) -> Minorant:
         below = partial(self.reference_below, width=width) if width > 0.0 else self.reference_scores
@@ -470,7 +488,7 @@ class LinearScores(Problem):
     @cached_property
     def unit(self) -> float:
         """A length of w that is long in the units of the features: 1, or less where scores of 100 take less."""
-        return _long(self.row_lengths)
+        return _long(np.array([self.X.longest]) if isinstance(self.X, Chunks) else self.row_lengths)
 
     @property
     def row_counts(self) -> Array | None:
@@ -479,11 +497,13 @@ class LinearScores(Problem):
 
     @cached_property
     def units(self) -> Array:
-        """Lengths of the unknowns that change scores and penalty alike, as powers of two; 1 for a design."""
-        if isinstance(self.X, Design):
+        """Lengths of the unknowns that change scores and penalty alike, as powers of two; 1 for designs."""
+        if not isinstance(self.X, Design):
+            counts = np.ones(self.rows) if self.row_counts is None else self.row_counts
+            squares = squares_times(self.X, counts / counts.sum())
+        elif (squares := self.X.mean_squares) is None:
             return np.ones(self.dimension)
-        counts = np.ones(self.rows) if self.row_counts is None else self.row_counts
-        sizes = np.sqrt(squares_times(self.X, counts / counts.sum()) + self.l2)
+        sizes = np.sqrt(squares + self.l2)
         return np.exp2(-np.clip(np.round(np.log2(np.where(sizes > 0.0, sizes, 1.0))), -300.0, 300.0))
 
     @cached_property

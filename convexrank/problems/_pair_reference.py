@@ -50,7 +50,9 @@ def reference_derivatives(function: Callable[[Any], Any], x: Array) -> tuple[Arr
 
 
 def reference_log_sum_exp(exponents: Array) -> tuple[float, Array]:
-    """Return log Σ eˣ of at least one exponent and its gradient, the shares."""
+    """Return log Σ eˣ and its gradient, the shares; minus infinity for none, as of a piece without rows of a class."""
+    if not len(exponents):
+        return -np.inf, exponents
     largest = exponents.max()
     shifted = np.exp(exponents - largest)
     total = shifted.sum()

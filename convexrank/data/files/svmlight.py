@@ -13,7 +13,7 @@ from scipy import sparse as scipy_sparse
 
 from convexrank.data.files.lines import read_bytes
 
-__all__ = ["Rows", "parse", "read_lines"]
+__all__ = ["Rows", "parse", "parse_part", "read_lines"]
 
 Array = np.ndarray
 
@@ -77,7 +77,7 @@ def parse(
     """Parse a file some thousands of lines at once; line by line where anything about them is unusual."""
     stand_in = None if null is None else f":{null!r}".encode()
     parts = (
-        _parse_part(lines[start : start + _AT_ONCE], start + 1, path, base, n_features, stand_in)
+        parse_part(lines[start : start + _AT_ONCE], start + 1, path, base, n_features, stand_in)
         for start in range(0, len(lines), _AT_ONCE)
     )
     found = [part for part in parts if part is not None]
@@ -86,7 +86,7 @@ def parse(
     return found
 
 
-def _parse_part(
+def parse_part(
     lines: list[bytes], first: int, path: Any, base: int, n_features: int | None, stand_in: bytes | None
 ) -> Rows | None:
     """Parse lines of which the first has that number; None when none of them is a row."""

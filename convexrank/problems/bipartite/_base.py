@@ -13,13 +13,14 @@ from convexrank.backend.gram import centred_gram, entries, transposed_times
 from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.core.results import Status
 from convexrank.core.score_model import Curvature, ScoreModel
-from convexrank.data import check_binary_labels, check_weights, keep
+from convexrank.data import Chunks, check_binary_labels, check_weights, keep
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.bipartite._boosting_oracle import (
     LogSumExpCoordinates,
     LogSumExpTerm,
     risk_and_shares,
 )
+from convexrank.problems.bipartite._streams import LogStream
 from convexrank.problems.duals._blocks import Conjugate, shares_of_terms
 
 __all__ = ["Bipartite", "LogForm", "random_features", "random_labels"]
@@ -28,6 +29,9 @@ Array = np.ndarray
 
 # Data with so many entries are tall; a sample has so many rows a column, or one in so many.
 _TALL, _ROWS_PER_COLUMN, _SHARE = 4_000_000, 60, 32
+
+# Entries of a sample of rows out of memory: 32 MB, unless the columns ask for more.
+_SAMPLED = 1 << 22
 
 # Identical rows may get scores that differ in the last bits.
 _ROUNDING = 1e-14
@@ -48,8 +52,8 @@ class Bipartite(SecondOrder):
         rows = self.X.shape[0]
         _ = self._labels  # refused before it is kept
         keep(self, y=np.asarray(self.y), sample_weight=check_weights(self.sample_weight, rows))
-        for name, group in (("positive", self.positives), ("negative", self.negatives)):
-            if not len(group):
+        for name, positive in (("positive", True), ("negative", False)):
+            if not self._counted(positive).any():
                 raise ValueError(
                     f"sample_weight leaves no {name} example; give at least one a weight above 0."
                 )
@@ -76,8 +80,12 @@ class Bipartite(SecondOrder):
         return check_binary_labels(self.y, self.X.shape[0])
 
     def _rows_of(self, positive: bool) -> Array:
+        return np.flatnonzero(self._counted(positive))
+
+    def _counted(self, positive: bool) -> Array:
+        """Which rows are of a class, and have a weight."""
         asked = self._labels == positive
-        return np.flatnonzero(asked if self.sample_weight is None else asked & (self.sample_weight > 0))
+        return asked if self.sample_weight is None else asked & (self.sample_weight > 0)
 
     def _weights_of(self, rows: Array) -> Array:
         return np.ones(len(rows)) if self.sample_weight is None else self.sample_weight[rows]
@@ -140,8 +148,10 @@ class Bipartite(SecondOrder):
     def sample_rows(self) -> int:  # type: ignore[override]
         """The rows of a sample that tells the shape of the objective: of tall dense data; else 0."""
         rows, columns = self.X.shape
-        wanted = max(_ROWS_PER_COLUMN * columns, rows // _SHARE)
-        tall = isinstance(self.X, np.ndarray) and rows * columns >= _TALL and 4 * wanted <= rows
+        chunks = isinstance(self.X, Chunks) and not self.X.sparse
+        share = min(rows // _SHARE, _SAMPLED // columns) if chunks else rows // _SHARE
+        wanted = max(_ROWS_PER_COLUMN * columns, share)
+        tall = (chunks or isinstance(self.X, np.ndarray)) and rows * columns >= _TALL and 4 * wanted <= rows
         return wanted if tall and self.has_curvature and not self.pairwise_curvature else 0
 
     def sample(self) -> Self | None:
@@ -149,16 +159,14 @@ class Bipartite(SecondOrder):
         if not (wanted := self.sample_rows):
             return None
         rng, rows, weights = np.random.default_rng(0), [], []
-        for part, counts in (
-            (self.positives, self.positive_weights),
-            (self.negatives, self.negative_weights),
-        ):
+        for positive in (True, False):
+            part = self._rows_of(positive)
             count = min(wanted // 2, len(part))
             # one from each of so many stretches
             places = ((np.arange(count) + rng.random(count)) * (len(part) / count)).astype(np.intp)
             places = np.minimum(places, len(part) - 1)
             rows.append(part[places])
-            weights.append(counts[places] * (len(part) / len(places)))
+            weights.append(self._weights_of(rows[-1]) * (len(part) / len(places)))
         some, counts = np.concatenate(rows), np.concatenate(weights)
         return self.changed(X=self.X[some], y=self._labels[some], sample_weight=counts)
 
@@ -203,6 +211,27 @@ class LogForm(Bipartite):
 
     #: Each log-sum-exp has its curvature in closed form.
     states_curvature = True
+
+    takes_chunks = True
+
+    @cached_property
+    def stream(self) -> LogStream | None:
+        """What evaluates rows out of memory in one pass: log-sum-exps of pieces, merged by their weights."""
+        return LogStream(self) if isinstance(self.X, Chunks) else None
+
+    def reference_levels(self, scores: Array) -> list[tuple[float, float, Array]]:
+        """Return the log-sum-exps of the risk from the definition: of each its factor, its value, and its gradient."""
+        raise self._unstated(
+            "reference_levels(scores)", "factor, value and gradient of each log-sum-exp, in numpy"
+        )
+
+    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient in the scores, in plain numpy."""
+        value, slope = 0.0, np.zeros(len(scores))
+        for factor, level, pull in self.reference_levels(scores):
+            value += factor * level
+            slope += factor * pull
+        return value, slope
 
     @cached_property
     def terms(self) -> tuple[LogSumExpTerm, ...]:

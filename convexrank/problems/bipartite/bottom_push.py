@@ -44,11 +44,14 @@ class _Powers(LogForm):
             LogSumExpTerm(self.negatives, b, weight / b, self.log_negative_shares),
         )
 
-    def _power_reference(self, a: float, b: float, scores: Array) -> tuple[float, Array]:
+    def _power_reference(
+        self, a: float, b: float, scores: Array, weight: float = 1.0
+    ) -> list[tuple[float, float, Array]]:
         positive, negative = self.split(scores)
         low, pull = reference_log_sum_exp(self.log_positive_shares - a * positive)
         high, push = reference_log_sum_exp(self.log_negative_shares + b * negative)
-        return low / a + high / b, self.join((-pull, push))
+        of_positives = weight / a, low, self.join((-a * pull, np.zeros_like(push)))
+        return [of_positives, (weight / b, high, self.join((np.zeros_like(pull), b * push)))]
 
     def _powers(self, a: float, b: float, factor: float = 1.0) -> list[Any]:
         from convexrank.proof.pushes import Power
@@ -120,8 +123,8 @@ class BottomPush(_Powers):
         """Return the risk as a cvxpy expression."""
         return self._power_model(self.p, 1.0, scores), []
 
-    def reference_scores(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and its gradient in the scores, in plain numpy."""
+    def reference_levels(self, scores: Array) -> list[tuple[float, float, Array]]:
+        """Return the two log-sum-exps of the risk: of each its factor, its value, and its gradient, in plain numpy."""
         return self._power_reference(self.p, 1.0, scores)
 
     def ball_tangent(self, scores: Any) -> Any:
@@ -212,11 +215,10 @@ class TopBottomPush(_Powers):
         top = self._power_model(1.0, self.p, scores)
         return top + self.bottom_weight * self._power_model(self.p, 1.0, scores), []
 
-    def reference_scores(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and its gradient in the scores, in plain numpy."""
-        top, slope = self._power_reference(1.0, self.p, scores)
-        bottom, bottom_slope = self._power_reference(self.p, 1.0, scores)
-        return top + self.bottom_weight * bottom, slope + self.bottom_weight * bottom_slope
+    def reference_levels(self, scores: Array) -> list[tuple[float, float, Array]]:
+        """Return the four log-sum-exps of the risk: of each its factor, its value, and its gradient, in plain numpy."""
+        bottom = self._power_reference(self.p, 1.0, scores, self.bottom_weight)
+        return self._power_reference(1.0, self.p, scores) + bottom
 
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""

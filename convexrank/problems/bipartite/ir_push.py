@@ -64,6 +64,9 @@ class IRPush(Bipartite):
     'CONVERGED'
     """
 
+    #: Rows out of memory take two passes: the level of the negatives comes first.
+    takes_chunks = True
+
     @cached_property
     def risk(self) -> RiskData:
         """The risk as a JAX function of the positives' and negatives' scores."""

@@ -103,12 +103,14 @@ class PNormPush(LogForm):
         negative = cp.log_sum_exp(self.log_negative_shares + self.p * scores[self.negatives])
         return positive + negative / self.p, []
 
-    def reference_scores(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and its gradient in the scores, in plain numpy."""
+    def reference_levels(self, scores: Array) -> list[tuple[float, float, Array]]:
+        """Return the two log-sum-exps of the risk: of each its factor, its value, and its gradient, in plain numpy."""
         positive, negative = self.split(scores)
         low, pull = reference_log_sum_exp(self.log_positive_shares - positive)
         high, push = reference_log_sum_exp(self.log_negative_shares + self.p * negative)
-        return low + high / self.p, self.join((-pull, push))
+        nothing = np.zeros_like
+        of_positives = 1.0, low, self.join((-pull, nothing(push)))
+        return [of_positives, (1.0 / self.p, high, self.join((nothing(pull), self.p * push)))]
 
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""

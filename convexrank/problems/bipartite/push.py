@@ -133,6 +133,11 @@ class Push(Bipartite):
         return self.loss.smooth and getattr(self.price, "smooth", True)
 
     @property
+    def takes_chunks(self) -> bool:  # type: ignore[override]
+        """Whether X may be rows out of memory: where the loss factorises, in two passes."""
+        return self.loss.factorises
+
+    @property
     def _pairs(self) -> int:
         return len(self.positives) * len(self.negatives)
 

@@ -26,6 +26,8 @@ _ZERO = 1e-12
 class MarginScores(SecondOrder, QueryScores):
     """Base of margin-equipped retargeting: a subclass says what targets must satisfy, and what they cost."""
 
+    takes_chunks = True
+
     @property
     def rules(self) -> JointCost:
         """What targets must satisfy, and what they cost; with the minimisation over targets and offsets."""

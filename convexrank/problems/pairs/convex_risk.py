@@ -110,6 +110,11 @@ class ConvexRisk(SecondOrder):
         keep(self, _order=kept[np.argsort(self.y[kept], kind="stable")])
 
     @property
+    def takes_chunks(self) -> bool:  # type: ignore[override]
+        """Whether X may be rows out of memory: where the cost factorises, in two passes, with all scores held."""
+        return losses.resolve(self.cost, "cost").factorises
+
+    @property
     def ball(self) -> L1Ball | L2Ball | None:
         """The constraint on w."""
         if self.l1_ball is not None:

@@ -11,10 +11,11 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import dense
 from convexrank.backend.jax_oracles import shape_class
-from convexrank.data import QueryGroups, as_groups, check_vector, keep
+from convexrank.data import Chunks, QueryGroups, as_groups, check_vector, keep
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.queries._host_risk import HostRisk
+from convexrank.problems.queries._streams import QueryStream, goes_in_order
 
 __all__ = ["QueryScores", "query_sums", "random_queries"]
 
@@ -56,6 +57,12 @@ class QueryScores(LinearScores):
         count = len(self.groups)
         idle = [f"{self.idle_queries} without an order"] if self.idle_queries else []
         return [f"{count} {'query' if count == 1 else 'queries'}", *idle]
+
+    @cached_property
+    def stream(self) -> QueryStream | None:
+        """What evaluates rows out of memory in one pass: where the rows of each query stand together."""
+        in_order = isinstance(self.X, Chunks) and goes_in_order(self._rows, self.groups, self.X.most_rows)
+        return QueryStream(self) if in_order else None
 
     @property
     def groups(self) -> QueryGroups:

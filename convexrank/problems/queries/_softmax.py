@@ -45,6 +45,8 @@ class SoftmaxQueries(SecondOrder, QueryScores):
     A subclass gives the distributions :math:`q_i` and the weights :math:`c_i`.
     """
 
+    takes_chunks = True
+
     #: Softmax and squares have their curvature in closed form.
     states_curvature = True
 

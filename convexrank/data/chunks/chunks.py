@@ -1,0 +1,428 @@
+"""Rows in pieces as a matrix that is known by its products."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.design import Design
+from convexrank.backend.gram import row_lengths
+from convexrank.data.checks import (
+    check_flag,
+    check_integer,
+    check_list,
+    check_path,
+    check_real,
+    read_array,
+    shown,
+)
+from convexrank.data.chunks.parquet import Parquet, parquet_files
+from convexrank.data.chunks.pieces import Piece, Seen, first_look, same_again
+from convexrank.data.chunks.reader import read_ahead
+from convexrank.data.chunks.sources import Arrays, Files, Given, Source
+from convexrank.data.chunks.text import Text
+from convexrank.data.sparse_matrices import well_formed
+
+__all__ = ["Chunks"]
+
+Array = np.ndarray
+
+_SOURCES = (Arrays, Files, Given, Parquet, Text)
+
+
+class Chunks(Design):
+    r"""Rows that do not fit the memory, in pieces: X of the problems that need one pass for each evaluation.
+
+    A problem takes ``Chunks`` where it takes X, and their labels where it takes y:
+    ``PNormPush(chunks, chunks.y, p=8, l2=1e-4)``. Its value, gradient and certificate are those of the same rows in
+    memory, up to rounding. A pass holds three pieces: one is computed with, one is ready, one is being read. All
+    arithmetic is in float64, whatever the files hold. Labels and queries are held, the features never.
+
+    Making ``Chunks`` takes one pass, in which all entries are checked. Later passes compare sizes, and a checksum of
+    some thousand entries of each piece, with those of the first one; of files also the time of the last change.
+
+    Parameters
+    ----------
+    pieces : iterable of tuples
+        Gives (X, y) or (X, y, qid) each time that it is gone through: a list, or an object with ``__iter__``; X is an
+        array or a sparse matrix of shape (r, d), with any r. For arrays and files see :meth:`from_arrays`,
+        :meth:`from_files`, :meth:`from_parquet` and :meth:`from_letor`.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Numbers of rows and columns (n, d).
+    y, qid : ndarray, shape (n,)
+        Labels and queries of all rows; qid is None where pieces have none.
+    longest : float
+        The Euclidean length of the longest row.
+    sparse : bool
+        Whether pieces are sparse matrices.
+    passes : int
+        How often the pieces were gone through so far, with the first look.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When a piece is no finite real matrix, or has another number of columns: the message names piece, file and row.
+        When the pieces can be gone through once only. In a later pass, when data have changed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import convexrank as cr
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 3)).astype(np.float32)
+    >>> y = X[:, 0] + rng.normal(size=1000) > 1.0
+    >>> chunks = cr.data.Chunks([(X[:600], y[:600]), (X[600:], y[600:])])
+    >>> chunks
+    Chunks(1000 rows, 3 columns, 2 pieces)
+    >>> solution = cr.problems.PNormPush(chunks, chunks.y, p=8, l2=1e-2).solve()
+    >>> solution.status.name, bool(solution.gap < 1e-8)
+    ('CONVERGED', True)
+    """
+
+    def __init__(self, pieces: Any) -> None:
+        self._source: Source = pieces if isinstance(pieces, _SOURCES) else _re_iterable(pieces)
+        self.passes = 0
+        self._state = self._source.state()
+        self._look()
+
+    def _look(self) -> None:
+        """Go through all pieces once, and keep what is needed of them."""
+        seen: list[Seen] = []
+
+        def checked() -> Iterator[Seen]:
+            columns, labelled = None, None
+            for number, raw in enumerate(self._source.pieces(labels=True)):
+                one = first_look(raw, number, columns, labelled)
+                if one.size:
+                    columns, labelled = one.columns, (one.y is not None, one.qid is not None)
+                yield one
+
+        for one in read_ahead(checked):
+            seen.append(one)
+        self.passes += 1
+        sizes = np.array([one.size for one in seen], dtype=np.int64)
+        if not sizes.sum():
+            raise ValueError("there are no rows in any piece; pass at least one row.")
+        filled = [one for one in seen if one.size]
+        self._shape, self.sparse = (int(sizes.sum()), filled[0].columns), any(one.sparse for one in filled)
+        self._starts = np.concatenate(([0], sizes.cumsum()))
+        self.y, self.qid = (_joined([getattr(one, name) for one in filled]) for name in ("y", "qid"))
+        self.longest = max(one.longest for one in filled)
+        with np.errstate(over="ignore"):
+            self._mean_squares = np.sum([one.squares for one in filled], axis=0) / self._shape[0]
+        self._seen = [(one.size, one.checksum) for one in seen]
+
+    # --- ways in ------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_arrays(cls, X: Any, y: Any, qid: Any = None, *, rows_per_piece: int | None = None) -> Self:
+        """Cut arrays into pieces, memory maps above all: ``numpy.load(file, mmap_mode="r")`` or ``numpy.memmap``.
+
+        Parameters
+        ----------
+        X : array, memory map or CSR matrix, shape (n, d)
+            The rows.
+        y, qid : array, shape (n,)
+            Their labels; their queries, if there are any.
+        rows_per_piece : int, optional
+            Rows of a piece; by default so many that a piece has 2 MB in float64.
+
+        Returns
+        -------
+        Chunks
+            The pieces.
+        """
+        if sparse.issparse(X):
+            X = sparse.csr_array(well_formed(X, "X"))
+        elif not isinstance(X, np.ndarray):
+            X = read_array(X, "X")
+        if X.ndim != 2:
+            raise ValueError(f"X has shape {X.shape}, expected two dimensions (n, d), one row an example.")
+        labels, queries = _vector(y, "y", X.shape[0]), _vector(qid, "qid", X.shape[0])
+        return cls(Arrays(X, labels, queries, _rows(rows_per_piece)))
+
+    @classmethod
+    def from_files(cls, X: Any, y: Any = None, qid: Any = None, *, rows_per_piece: int | None = None) -> Self:
+        """Read files of numpy, one after the other.
+
+        Parameters
+        ----------
+        X : path or list of paths
+            Files ``.npz`` with arrays X, y and, if there are queries, qid; or ``.npy`` with X alone, which are mapped
+            into memory.
+        y, qid : path or list of paths
+            Of ``.npy``, the files with the labels and the queries, as many as with X.
+        rows_per_piece : int, optional
+            Rows of a piece, as for :meth:`from_arrays`.
+
+        Returns
+        -------
+        Chunks
+            The pieces.
+        """
+        files, labels, queries = _paths(X, "X"), _paths(y, "y"), _paths(qid, "qid")
+        for name, others in (("y", labels), ("qid", queries)):
+            if others and len(others) != len(files):
+                raise ValueError(
+                    f"{name} has {len(others)} files, expected {len(files)}, one for each file of X."
+                )
+        return cls(Files(files, labels, queries, _rows(rows_per_piece)))
+
+    @classmethod
+    def from_parquet(
+        cls,
+        paths: Any,
+        y: str,
+        qid: str | None = None,
+        columns: Any = None,
+        *,
+        rows_per_piece: int | None = None,
+    ) -> Self:
+        """Read Parquet files, some columns of which are the features; needs pyarrow, the extra ``arrow``.
+
+        Parameters
+        ----------
+        paths : path or list of paths
+            Files, or folders with files named ``*.parquet``, which are read in the order of their names.
+        y, qid : str
+            The columns with labels and with queries.
+        columns : list of str, optional
+            The features, in this order; all other columns by default.
+        rows_per_piece : int, optional
+            Rows of a piece, as for :meth:`from_arrays`.
+
+        Returns
+        -------
+        Chunks
+            The pieces.
+
+        Raises
+        ------
+        ImportError
+            When pyarrow is not installed.
+        """
+        for name, value in (("y", y), ("qid", "" if qid is None else qid)):
+            if not isinstance(value, str):
+                raise TypeError(f"{name} is {shown(value)}, expected the name of a column.")
+        chosen = None if columns is None else tuple(check_list(columns, "columns", "names of columns"))
+        if chosen is not None and not (chosen and all(isinstance(one, str) for one in chosen)):
+            raise ValueError(
+                f"columns is {shown(columns)}, expected the names of the features, at least one."
+            )
+        return cls(Parquet(parquet_files(_paths(paths, "paths")), y, qid, chosen, _rows(rows_per_piece)))
+
+    @classmethod
+    def from_letor(
+        cls,
+        paths: Any,
+        n_features: int | None = None,
+        *,
+        zero_based: bool = False,
+        sparse: bool = False,
+        queries: bool = True,
+        null: float | None = None,
+        rows_per_piece: int | None = None,
+    ) -> Self:
+        """Read LETOR or svmlight files, plain or compressed by gzip; see :func:`convexrank.data.read_letor`.
+
+        Parameters
+        ----------
+        paths : path or list of paths
+            The files.
+        n_features : int, optional
+            The number of features; by default the largest feature number, which takes one more pass to find.
+        zero_based, sparse, null : bool, bool, float
+            As for ``read_letor``.
+        queries : bool
+            Whether lines name queries; False for svmlight files, whose second word is a feature.
+        rows_per_piece : int, optional
+            Lines of a piece; 3000 by default.
+
+        Returns
+        -------
+        Chunks
+            The pieces.
+        """
+        for name, flag in (("zero_based", zero_based), ("sparse", sparse), ("queries", queries)):
+            check_flag(flag, name)
+        if null is not None and not np.isfinite(check_real(null, "null")):
+            raise ValueError(f"null is {null}, expected a finite number.")
+        files, rows = _paths(paths, "paths"), _rows(rows_per_piece)
+        fill = None if null is None else float(null)
+        width = 0 if n_features is None else check_integer(n_features, "n_features", 1)
+        made = Text(files, width, zero_based, sparse, queries, fill, rows)
+        return cls(made if width else replace(made, n_features=made.width()))
+
+    # --- passes -------------------------------------------------------------------------------------------------------
+
+    def pieces(self) -> Iterator[Piece]:
+        """Go through all pieces, reading ahead.
+
+        Yields
+        ------
+        Piece
+            ``X`` in float64, dense or CSR, and ``rows``, which of all rows it holds.
+
+        Raises
+        ------
+        ValueError
+            When a piece, or a file, is not as it was at the first look.
+        """
+        state = self._source.state()
+        for before, now in zip(self._state, state, strict=True):
+            if before != now:
+                raise ValueError(
+                    f"{now[0]} has changed since these Chunks were made (its size or time of change); leave the files "
+                    "alone while they are in use, or make new Chunks."
+                )
+        self.passes += 1
+
+        def again() -> Iterator[Piece]:
+            number = -1
+            for number, raw in enumerate(self._source.pieces(labels=False)):
+                seen = self._seen[number] if number < len(self._seen) else None
+                start = int(self._starts[min(number, len(self._seen))])
+                piece = same_again(raw, number, start, seen)
+                if piece is not None:
+                    yield piece
+            if number + 1 != len(self._seen):
+                raise ValueError(
+                    f"there are {number + 1} pieces, and there were {len(self._seen)} when these Chunks were made; an "
+                    "iterable has to give the same pieces each time: pass a list, or an object with __iter__."
+                )
+
+        yield from read_ahead(again)
+
+    @property
+    def borders(self) -> Array:
+        """The number of rows up to the end of each piece."""
+        return self._starts[1:]
+
+    @property
+    def most_rows(self) -> int:
+        """The number of rows of the largest piece."""
+        return int(np.diff(self._starts).max())
+
+    # --- as a matrix --------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of columns."""
+        return self._shape
+
+    @property
+    def mean_squares(self) -> Array:
+        """The mean of the squares of each column, shape (d,)."""
+        return self._mean_squares
+
+    def _scores(self, w: Array) -> Array:
+        scores = np.empty(self._shape[0])
+        for piece in self.pieces():
+            scores[piece.rows] = piece.X @ w
+        return scores
+
+    def _sums(self, u: Array) -> Array:
+        sums = np.zeros(self._shape[1])
+        for piece in self.pieces():
+            sums += piece.X.T @ u[piece.rows]
+        return sums
+
+    def row_lengths(self) -> Array:
+        """Return the Euclidean lengths of the rows, shape (n,): one pass."""
+        lengths = np.empty(self._shape[0])
+        for piece in self.pieces():
+            lengths[piece.rows] = row_lengths(piece.X)
+        return lengths
+
+    def __getitem__(self, rows: Any) -> Any:
+        """Return some rows as a matrix in memory, in float64: one pass."""
+        places = np.arange(self._shape[0])[rows] if not isinstance(rows, np.ndarray) else rows
+        places = np.flatnonzero(places) if places.dtype == bool else places
+        order = np.argsort(places, kind="stable")
+        ordered, found = places[order], []
+        for piece in self.pieces():
+            first, last = np.searchsorted(ordered, (piece.rows.start, piece.rows.stop))
+            if last > first:
+                found.append(piece.X[ordered[first:last] - piece.rows.start])
+        if not found:
+            return np.zeros((0, self._shape[1]))
+        back = np.empty(len(order), dtype=np.int64)
+        back[order] = np.arange(len(order))
+        joined: Any = sparse.csr_array(sparse.vstack(found)) if self.sparse else np.concatenate(found)
+        return joined[back]
+
+    def columns(self, places: Array) -> Any:
+        """Refuse: columns of rows out of memory would have to be held."""
+        raise TypeError(
+            f"{self!r} are rows out of memory, whose columns are not built; methods that need the matrix itself (exact "
+            "models, proofs, l1 by columns) take rows in memory: a sample of them, such as chunks[::100]."
+        )
+
+    def transform(self, X: Any) -> Any:
+        """Return the rows as they are: the columns are the features themselves."""
+        return X
+
+    def __repr__(self) -> str:
+        rows, columns = self._shape
+        return f"Chunks({rows} rows, {columns} columns, {len(self._seen)} pieces)"
+
+
+def _re_iterable(pieces: Any) -> Given:
+    if isinstance(pieces, str | bytes | np.ndarray | dict) or sparse.issparse(pieces):
+        raise TypeError(
+            f"pieces is of type {type(pieces).__name__}, expected a list of tuples (X, y), or an object that gives "
+            "them each time that it is gone through; for arrays and files see Chunks.from_arrays and Chunks.from_files."
+        )
+    try:
+        again = iter(pieces)
+    except TypeError as error:
+        raise TypeError(
+            f"pieces is {shown(pieces)}, expected a list of tuples (X, y), or an object with __iter__."
+        ) from error
+    if again is pieces:
+        raise TypeError(
+            f"pieces is {shown(pieces)}, an iterator, which can be gone through once; a solver needs many passes: pass "
+            "a list, or an object whose __iter__ starts anew."
+        )
+    return Given(pieces)
+
+
+def _paths(paths: Any, name: str) -> tuple[str, ...]:
+    if paths is None:
+        return ()
+    files = [paths] if isinstance(paths, str | os.PathLike) else check_list(paths, name, "paths")
+    if not files:
+        raise ValueError(f"{name} is empty; pass at least one file.")
+    return tuple(os.fspath(check_path(path, name)) for path in files)
+
+
+def _rows(asked: Any) -> int | None:
+    return None if asked is None else check_integer(asked, "rows_per_piece", 1)
+
+
+def _vector(values: Any, name: str, length: int) -> Any:
+    """Return a vector without a copy, or None."""
+    if values is None:
+        return None
+    vector = values if isinstance(values, np.ndarray) else read_array(values, name)
+    if vector.shape != (length,):
+        raise ValueError(
+            f"{name} has shape {vector.shape}, expected ({length},), one entry for each row of X."
+        )
+    return vector
+
+
+def _joined(parts: list[Any]) -> Any:
+    if parts[0] is None:
+        return None
+    joined = np.concatenate(parts)
+    joined.flags.writeable = False
+    return joined

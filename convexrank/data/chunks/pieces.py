@@ -1,0 +1,194 @@
+"""One piece of the rows: how it is checked when it is seen first, and recognised when it is seen again."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.gram import row_lengths, squares_times
+from convexrank.data.checks import check_matrix, read_array
+from convexrank.data.fields import sample_of
+from convexrank.data.sparse_matrices import as_csr
+
+__all__ = ["LARGEST", "Piece", "Raw", "Seen", "first_look", "same_again"]
+
+Array = np.ndarray
+
+# Entries beyond it have products that overflow.
+LARGEST = 1e150
+_SMALL = 127
+
+
+@dataclass(frozen=True, eq=False)
+class Raw:
+    """A piece as a source gives it.
+
+    Parameters
+    ----------
+    X : array or sparse matrix, shape (r, d)
+        The rows.
+    y, qid : array, shape (r,), or None
+        Their labels and queries; None where they were not asked for, or are not there.
+    file : str
+        Where the rows are from, for messages; empty where they are from no file.
+    start : int
+        The number of the first of them there.
+    """
+
+    X: Any
+    y: Any = None
+    qid: Any = None
+    file: str = ""
+    start: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Rows in float64, dense or CSR, and which of all rows they are."""
+
+    X: Any
+    rows: slice
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What is kept of a piece: its size, a checksum, labels, queries, its longest row, its sums of squares."""
+
+    size: int
+    columns: int
+    checksum: int
+    y: Any
+    qid: Any
+    longest: float
+    squares: Array
+    sparse: bool = False
+
+
+def _where(raw: Raw, number: int) -> str:
+    return f"piece {number}" + (f" ({raw.file}, from row {raw.start} on)" if raw.file else "")
+
+
+def _checksum(matrix: Any) -> int:
+    """A checksum of some thousand entries spread over rows and columns, and of the shape."""
+    total = zlib.crc32(repr(matrix.shape).encode())
+    for part in sample_of(matrix):
+        total = zlib.crc32(part, total)
+    return total
+
+
+def first_look(raw: Raw, number: int, columns: int | None, labelled: tuple[bool, bool] | None) -> Seen:
+    """Check a piece, and return what is kept of it.
+
+    Parameters
+    ----------
+    raw : Raw
+        The piece.
+    number : int
+        Its number, from 0.
+    columns : int, optional
+        The number of columns of the pieces before.
+    labelled : tuple of bool, optional
+        Whether the pieces before had labels, and queries.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When it is no finite real matrix, has other columns than the pieces before, or labels of another length.
+    """
+    name = f"X of {_where(raw, number)}"
+    shape = getattr(raw.X, "shape", None) or np.shape(raw.X)
+    if len(shape) == 2 and shape[0] and columns is not None and shape[1] != columns:
+        raise ValueError(
+            f"{name} has {shape[1]} columns, expected {columns} as in the pieces before; all pieces have the same "
+            "columns in the same order."
+        )
+    size = int(shape[0]) if len(shape) else 0
+    y, qid = (_checked_vector(v, size, n, raw, number) for v, n in ((raw.y, "y"), (raw.qid, "qid")))
+    has = raw.y is not None, raw.qid is not None
+    if size and labelled is not None and has != labelled:
+        missing = "y" if has[0] != labelled[0] else "qid"
+        raise ValueError(
+            f"{_where(raw, number)}: some pieces have {missing} and some have none; give it with all or with none."
+        )
+    if len(shape) and size == 0:
+        return Seen(0, 0, 0, y, qid, 0.0, np.zeros(0))
+    try:
+        matrix = check_matrix(raw.X, name, most=LARGEST)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{error}{_bad_row(raw)}") from error
+    squares = squares_times(matrix, np.ones(size))
+    longest = float(row_lengths(matrix).max())
+    return Seen(
+        size, int(matrix.shape[1]), _checksum(matrix), y, qid, longest, squares, sparse.issparse(matrix)
+    )
+
+
+def _bad_row(raw: Raw) -> str:
+    """Say which row has NaN or infinity, where one has."""
+    matrix = raw.X
+    if sparse.issparse(matrix):
+        matrix = sparse.csr_array(matrix)
+        bad = np.flatnonzero(~np.isfinite(matrix.data))
+        rows = np.searchsorted(matrix.indptr, bad, side="right") - 1
+    else:
+        matrix = np.asarray(matrix)
+        if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+            return ""
+        rows = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+    if not len(rows):
+        return ""
+    place = "of the file" if raw.file else "of its source"
+    return f" The first such row is row {raw.start + int(rows[0])} {place}."
+
+
+def _checked_vector(values: Any, size: int, name: str, raw: Raw, number: int) -> Any:
+    if values is None:
+        return None
+    vector = read_array(values, name)
+    if vector.shape != (size,):
+        raise ValueError(
+            f"{name} of {_where(raw, number)} has shape {vector.shape}, expected ({size},), one entry for each row."
+        )
+    return _compact(vector) if name == "y" else np.array(vector)
+
+
+def _compact(labels: Array) -> Array:
+    """Copy labels, in one byte each where they are small integers: there is one for each of all rows."""
+    if labels.dtype.kind in "iuf" and labels.size:
+        small = labels.astype(np.int8) if np.abs(labels).max() <= _SMALL else None
+        if small is not None and (small == labels).all():
+            return small
+    return np.array(labels)
+
+
+def same_again(raw: Raw, number: int, start: int, seen: tuple[int, int] | None) -> Piece | None:
+    """Return a piece in float64 that has the size and the checksum it had at first; None for one without rows.
+
+    Raises
+    ------
+    ValueError
+        When its shape, or the checksum of a sample of its entries, is another one.
+    """
+    size = int(raw.X.shape[0]) if hasattr(raw.X, "shape") else len(raw.X)
+    if seen is None or size != seen[0]:
+        raise ValueError(_changed(raw, number))
+    if size == 0:
+        return None
+    if sparse.issparse(raw.X):
+        matrix = as_csr(raw.X, "X", np.float64)
+    else:
+        matrix = np.ascontiguousarray(raw.X, dtype=np.float64)
+    if _checksum(matrix) != seen[1]:
+        raise ValueError(_changed(raw, number))
+    return Piece(matrix, slice(start, start + size))
+
+
+def _changed(raw: Raw, number: int) -> str:
+    return (
+        f"{_where(raw, number)} has changed since these Chunks were made: another size, or other entries. Leave the "
+        "data alone while they are in use, or make new Chunks; an iterable has to give the same pieces each time."
+    )

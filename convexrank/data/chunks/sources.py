@@ -1,0 +1,150 @@
+"""Where pieces come from: arrays and memory maps, files of numpy, iterables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.data.chunks.pieces import Raw
+from convexrank.data.sparse_matrices import well_formed
+
+__all__ = ["Arrays", "Files", "Given", "Source", "rows_at_once", "states_of"]
+
+# Entries of a piece where the caller names no number of rows: 2 MB in float64, which stay in the cache.
+_ENTRIES = 1 << 18
+
+
+class Source(Protocol):
+    """What gives pieces, again and again."""
+
+    def pieces(self, labels: bool) -> Iterator[Raw]:
+        """Go through the pieces, with labels and queries where asked for."""
+        ...
+
+    def state(self) -> tuple[Any, ...]:
+        """Return what tells whether files have changed: their names, sizes and times."""
+        ...
+
+
+def states_of(files: Iterable[Any]) -> tuple[Any, ...]:
+    """Return names, sizes and times of change of files."""
+    found = ((str(file), os.stat(file)) for file in files)
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)
+
+
+def rows_at_once(columns: int, asked: int | None) -> int:
+    """Return the number of rows of a piece."""
+    return asked if asked is not None else max(1, _ENTRIES // max(columns, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """Stretches of rows of arrays, of memory maps above all."""
+
+    X: Any
+    y: Any
+    qid: Any
+    rows: int | None
+
+    def pieces(self, labels: bool) -> Iterator[Raw]:
+        """Cut the rows."""
+        X = self.X
+        step, name = rows_at_once(X.shape[1], self.rows), str(getattr(X, "filename", None) or "")
+        for start in range(0, X.shape[0], step):
+            part = slice(start, start + step)
+            y, qid = (None if v is None or not labels else v[part] for v in (self.y, self.qid))
+            yield Raw(X[part], y, qid, name, start)
+
+    def state(self) -> tuple[Any, ...]:
+        """Look at the files behind memory maps."""
+        arrays = (self.X, self.y, self.qid)
+        names = [array.filename for array in arrays if isinstance(array, np.memmap) and array.filename]
+        return states_of(names)
+
+
+@dataclass(frozen=True, eq=False)
+class Files:
+    """Files of numpy: ``.npz`` with arrays X, y and qid, or ``.npy`` with X and others with y and qid."""
+
+    X: tuple[str, ...]
+    y: tuple[str, ...]
+    qid: tuple[str, ...]
+    rows: int | None
+
+    def pieces(self, labels: bool) -> Iterator[Raw]:
+        """Open a file after the other, and cut its rows."""
+        for number, file in enumerate(self.X):
+            for raw in self._opened(number, file, labels).pieces(labels):
+                yield Raw(raw.X, raw.y, raw.qid, file, raw.start)
+
+    def _opened(self, number: int, file: str, labels: bool) -> Arrays:
+        if file.endswith(".npz"):
+            with _loaded(file) as held:
+                if "X" not in held:
+                    raise ValueError(
+                        f"{file} has the arrays {sorted(held)}, expected X, y and, for queries, qid."
+                    )
+                y, qid = (held[name] if labels and name in held else None for name in ("y", "qid"))
+                return Arrays(_matrix(held["X"], file), y, qid, self.rows)
+        y, qid = (_loaded(names[number]) if labels and names else None for names in (self.y, self.qid))
+        X = _matrix(_loaded(file), file)
+        for name, values in (("y", y), ("qid", qid)):
+            if values is not None and values.shape != X.shape[:1]:
+                raise ValueError(
+                    f"{name} in {getattr(self, name)[number]} has shape {values.shape}, expected {X.shape[:1]}, one "
+                    f"entry for each row of {file}."
+                )
+        return Arrays(X, y, qid, self.rows)
+
+    def state(self) -> tuple[Any, ...]:
+        """Look at all files."""
+        return states_of((*self.X, *self.y, *self.qid))
+
+
+def _loaded(file: str) -> Any:
+    try:
+        return np.load(file, mmap_mode="r")
+    except (ValueError, EOFError) as error:
+        raise ValueError(
+            f"{file} cannot be read as a file of numpy ({error}); write it with numpy.save."
+        ) from error
+
+
+def _matrix(X: Any, file: str) -> Any:
+    if X.ndim != 2:
+        raise ValueError(
+            f"X in {file} has shape {X.shape}, expected two dimensions (n, d), one row an example."
+        )
+    return X
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Whatever gives tuples (X, y) or (X, y, qid) each time that it is gone through."""
+
+    given: Any
+
+    def pieces(self, labels: bool) -> Iterator[Raw]:
+        """Take the pieces apart."""
+        start = 0
+        for number, piece in enumerate(iter(self.given)):
+            if not isinstance(piece, tuple | list) or len(piece) not in (2, 3):
+                raise TypeError(
+                    f"piece {number} is of type {type(piece).__name__}, expected a tuple (X, y) or (X, y, qid)."
+                )
+            X = (
+                well_formed(piece[0], f"X of piece {number}")
+                if sparse.issparse(piece[0])
+                else np.asarray(piece[0])
+            )
+            yield Raw(X, piece[1], piece[2] if len(piece) == 3 else None, "", start)
+            start += X.shape[0] if X.ndim else 0
+
+    def state(self) -> tuple[Any, ...]:
+        """Nothing is known of it."""
+        return ()

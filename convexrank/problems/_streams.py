@@ -1,0 +1,185 @@
+r"""Rows out of memory: what each piece contributes to a risk, merged to value, gradient and certificate in one pass.
+
+A risk that is a sum over rows or queries is a sum over pieces. One made of log-sum-exps of groups of rows is not, but
+each log-sum-exp is one of those of the pieces, and its gradient their mean with the softmax as weights:
+
+.. math::
+    L = \log\sum_k e^{L_k}, \qquad \nabla L = \sum_k e^{L_k - L}\,\nabla L_k .
+
+Merging is associative, so that pieces may come in any grouping: from one process after the other, or from many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from convexrank.backend.gram import row_lengths
+from convexrank.core.minorants import EPS, Minorant, rounding
+from convexrank.data import Chunks
+
+__all__ = ["FORMULATIONS", "LogSums", "Portion", "Stream", "Sums", "check_chunks"]
+
+Array = np.ndarray
+
+#: Those that take rows out of memory, as a refusal lists them.
+FORMULATIONS = (
+    "PNormPush, BottomPush, TopBottomPush, ListNet, NDCGRegression and MarginRetargeting in one pass for each "
+    "evaluation; IRPush, and Push and ConvexRisk with the exponential loss in two, with all scores held"
+)
+
+
+def check_chunks(problem: Any, X: Chunks, taken: bool, penalised: bool) -> None:
+    """Refuse rows out of memory where a formulation does not decompose, or has no penalty that gives a minimiser."""
+    name = type(problem).__name__
+    if not taken:
+        raise TypeError(
+            f"X is {X!r}, rows out of memory, but {name} with these arguments does not decompose over pieces of them. "
+            f"What does: {FORMULATIONS}. Or pass a sample of the rows in memory, such as chunks[::100]."
+        )
+    if not penalised:
+        raise ValueError(
+            f"X is {X!r}, rows out of memory, and both l1 and l2 are 0: whether a minimiser exists is found by linear "
+            "programming on all rows at once; give l2, however small."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """What some rows contribute to m sums of functions of the scores s.
+
+    Parameters
+    ----------
+    values : ndarray, shape (m,)
+        The sums.
+    slopes : ndarray, shape (m, d)
+        Their gradients Xᵀu in w, where u is that in the scores.
+    sizes : ndarray, shape (m, 3)
+        Of each the sums u·s, Σ|u|(1 + |s|) and Σ|u|‖x‖, which a certificate needs; zeros where none was asked for.
+    highest : float
+        The largest \\|s\\|.
+    """
+
+    values: Array
+    slopes: Array
+    sizes: Array
+    highest: float
+
+    #: Whether values are logarithms, whose size is an error of the shares.
+    are_logarithms = False
+
+    def merged(self, other: Self) -> Self:
+        """Return what both sets of rows contribute together."""
+        return self._weighted(self.values + other.values, np.ones(1), other, np.ones(1))
+
+    def _weighted(self, values: Array, own: Array, other: Self, its: Array) -> Self:
+        return type(self)(
+            values,
+            own[:, None] * self.slopes + its[:, None] * other.slopes,
+            own[:, None] * self.sizes + its[:, None] * other.sizes,
+            max(self.highest, other.highest),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LogSums(Sums):
+    """The same for m log-sum-exps, minus infinity for one without rows."""
+
+    are_logarithms = True
+
+    def merged(self, other: Self) -> Self:
+        """Return the log-sum-exps of all rows: gradients weigh as much as their rows do."""
+        values = np.logaddexp(self.values, other.values)
+        level = np.where(np.isneginf(values), 0.0, values)
+        return self._weighted(values, np.exp(self.values - level), other, np.exp(other.values - level))
+
+
+class Portion(Protocol):
+    """A piece as a formulation sees it: functions of its scores."""
+
+    def contributions(self, scores: Array) -> tuple[Array, Array, Array]:
+        """Return factors (m,), values (m,) and gradients in the scores (m, r), from the code that solvers run."""
+        ...
+
+    def reference(self, scores: Array) -> tuple[Array, Array, Array]:
+        """Return the same from the definition: what certificates rest on."""
+        ...
+
+
+class Stream:
+    """Evaluates a problem piece by piece. A subclass says what pieces are, and how they merge.
+
+    Parameters
+    ----------
+    problem : LinearScores
+        The problem, whose X are Chunks.
+    """
+
+    #: What pieces contribute.
+    kind: type[Sums] = Sums
+
+    def __init__(self, problem: Any) -> None:
+        self.problem = problem
+        self._last: tuple[Array, tuple[float, Array]] | None = None
+
+    def portions(self) -> Iterator[tuple[Portion, Any]]:
+        """Go through the pieces once: as the formulation sees them, and their rows."""
+        raise NotImplementedError
+
+    def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient in w: one pass, or none for the last w again."""
+        if self._last is None or not np.array_equal(self._last[0], w):
+            factors, total = self._total(w, reference=False)
+            self._last = w.copy(), (float(factors @ total.values), factors @ total.slopes)
+        value, slope = self._last[1]
+        return value, slope.copy()
+
+    def minorant(self, w: Array) -> Minorant:
+        """Return the tangent at w from the definition, with bounds on its rounding: one pass."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            factors, total = self._total(w, reference=True)
+            value, weights = float(factors @ total.values), np.abs(factors)
+            if not math.isfinite(value + total.highest * total.highest):
+                return Minorant(math.inf, math.nan, np.zeros(len(w)), math.inf, math.inf, math.inf)
+            rows, columns = self.problem.X.shape
+            relative = rounding(rows + columns)
+            along, moved, reach = factors @ total.sizes[:, 0], *(weights @ total.sizes[:, 1:])
+            error = relative * (abs(value) + total.highest + moved)
+            slope_error = relative * reach
+            if total.are_logarithms:
+                # a logarithm that is off by a rounding of its size moves all shares by that factor
+                shaken = EPS * weights * np.abs(total.values)
+                error += float(shaken @ total.sizes[:, 1])
+                slope_error += float(shaken @ total.sizes[:, 2])
+            slope = factors @ total.slopes
+        return Minorant(value, value - float(along), slope, error, 2.0 * error, slope_error)
+
+    def _total(self, w: Array, reference: bool) -> tuple[Array, Sums]:
+        factors, total = np.zeros(0), None
+        for portion, X in self.portions():
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # far away a steep risk is infinite; callers check
+                scores = np.asarray(X @ w, dtype=np.float64)
+                factors, values, pulls = (portion.reference if reference else portion.contributions)(scores)
+                part = self._part(X, scores, values, pulls, reference)
+                total = part if total is None else total.merged(part)
+        if total is None:
+            raise ValueError("there are no rows.")
+        return factors, total
+
+    def _part(self, X: Any, scores: Array, values: Array, pulls: Array, reference: bool) -> Sums:
+        # one after the other: BLAS is slow where a factor has two or three columns
+        slopes = np.array([X.T @ pull for pull in pulls])
+        sizes, highest = np.zeros((len(values), 3)), 0.0
+        if reference:
+            extents = np.abs(pulls)
+            highest = float(np.abs(scores).max())
+            sizes[:] = np.column_stack(
+                [pulls @ scores, extents @ (1.0 + np.abs(scores)), extents @ row_lengths(X)]
+            )
+        return self.kind(values, slopes, sizes, highest)

@@ -1,0 +1,112 @@
+"""Rows out of memory for risks that are sums over queries: queries that straddle pieces are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.cached import cached_property
+from convexrank.data import QueryGroups
+from convexrank.problems._streams import Stream, Sums
+
+__all__ = ["QueryStream", "goes_in_order"]
+
+Array = np.ndarray
+
+# A query of more rows than so many pieces is not held at once.
+_MOST_PIECES = 4
+
+
+def goes_in_order(rows: Array, groups: QueryGroups, piece: int) -> bool:
+    """Whether rows laid out query by query come in their order, and no query is much longer than a piece."""
+    return bool((np.diff(rows) > 0).all()) and int(groups.sizes.max()) <= _MOST_PIECES * piece
+
+
+@dataclass(frozen=True, eq=False)
+class QueryPortion:
+    """Some queries: the problem with their rows alone."""
+
+    problem: Any
+
+    def contributions(self, scores: Array) -> tuple[Array, Array, Array]:
+        """Return the sum over the queries and its gradient."""
+        value, gradient = self.problem.risk_and_score_gradient(scores)
+        return np.ones(1), np.array([value]), gradient[None]
+
+    def reference(self, scores: Array) -> tuple[Array, Array, Array]:
+        """Return the same from the definition."""
+        value, gradient = self.problem.reference_scores(scores)
+        return np.ones(1), np.array([value]), gradient[None]
+
+
+class QueryStream(Stream):
+    """Evaluates a problem whose risk is a sum over queries, piece by piece."""
+
+    kind = Sums
+
+    @cached_property
+    def _plan(self) -> list[tuple[slice, QueryPortion]]:
+        """Of each piece that ends a query: the rows of the queries that it ends, and these queries alone."""
+        whole = self.problem
+        ends = whole.groups.offsets[1:]
+        last = whole._rows[ends - 1]  # the last row of each query
+        first = whole._rows[whole.groups.offsets[:-1]]
+        borders, plan, before = whole.X.borders, [], 0
+        for border in borders:
+            after = int(np.searchsorted(last, border))
+            if after > before:
+                rows = slice(int(first[before]), int(last[after - 1]) + 1)
+                plan.append((rows, QueryPortion(_alone(whole, before, after, rows))))
+                before = after
+        return plan
+
+    def portions(self) -> Iterator[tuple[QueryPortion, Any]]:
+        """Go through the pieces once; rows of a query that has not ended wait for the next piece."""
+        plan, held, start = iter(self._plan), [], 0
+        rows, portion = next(plan)
+        for piece in self.problem.X.pieces():
+            held = [*held, piece.X]
+            stop = piece.rows.stop
+            while portion is not None and rows.stop <= stop:
+                joined = _stacked(held)
+                yield portion, joined[rows.start - start : rows.stop - start]
+                held, start = [joined[rows.stop - start :]], rows.stop
+                rows, portion = next(plan, (rows, None))
+            # rows before the next query that counts are of no use
+            unused = (stop if portion is None else min(rows.start, stop)) - start
+            if unused > 0:
+                held, start = [_stacked(held)[unused:]], start + unused
+            if start == stop:
+                held = []
+
+
+def _stacked(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.csr_array(sparse.vstack(parts, format="csr"))
+    return np.concatenate(parts)
+
+
+def _alone(whole: Any, first: int, last: int, rows: slice) -> Any:
+    """The problem with some queries alone, without their features."""
+    made, groups = object.__new__(type(whole)), whole.groups
+    part = slice(int(groups.offsets[first]), int(groups.offsets[last]))
+    for name in type(whole).__dataclass_fields__:
+        made.__dict__[name] = whole.__dict__[name]
+    made.__dict__.update(
+        X=np.empty((rows.stop - rows.start, 0)),
+        y=whole.y[rows],
+        qid=None,
+        levels=whole.levels,
+        groups=QueryGroups.from_sizes(groups.sizes[first:last]),
+        idle_queries=0,
+        _rows=whole._rows[part] - rows.start,
+    )
+    if made.__dict__.get("center") is not None:
+        made.__dict__["center"] = whole.center[rows]
+    return made
