@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from convexrank.core.results import Solution
-from convexrank.data import check_choice, check_weights, well_formed
+from convexrank.data import Chunks, check_choice, check_weights, read_array, well_formed
 from convexrank.features import Products, Stacked, Thresholds
 
 __all__ = ["LinearEstimator", "LinearRanker", "check_counts", "validated"]
@@ -62,10 +62,27 @@ class LinearEstimator(BaseEstimator):
         return self.features == "linear"
 
     def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
-        """Return finite X, dense or CSR, with y if given, as scikit-learn checks them."""
+        """Return finite X, dense or CSR, with y if given, as scikit-learn checks them; Chunks as they are."""
+        if isinstance(X, Chunks):
+            return self._streamed(X, *y, **options)
         if not self._is_linear:
             return validated(self, X, *y, ensure_all_finite="allow-nan", **options)
         return validated(self, X, *y, accept_sparse="csr", **options)
+
+    def _streamed(self, X: Chunks, *y: Any, reset: bool = True, **_: Any) -> Any:
+        """Return rows out of memory, which were checked when they were seen first, and their labels."""
+        if not self._is_linear:
+            raise TypeError(
+                f"X is {X!r}, rows out of memory, of which features={self.features!r} would need the quantiles; pass "
+                "features='linear', or a sample of the rows in memory, such as chunks[::100]."
+            )
+        if reset:
+            self.n_features_in_ = X.shape[1]
+        elif X.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has {X.shape[1]} columns, expected {self.n_features_in_}, as fit saw.")
+        if not y:
+            return X
+        return X, read_array(X.y if y[0] is None else y[0], "y")
 
     def _linear_scores(self, X: Any) -> Array:
         """Return Xw for rows like those that the estimator was fitted on."""

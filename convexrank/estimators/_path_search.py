@@ -13,7 +13,7 @@ from scipy import sparse
 
 from convexrank.core.paths import Path, path
 from convexrank.core.results import ConvergenceWarning
-from convexrank.data import as_groups, check_choice, check_flag, check_integer, check_weights, shown
+from convexrank.data import Chunks, as_groups, check_choice, check_flag, check_integer, check_weights, shown
 from convexrank.estimators._linear_ranker import LinearRanker
 
 __all__ = ["PathSearch"]
@@ -75,6 +75,11 @@ class PathSearch(LinearRanker):
             )
         if self.n_jobs is not None and check_integer(self.n_jobs, "n_jobs", -_MOST) == 0:
             raise ValueError("n_jobs is 0, expected a number of processes, -1 for one per core, or None.")
+        if isinstance(X, Chunks):
+            raise TypeError(
+                f"X is {X!r}, rows out of memory, of which no folds are made; search on a sample in memory, "
+                "such as chunks[::100], and fit the ranker without cross-validation on all of them."
+            )
         X, y = self._rows(X, y)
         weights = check_weights(sample_weight, len(y))
         qid = None if qid is None else _numbered(qid, len(y))

@@ -139,8 +139,8 @@ class PushRanker(LinearRanker):
 
         Parameters
         ----------
-        X : array or sparse matrix, shape (n, d)
-            One row for each example. Sparse X stays sparse.
+        X : array, sparse matrix or Chunks, shape (n, d)
+            One row for each example. Sparse X stays sparse; :class:`~convexrank.data.Chunks` stay out of memory.
         y : array, shape (n,)
             Two classes: {0, 1}, {−1, +1}, booleans, or two strings; the larger is the positive class.
         qid : array, shape (n,), optional

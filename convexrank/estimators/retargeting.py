@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from convexrank.data import QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
+from convexrank.data import Chunks, QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
 from convexrank.estimators._linear_ranker import LinearRanker, check_counts
 from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
@@ -149,8 +149,8 @@ class RetargetingRanker(LinearRanker):
 
         Parameters
         ----------
-        X : array or sparse matrix, shape (n, d)
-            One row for each document. Sparse X stays sparse.
+        X : array, sparse matrix or Chunks, shape (n, d)
+            One row for each document. Sparse X stays sparse; :class:`~convexrank.data.Chunks` stay out of memory.
         y : array, shape (n,)
             Grades; only their order counts, larger should rank higher.
         qid : array of int or str, shape (n,), QueryGroups, or None
@@ -181,8 +181,14 @@ class RetargetingRanker(LinearRanker):
 
     def _made(self, X: Any, y: Array, qid: Any, sample_weight: Any) -> MarginRetargeting:
         """Return the problem on checked rows."""
-        rows, queries = _repeated(qid, sample_weight, len(y))
         self._fitted_on_queries = qid is not None
+        if isinstance(X, Chunks):
+            if sample_weight is not None:
+                raise ValueError(
+                    f"sample_weight is given, but X is {X!r}, rows out of memory, which are not repeated; leave it out."
+                )
+            return self._problem(self._designed(X), y, qid)
+        rows, queries = _repeated(qid, sample_weight, len(y))
         return self._problem(self._designed(X[rows]), y[rows], queries)
 
     def _problem(self, X: Any, y: Array, queries: Any) -> MarginRetargeting:

@@ -543,6 +543,10 @@ class LinearScores(Problem):
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Prove a bound on value − optimum at x; see :mod:`convexrank.proof`."""
+        if isinstance(self.X, Chunks):
+            raise CertificateError(
+                f"X is {self.X!r}, rows out of memory, which proofs in ball arithmetic do not read."
+            )
         from convexrank.proof.linear import prove_linear
 
         given = x.witness if witness is None and isinstance(x, Solution) else witness

@@ -147,7 +147,8 @@ class Stream:
                 return Minorant(math.inf, math.nan, np.zeros(len(w)), math.inf, math.inf, math.inf)
             rows, columns = self.problem.X.shape
             relative = rounding(rows + columns)
-            along, moved, reach = factors @ total.sizes[:, 0], *(weights @ total.sizes[:, 1:])
+            along = float(factors @ total.sizes[:, 0])
+            moved, reach = (weights @ total.sizes[:, 1:]).tolist()
             error = relative * (abs(value) + total.highest + moved)
             slope_error = relative * reach
             if total.are_logarithms:
@@ -156,7 +157,7 @@ class Stream:
                 error += float(shaken @ total.sizes[:, 1])
                 slope_error += float(shaken @ total.sizes[:, 2])
             slope = factors @ total.slopes
-        return Minorant(value, value - float(along), slope, error, 2.0 * error, slope_error)
+        return Minorant(value, value - along, slope, error, 2.0 * error, slope_error)
 
     def _total(self, w: Array, reference: bool) -> tuple[Array, Sums]:
         factors, total = np.zeros(0), None

@@ -64,7 +64,13 @@ class Parquet:
         return columns
 
     def pieces(self, labels: bool) -> Iterator[Raw]:
-        """Read a file after the other, some rows at a time, and no other columns than those that are asked for."""
+        """Read a file after the other, some rows at a time, and no other columns than those that are asked for.
+
+        Yields
+        ------
+        Raw
+            A batch.
+        """
         first: tuple[str, ...] | None = None
         for name in self.files:
             with _parquet().ParquetFile(name) as file:

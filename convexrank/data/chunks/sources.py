@@ -52,7 +52,13 @@ class Arrays:
     rows: int | None
 
     def pieces(self, labels: bool) -> Iterator[Raw]:
-        """Cut the rows."""
+        """Cut the rows.
+
+        Yields
+        ------
+        Raw
+            A stretch of rows.
+        """
         X = self.X
         step, name = rows_at_once(X.shape[1], self.rows), str(getattr(X, "filename", None) or "")
         for start in range(0, X.shape[0], step):
@@ -77,7 +83,13 @@ class Files:
     rows: int | None
 
     def pieces(self, labels: bool) -> Iterator[Raw]:
-        """Open a file after the other, and cut its rows."""
+        """Open a file after the other, and cut its rows.
+
+        Yields
+        ------
+        Raw
+            A stretch of rows.
+        """
         for number, file in enumerate(self.X):
             for raw in self._opened(number, file, labels).pieces(labels):
                 yield Raw(raw.X, raw.y, raw.qid, file, raw.start)
@@ -130,7 +142,13 @@ class Given:
     given: Any
 
     def pieces(self, labels: bool) -> Iterator[Raw]:
-        """Take the pieces apart."""
+        """Take the pieces apart.
+
+        Yields
+        ------
+        Raw
+            A piece.
+        """
         start = 0
         for number, piece in enumerate(iter(self.given)):
             if not isinstance(piece, tuple | list) or len(piece) not in (2, 3):

@@ -33,7 +33,13 @@ class Text:
     rows: int | None
 
     def pieces(self, labels: bool) -> Iterator[Raw]:
-        """Parse some lines at a time."""
+        """Parse some lines at a time.
+
+        Yields
+        ------
+        Raw
+            The rows of these lines.
+        """
         for file in self.files:
             start = 0
             for part in self._parsed(file, self.n_features):

@@ -49,7 +49,13 @@ class LogStream(Stream):
         self._totals = [float(rows.sum() if weights is None else weights[rows].sum()) for rows in counted]
 
     def portions(self) -> Iterator[tuple[LogPortion, Any]]:
-        """Go through the pieces once."""
+        """Go through the pieces once.
+
+        Yields
+        ------
+        tuple of LogPortion and matrix
+            A piece.
+        """
         for piece in self.problem.X.pieces():
             yield LogPortion(self._alone(piece.rows)), piece.X
 

@@ -65,7 +65,13 @@ class QueryStream(Stream):
         return plan
 
     def portions(self) -> Iterator[tuple[QueryPortion, Any]]:
-        """Go through the pieces once; rows of a query that has not ended wait for the next piece."""
+        """Go through the pieces once; rows of a query that has not ended wait for the next piece.
+
+        Yields
+        ------
+        tuple of QueryPortion and matrix
+            The queries that end in a piece.
+        """
         plan, held, start = iter(self._plan), [], 0
         rows, portion = next(plan)
         for piece in self.problem.X.pieces():

@@ -1,0 +1,553 @@
+"""Rows out of memory against the same rows in memory: values, gradients, certificates, solutions, and bad data."""
+
+from __future__ import annotations
+
+import threading
+import time
+import tracemalloc
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import convexrank as cr
+from convexrank.data import Chunks
+from convexrank.data.chunks.reader import read_ahead
+from convexrank.problems import _streams
+from convexrank.problems._streams import LogSums, Sums
+from tests.tolerances import tolerance
+
+ROWS, COLUMNS = 240, 4
+P = cr.problems
+
+
+def drawn(seed=0, rows=ROWS):
+    """Features in float32, binary labels, grades, and queries that stand together."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, COLUMNS)).astype(np.float32)
+    signal = X @ rng.normal(size=COLUMNS) + rng.normal(size=rows)
+    grades = np.clip(np.round(signal), 0, 3)
+    grades[:2] = 0.0, 1.0
+    return X, (signal > 0.5).astype(int), grades, np.sort(rng.integers(0, 20, size=rows))
+
+
+def cut(X, y, qid=None, at=(70, 71, 150)):
+    """Pieces of these rows."""
+    borders = [0, *at, len(X)]
+    parts = [slice(a, b) for a, b in pairwise(borders)]
+    return [(X[p], y[p]) if qid is None else (X[p], y[p], qid[p]) for p in parts]
+
+
+# What takes rows out of memory, with which labels, and in how many passes a value and a gradient.
+CASES = {
+    "p norm": (P.PNormPush, "binary", {"p": 8}, 1),
+    "bottom": (P.BottomPush, "binary", {"p": 3}, 1),
+    "both ends": (P.TopBottomPush, "binary", {"p": 3, "bottom_weight": 0.5}, 1),
+    "top alone": (P.TopBottomPush, "binary", {"p": 2, "bottom_weight": 0.0}, 1),
+    "list net": (P.ListNet, "queries", {"normalize": True}, 1),
+    "gains": (P.NDCGRegression, "queries", {}, 1),
+    "gains, i": (P.NDCGRegression, "queries", {"divergence": "generalized_i"}, 1),
+    "margins": (P.MarginRetargeting, "queries", {"margin": (1.0, 0.5, 2.0), "reward": 0.1}, 1),
+    "margins, i": (
+        P.MarginRetargeting,
+        "queries",
+        {"divergence": "generalized_i", "bound": 3.0, "margin": 0.1},
+        1,
+    ),
+    "ir": (P.IRPush, "binary", {}, 2),
+    "push": (P.Push, "binary", {"price": "log_one_plus"}, 2),
+    "convex risk": (P.ConvexRisk, "graded", {}, 2),
+}
+
+
+def both(case, at=(70, 71, 150), l2=0.3, seed=0, **more):
+    """The problem in memory and out of it."""
+    cls, kind, options, _ = CASES[case]
+    X, y, grades, qid = drawn(seed)
+    labels = {"binary": (y,), "graded": (grades,), "queries": (grades, qid)}[kind]
+    chunks = Chunks(cut(X, *labels, at=at))
+    held = [chunks.y, chunks.qid][: len(labels)]
+    return cls(X, *labels, l2=l2, **options, **more), cls(chunks, *held, l2=l2, **options, **more)
+
+
+def close(found, truth, name="pieces"):
+    scale = max(1.0, float(np.abs(truth).max()))
+    return float(np.abs(np.asarray(found) - np.asarray(truth)).max()) <= tolerance(name) * scale
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("case", CASES)
+def test_value_gradient_and_certificate_are_those_in_memory(case):
+    memory, pieces = both(case)
+    for seed in range(3):
+        w = np.random.default_rng(seed).normal(size=COLUMNS)
+        before = pieces.X.passes
+        value, gradient = pieces.value_and_gradient(w)
+        assert pieces.X.passes - before == CASES[case][3]
+        assert close(value, memory.value_and_gradient(w)[0])
+        assert close(gradient, memory.value_and_gradient(w)[1])
+        assert close(pieces.objective(w), memory.objective(w))
+        found, truth = pieces.certificate(w), memory.certificate(w)
+        assert (found.kind, found.radius) == (truth.kind, truth.radius)
+        assert close(found.gap, truth.gap)
+        ours, theirs = pieces.reference_minorant(w), memory.reference_minorant(w)
+        assert close(ours.slope, theirs.slope)
+        assert close(ours.offset, theirs.offset)
+        for error in ("risk_error", "offset_error", "slope_error"):
+            # a logarithm that is off moves all shares of a piece, which in memory never happens
+            assert 0.99 * getattr(theirs, error) <= getattr(ours, error) <= 10.0 * getattr(theirs, error)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_solutions_are_those_in_memory(case):
+    memory, pieces = both(case)
+    truth, found = memory.solve("lbfgs", tol=1e-12), pieces.solve(tol=1e-12)
+    assert found.status is cr.Status.CONVERGED
+    assert found.solver == "lbfgs"
+    assert close(found.x, truth.x, "minimiser in pieces")
+    assert found.gap <= 1e-12 * max(1.0, abs(found.value))
+    # in memory the certificate accepts the point, too
+    assert memory.certificate(found.x).gap <= 1e-11 * max(1.0, abs(found.value))
+
+
+@given(st.lists(st.integers(0, ROWS), max_size=12), st.integers(0, 3), st.sampled_from(sorted(CASES)))
+@settings(max_examples=36, deadline=None)
+def test_where_pieces_end_makes_no_difference(at, seed, case):
+    memory, pieces = both(case, at=sorted(at), seed=seed)
+    w = np.random.default_rng(seed).normal(size=COLUMNS)
+    assert close(pieces.value_and_gradient(w)[0], memory.value_and_gradient(w)[0])
+    assert close(pieces.value_and_gradient(w)[1], memory.value_and_gradient(w)[1])
+    assert close(pieces.reference_minorant(w).slope, memory.reference_minorant(w).slope)
+
+
+@pytest.mark.parametrize("case", ["p norm", "both ends", "ir", "push", "convex risk"])
+def test_weights_of_rows(case):
+    weights = np.random.default_rng(1).integers(0, 3, size=ROWS).astype(float)
+    memory, pieces = both(case, sample_weight=weights)
+    w = np.linspace(-1.0, 1.0, COLUMNS)
+    assert close(pieces.value_and_gradient(w)[0], memory.value_and_gradient(w)[0])
+    assert close(pieces.value_and_gradient(w)[1], memory.value_and_gradient(w)[1])
+    assert close(pieces.certificate(w).gap, memory.certificate(w).gap)
+
+
+def test_scores_that_leave_the_range_of_exponentials():
+    memory, pieces = both("p norm")
+    for w in (np.full(COLUMNS, 400.0), np.full(COLUMNS, -400.0), np.zeros(COLUMNS)):
+        assert close(pieces.value_and_gradient(w)[0], memory.value_and_gradient(w)[0])
+        assert close(pieces.value_and_gradient(w)[1], memory.value_and_gradient(w)[1])
+    assert not pieces.reference_minorant(np.full(COLUMNS, 1e308)).usable
+
+
+def test_a_merge_without_weights_is_caught(monkeypatch):
+    """Planted: gradients of pieces added up, or averaged, as if their rows weighed alike."""
+    memory, pieces = both("p norm")
+    w = np.linspace(-1.0, 1.0, COLUMNS)
+    truth = memory.value_and_gradient(w)[1]
+    for weight in (1.0, 0.5):
+
+        def careless(self, other, weight=weight):
+            values, own = np.logaddexp(self.values, other.values), np.full(1, weight)
+            return self._weighted(values, own, other, own)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(LogSums, "merged", careless)
+            assert not close(both("p norm")[1].value_and_gradient(w)[1], truth)
+            assert not close(both("p norm")[1].reference_minorant(w).slope, truth - 0.3 * w)
+    assert close(pieces.value_and_gradient(w)[1], truth)
+
+
+def test_merging_is_associative_and_takes_what_has_no_rows():
+    rng = np.random.default_rng(0)
+    none = LogSums(np.full(2, -np.inf), np.zeros((2, 3)), np.zeros((2, 3)), 0.0)
+    a, b, c = (
+        LogSums(rng.normal(size=2) * 40, rng.normal(size=(2, 3)), rng.random((2, 3)), 1.0) for _ in range(3)
+    )
+    for kind, parts in (
+        (LogSums, (a, b, c)),
+        (Sums, [Sums(p.values, p.slopes, p.sizes, 1.0) for p in (a, b, c)]),
+    ):
+        one, two, three = parts
+        left, right = one.merged(two).merged(three), one.merged(two.merged(three))
+        assert isinstance(left, kind)
+        assert close(left.values, right.values)
+        assert close(left.slopes, right.slopes)
+    for found in (none.merged(a), a.merged(none)):
+        np.testing.assert_array_equal(found.slopes, a.slopes)
+    assert np.isneginf(none.merged(none).values).all()
+    assert not none.merged(none).slopes.any()
+
+
+def test_queries_that_straddle_pieces_are_joined():
+    """And planted: queries that are cut where a piece ends."""
+    X, _, grades, qid = drawn()
+    inside = int(np.flatnonzero(qid == qid[100])[0]) + 2
+    chunks = Chunks(cut(X, grades, qid, at=(inside,)))
+    memory, pieces = P.ListNet(X, grades, qid, l2=0.1), P.ListNet(chunks, chunks.y, chunks.qid, l2=0.1)
+    assert pieces.stream is not None
+    w = np.ones(COLUMNS)
+    truth = memory.objective(w)
+    assert close(pieces.objective(w), truth)
+    broken = np.where(np.arange(ROWS) < inside, qid, qid + 100)
+    assert not close(P.ListNet(X, grades, broken, l2=0.1).objective(w), truth)
+
+
+def test_queries_whose_rows_lie_apart_or_are_long_take_two_passes():
+    X, _, grades, qid = drawn()
+    mixed = np.random.default_rng(3).permutation(qid)
+    for queries in (mixed, np.zeros(ROWS, dtype=int)):
+        chunks = Chunks(cut(X, grades, queries, at=range(10, ROWS, 10)))
+        pieces = P.ListNet(chunks, chunks.y, chunks.qid, l2=0.1)
+        assert pieces.stream is None
+        w = np.ones(COLUMNS)
+        assert close(pieces.value_and_gradient(w)[1], P.ListNet(X, grades, queries, l2=0.1).gradient(w))
+
+
+def test_what_does_not_decompose_refuses_and_says_what_does():
+    X, y, *_ = drawn()
+    chunks = Chunks(cut(X, y))
+    taken = set()
+    for cls in cr.problems.REGISTRY.values():
+        if not issubclass(cls, _linear()):
+            continue
+        for seed in range(12):
+            problem = cls.random(seed)
+            if problem.takes_chunks:
+                taken.add(cls.__name__)
+            elif seed == 0 or cls.__name__ in ("Push", "ConvexRisk"):
+                small = Chunks([(problem.X, np.zeros(problem.rows))])
+                with pytest.raises(TypeError, match=r"does not decompose over pieces.*PNormPush"):
+                    problem.changed(X=small)
+    assert {name for name in taken if name not in _streams.FORMULATIONS} == set()
+    assert taken == {cls.__name__ for cls, *_ in CASES.values()}
+    with pytest.raises(ValueError, match="both l1 and l2 are 0"):
+        P.PNormPush(chunks, chunks.y, p=2)
+    problem = P.PNormPush(chunks, chunks.y, p=2, l2=0.1)
+    for call in (problem.to_cvxpy, lambda: chunks.toarray()):
+        with pytest.raises(TypeError, match="out of memory"):
+            call()
+    with pytest.raises(cr.CertificateError, match="out of memory"):
+        problem.prove(np.zeros(COLUMNS))
+    with pytest.raises(ValueError, match="lacks Exact"):
+        problem.solve("exact")
+    with pytest.raises(ValueError, match="1 class"):
+        P.PNormPush(chunks, np.ones(ROWS), p=2, l2=0.1)
+
+
+def _linear():
+    from convexrank.problems._linear_scores import LinearScores
+
+    return LinearScores
+
+
+def test_l1_is_solved_by_proximal_steps():
+    memory, pieces = both("p norm", l2=0.1, l1=0.02)
+    found = pieces.solve()
+    assert found.solver == "accelerated"
+    assert memory.certificate(found.x).gap <= 1e-7
+    assert both("gains", l2=0.0, l1=0.02)[1].solve().converged
+
+
+def test_a_sample_of_tall_data_is_solved_first():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100_000, 40)).astype(np.float32)
+    y = X[:, 0] + rng.normal(size=len(X)) > 1.0
+    chunks = Chunks.from_arrays(X, y)
+    problem = P.PNormPush(chunks, chunks.y, p=4, l2=1e-3)
+    sample = problem.sample()
+    assert sample is not None
+    assert isinstance(sample.X, np.ndarray)
+    before = chunks.passes
+    assert problem.solve().converged
+    assert chunks.passes - before <= 12
+
+
+# --- where pieces come from ------------------------------------------------------------------------------------------
+
+
+def sources(folder):
+    """The same rows from everywhere."""
+    X, _, grades, qid = drawn()
+    np.save(folder / "X.npy", X)
+    np.save(folder / "y.npy", grades)
+    np.save(folder / "qid.npy", qid)
+    for number, part in enumerate((slice(0, 100), slice(100, ROWS))):
+        np.savez(folder / f"{number}.npz", X=X[part], y=grades[part], qid=qid[part])
+    lines = [
+        f"{grade:g} qid:{query} " + " ".join(f"{j + 1}:{value!r}" for j, value in enumerate(row.tolist()))
+        for row, grade, query in zip(X, grades, qid, strict=True)
+    ]
+    (folder / "letor.txt").write_text("# rows\n" + "\n".join(lines[:90]) + "\n\n")
+    (folder / "letor2.txt").write_text("\n".join(lines[90:]))
+    letor = [folder / "letor.txt", folder / "letor2.txt"]
+    npy = [str(folder / name) for name in ("X.npy", "y.npy", "qid.npy")]
+    return {
+        "arrays": Chunks.from_arrays(X, grades, qid, rows_per_piece=7),
+        "memory map": Chunks.from_arrays(
+            np.load(npy[0], mmap_mode="r"), grades.tolist(), qid, rows_per_piece=50
+        ),
+        "sparse array": Chunks.from_arrays(sparse.csr_array(X), grades, qid, rows_per_piece=50),
+        "npy": Chunks.from_files(*npy, rows_per_piece=33),
+        "npz": Chunks.from_files([folder / "0.npz", folder / "1.npz"], rows_per_piece=64),
+        "letor": Chunks.from_letor(letor, rows_per_piece=17),
+        "letor, sparse": Chunks.from_letor(letor, COLUMNS, sparse=True, rows_per_piece=50),
+        "a list": Chunks([*cut(X, grades, qid), (X[:0], grades[:0], qid[:0])]),
+    }
+
+
+def test_all_sources_give_the_same_rows(tmp_path):
+    X, _, grades, qid = drawn()
+    w, u = np.ones(COLUMNS), np.linspace(0.0, 1.0, ROWS)
+    exact = X.astype(np.float64)
+    for name, chunks in sources(tmp_path).items():
+        assert chunks.shape == (ROWS, COLUMNS), name
+        np.testing.assert_array_equal(chunks.y, grades)
+        np.testing.assert_array_equal(chunks.qid, qid)
+        assert close(chunks @ w, exact @ w), name
+        assert close(chunks.T @ u, exact.T @ u), name
+        assert close(chunks.row_lengths(), np.linalg.norm(exact, axis=1)), name
+        assert close(chunks.longest, np.linalg.norm(exact, axis=1).max()), name
+        assert close(chunks.mean_squares, (exact**2).mean(axis=0)), name
+        for rows in (slice(None, None, 50), np.array([200, 3, 3, 77]), exact[:, 0] > 0):
+            some = chunks[rows]
+            assert close(some.toarray() if sparse.issparse(some) else some, exact[rows]), name
+        assert chunks.sparse == ("sparse" in name)
+
+
+def test_parquet(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow", reason="Parquet files need pyarrow, the extra arrow")
+    from pyarrow import parquet
+
+    X, _, grades, qid = drawn()
+    columns = {f"f{j}": X[:, j] for j in range(COLUMNS)}
+    table = pyarrow.table({"grade": grades, **columns, "query": qid, "name": ["a"] * ROWS})
+    for number, part in enumerate((table.slice(0, 90), table.slice(90))):
+        parquet.write_table(part, tmp_path / f"part-{number}.parquet", row_group_size=40)
+    names = [f"f{j}" for j in range(COLUMNS)]
+    chunks = Chunks.from_parquet(tmp_path, "grade", "query", names, rows_per_piece=50)
+    memory = P.ListNet(X, grades, qid, l2=0.1)
+    pieces = P.ListNet(chunks, chunks.y, chunks.qid, l2=0.1)
+    assert close(pieces.gradient(np.ones(COLUMNS)), memory.gradient(np.ones(COLUMNS)))
+    with pytest.raises(ValueError, match=r"column 'name' of .*part-0.parquet holds string values"):
+        Chunks.from_parquet(tmp_path, "grade", "query")
+    with pytest.raises(ValueError, match="has no column 'clicks'"):
+        Chunks.from_parquet(tmp_path / "part-0.parquet", "clicks")
+    absent = pyarrow.table({"y": [0, 1], "f": [1.0, None]})
+    parquet.write_table(absent, tmp_path / "absent.parquet")
+    with pytest.raises(ValueError, match=r"absent.parquet.*NaN.*row 1 of the file"):
+        Chunks.from_parquet(tmp_path / "absent.parquet", "y")
+    parquet.write_table(table.select(["grade", "f0"]), tmp_path / "part-2.parquet")
+    with pytest.raises(ValueError, match=r"part-0.parquet has other columns than .*part-2"):
+        Chunks.from_parquet([tmp_path / "part-2.parquet", tmp_path / "part-0.parquet"], "grade")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="folder without files"):
+        Chunks.from_parquet(tmp_path / "empty", "y")
+
+
+def test_svmlight_without_queries(tmp_path):
+    (tmp_path / "rows.txt").write_text("1 1:0.5 3:2 # a\n-1 2:1\n\n# b\n1\n")
+    chunks = Chunks.from_letor(tmp_path / "rows.txt", queries=False, rows_per_piece=2)
+    assert chunks.qid is None
+    assert chunks.y.tolist() == [1, -1, 1]
+    assert chunks[:].tolist() == [[0.5, 0.0, 2.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
+    with pytest.raises(ValueError, match=r"rows.txt, line 1: the second word is '1:0.5'"):
+        Chunks.from_letor(tmp_path / "rows.txt")
+
+
+# --- bad data --------------------------------------------------------------------------------------------------------
+
+
+def test_bad_pieces_are_refused_with_their_number_file_and_row(tmp_path):
+    X, y, *_ = drawn()
+    with pytest.raises(ValueError, match="X of piece 1 has 3 columns, expected 4"):
+        Chunks([(X[:9], y[:9]), (X[9:, :3], y[9:])])
+    spoiled = X.copy()
+    spoiled[173, 2] = np.nan
+    np.save(tmp_path / "X.npy", spoiled)
+    np.save(tmp_path / "y.npy", y)
+    with pytest.raises(
+        ValueError, match=r"piece 17 \(.*X.npy, from row 170 on\) contains NaN.*row 173 of the file"
+    ):
+        Chunks.from_files(tmp_path / "X.npy", tmp_path / "y.npy", rows_per_piece=10)
+    scattered = sparse.csr_array(np.diag([1.0, np.inf]))
+    with pytest.raises(ValueError, match=r"infinity.*row 1 of its source"):
+        Chunks([(scattered, [0, 1])])
+    with pytest.raises(ValueError, match="y of piece 1 has shape"):
+        Chunks([(X[:9], y[:9]), (X[9:], y[:9])])
+    with pytest.raises(ValueError, match="some pieces have qid"):
+        Chunks([(X[:9], y[:9]), (X[9:], y[9:], y[9:])])
+    with pytest.raises(ValueError, match="no rows in any piece"):
+        Chunks([(X[:0], y[:0])])
+    with pytest.raises((ValueError, TypeError), match=r"X of piece 1 holds .*expected numbers"):
+        Chunks([(X[:2], y[:2]), (np.array([["a"] * COLUMNS] * 2), y[:2])])
+    with pytest.raises(ValueError, match="complex"):
+        Chunks([(X * 1j, y)])
+    with pytest.raises(ValueError, match="overflow"):
+        Chunks([(X.astype(float) * 1e200, y)])
+    with pytest.raises(TypeError, match="piece 0 is of type ndarray, expected a tuple"):
+        Chunks([X])
+    for given_, words in ((X, "from_arrays"), (3, "expected a list"), (iter([(X, y)]), "an iterator")):
+        with pytest.raises(TypeError, match=words):
+            Chunks(given_)
+    np.savez(tmp_path / "other.npz", features=X)
+    with pytest.raises(ValueError, match="has the arrays"):
+        Chunks.from_files(tmp_path / "other.npz")
+    (tmp_path / "text.npy").write_text("hello")
+    with pytest.raises(ValueError, match="cannot be read as a file of numpy"):
+        Chunks.from_files(tmp_path / "text.npy")
+    with pytest.raises(ValueError, match="y has 2 files, expected 1"):
+        Chunks.from_files(tmp_path / "X.npy", [tmp_path / "y.npy"] * 2)
+    with pytest.raises(ValueError, match=r"y has shape \(3,\), expected \(240,\)"):
+        Chunks.from_arrays(X, y[:3])
+    with pytest.raises(ValueError, match="rows_per_piece is 0"):
+        Chunks.from_arrays(X, y, rows_per_piece=0)
+
+
+def test_data_that_change_between_passes_are_noticed(tmp_path):
+    X, y, *_ = drawn()
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    chunks = Chunks.from_files(tmp_path / "X.npy", tmp_path / "y.npy", rows_per_piece=50)
+    problem = P.PNormPush(chunks, chunks.y, p=2, l2=0.1)
+    problem.objective(np.ones(COLUMNS))
+    np.save(tmp_path / "X.npy", X + 1)
+    with pytest.raises(ValueError, match=r"X.npy has changed since"):
+        problem.objective(np.zeros(COLUMNS))
+    edited = X.copy()
+    chunks = Chunks.from_arrays(edited, y, rows_per_piece=50)
+    edited[120, 1] += 1.0
+    with pytest.raises(ValueError, match="piece 2 has changed"):
+        _ = chunks @ np.ones(COLUMNS)
+    pieces = cut(X, y)
+    for change in (pieces[:-1], [*pieces, pieces[0]], [pieces[0], *pieces]):
+        held = list(pieces)
+        chunks = Chunks(held)
+        held[:] = change
+        with pytest.raises(ValueError, match=r"changed|there are \d pieces"):
+            _ = chunks @ np.ones(COLUMNS)
+
+
+class Interrupted:
+    """Pieces during which Ctrl-C is pressed in a later pass."""
+
+    def __init__(self, pieces, error):
+        self.pieces, self.error, self.passes = pieces, error, 0
+
+    def __iter__(self):
+        self.passes += 1
+        for number, piece in enumerate(self.pieces):
+            if self.passes == 4 and number == 1:
+                raise self.error
+            yield piece
+
+
+def test_what_goes_wrong_in_the_reader_reaches_the_caller():
+    X, y, *_ = drawn()
+    chunks = Chunks(Interrupted(cut(X, y), OSError("the disk is gone")))
+    with pytest.raises(OSError, match="the disk is gone"):
+        P.PNormPush(chunks, chunks.y, p=2, l2=0.1).solve()
+    chunks = Chunks(Interrupted(cut(X, y), KeyboardInterrupt()))
+    with pytest.warns(cr.ConvergenceWarning):
+        solution = P.PNormPush(chunks, chunks.y, p=2, l2=0.1).solve()
+    assert solution.status is cr.Status.INTERRUPTED
+    assert np.isfinite(solution.value)
+    assert threads() == []
+
+
+def threads():
+    """Reading threads that are alive, after those that end have had the time to."""
+    for _ in range(50):
+        alive = [one for one in threading.enumerate() if one.name == "convexrank-chunks"]
+        if not alive:
+            break
+        time.sleep(0.02)
+    return alive
+
+
+def test_the_reader_reads_one_ahead_and_ends_when_nobody_reads():
+    made = []
+
+    def numbers():
+        for number in range(1000):
+            made.append(number)
+            yield number
+
+    reader = read_ahead(numbers)
+    assert [next(reader) for _ in range(3)] == [0, 1, 2]
+    time.sleep(0.05)
+    assert len(made) <= 6
+    reader.close()
+    assert threads() == []
+    assert list(read_ahead(lambda: iter(range(5)))) == list(range(5))
+
+
+def test_a_deadline_ends_a_pass():
+    X, y, *_ = drawn()
+
+    class Slow(list):
+        def __iter__(self):
+            for piece in super().__iter__():
+                time.sleep(0.03)
+                yield piece
+
+    chunks = Chunks(Slow(cut(X, y)))
+    start = time.perf_counter()
+    with pytest.warns(cr.ConvergenceWarning, match="TIME_LIMIT"):
+        P.PNormPush(chunks, chunks.y, p=64, l2=1e-6).solve(time_limit=0.2)
+    assert time.perf_counter() - start < 3.0
+
+
+# --- memory, estimators ----------------------------------------------------------------------------------------------
+
+
+def test_an_evaluation_holds_a_few_pieces(tmp_path):
+    rows, columns = 60_000, 50
+    X = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float32, (rows, columns))
+    X[:] = np.random.default_rng(0).normal(size=(rows, columns))
+    X.flush()
+    y = np.asarray(X[:, 0] > 1.0)
+    chunks = Chunks.from_arrays(np.load(tmp_path / "X.npy", mmap_mode="r"), y, rows_per_piece=1000)
+    problem = P.PNormPush(chunks, chunks.y, p=4, l2=1e-2)
+    w = np.full(columns, 0.1)
+    problem.value_and_gradient(w)
+    tracemalloc.start()
+    problem.value_and_gradient(w + 1.0)
+    problem.certificate(w)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    piece = 8 * 1000 * columns
+    assert peak < 8 * piece < 0.2 * 8 * rows * columns
+
+
+@pytest.mark.parametrize("labels", ["numbers", "words"])
+def test_push_ranker_takes_pieces(labels):
+    X, y, *_ = drawn()
+    y = np.where(y, "yes", "no") if labels == "words" else y
+    chunks = Chunks(cut(X, y))
+    options = {"tol": 1e-12}
+    ours = cr.PushRanker(**options).fit(chunks, chunks.y)
+    theirs = cr.PushRanker(solver="lbfgs", **options).fit(X, y)
+    assert close(ours.coef_, theirs.coef_, "minimiser in pieces")
+    assert close(ours.predict(chunks), theirs.predict(X), "minimiser in pieces")
+    assert ours.score(chunks, chunks.y) == theirs.score(X, y)
+    assert ours.n_features_in_ == COLUMNS
+    assert close(ours.predict(X), theirs.predict(X), "minimiser in pieces")
+    with pytest.raises(ValueError, match="X has 4 columns, expected 3"):
+        cr.PushRanker().fit(X[:, :3], y).predict(chunks)
+    with pytest.raises(TypeError, match="features='linear'"):
+        cr.PushRanker(features="thresholds").fit(chunks, chunks.y)
+    with pytest.raises(TypeError, match="no folds are made"):
+        cr.PushRankerCV().fit(chunks, chunks.y)
+
+
+def test_retargeting_ranker_takes_pieces():
+    X, _, grades, qid = drawn()
+    chunks = Chunks(cut(X, grades, qid))
+    ours = cr.RetargetingRanker(tol=1e-12).fit(chunks, chunks.y, chunks.qid)
+    theirs = cr.RetargetingRanker(solver="lbfgs", tol=1e-12).fit(X, grades, qid)
+    assert close(ours.coef_, theirs.coef_, "minimiser in pieces")
+    assert ours.score(chunks, chunks.y, chunks.qid) == theirs.score(X, grades, qid)
+    with pytest.raises(ValueError, match="sample_weight is given"):
+        cr.RetargetingRanker().fit(chunks, chunks.y, chunks.qid, np.ones(ROWS))
