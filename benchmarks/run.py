@@ -14,6 +14,7 @@ from pathlib import Path
 
 from boosting import boosting
 from bounds import bounds
+from chunks import chunks
 from extremes import extremes
 from graphs import graphs
 from instances import data_name
@@ -39,6 +40,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "kinks": kinks,
     "wide": wide,
     "sizes": sizes,
+    "chunks": chunks,
     "pairs": pairs,
     "projections": projections,
     "learned": learned_divergence,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -64,13 +65,25 @@ class Arrays:
         for start in range(0, X.shape[0], step):
             part = slice(start, start + step)
             y, qid = (None if v is None or not labels else v[part] for v in (self.y, self.qid))
-            yield Raw(X[part], y, qid, name, start)
+            yield Raw(_rows_of(X, part), y, qid, name, start)
 
     def state(self) -> tuple[Any, ...]:
         """Look at the files behind memory maps."""
         arrays = (self.X, self.y, self.qid)
         names = [array.filename for array in arrays if isinstance(array, np.memmap) and array.filename]
         return states_of(names)
+
+
+def _rows_of(X: Any, part: slice) -> Any:
+    """Return a stretch of rows; of a file that is mapped into memory it is mapped alone.
+
+    Pages of a map count as memory of the process for as long as it stands, whether others need the room or not.
+    """
+    if not (isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap) and X.flags.c_contiguous):
+        return X[part]
+    start, stop, _ = part.indices(X.shape[0])
+    place = X.offset + start * X.strides[0]
+    return np.memmap(X.filename, X.dtype, "r", offset=place, shape=(stop - start, X.shape[1]))
 
 
 @dataclass(frozen=True, eq=False)

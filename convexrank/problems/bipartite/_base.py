@@ -23,9 +23,12 @@ from convexrank.problems.bipartite._boosting_oracle import (
 from convexrank.problems.bipartite._streams import LogStream
 from convexrank.problems.duals._blocks import Conjugate, shares_of_terms
 
-__all__ = ["Bipartite", "LogForm", "random_features", "random_labels"]
+__all__ = ["Bipartite", "LogForm", "ReferenceLevel", "random_features", "random_labels"]
 
 Array = np.ndarray
+
+# A log-sum-exp of a risk: its factor, its value, its rows, and its gradient in their scores.
+ReferenceLevel = tuple[float, float, Array, Array]
 
 # Data with so many entries are tall; a sample has so many rows a column, or one in so many.
 _TALL, _ROWS_PER_COLUMN, _SHARE = 4_000_000, 60, 32
@@ -219,18 +222,18 @@ class LogForm(Bipartite):
         """What evaluates rows out of memory in one pass: log-sum-exps of pieces, merged by their weights."""
         return LogStream(self) if isinstance(self.X, Chunks) else None
 
-    def reference_levels(self, scores: Array) -> list[tuple[float, float, Array]]:
-        """Return the log-sum-exps of the risk from the definition: of each its factor, its value, and its gradient."""
+    def reference_levels(self, scores: Array) -> list[ReferenceLevel]:
+        """Return the log-sum-exps of the risk from the definition: factor, value, rows, gradient in their scores."""
         raise self._unstated(
-            "reference_levels(scores)", "factor, value and gradient of each log-sum-exp, in numpy"
+            "reference_levels(scores)", "factor, value, rows and gradient of each log-sum-exp"
         )
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, in plain numpy."""
-        value, slope = 0.0, np.zeros(len(scores))
-        for factor, level, pull in self.reference_levels(scores):
+        value, slope = 0.0, np.zeros(self.rows)
+        for factor, level, rows, pull in self.reference_levels(scores):
             value += factor * level
-            slope += factor * pull
+            slope[rows] += factor * pull
         return value, slope
 
     @cached_property

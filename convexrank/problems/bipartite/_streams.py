@@ -33,8 +33,11 @@ class LogPortion:
 
     def reference(self, scores: Array) -> tuple[Array, Array, Array]:
         """Return the same from the definition."""
-        factors, values, pulls = zip(*self.problem.reference_levels(scores), strict=True)
-        return np.array(factors), np.array(values), np.array(pulls)
+        levels = self.problem.reference_levels(scores)
+        pulls = np.zeros((len(levels), len(scores)))
+        for place, (_, _, rows, pull) in enumerate(levels):
+            pulls[place, rows] = pull
+        return np.array([one[0] for one in levels]), np.array([one[1] for one in levels]), pulls
 
 
 class LogStream(Stream):

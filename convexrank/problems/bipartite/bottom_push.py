@@ -12,7 +12,7 @@ from convexrank.backend.jax_oracles import log_sum_exp
 from convexrank.data import check_nonnegative, check_positive, keep_checked
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_log_sum_exp
-from convexrank.problems.bipartite._base import LogForm, random_features, random_labels
+from convexrank.problems.bipartite._base import LogForm, ReferenceLevel, random_features, random_labels
 from convexrank.problems.bipartite._boosting_oracle import LogSumExpTerm
 
 __all__ = ["BottomPush", "TopBottomPush"]
@@ -46,12 +46,12 @@ class _Powers(LogForm):
 
     def _power_reference(
         self, a: float, b: float, scores: Array, weight: float = 1.0
-    ) -> list[tuple[float, float, Array]]:
+    ) -> list[ReferenceLevel]:
         positive, negative = self.split(scores)
         low, pull = reference_log_sum_exp(self.log_positive_shares - a * positive)
         high, push = reference_log_sum_exp(self.log_negative_shares + b * negative)
-        of_positives = weight / a, low, self.join((-a * pull, np.zeros_like(push)))
-        return [of_positives, (weight / b, high, self.join((np.zeros_like(pull), b * push)))]
+        of_positives = weight / a, low, self.positives, -a * pull
+        return [of_positives, (weight / b, high, self.negatives, b * push)]
 
     def _powers(self, a: float, b: float, factor: float = 1.0) -> list[Any]:
         from convexrank.proof.pushes import Power
@@ -123,8 +123,8 @@ class BottomPush(_Powers):
         """Return the risk as a cvxpy expression."""
         return self._power_model(self.p, 1.0, scores), []
 
-    def reference_levels(self, scores: Array) -> list[tuple[float, float, Array]]:
-        """Return the two log-sum-exps of the risk: of each its factor, its value, and its gradient, in plain numpy."""
+    def reference_levels(self, scores: Array) -> list[ReferenceLevel]:
+        """Return the two log-sum-exps of the risk in plain numpy: factor, value, rows, and gradient in their scores."""
         return self._power_reference(self.p, 1.0, scores)
 
     def ball_tangent(self, scores: Any) -> Any:
@@ -215,8 +215,8 @@ class TopBottomPush(_Powers):
         top = self._power_model(1.0, self.p, scores)
         return top + self.bottom_weight * self._power_model(self.p, 1.0, scores), []
 
-    def reference_levels(self, scores: Array) -> list[tuple[float, float, Array]]:
-        """Return the four log-sum-exps of the risk: of each its factor, its value, and its gradient, in plain numpy."""
+    def reference_levels(self, scores: Array) -> list[ReferenceLevel]:
+        """Return the log-sum-exps of the risk in plain numpy: factor, value, rows, and gradient in their scores."""
         bottom = self._power_reference(self.p, 1.0, scores, self.bottom_weight)
         return self._power_reference(1.0, self.p, scores) + bottom
 

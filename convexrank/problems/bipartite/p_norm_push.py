@@ -13,7 +13,7 @@ from convexrank.backend.jax_oracles import log_sum_exp
 from convexrank.data import check_positive, keep_checked
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_log_sum_exp
-from convexrank.problems.bipartite._base import LogForm, random_features, random_labels
+from convexrank.problems.bipartite._base import LogForm, ReferenceLevel, random_features, random_labels
 from convexrank.problems.bipartite._boosting_oracle import LogSumExpTerm
 
 __all__ = ["PNormPush"]
@@ -103,14 +103,12 @@ class PNormPush(LogForm):
         negative = cp.log_sum_exp(self.log_negative_shares + self.p * scores[self.negatives])
         return positive + negative / self.p, []
 
-    def reference_levels(self, scores: Array) -> list[tuple[float, float, Array]]:
-        """Return the two log-sum-exps of the risk: of each its factor, its value, and its gradient, in plain numpy."""
+    def reference_levels(self, scores: Array) -> list[ReferenceLevel]:
+        """Return the two log-sum-exps of the risk in plain numpy: factor, value, rows, and gradient in their scores."""
         positive, negative = self.split(scores)
         low, pull = reference_log_sum_exp(self.log_positive_shares - positive)
         high, push = reference_log_sum_exp(self.log_negative_shares + self.p * negative)
-        nothing = np.zeros_like
-        of_positives = 1.0, low, self.join((-pull, nothing(push)))
-        return [of_positives, (1.0 / self.p, high, self.join((nothing(pull), self.p * push)))]
+        return [(1.0, low, self.positives, -pull), (1.0 / self.p, high, self.negatives, self.p * push)]
 
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
