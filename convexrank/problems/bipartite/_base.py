@@ -55,8 +55,12 @@ class Bipartite(SecondOrder):
         rows = self.X.shape[0]
         _ = self._labels  # refused before it is kept
         keep(self, y=np.asarray(self.y), sample_weight=check_weights(self.sample_weight, rows))
-        for name, positive in (("positive", True), ("negative", False)):
-            if not self._counted(positive).any():
+        if isinstance(self.X, Chunks):  # their places would take as much room as all scores
+            found = {"positive": self._counted(True).any(), "negative": self._counted(False).any()}
+        else:
+            found = {"positive": len(self.positives), "negative": len(self.negatives)}
+        for name, some in found.items():
+            if not some:
                 raise ValueError(
                     f"sample_weight leaves no {name} example; give at least one a weight above 0."
                 )
@@ -230,7 +234,7 @@ class LogForm(Bipartite):
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, in plain numpy."""
-        value, slope = 0.0, np.zeros(self.rows)
+        value, slope = 0.0, np.zeros(len(scores))
         for factor, level, rows, pull in self.reference_levels(scores):
             value += factor * level
             slope[rows] += factor * pull

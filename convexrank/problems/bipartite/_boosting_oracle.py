@@ -74,7 +74,7 @@ def risk_and_shares(terms: tuple[LogSumExpTerm, ...], scores: Array) -> tuple[fl
     """Return the sum of the terms, and for each the shares of its rows, which sum to 1. O(n)."""
     value, parts = 0.0, []
     for term in terms:
-        part, shares = log_sum_exp_gradient(term.exponents(scores))
+        part, shares = log_sum_exp_gradient(term.sign_times_power * scores[term.rows] + term.log_weights)
         value += term.outer_coefficient * part
         parts.append(shares)
     return value, parts
