@@ -79,7 +79,8 @@ def _rows_of(X: Any, part: slice) -> Any:
 
     Pages of a map count as memory of the process for as long as it stands, whether others need the room or not.
     """
-    if not (isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap) and X.flags.c_contiguous):
+    whole = isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap) and X.flags.c_contiguous
+    if not whole or X.filename is None:
         return X[part]
     start, stop, _ = part.indices(X.shape[0])
     place = X.offset + start * X.strides[0]

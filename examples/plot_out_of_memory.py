@@ -1,0 +1,95 @@
+r"""
+A push from Parquet files
+=========================
+
+Rows that fit no memory are read in pieces, one pass for each evaluation. Here they are few, so that the same rows can
+be fitted in memory, too; :doc:`/out_of_memory` explains what happens.
+"""
+
+# %%
+# Files
+# -----
+# Clicks on a quarter of a million rows, written to eight files in float32. Where pyarrow is missing (the extra
+# ``arrow``), numpy's own format stands in.
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import convexrank as cr
+
+folder = tempfile.TemporaryDirectory()
+path = Path(folder.name)
+rng = np.random.default_rng(0)
+names = [f"feature {j}" for j in range(20)]
+mixing = rng.normal(size=(len(names), len(names))) / 5  # features are correlated
+truth = rng.normal(size=len(names)) / 5
+kept = []
+for number in range(8):
+    X = (rng.normal(size=(30_000, len(names))) @ mixing).astype(np.float32)
+    clicked = X @ truth + 0.5 * rng.normal(size=len(X)) > 1.5
+    kept.append((X, clicked))
+    if find_spec("pyarrow"):
+        import pyarrow
+        from pyarrow import parquet
+
+        table = pyarrow.table({**dict(zip(names, X.T, strict=True)), "clicked": clicked})
+        parquet.write_table(table, path / f"part-{number}.parquet")
+    else:
+        np.savez(path / f"part-{number}.npz", X=X, y=clicked)
+
+if find_spec("pyarrow"):
+    chunks = cr.data.Chunks.from_parquet(path, y="clicked", columns=names)
+else:
+    print("pyarrow is not installed, so the files are numpy's")
+    chunks = cr.data.Chunks.from_files(sorted(path.glob("*.npz")))
+print(chunks)
+print(f"{chunks.y.mean():.1%} of the rows were clicked")
+
+# %%
+# The fit
+# -------
+# The callback notes the passes so far, and the point.
+problem = cr.problems.PNormPush(chunks, chunks.y, p=4, l2=1e-4)
+states = []
+solution = problem.solve(callback=lambda state: states.append((chunks.passes, state.x)))
+print(f"{solution.status.name} with {solution.solver} in {solution.iterations} steps: {solution.message}")
+
+# %%
+# The rows in memory have the same minimum.
+X, clicked = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+in_memory = cr.problems.PNormPush(X, clicked, p=4, l2=1e-4)
+print(f"largest difference of a weight: {np.abs(in_memory.solve().x - solution.x).max():.0e}")
+print(f"certificate in memory: {in_memory.certificate(solution).gap:.0e}")
+
+# %%
+# Passes
+# ------
+# The first two passes look at all entries, and read a sample. The sample's minimiser is where the curve starts; from
+# there on a step is a pass.
+passes = [count for count, _ in states]
+gaps = [in_memory.certificate(x).gap for _, x in states]
+cold = []
+before = chunks.passes
+problem.solve(
+    cr.solvers.LBFGS(sample=False), callback=lambda state: cold.append((1 + chunks.passes - before, state.x))
+)
+fig, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+ax.semilogy(passes, gaps, "o-", label="from a sample")
+ax.semilogy(
+    [count for count, _ in cold], [in_memory.certificate(x).gap for _, x in cold], "s--", label="from zero"
+)
+ax.set_xlabel("passes over the files")
+ax.set_ylabel("certified gap")
+ax.legend()
+plt.show()
+
+# %%
+# The estimator
+# -------------
+# ``PushRanker`` takes the pieces as they are, and scores in one pass.
+ranker = cr.PushRanker(p=4, l2=1e-4).fit(chunks, chunks.y)
+print(f"area under the ROC curve: {ranker.score(chunks, chunks.y):.4f}")
+folder.cleanup()
