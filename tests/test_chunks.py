@@ -18,6 +18,7 @@ from convexrank.data import Chunks
 from convexrank.data.chunks.reader import read_ahead
 from convexrank.problems import _streams
 from convexrank.problems._streams import LogSums, Sums
+from convexrank.problems.queries import _streams as query_streams
 from tests.tolerances import tolerance
 
 ROWS, COLUMNS = 240, 4
@@ -60,6 +61,8 @@ CASES = {
     "ir": (P.IRPush, "binary", {}, 2),
     "push": (P.Push, "binary", {"price": "log_one_plus"}, 2),
     "convex risk": (P.ConvexRisk, "graded", {}, 2),
+    "learned": (P.LearnedDivergence, "graded", {"strong": 1.0}, 2),
+    "learned, smooth": (P.LearnedDivergence, "graded", {"strong": 0.5, "smooth": 3.0}, 2),
 }
 
 
@@ -262,6 +265,32 @@ def test_a_sample_of_tall_data_is_solved_first():
     before = chunks.passes
     assert problem.solve().converged
     assert chunks.passes - before <= 12
+
+
+@pytest.mark.parametrize("cls", [P.ListNet, P.MarginRetargeting])
+def test_a_sample_of_many_queries_is_solved_first(cls, monkeypatch):
+    monkeypatch.setattr(query_streams, "_TALL", 10_000)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 12)) @ rng.normal(size=(12, 12))
+    grades = np.clip(np.round(X[:, 0] / 4 + rng.normal(size=len(X))), 0, 2)
+    qid = np.arange(len(X)) // 20
+    chunks = Chunks.from_arrays(X, grades, qid)
+    problem = cls(chunks, chunks.y, chunks.qid, l2=0.1)
+    sample = problem.sample()
+    assert sample is not None
+    assert sample.factor == pytest.approx(problem.groups.rows / sample.problem.groups.rows)
+    # its objective and Hessian are about those of all queries
+    w = np.full(12, 0.01)
+    assert sample.second_order(w)[0] == pytest.approx(problem.objective(w), rel=0.1)
+    whole = cls(X, grades, qid, l2=0.1).hessian(w)
+    share = np.trace(sample.second_order(w)[2]) / np.trace(whole)
+    assert 0.8 < share < 1.25
+    before = chunks.passes
+    assert problem.solve().converged
+    with_sample, before = chunks.passes - before, chunks.passes
+    assert problem.solve(cr.solvers.LBFGS(sample=False)).converged
+    assert with_sample < 0.75 * (chunks.passes - before)
+    assert cls(X, grades, qid, l2=0.1).sample() is None
 
 
 # --- where pieces come from ------------------------------------------------------------------------------------------

@@ -29,7 +29,8 @@ Array = np.ndarray
 #: Those that take rows out of memory, as a refusal lists them.
 FORMULATIONS = (
     "PNormPush, BottomPush, TopBottomPush, ListNet, NDCGRegression and MarginRetargeting in one pass for each "
-    "evaluation; IRPush, and Push and ConvexRisk with the exponential loss in two, with all scores held"
+    "evaluation; IRPush, Push and ConvexRisk with the exponential loss, and LearnedDivergence with strong in two, "
+    "with all scores held"
 )
 
 

@@ -15,7 +15,7 @@ from convexrank.data import Chunks, QueryGroups, as_groups, check_vector, keep
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.queries._host_risk import HostRisk
-from convexrank.problems.queries._streams import QueryStream, goes_in_order
+from convexrank.problems.queries._streams import QuerySample, QueryStream, goes_in_order, sample_of
 
 __all__ = ["QueryScores", "query_sums", "random_queries"]
 
@@ -63,6 +63,10 @@ class QueryScores(LinearScores):
         """What evaluates rows out of memory in one pass: where the rows of each query stand together."""
         in_order = isinstance(self.X, Chunks) and goes_in_order(self._rows, self.groups, self.X.most_rows)
         return QueryStream(self) if in_order else None
+
+    def sample(self) -> QuerySample | None:
+        """Return the problem of some of the queries of tall rows out of memory, in memory; else None."""
+        return sample_of(self) if isinstance(self.X, Chunks) else None
 
     @property
     def groups(self) -> QueryGroups:

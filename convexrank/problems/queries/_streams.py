@@ -13,9 +13,13 @@ from convexrank.backend.cached import cached_property
 from convexrank.data import QueryGroups
 from convexrank.problems._streams import Stream, Sums
 
-__all__ = ["QueryStream", "goes_in_order"]
+__all__ = ["QuerySample", "QueryStream", "goes_in_order", "sample_of"]
 
 Array = np.ndarray
+
+# A sample has so many rows a column, or one in so many, but no more entries than 32 MB unless the columns ask for more;
+# it is drawn where all rows are four times as many, and have so many entries.
+_ROWS_PER_COLUMN, _SHARE, _SAMPLED, _WORTH, _TALL = 60, 32, 1 << 22, 4, 4_000_000
 
 # A query of more rows than so many pieces is not held at once.
 _MOST_PIECES = 4
@@ -116,3 +120,63 @@ def _alone(whole: Any, first: int, last: int, rows: slice) -> Any:
     if made.__dict__.get("center") is not None:
         made.__dict__["center"] = whole.center[rows]
     return made
+
+
+@dataclass(frozen=True, eq=False)
+class QuerySample:
+    """Some of the queries in memory, each of which stands for so many.
+
+    Parameters
+    ----------
+    problem : LinearScores
+        Their problem, whose l2 is smaller by that factor, so that it has about the minimiser of all.
+    factor : float
+        How many queries each stands for.
+    """
+
+    problem: Any
+    factor: float
+
+    def solve(self, *, tol: float, time_limit: float | None) -> Any:
+        """Solve it."""
+        return self.problem.solve(tol=tol, time_limit=time_limit)
+
+    def second_order(self, w: Array) -> tuple[float, Array, Array]:
+        """Return value, gradient and Hessian of about the objective of all queries."""
+        value, gradient, hessian = self.problem.second_order(w)
+        return self.factor * value, self.factor * gradient, self.factor * hessian
+
+
+def sample_of(problem: Any) -> QuerySample | None:
+    """Draw some queries of tall dense rows out of memory, one from each of as many stretches.
+
+    Parameters
+    ----------
+    problem : QueryScores
+        The problem, whose X are Chunks.
+    """
+    groups, (rows, columns) = problem.groups, problem.X.shape
+    wanted = max(_ROWS_PER_COLUMN * columns, min(rows // _SHARE, _SAMPLED // columns))
+    if problem.X.sparse or rows * columns < _TALL or _WORTH * wanted > rows:
+        return None
+    count = max(1, round(len(groups) * wanted / groups.rows))
+    if _WORTH * count > len(groups):
+        return None
+    places = ((np.arange(count) + np.random.default_rng(0).random(count)) * (len(groups) / count)).astype(
+        np.intp
+    )
+    places = np.minimum(places, len(groups) - 1)
+    parts = [problem.stretch(query) for query in places.tolist()]
+    some = np.concatenate([problem._rows[part] for part in parts])
+    if len(np.unique(problem.y[some])) < len(problem.levels):
+        return None  # margins are given for each step of the grades
+    values: dict[str, Any] = {
+        "X": problem.X[some],
+        "y": problem.y[some],
+        "l2": problem.l2 * count / len(groups),
+    }
+    if problem.__dict__.get("center") is not None:
+        values["center"] = problem.center[some]
+    sizes = groups.sizes[places]
+    made = problem.changed(qid=QueryGroups.from_sizes(sizes), **values)
+    return QuerySample(made, len(groups) / count)

@@ -10,7 +10,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.core.results import Certificate, CertificateError, Witness
-from convexrank.data import check_choice, check_positive, check_vector, keep, keep_checked
+from convexrank.data import Chunks, check_choice, check_positive, check_vector, keep, keep_checked
 from convexrank.links import Link, fit_link
 from convexrank.links.bounded_cost import RestrictedRisk, check_range, cut_off, restricted_marginal
 from convexrank.links.marginal_cost import MarginalRisk, projected_targets
@@ -127,10 +127,15 @@ class LearnedDivergence(LinearScores):
     attained = True  # quadratic by pieces and bounded below
 
     @property
+    def takes_chunks(self) -> bool:  # type: ignore[override]
+        """Whether X may be rows out of memory: where the risk is differentiable, in two passes."""
+        return self.strong is not None and self.oracle == "marginal"
+
+    @property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance; the published field offers no objective."""
         offered = super().capabilities if self.oracle == "marginal" else _OF_A_FIELD
-        return offered if self.strong is None else offered | {"Lipschitz"}
+        return offered if self.strong is None or isinstance(self.X, Chunks) else offered | {"Lipschitz"}
 
     @property
     def default_solver(self) -> str:
