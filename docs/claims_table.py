@@ -1,6 +1,9 @@
-"""The directive ``claims-table``: the verdicts of a chapter, computed while the pages are built."""
+"""The directives ``claims-table`` and ``claims-counts``: verdicts, computed while the pages are built."""
 
 from __future__ import annotations
+
+from functools import lru_cache
+from typing import ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import Directive, directives
@@ -9,18 +12,34 @@ from docutils.statemachine import StringList
 from convexrank import claims
 
 
-class ClaimsTable(Directive):
-    """``.. claims-table:: 4`` shows chapter 4; a verdict other than the documented one is a warning."""
+@lru_cache(maxsize=1)
+def _report():
+    return claims.check()
 
-    required_arguments = 1
+
+class ClaimsTable(Directive):
+    """``.. claims-table:: 4`` shows chapter 4 of the dissertation; ``:source:`` another source, all or a section.
+
+    A verdict other than the documented one is a warning.
+    """
+
+    optional_arguments = 1
+    option_spec: ClassVar = {"source": directives.unchanged}
     has_content = False
 
     def run(self):
-        chapter = directives.nonnegative_int(self.arguments[0])
-        report = claims.check(chapter=chapter)
+        chapter = directives.nonnegative_int(self.arguments[0]) if self.arguments else None
+        source = self.options.get("source", next(iter(claims.SOURCES)))
+        findings = [
+            finding
+            for finding in _report().findings
+            if finding.claim.source == source and chapter in (None, finding.claim.chapter)
+        ]
+        if not findings:
+            raise self.error(f"no claims of {source!r}, chapter {chapter}")
         lines = [".. list-table::", "   :header-rows: 1", "   :widths: 46 18 36", ""]
         lines += ["   * - what is stated", "     - verdict", "     - what was computed"]
-        for finding in report.findings:
+        for finding in findings:
             judged = finding.claim
             if not finding.agrees:
                 self.state.document.reporter.warning(
@@ -28,14 +47,36 @@ class ClaimsTable(Directive):
                     line=self.lineno,
                 )
             word = "Corrected" if judged.amendment else "Instead"
-            lines.append(f"   * - {judged.location}: {_plain(judged.statement)}")
+            lines.append(f"   * - {_plain(judged.location)}: {_plain(judged.statement)}")
             if judged.amendment or finding.verdict is claims.Verdict.REFUTED:
                 lines += ["", f"       *{word}:* {_plain(judged.contrast_statement)}"]
             lines += [f"     - **{finding.verdict.value}**", "", f"       ``{judged.identifier}``"]
             lines += [f"     - {_plain(finding.telling)}"]
-        holder = nodes.container()
-        self.state.nested_parse(StringList(lines, source="claims-table"), self.content_offset, holder)
-        return holder.children
+        return _parsed(self, lines)
+
+
+class ClaimsCounts(Directive):
+    """``.. claims-counts::`` shows how many claims of every source have every verdict."""
+
+    has_content = False
+
+    def run(self):
+        verdicts = [verdict.value for verdict in claims.Verdict]
+        lines = [".. list-table::", "   :header-rows: 1", ""]
+        lines += ["   * - source", *(f"     - {word}" for word in [*verdicts, "all"])]
+        counts = _report().counts
+        for source, row in counts.items():
+            title = f"{claims.SOURCES[source].title} (``{source}``)"
+            lines += [f"   * - {title}", *(f"     - {n}" for n in [*row.values(), sum(row.values())])]
+        sums = [sum(row[verdict] for row in counts.values()) for verdict in verdicts]
+        lines += ["   * - all", *(f"     - {n}" for n in [*sums, sum(sums)])]
+        return _parsed(self, lines)
+
+
+def _parsed(directive, lines):
+    holder = nodes.container()
+    directive.state.nested_parse(StringList(lines, source="claims"), directive.content_offset, holder)
+    return holder.children
 
 
 def _plain(words):
@@ -44,6 +85,7 @@ def _plain(words):
 
 
 def setup(app):
-    """Register the directive."""
+    """Register the directives."""
     app.add_directive("claims-table", ClaimsTable)
+    app.add_directive("claims-counts", ClaimsCounts)
     return {"parallel_read_safe": True}

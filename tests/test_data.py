@@ -466,6 +466,23 @@ def test_unknown_choices_list_the_known(value):
         check_choice(value, {"c": 2, "a": 1}, "solver")
 
 
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("score-07", "close to it: score-7,"),
+        ("SCORE-12 ", "close to it: score-12,"),
+        ("ore-33", "close to it: .*score-33"),
+        ("price", "no name is close to it; one is 'score-0'"),
+        ("", "no name is close to it"),
+        (None, "no name is close to it"),
+    ],
+)
+def test_of_many_choices_the_close_ones_are_named(value, hint):
+    choices = {f"score-{number}": number for number in range(60)}
+    with pytest.raises(ValueError, match=rf"names is .*, expected one of 60 names; {hint}"):
+        check_choice(value, choices, "names")
+
+
 def test_known_choices_are_looked_up():
     assert check_choice("a", {"a": 1}, "solver") == 1
 

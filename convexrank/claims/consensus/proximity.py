@@ -51,7 +51,7 @@ def penalty_lifts_far_points(weight: Callable[[float, float], float]) -> list[Co
 @_claim(
     "penalty-brings-near",
     "Propositions 4 and 7",
-    "With (1 − β)/β ≥ L(1/s + δ/(1 − δ)) the best ρ̃ is δ/(1 − δ) times as far from the unpenalised ρ as from w.",
+    "With (1 − β)/β ≥ L(1/s + δ/(1 − δ)) the best ρ is at least δ/(1 − δ) times as far from the unpenalised as from w.",
     lambda L, s, ratio: L * (1.0 / s + ratio),
     otherwise=("With half of δ/(1 − δ) it is.", lambda L, s, ratio: 0.5 * ratio),
 )
