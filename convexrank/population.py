@@ -24,6 +24,9 @@ __all__ = ["RankingModel"]
 
 Array = np.ndarray
 
+# Means and standard deviations beyond this, or below its inverse, have squares that leave the range of floats.
+_LARGEST = 1e75
+
 
 @dataclass(frozen=True, eq=False)
 class RankingModel:
@@ -65,6 +68,8 @@ class RankingModel:
     (0.072222, 0.355556)
     >>> round(model.variance([3, 2, 1]), 6) <= model.noise_constant(1.0) * model.excess_risk([3, 2, 1])
     True
+    >>> round(RankingModel(m=[0.0, 1.0], sigma=[1.0, 2.0]).optimal_risk, 6)
+    0.413679
     """
 
     eta: Array | None = None
@@ -87,6 +92,10 @@ class RankingModel:
                 raise ValueError("eta has entries that are not between 0 and 1, expected probabilities.")
             keep(self, eta=values)
         else:
+            if float(np.abs(values).max()) > _LARGEST:
+                raise ValueError(
+                    f"m has an entry beyond {_LARGEST:g}; pass means in other units, and sigma, too."
+                )
             keep(self, m=values, sigma=_spread(self.sigma, len(values)))
         given = check_weights(self.weights, len(values), "weights")
         shares = np.ones(len(values)) if given is None else given
@@ -178,7 +187,8 @@ class RankingModel:
         distance = np.abs(self._delta) if of == "delta" else np.abs(above - below)
         apart = distance > 0.0
         powers = np.where(apart, np.where(apart, distance, 1.0) ** -exponent, 0.0)
-        return float((powers @ np.asarray(self.weights)).max())
+        shares = np.asarray(self.weights)
+        return float((powers @ shares)[shares > 0.0].max())
 
     @property
     def _size(self) -> int:
@@ -252,7 +262,8 @@ class RankingModel:
             rest = np.sqrt(
                 (own * np.add.outer(variances, variances) + np.outer(variances, variances)) / joint
             )
-            products = _sign_product(-self._delta[x], own / np.sqrt(joint), rest)
+            # beyond 40 standard deviations nothing is left
+            products = _sign_product(np.clip(-self._delta[x], -40.0, 40.0), own / np.sqrt(joint), rest)
             total += share * float(coefficients[x] @ products @ coefficients[x])
         return total
 
@@ -273,8 +284,10 @@ def _spread(sigma: Any, length: int) -> Array:
     """Return one standard deviation for each point: all greater than 0, or all 0."""
     given = check_real_array(0.0 if sigma is None else sigma, "sigma")
     values = check_vector(np.full(length, given) if given.ndim == 0 else given, length, "sigma", each="point")
-    if (values < 0.0).any() or ((values == 0.0).any() and values.any()):
+    least, most = float(values.min()), float(values.max())
+    if (least or most) and not 1.0 / _LARGEST <= least <= most <= _LARGEST:
         raise ValueError(
-            f"sigma has entries from {values.min():g} to {values.max():g}, expected all greater than 0, or all 0."
+            f"sigma has entries from {least:g} to {most:g}, expected all from {1.0 / _LARGEST:g} to {_LARGEST:g}, or "
+            "all 0."
         )
     return values

@@ -89,6 +89,14 @@ def test_ln_K_is_not_needed():
     assert 2 * math.exp(-(0.8**2) * 100 / 8 + math.log(10**4)) > 1 > 20 * stats.kstwo.sf(0.2, 100)
 
 
+def test_far_out():
+    """Numbers whose squares and powers leave the range of floats."""
+    assert bounds.push(10, 10, 1, 1e200).value == 0.0
+    assert bounds.push(10, 10, 1e250, 5.0).value == pytest.approx(2 * math.exp(-(25 / 8) * 10), rel=SUMMATION)
+    assert bounds.push(10, 10, 2, 1e200, 1e200, bounds.NormBall(2, 1.0, 1.0)).value == 0.0
+    assert bounds.push(10, 10, 2, 1e-200, 1.0, bounds.NormBall(5000, 1.0, 1.0)).value == math.inf
+
+
 # --- families -------------------------------------------------------------------------------------------------------
 
 

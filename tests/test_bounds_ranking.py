@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from scipy.stats import binom
 
-from convexrank import bounds, losses
+from convexrank import atoms, bounds, losses
 from tests.tolerances import tolerance
 
 SUMMATION = tolerance("summation")
@@ -238,6 +238,15 @@ def test_the_transfer_by_random_distributions():
         assert tight > 0.5
     assert bounds.transfer(0.0, "hinge").value == 0.0
     assert bounds.transfer(5.0, "exponential").vacuous
+
+
+def test_a_loss_with_a_kink_at_zero_says_less():
+    """The perceptron's transform is 0: nothing follows. With slopes -2 and -1/2 around 0 it is 0 up to 0.6."""
+    perceptron = losses.Custom(lambda z: atoms.positive(-z))
+    assert bounds.transfer(0.0, perceptron).value == 1.0
+    kinked = losses.Custom(lambda z: atoms.positive(1.0 - 0.5 * z) + 1.5 * atoms.positive(-z))
+    assert bounds.transfer(0.0, kinked).value == pytest.approx(0.6, abs=tolerance("conic"))
+    assert bounds.transfer(0.0, "squared_hinge").value == 0.0
 
 
 def test_the_rate_of_corollary_6():

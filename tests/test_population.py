@@ -238,6 +238,24 @@ def test_noise_constants_by_loops():
         assert model.noise_constant(0.7, of=of) == pytest.approx(expected, rel=SUMMATION)
 
 
+def test_points_without_weight_do_not_count():
+    model = RankingModel(eta=[0.1, 0.2, 0.9], weights=[1.0, 0.0, 1.0])
+    other = RankingModel(eta=[0.1, 0.9])
+    assert model.noise_constant(1.0) == pytest.approx(other.noise_constant(1.0), rel=SUMMATION)
+    assert model.risk([1, 9, 0]) == pytest.approx(other.risk([1, 0]), rel=SUMMATION)
+
+
+def test_noise_of_any_scale():
+    """A common factor of means and deviations changes nothing; little noise is nearly none."""
+    m, sigma, scores = np.array([0.0, 1.0, 3.0]), np.array([0.5, 1.0, 2.0]), [2, 3, 1]
+    model = RankingModel(m=m, sigma=sigma)
+    for scale in (1e-70, 1e70):
+        other = RankingModel(m=scale * m, sigma=scale * sigma)
+        assert other.variance(scores) == pytest.approx(model.variance(scores), rel=tolerance("fitted values"))
+    almost, none = RankingModel(m=m, sigma=1e-60), RankingModel(m=m)
+    assert almost.excess_risk(scores) == pytest.approx(none.excess_risk(scores), abs=SUMMATION)
+
+
 # --- bad input ------------------------------------------------------------------------------------------------------
 
 ETA = RankingModel(eta=[0.2, 0.7])
@@ -255,6 +273,8 @@ ETA = RankingModel(eta=[0.2, 0.7])
         (lambda: RankingModel(m=[0.1, 0.2], sigma=[0.0, 1.0]), "sigma has entries"),
         (lambda: RankingModel(m=[0.1, 0.2], sigma=-1.0), "sigma has entries"),
         (lambda: RankingModel(m=[0.1, 0.2], sigma=[1.0]), "sigma has 1 entries"),
+        (lambda: RankingModel(m=[0.1, 0.2], sigma=1e100), "sigma has entries"),
+        (lambda: RankingModel(m=[0.1, 1e100]), "m has an entry beyond"),
         (lambda: RankingModel(eta=[0.1, 0.2], weights=[1.0, -1.0]), "weights.1. is -1"),
         (lambda: ETA.risk([1.0]), "rule has 1 entries"),
         (lambda: ETA.risk([[1, 0], [0, 1]]), "rule has shape"),

@@ -24,6 +24,9 @@ from convexrank.losses import Loss, resolve
 
 __all__ = ["convex_excess", "transfer"]
 
+# Of the interval in which the inverse of a transform is sought.
+_HALVINGS = 200
+
 _PAPER = "Ranking and empirical minimization of U-statistics (2006)"
 
 
@@ -136,13 +139,13 @@ def transfer(excess: float, loss: Loss | str) -> Bound:
     psi = getattr(cost, "psi", None)
     if psi is None:
         raise TypeError(f"loss is {shown(loss)}, which has no psi; expected one with the method psi(x).")
+    # the largest x with ψ(x) at most the excess: ψ may be 0 beyond 0, where the loss has a kink at 0
     low, high = 0.0, 1.0
-    if gap < psi(1.0):
-        while low < (middle := 0.5 * (low + high)) < high:
-            low, high = (middle, high) if psi(middle) < gap else (low, middle)
-    return Bound(
-        high if gap > 0.0 else 0.0, {"excess": gap}, f"{_PAPER}, section 7, with the transform corrected"
-    )
+    for _ in range(_HALVINGS if psi(1.0) > gap else 0):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if psi(middle) <= gap else (low, middle)
+    value = high if high > 0.5 ** (_HALVINGS - 1) else 0.0
+    return Bound(value, {"excess": gap}, f"{_PAPER}, section 7, with the transform corrected")
 
 
 def _range_and_slope(loss: Loss, radius: float) -> tuple[float, float]:

@@ -86,7 +86,7 @@ class NormBall:
 
     def log_number(self, radius: float) -> float:
         """Return the logarithm of the number of balls, at most d ln(1 + 2BR/r)."""
-        radius = check_positive(radius, "radius")
+        radius = check_positive(radius, "radius", infinite=True)
         if self.bound >= radius / self.reach:
             ratio = self.bound / radius * self.reach
             return self.dimension * math.log1p(2.0 * ratio) if ratio > 1.0 else 0.0

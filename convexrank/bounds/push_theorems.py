@@ -53,7 +53,7 @@ class _Theorem:
 
     def logs(self, I: float, K: float, eps: float) -> dict[str, float]:  # noqa: E741
         """Logarithms of the covering number and of the two terms in brackets."""
-        radius = eps * self.theta / 8.0
+        radius = eps * self.theta / 8.0  # both may be too large for a float: infinite is right then
         by_power = 2.0 * self.p * math.log(eps / 4.0)
         by_risk = (
             2.0 * math.log(eps / 4.0) + 2.0 * (self.p - 1.0) * math.log(self.least_risk)
@@ -63,7 +63,7 @@ class _Theorem:
         return {
             "log_covering": self.covering.log_number(radius),
             "log_negatives": -2.0 * exponential(max(by_power, by_risk) + math.log(K)),
-            "log_positives": -(eps**2) * I / 8.0 + (math.log(K) if self.log_K else 0.0),
+            "log_positives": -(eps * eps) * I / 8.0 + (math.log(K) if self.log_K else 0.0),
         }
 
     def log_failure(self, I: float, K: float, eps: float) -> float:  # noqa: E741
@@ -200,7 +200,7 @@ def _smallest_negatives(theorem: _Theorem, log_delta: float, I: float, eps: floa
     if theorem.log_K:
         # e^(-aK) + K e^(-b), convex in K, falls until a e^(-aK) = e^(-b)
         a = -theorem.logs(I, 1.0, eps)["log_negatives"]
-        turn = (eps**2 * I / 8.0 + math.log(a)) / a if a > 0.0 else math.inf
+        turn = (eps * eps * I / 8.0 + math.log(a)) / a if a > 0.0 else math.inf
         most = max(1, math.ceil(turn)) if turn < _LARGEST_SIZE else _LARGEST_SIZE
         if most > 1 and theorem.log_failure(I, float(most), eps) > theorem.log_failure(I, most - 1.0, eps):
             most -= 1

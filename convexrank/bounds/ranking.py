@@ -71,7 +71,8 @@ def ranking_risk(
         For "bernstein": the variance of the loss of a pair, from 0 to 1/4. Without it L(1 − L) is taken, which is
         never below the variance, and the inequality is solved for L.
     complexity : float or RademacherAverage
-        For "rademacher": the expected Rademacher average of the losses, or a bound on it.
+        For "rademacher": the expected Rademacher average of the losses, or a bound on it. Of one that was computed from
+        the rows pass ``average.upper(...)``, and share δ between the two.
 
     Returns
     -------

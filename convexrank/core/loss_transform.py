@@ -28,6 +28,7 @@ Array = np.ndarray
 
 # A loss of a caller's own is examined for margins up to this.
 _LARGEST_MARGIN = 30.0
+_ROUNDING = 1e-14
 
 
 def transform(loss: Callable[[Any], Any], x: Any) -> Any:
@@ -39,7 +40,9 @@ def transform(loss: Callable[[Any], Any], x: Any) -> Any:
 
     zero = np.zeros_like(shares)
     low, high = zero - _LARGEST_MARGIN, zero + _LARGEST_MARGIN
-    return np.maximum(_least(risk, low, zero) - _least(risk, low, high), 0.0)
+    wrong = _least(risk, low, zero)
+    # less what is rounding: a transform that is 0 must not seem to say something
+    return np.maximum(wrong - _least(risk, low, high) - _ROUNDING * np.abs(wrong), 0.0)
 
 
 def check_differences(x: Any) -> np.ndarray:
