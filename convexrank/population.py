@@ -66,10 +66,10 @@ class RankingModel:
     >>> model = RankingModel(eta=[0.1, 0.5, 0.9])
     >>> round(model.optimal_risk, 6), round(model.excess_risk([3, 2, 1]), 6)
     (0.072222, 0.355556)
-    >>> round(model.variance([3, 2, 1]), 6) <= model.noise_constant(1.0) * model.excess_risk([3, 2, 1])
-    True
+    >>> print(f"{model.variance([3, 2, 1]):.4f} <= {model.noise_constant(1.0) * model.excess_risk([3, 2, 1]):.4f}")
+    0.0306 <= 0.5926
     >>> round(RankingModel(m=[0.0, 1.0], sigma=[1.0, 2.0]).optimal_risk, 6)
-    0.413679
+    0.41368
     """
 
     eta: Array | None = None

@@ -39,6 +39,14 @@ class BregmanPrimal:
         The largest entry of Σ q (x_i − x_k), over Σ q times the largest size of X; 0 at a minimiser.
     pairs : ndarray, shape (I, K)
         The matrix q over its sum.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=2)
+    >>> bregman_primal(problem, [0.0]).pairs
+    array([[0.25, 0.25],
+           [0.25, 0.25]])
     """
 
     primal: float
@@ -62,6 +70,11 @@ def bregman_primal(problem: PNormPush, w: Any) -> BregmanPrimal:
     w : array, shape (d,), or Solution
         The point.
 
+    Returns
+    -------
+    BregmanPrimal
+        The distances and the pairs.
+
     Raises
     ------
     TypeError, ValueError
@@ -77,8 +90,8 @@ def bregman_primal(problem: PNormPush, w: Any) -> BregmanPrimal:
     >>> from convexrank.bounds import bregman_primal
     >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=2)
     >>> found = bregman_primal(problem, problem.solve(tol=1e-12))
-    >>> bool(abs(found.primal - (found.start - found.dual)) < 1e-9)
-    True
+    >>> print(f"{found.primal:.6f} = {found.start:.6f} - {found.dual:.6f}")
+    1.468750 = 4.000000 - 2.531250
     """
     if not isinstance(problem, PNormPush):
         raise TypeError(f"problem is {shown(problem)}, expected a PNormPush.")

@@ -93,6 +93,13 @@ def leave_one_out(solution: Any, rows: Any = None) -> LeaveOneOut:
         When ``solution`` is no Solution that knows its problem, or rows are no integers.
     ValueError
         When l2 is 0, a row is out of range, or the problem has no weights of rows.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=2, l2=0.5)
+    >>> leave_one_out(problem.solve(), rows=[1, 3]).rows
+    array([1, 3])
     """
     problem = getattr(solution, "instance", None)
     if not isinstance(solution, Solution) or problem is None:

@@ -70,8 +70,8 @@ def rademacher_linear(
     >>> X = np.random.default_rng(0).normal(size=(401, 3))
     >>> closed = bounds.rademacher_linear(X, 1.0)
     >>> drawn = bounds.rademacher_linear(X, 1.0, draws=1000)
-    >>> bool(drawn.value < closed.value), closed.pairs
-    (True, 200)
+    >>> print(f"{closed.pairs} pairs: {drawn.value:.3f} by draws, {closed.value:.3f} in closed form")
+    200 pairs: 0.158 by draws, 0.173 in closed form
     """
     dual, bound = check_choice(norm, _NORMS, "norm")
     size = check_positive(radius, "radius")
@@ -130,8 +130,8 @@ def rademacher_kernel(K: Any, radius: float, *, draws: int | None = None, seed: 
     >>> import numpy as np
     >>> from convexrank import bounds
     >>> x = np.random.default_rng(0).normal(size=(30, 2))
-    >>> bool(np.isclose(bounds.rademacher_kernel(x @ x.T, 2.0).value, bounds.rademacher_linear(x, 2.0).value))
-    True
+    >>> round(bounds.rademacher_kernel(x @ x.T, 2.0).value, 4), round(bounds.rademacher_linear(x, 2.0).value, 4)
+    (0.9061, 0.9061)
     """
     size, kernel = check_positive(radius, "radius"), check_kernel(check_matrix(K, "K", most=_LARGEST), "K")[0]
     rng, first, second = pairs(kernel.shape[0], seed, "K")
@@ -194,8 +194,8 @@ def rademacher_thresholds(X: Any, y: Any, *, draws: int = 100, seed: int = 0) ->
     >>> from convexrank import bounds
     >>> x = np.random.default_rng(0).normal(size=(400, 1))
     >>> average = bounds.rademacher_thresholds(x, x[:, 0])
-    >>> bool(0.02 < average.value < bounds.rademacher_vc(400, 2).value)
-    True
+    >>> round(average.value, 3), round(bounds.rademacher_vc(400, 2).value, 3)
+    (0.089, 0.326)
     """
     if isinstance(X, Design) or sparse.issparse(X):
         raise TypeError("X is sparse, or a design, expected a dense array; pass its columns as one.")
