@@ -1,6 +1,6 @@
 """Which bounds say anything on MAGIC: what ``plot_bounds.py`` draws and the page on bounds tabulates.
 
-``python examples/bounds_on_magic.py`` computes the table anew and writes ``bounds_on_magic.csv`` beside this file.
+``python examples/bounds_on_magic.py`` computes the table anew and writes ``results/bounds_on_magic.csv``.
 Without the data the gallery draws that file.
 
 1000 rows, which serve for nothing else, give the mean and the spread of each feature. The others are cut into a half
@@ -20,7 +20,7 @@ import numpy as np
 import convexrank as cr
 from convexrank import bounds
 
-FILE = Path(__file__).with_suffix(".csv")
+FILE = Path(__file__).parent / "results" / "bounds_on_magic.csv"
 POWERS = (1, 4, 16)
 DELTA = 0.05
 THETA = 0.05
@@ -121,7 +121,7 @@ def shipped() -> list[Row]:
 
 
 def write(rows: list[Row]) -> None:
-    """Write rows to the file beside this one, with four digits."""
+    """Write rows to the file that is shipped, with four digits."""
     with FILE.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(asdict(rows[0])), lineterminator="\n")
         writer.writeheader()

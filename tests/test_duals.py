@@ -416,6 +416,7 @@ def test_rows_that_weigh_nothing_or_cannot_go():
             "rows is .*expected a list of row numbers",
         ),
         (cr.problems.PNormPush(X, Y, 4.0, l2=0.1), [-1], ValueError, "rows has -1"),
+        (cr.problems.PNormPush(X, Y, 4.0, l2=0.1), [[0], [1, 2]], ValueError, "rows could not be read"),
     ],
 )
 def test_bad_arguments_of_leave_one_out(given, rows, error, words):

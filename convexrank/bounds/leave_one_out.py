@@ -24,7 +24,7 @@ import numpy as np
 from convexrank.backend.gram import entries, transposed_times
 from convexrank.core.minorants import EPS
 from convexrank.core.results import Solution
-from convexrank.data import check_vector, shown
+from convexrank.data import check_vector, read_array, shown
 from convexrank.problems.bipartite._base import Bipartite, LogForm
 from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
 from convexrank.problems.pairs.convex_risk import ConvexRisk
@@ -124,7 +124,7 @@ def leave_one_out(solution: Any, rows: Any = None) -> LeaveOneOut:
 def _checked(rows: Any, count: int) -> Array:
     if rows is None:
         return np.arange(count)
-    given = np.asarray(rows)
+    given = read_array(rows, "rows")
     if given.ndim != 1 or given.dtype.kind not in "iu":
         raise TypeError(f"rows is {shown(rows)}, expected a list of row numbers.")
     check_vector(given, len(given), "rows")
