@@ -204,3 +204,30 @@ def test_a_solve_says_separable_whatever_the_units(units):
         solution = cr.problems.PNormPush(X * units, y, p=2).solve()
     assert solution.status is Status.SEPARABLE
     assert cr.problems.PNormPush(mixed, y, p=2).solve().status is Status.CONVERGED
+
+
+def interval_of_one_class(X, y):
+    """A direction −1, +1 or +1, −1 on neighbouring thresholds whose interval holds rows of one class only."""
+    for j in range(X.shape[1] - 1):
+        inside = X[:, j] - X[:, j + 1]
+        if j % 4 < 3 and inside.any() and len(set(y[inside > 0])) == 1:
+            direction = np.zeros(X.shape[1])
+            direction[[j, j + 1]] = (1, -1) if y[inside > 0][0] else (-1, 1)
+            return direction
+    return None
+
+
+@pytest.mark.parametrize("seed", [2, 7, 8, 9, 11])
+def test_thresholds_with_an_interval_of_one_class(seed):
+    """Most of the 32 weights decide nothing, and a linear program may let them run until rounding hides the slacks."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=300)
+    y = z + rng.normal(size=300) > 0.6
+    features = 0.5 * z[:, None] + rng.normal(size=(300, 8))
+    X = (features[:, :, None] > np.array([-1.5, 0.0, 0.1, 0.13])).reshape(300, 32).astype(float)
+    direction = interval_of_one_class(X, y)
+    gaps = (X[y][:, None] - X[~y][None]) @ direction
+    assert gaps.min() >= 0 < gaps.max()
+    found = find_separation(*bipartite(X[y], X[~y]))
+    assert found.kind == "quasi"
+    check_direction(found, X[y], X[~y])

@@ -18,6 +18,10 @@ Array = np.ndarray
 
 # A solver for linear programs meets constraints to about 1e-7; slack below this is not evidence.
 _EVIDENCE = 1e-6
+# How long a direction may be, in units of the features. The longest makes slack 1 reachable for every separable data
+# set unless the margin is below 1e-7. Where weights that decide nothing run to it, rounding is not small beside the
+# slacks; a shorter one decides then, and may miss a row by as much less.
+_REACHES = (1e7, 1e4, 1e2)
 # Rows of the first, small program for each unknown: twice as many rows as unknowns are separable by chance.
 _ROWS_PER_COLUMN = 6
 
@@ -97,16 +101,18 @@ def find_separation(rows: Any, thresholds: Any) -> Separation:
 
 
 def _widest(system: Any) -> Array:
-    """Maximise the sum of slacks over some rows; NaN when the solver gives up."""
+    """Maximise the sum of slacks over some rows; NaN when the solver gives up, or no answer is accurate."""
     from scipy.optimize import linprog  # slow to import, and rarely needed
 
     count, free = system.shape
     matrix = sparse.hstack([-system, sparse.eye_array(count)]).tocsr()
     cost = np.r_[np.zeros(free), -np.ones(count)]
-    # scaling makes slack 1 reachable for every separable data set unless the margin is below 1e-7 of the features
-    bounds = [(-1e7, 1e7)] * free + [(0.0, 1.0)] * count
-    answer = linprog(cost, A_ub=matrix, b_ub=np.zeros(count), bounds=bounds, method="highs")
-    return np.full(free, np.nan) if answer.x is None else answer.x[:free]
+    for reach in _REACHES:
+        bounds = [(-reach, reach)] * free + [(0.0, 1.0)] * count
+        answer = linprog(cost, A_ub=matrix, b_ub=np.zeros(count), bounds=bounds, method="highs")
+        if answer.x is not None and (system @ answer.x[:free]).min() >= -_EVIDENCE * reach / _REACHES[0]:
+            return answer.x[:free]
+    return np.full(free, np.nan)
 
 
 def _ties_all(system: Any, chosen: Array) -> bool:
