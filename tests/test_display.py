@@ -88,13 +88,13 @@ def test_a_formulation_of_ones_own_is_shown_as_well():
 
     class Bare(cr.Problem):
         dimension = 1
-        default_solver = "exact"
 
     assert repr(Own(X, Y, p=2, extra=X)) == "Own(5×2, 3 positive / 2 negative, p=2, extra=5×2)"
     assert repr(Chosen(X, Y, p=2)) == "mine"
     assert repr(Bare()) == "Bare()"
     assert Bare().formula() == ""
     assert "$$" not in Bare()._repr_html_()
+    assert "<td>default solver</td><td>not stated</td>" in Bare()._repr_html_()
 
 
 def test_a_half_made_problem_can_be_shown():
@@ -126,6 +126,7 @@ def test_a_solution_is_one_line(problem, solution):
             "distance 1e-09 certified (L1 norm)",
         ),
         (Certificate(0.5, np.nan, 0.0, "violation", metric="L2 norm"), "violation 0.5 certified (L2 norm)"),
+        (Certificate(0.25, 1.0, 0.75, "ball", 2.0, "||w/units||"), "gap 0.2 certified (ball)"),
         (Certificate(1e-9, 1.0, -np.inf, "residual"), "residual 1e-09 (no bound)"),
     ],
 )

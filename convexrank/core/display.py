@@ -57,10 +57,17 @@ class Displayed:
         return " ".join(found[self._formula_number].group("text").split()) if found else ""
 
     def _repr_html_(self) -> str:
-        asked: Any = self
-        rows = [["unknowns", asked.dimension], ["default solver", asked.default_solver]]
+        rows = [["unknowns", _stated(self, "dimension")], ["default solver", _stated(self, "default_solver")]]
         formula = self.formula().replace("&", "&amp;").replace("<", "&lt;")
         return html_table(repr(self), rows, below=f"<div>$${formula}$$</div>" if formula else "")
+
+
+def _stated(problem: Any, member: str) -> str:
+    """What a problem states, or that a class that is being written does not state it yet."""
+    try:
+        return str(getattr(problem, member))
+    except NotImplementedError:
+        return "not stated"
 
 
 def _bound(solution: Any) -> str:
@@ -68,9 +75,10 @@ def _bound(solution: Any) -> str:
     certificate = solution.certificate
     if certificate.kind == "residual":
         return f"residual {certificate.gap:.1g} (no bound)"
-    what = {"distance": "distance", "violation": "violation"}.get(certificate.kind, "gap")
     how = "proved" if certificate.proved else "certified"
-    return f"{what} {certificate.gap:.1g} {how} ({certificate.metric or certificate.kind})"
+    if certificate.kind in ("distance", "violation"):
+        return f"{certificate.kind} {certificate.gap:.1g} {how} ({certificate.metric})"
+    return f"gap {certificate.gap:.1g} {how} ({certificate.kind})"
 
 
 def _run(solution: Any) -> str:
