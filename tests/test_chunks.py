@@ -339,10 +339,13 @@ def test_all_sources_give_the_same_rows(tmp_path):
         assert close(chunks.row_lengths(), np.linalg.norm(exact, axis=1)), name
         assert close(chunks.longest, np.linalg.norm(exact, axis=1).max()), name
         assert close(chunks.mean_squares, (exact**2).mean(axis=0)), name
-        for rows in (slice(None, None, 50), np.array([200, 3, 3, 77]), exact[:, 0] > 0):
+        for rows in (slice(None, None, 50), np.array([200, 3, -3, 77]), exact[:, 0] > 0, [5]):
             some = chunks[rows]
             assert close(some.toarray() if sparse.issparse(some) else some, exact[rows]), name
         assert chunks.sparse == ("sparse" in name)
+        assert chunks[[]].shape == (0, COLUMNS)
+        with pytest.raises(IndexError, match="row 240"):
+            chunks[[3, 240]]
 
 
 def test_parquet(tmp_path):
@@ -426,6 +429,8 @@ def test_bad_pieces_are_refused_with_their_number_file_and_row(tmp_path):
     (tmp_path / "text.npy").write_text("hello")
     with pytest.raises(ValueError, match="cannot be read as a file of numpy"):
         Chunks.from_files(tmp_path / "text.npy")
+    with pytest.raises(ValueError, match=r"y is given, but X names files .npz"):
+        Chunks.from_files(tmp_path / "other.npz", tmp_path / "y.npy")
     with pytest.raises(ValueError, match="y has 2 files, expected 1"):
         Chunks.from_files(tmp_path / "X.npy", [tmp_path / "y.npy"] * 2)
     with pytest.raises(ValueError, match=r"y has shape \(3,\), expected \(240,\)"):
@@ -548,6 +553,19 @@ def test_an_evaluation_holds_a_few_pieces(tmp_path):
     tracemalloc.stop()
     piece = 8 * 1000 * columns
     assert peak < 8 * piece < 0.2 * 8 * rows * columns
+
+
+def test_a_solve_holds_a_few_bytes_for_each_row():
+    rows = 200_000
+    X = np.random.default_rng(0).normal(size=(rows, 2)).astype(np.float32)
+    chunks = Chunks.from_arrays(X, X[:, 0] > 1.0, rows_per_piece=4000)
+    problem = P.PNormPush(chunks, chunks.y, p=4, l2=1e-2)
+    P.PNormPush(X[:999], X[:999, 0] > 1.0, p=4, l2=1.0).solve("lbfgs")  # imports what is needed
+    tracemalloc.start()
+    assert problem.changed(p=8.0).solve(tol=1e-4).converged
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6 * rows  # labels, copies of them, and pieces: less than one number for each row
 
 
 @pytest.mark.parametrize("labels", ["numbers", "words"])

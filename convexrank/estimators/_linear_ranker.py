@@ -78,6 +78,7 @@ class LinearEstimator(BaseEstimator):
             )
         if reset:
             self.n_features_in_ = X.shape[1]
+            vars(self).pop("feature_names_in_", None)  # of an earlier fit
         elif X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {X.shape[1]} columns, expected {self.n_features_in_}, as fit saw.")
         if not y:

@@ -156,8 +156,8 @@ class Chunks(Design):
         Parameters
         ----------
         X : path or list of paths
-            Files ``.npz`` with arrays X, y and, if there are queries, qid; or ``.npy`` with X alone, which are mapped
-            into memory.
+            Files ``.npz`` with arrays X, y and, if there are queries, qid, one of which is read at a time; or ``.npy``
+            with X alone, which are mapped into memory.
         y, qid : path or list of paths
             Of ``.npy``, the files with the labels and the queries, as many as with X.
         rows_per_piece : int, optional
@@ -170,6 +170,8 @@ class Chunks(Design):
         """
         files, labels, queries = _paths(X, "X"), _paths(y, "y"), _paths(qid, "qid")
         for name, others in (("y", labels), ("qid", queries)):
+            if others and any(file.endswith(".npz") for file in files):
+                raise ValueError(f"{name} is given, but X names files .npz, which hold it; leave it out.")
             if others and len(others) != len(files):
                 raise ValueError(
                     f"{name} has {len(others)} files, expected {len(files)}, one for each file of X."
@@ -344,8 +346,7 @@ class Chunks(Design):
 
     def __getitem__(self, rows: Any) -> Any:
         """Return some rows as a matrix in memory, in float64: one pass."""
-        places = np.arange(self._shape[0])[rows] if not isinstance(rows, np.ndarray) else rows
-        places = np.flatnonzero(places) if places.dtype == bool else places
+        places = _places(rows, self._shape[0])
         order = np.argsort(places, kind="stable")
         ordered, found = places[order], []
         for piece in self.pieces():
@@ -393,6 +394,24 @@ def _re_iterable(pieces: Any) -> Given:
             "a list, or an object whose __iter__ starts anew."
         )
     return Given(pieces)
+
+
+def _places(rows: Any, count: int) -> Array:
+    """Return row numbers from 0 for a slice, a mask, or numbers, of which negative ones count from the end."""
+    if isinstance(rows, slice):
+        return np.arange(*rows.indices(count))
+    places = np.atleast_1d(np.asarray(rows))
+    if places.dtype == bool and places.shape == (count,):
+        return np.flatnonzero(places)
+    if places.ndim != 1 or (places.size and places.dtype.kind not in "iu"):
+        raise TypeError(
+            f"rows is {shown(rows)}, expected a slice, row numbers, or a mask of {count} entries."
+        )
+    places = np.where(places < 0, places + count, places).astype(np.int64)
+    beyond = places[(places < 0) | (places >= count)]
+    if beyond.size:
+        raise IndexError(f"row {beyond[0]} is out of range: there are {count} rows.")
+    return places
 
 
 def _paths(paths: Any, name: str) -> tuple[str, ...]:

@@ -119,7 +119,8 @@ def first_look(raw: Raw, number: int, columns: int | None, labelled: tuple[bool,
     try:
         matrix = check_matrix(raw.X, name, most=LARGEST)
     except (ValueError, TypeError) as error:
-        raise type(error)(f"{error}{_bad_row(raw)}") from error
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"{error}{_bad_row(raw)}") from error
     squares = squares_times(matrix, np.ones(size))
     longest = float(row_lengths(matrix).max())
     return Seen(

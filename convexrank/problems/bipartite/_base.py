@@ -248,8 +248,9 @@ class LogForm(Bipartite):
     @property
     def logarithmic_slope(self) -> float:
         """A unit of margin lowers each pair of logarithms by its weight."""
+        terms = self.terms if self.stream is None else self.stream.terms
         return sum(
-            term.outer_coefficient * term.sign_times_power for term in self.terms if term.sign_times_power > 0
+            term.outer_coefficient * term.sign_times_power for term in terms if term.sign_times_power > 0
         )
 
     @cached_property

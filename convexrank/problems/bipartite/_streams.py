@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.problems._streams import LogSums, Stream
-from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
+from convexrank.problems.bipartite._boosting_oracle import LogSumExpTerm, log_sum_exp_gradient
 
 __all__ = ["LogStream"]
 
@@ -50,6 +50,11 @@ class LogStream(Stream):
         weights = problem.sample_weight
         counted = (problem._counted(True), problem._counted(False))
         self._totals = [float(rows.sum() if weights is None else weights[rows].sum()) for rows in counted]
+
+    @property
+    def terms(self) -> tuple[LogSumExpTerm, ...]:
+        """The log-sum-exps of the first row: their factors and powers are those of all."""
+        return self._alone(slice(0, 1)).terms
 
     def portions(self) -> Iterator[tuple[LogPortion, Any]]:
         """Go through the pieces once.
