@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Self
@@ -16,10 +15,17 @@ from convexrank.data.checks import (
     check_flag,
     check_integer,
     check_list,
-    check_path,
     check_real,
     read_array,
     shown,
+)
+from convexrank.data.chunks.arguments import (
+    column_of,
+    joined,
+    paths_of,
+    piece_rows,
+    re_iterable,
+    row_numbers,
 )
 from convexrank.data.chunks.parquet import Parquet, parquet_files
 from convexrank.data.chunks.pieces import Piece, Seen, first_look, same_again
@@ -88,7 +94,7 @@ class Chunks(Design):
     """
 
     def __init__(self, pieces: Any) -> None:
-        self._source: Source = pieces if isinstance(pieces, _SOURCES) else _re_iterable(pieces)
+        self._source: Source = pieces if isinstance(pieces, _SOURCES) else re_iterable(pieces)
         self.passes = 0
         self._state = self._source.state()
         self._look()
@@ -114,7 +120,7 @@ class Chunks(Design):
         filled = [one for one in seen if one.size]
         self._shape, self.sparse = (int(sizes.sum()), filled[0].columns), any(one.sparse for one in filled)
         self._starts = np.concatenate(([0], sizes.cumsum()))
-        self.y, self.qid = (_joined([getattr(one, name) for one in filled]) for name in ("y", "qid"))
+        self.y, self.qid = (joined([getattr(one, name) for one in filled]) for name in ("y", "qid"))
         self.longest = max(one.longest for one in filled)
         with np.errstate(over="ignore"):
             self._mean_squares = np.sum([one.squares for one in filled], axis=0) / self._shape[0]
@@ -146,8 +152,8 @@ class Chunks(Design):
             X = read_array(X, "X")
         if X.ndim != 2:
             raise ValueError(f"X has shape {X.shape}, expected two dimensions (n, d), one row an example.")
-        labels, queries = _vector(y, "y", X.shape[0]), _vector(qid, "qid", X.shape[0])
-        return cls(Arrays(X, labels, queries, _rows(rows_per_piece)))
+        labels, queries = column_of(y, "y", X.shape[0]), column_of(qid, "qid", X.shape[0])
+        return cls(Arrays(X, labels, queries, piece_rows(rows_per_piece)))
 
     @classmethod
     def from_files(cls, X: Any, y: Any = None, qid: Any = None, *, rows_per_piece: int | None = None) -> Self:
@@ -168,7 +174,7 @@ class Chunks(Design):
         Chunks
             The pieces.
         """
-        files, labels, queries = _paths(X, "X"), _paths(y, "y"), _paths(qid, "qid")
+        files, labels, queries = paths_of(X, "X"), paths_of(y, "y"), paths_of(qid, "qid")
         for name, others in (("y", labels), ("qid", queries)):
             if others and any(file.endswith(".npz") for file in files):
                 raise ValueError(f"{name} is given, but X names files .npz, which hold it; leave it out.")
@@ -176,7 +182,7 @@ class Chunks(Design):
                 raise ValueError(
                     f"{name} has {len(others)} files, expected {len(files)}, one for each file of X."
                 )
-        return cls(Files(files, labels, queries, _rows(rows_per_piece)))
+        return cls(Files(files, labels, queries, piece_rows(rows_per_piece)))
 
     @classmethod
     def from_parquet(
@@ -219,7 +225,9 @@ class Chunks(Design):
             raise ValueError(
                 f"columns is {shown(columns)}, expected the names of the features, at least one."
             )
-        return cls(Parquet(parquet_files(_paths(paths, "paths")), y, qid, chosen, _rows(rows_per_piece)))
+        return cls(
+            Parquet(parquet_files(paths_of(paths, "paths")), y, qid, chosen, piece_rows(rows_per_piece))
+        )
 
     @classmethod
     def from_letor(
@@ -257,7 +265,7 @@ class Chunks(Design):
             check_flag(flag, name)
         if null is not None and not np.isfinite(check_real(null, "null")):
             raise ValueError(f"null is {null}, expected a finite number.")
-        files, rows = _paths(paths, "paths"), _rows(rows_per_piece)
+        files, rows = paths_of(paths, "paths"), piece_rows(rows_per_piece)
         fill = None if null is None else float(null)
         width = 0 if n_features is None else check_integer(n_features, "n_features", 1)
         made = Text(files, width, zero_based, sparse, queries, fill, rows)
@@ -346,7 +354,7 @@ class Chunks(Design):
 
     def __getitem__(self, rows: Any) -> Any:
         """Return some rows as a matrix in memory, in float64: one pass."""
-        places = _places(rows, self._shape[0])
+        places = row_numbers(rows, self._shape[0])
         order = np.argsort(places, kind="stable")
         ordered, found = places[order], []
         for piece in self.pieces():
@@ -357,8 +365,8 @@ class Chunks(Design):
             return np.zeros((0, self._shape[1]))
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))
-        joined: Any = sparse.csr_array(sparse.vstack(found)) if self.sparse else np.concatenate(found)
-        return joined[back]
+        whole: Any = sparse.csr_array(sparse.vstack(found)) if self.sparse else np.concatenate(found)
+        return whole[back]
 
     def columns(self, places: Array) -> Any:
         """Refuse: columns of rows out of memory would have to be held."""
@@ -374,74 +382,3 @@ class Chunks(Design):
     def __repr__(self) -> str:
         rows, columns = self._shape
         return f"Chunks({rows} rows, {columns} columns, {len(self._seen)} pieces)"
-
-
-def _re_iterable(pieces: Any) -> Given:
-    if isinstance(pieces, str | bytes | np.ndarray | dict) or sparse.issparse(pieces):
-        raise TypeError(
-            f"pieces is of type {type(pieces).__name__}, expected a list of tuples (X, y), or an object that gives "
-            "them each time that it is gone through; for arrays and files see Chunks.from_arrays and Chunks.from_files."
-        )
-    try:
-        again = iter(pieces)
-    except TypeError as error:
-        raise TypeError(
-            f"pieces is {shown(pieces)}, expected a list of tuples (X, y), or an object with __iter__."
-        ) from error
-    if again is pieces:
-        raise TypeError(
-            f"pieces is {shown(pieces)}, an iterator, which can be gone through once; a solver needs many passes: pass "
-            "a list, or an object whose __iter__ starts anew."
-        )
-    return Given(pieces)
-
-
-def _places(rows: Any, count: int) -> Array:
-    """Return row numbers from 0 for a slice, a mask, or numbers, of which negative ones count from the end."""
-    if isinstance(rows, slice):
-        return np.arange(*rows.indices(count))
-    places = np.atleast_1d(np.asarray(rows))
-    if places.dtype == bool and places.shape == (count,):
-        return np.flatnonzero(places)
-    if places.ndim != 1 or (places.size and places.dtype.kind not in "iu"):
-        raise TypeError(
-            f"rows is {shown(rows)}, expected a slice, row numbers, or a mask of {count} entries."
-        )
-    places = np.where(places < 0, places + count, places).astype(np.int64)
-    beyond = places[(places < 0) | (places >= count)]
-    if beyond.size:
-        raise IndexError(f"row {beyond[0]} is out of range: there are {count} rows.")
-    return places
-
-
-def _paths(paths: Any, name: str) -> tuple[str, ...]:
-    if paths is None:
-        return ()
-    files = [paths] if isinstance(paths, str | os.PathLike) else check_list(paths, name, "paths")
-    if not files:
-        raise ValueError(f"{name} is empty; pass at least one file.")
-    return tuple(os.fspath(check_path(path, name)) for path in files)
-
-
-def _rows(asked: Any) -> int | None:
-    return None if asked is None else check_integer(asked, "rows_per_piece", 1)
-
-
-def _vector(values: Any, name: str, length: int) -> Any:
-    """Return a vector without a copy, or None."""
-    if values is None:
-        return None
-    vector = values if isinstance(values, np.ndarray) else read_array(values, name)
-    if vector.shape != (length,):
-        raise ValueError(
-            f"{name} has shape {vector.shape}, expected ({length},), one entry for each row of X."
-        )
-    return vector
-
-
-def _joined(parts: list[Any]) -> Any:
-    if parts[0] is None:
-        return None
-    joined = np.concatenate(parts)
-    joined.flags.writeable = False
-    return joined
