@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from convexrank.bounds.rademacher import RademacherAverage, average_of
 from convexrank.bounds.result import Bound
 from convexrank.data import (
@@ -24,8 +26,8 @@ from convexrank.losses import Loss, resolve
 
 __all__ = ["convex_excess", "transfer"]
 
-# Of the interval in which the inverse of a transform is sought.
-_HALVINGS = 200
+# The inverse of a transform is sought in so many rounds at most, each in one of so many cells of the last.
+_ROUNDS, _CELLS = 34, 64
 
 _PAPER = "Ranking and empirical minimization of U-statistics (2006)"
 
@@ -141,10 +143,13 @@ def transfer(excess: float, loss: Loss | str) -> Bound:
         raise TypeError(f"loss is {shown(loss)}, which has no psi; expected one with the method psi(x).")
     # the largest x with ψ(x) at most the excess: ψ may be 0 beyond 0, where the loss has a kink at 0
     low, high = 0.0, 1.0
-    for _ in range(_HALVINGS if psi(1.0) > gap else 0):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if psi(middle) <= gap else (low, middle)
-    value = high if high > 0.5 ** (_HALVINGS - 1) else 0.0
+    for _ in range(_ROUNDS if psi(1.0) > gap else 0):
+        grid = np.linspace(low, high, _CELLS + 1)
+        above = 1 + int(np.argmax(np.asarray(psi(grid[1:])) > gap))
+        low, high = float(grid[above - 1]), float(grid[above])
+        if high - low <= 4e-16 * high:
+            break
+    value = high if high > 1e-50 else 0.0
     return Bound(value, {"excess": gap}, f"{_PAPER}, section 7, with the transform corrected")
 
 
