@@ -116,7 +116,7 @@ class Chunks(Design):
         self.passes += 1
         sizes = np.array([one.size for one in seen], dtype=np.int64)
         if not sizes.sum():
-            raise ValueError("there are no rows in any piece; pass at least one row.")
+            raise ValueError("pieces have no rows; pass at least one row.")
         filled = [one for one in seen if one.size]
         self._shape, self.sparse = (int(sizes.sum()), filled[0].columns), any(one.sparse for one in filled)
         self._starts = np.concatenate(([0], sizes.cumsum()))

@@ -167,7 +167,7 @@ class Given:
         for number, piece in enumerate(iter(self.given)):
             if not isinstance(piece, tuple | list) or len(piece) not in (2, 3):
                 raise TypeError(
-                    f"piece {number} is of type {type(piece).__name__}, expected a tuple (X, y) or (X, y, qid)."
+                    f"pieces[{number}] is of type {type(piece).__name__}, expected a tuple (X, y) or (X, y, qid)."
                 )
             X = (
                 well_formed(piece[0], f"X of piece {number}")
