@@ -202,6 +202,14 @@ def test_a_start_at_the_answer_is_recognised():
     assert dual.solve(x0=dual.solve(tol=1e-11)).iterations == 0
 
 
+def test_a_start_where_the_loss_is_steep_is_not_taken():
+    """The w of the first dual point is far out with a weak penalty, and an exponential loss is huge there."""
+    primal = cr.problems.RmaxPush.random(115)
+    assert isinstance(primal.loss, losses.Exponential)
+    assert primal.objective(primal.dual().primal_point(primal.dual().start())) > 1e80
+    assert close(primal.dual().solve().value, -primal.solve("exact").value)
+
+
 def test_the_method_for_the_primal_can_be_chosen():
     dual = cr.problems.PNormPush(X, Y, 4.0, l2=0.1).dual()
     assert dual.solve(cr.solvers.ThroughPrimal("lbfgs")).converged

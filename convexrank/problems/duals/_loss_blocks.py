@@ -20,7 +20,7 @@ Array = np.ndarray
 # Pairs with a multiplier each.
 _MOST_PAIRS = 5_000_000
 # What keeps a multiplier in its range when it is divided by its weight.
-_INSIDE = 1.0 - 1e-15
+_INSIDE = 1.0 - 1e-14
 
 
 def refuse_many_pairs(count: int) -> None:

@@ -27,6 +27,8 @@ _FEASIBLE = 1e-9
 _INSIDE = 1e-12
 # A penalty without l2 whose slopes can be made smaller than l1 by less than this share has no interior to speak of.
 _NO_ROOM = 1e-9
+# A subgradient so many times larger than the least one belongs to another region.
+_STEEPEST = 1e6
 # How often a direction that separates is doubled to show an infimum that is not attained.
 _DOUBLINGS = 60
 
@@ -141,12 +143,14 @@ class DualPoints(Problem):
             return None
         used = np.flatnonzero(shares)
         parts = [
-            share * self._of_scores(point, width)
-            for share, point, width in zip(
-                shares[used].tolist(), points[used], widths[used].tolist(), strict=True
-            )
+            self._of_scores(point, width)
+            for point, width in zip(points[used], widths[used].tolist(), strict=True)
         ]
-        return np.sum(parts, axis=0)
+        # far away an exponential loss is so steep that the least share of it spoils the mixture
+        sizes = np.array([float(np.abs(part).max()) for part in parts])
+        kept = np.flatnonzero(sizes <= _STEEPEST * max(1.0, float(sizes.min())))
+        mixed = shares[used][kept] @ np.array(parts)[kept]
+        return mixed / float(shares[used][kept].sum())
 
     def project_feasible(self, x: Array) -> Array:
         """Return a point near x that satisfies the constraints of the blocks, and of the penalty where it has any."""

@@ -81,8 +81,10 @@ class ThroughPrimal:
                 "itself by exact."
             )
         method = problem.primal.adapt_solver(method)
-        start = problem.primal_point(x0)
-        start = problem.primal.start() if start is None else start
+        start, other = problem.primal.start(), problem.primal_point(x0)
+        # with a weak penalty the point that belongs to x0 may lie where a loss is steep
+        if other is not None and problem.primal.objective(other) < problem.primal.objective(start):
+            start = other
         return _reported(problem, method, method.init(problem.primal, start))
 
     def step(self, problem: HasPrimal, state: State) -> State:
