@@ -515,15 +515,21 @@ def test_without_a_penalty_the_dual_bounds_the_optimum(name, p):
             assert moved.gap >= problem.objective(w + move) - best.value - tolerance("summation")
 
 
-def test_an_l1_without_an_inner_point_near_is_proved_by_the_dual():
-    """Data that half the l1 does not bound: no neighbouring solution is evidence, and the linear program is."""
+def test_an_l1_is_proved_by_the_dual_where_the_search_for_evidence_ends_empty(monkeypatch):
+    """Half the l1 leaves these data unbounded; the linear program of the dual has a point inside all the same."""
     pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
+    from convexrank.proof import linear
+
     rows = np.array([[1.0], [2.0], [0.0], [-1.0]])
     problem = cr.problems.PNormPush(rows, [1, 1, 0, 0], 4.0, l1=1.005)
     solution = quiet(problem, "accelerated")
+    monkeypatch.setattr(linear, "_inner_candidates", lambda *arguments: iter(()))
     proof = problem.prove(solution.x)
     assert proof.kind == "global"
     assert proof.gap < tolerance("two solvers")
+    monkeypatch.setattr(linear, "_has_distributions", lambda problem: False)
+    with pytest.raises(cr.CertificateError, match="no strictly feasible dual point"):
+        problem.prove(solution.x)
 
 
 class WrongBalls(cr.problems.PNormPush):
