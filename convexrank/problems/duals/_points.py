@@ -71,7 +71,7 @@ class DualPoints(Problem):
         r"""Return how much each row carries the ranking, shape (n,): minus :meth:`slopes`.
 
         Above 0 where the row is pulled up, below 0 where it is pushed down, 0 where it does not matter. With l2 alone
-        :math:`w = X^\\top\\text{weights}/\\lambda_2`.
+        :math:`w = X^\top\text{weights}/\lambda_2`.
         """
         return 0.0 - self.slopes(x)
 
@@ -180,7 +180,7 @@ class DualPoints(Problem):
         return nearest(self.risk_conjugate, self.primal.X, self.primal.penalty)
 
     def primal_point(self, x: Any) -> Array | None:
-        """Return the w at which the conjugate of the penalty is attained, with l2 or an l2 ball; else None."""
+        """Return the w at which the conjugate of the penalty is attained, with l2; else None."""
         penalty, v = self.primal.penalty, self.check_point(x)
         return penalty.conjugate(self.pull_of(v))[1] if penalty.l2 > 0 else None
 
