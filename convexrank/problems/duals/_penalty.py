@@ -36,7 +36,7 @@ def conjugate_model(penalty: Penalty, v: Any, dimension: int) -> tuple[Any, list
             return cp.sum_squares(beyond(v)) / (2.0 * penalty.l2), []
         if isinstance(penalty.ball, L2Ball):  # a square up to the radius, and a line beyond
             size, most = cp.norm2(beyond(v)), penalty.l2 * penalty.ball.radius
-            return cp.huber(size, most) / (2.0 * penalty.l2), []
+            return cp.huber(size / most, 1) * (most**2 / (2.0 * penalty.l2)), []
         # the sum of two functions has as conjugate the best division of v among theirs
         rest = cp.Variable(dimension)
         return cp.sum_squares(beyond(v - rest)) / (2.0 * penalty.l2) + _support(penalty.ball, rest), []
