@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python benchmarks/run.py [--only NAME ...] [--effort N] [--write FILE]``.
+"""Run the benchmarks: ``python benchmarks/run.py [NAME ...] [--effort N] [--write FILE]``.
 
 Nothing here passes or fails on time; the last table has targets and measurements. The exit status is 1 only when a
 benchmark could not be run.
@@ -15,6 +15,7 @@ from pathlib import Path
 from boosting import boosting
 from bounds import bounds
 from chunks import chunks
+from coverage import coverage
 from extremes import extremes
 from graphs import graphs
 from instances import data_name
@@ -49,13 +50,17 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "extremes": extremes,
     "bounds": bounds,
     "startup": startup,
+    "coverage": coverage,
 }
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the chosen benchmarks, print tables as they come, and write them if a file is named."""
-    options = _parser().parse_args(arguments)
-    names = options.only or list(BENCHMARKS)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if unknown := [name for name in options.names if name not in BENCHMARKS]:
+        parser.error(f"unknown benchmark {unknown[0]!r}, expected one of: {', '.join(BENCHMARKS)}")
+    names = [*options.names, *(options.only or [])] or list(BENCHMARKS)
     machine = environment()
     print(plain(machine))
     print(f"Data: {data_name()}.\n")
@@ -85,6 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Speed and memory of convexrank, side by side in one run.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="the same as --only NAME")
     parser.add_argument(
         "--only", nargs="+", choices=sorted(BENCHMARKS), metavar="NAME", help=", ".join(BENCHMARKS)
     )

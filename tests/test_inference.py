@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -17,6 +17,7 @@ from convexrank.inference.door import measure_named
 from tests.tolerances import tolerance
 
 DELONG, SUMMATION, CHERNOFF = tolerance("DeLong"), tolerance("summation"), tolerance("Chernoff")
+SAME, GRID = tolerance("same numbers"), tolerance("grid of an interval")
 OPTIONS = {
     "auc": {},
     "push_risk": {"p": 3.0},
@@ -325,7 +326,7 @@ def test_chernoffs_bound_is_the_root(mean, n, delta):
     assert low >= mean - radius - CHERNOFF
     if mean < high < 1 - 1e-9:
         divergence = stats.entropy([mean, 1 - mean], [high, 1 - high])
-        assert n * divergence == pytest.approx(math.log(1 / delta), rel=1e-6, abs=CHERNOFF * n)
+        assert n * divergence == pytest.approx(math.log(1 / delta), rel=SAME, abs=CHERNOFF * n)
 
 
 @pytest.mark.parametrize("n", [1, 3, 20, 400])
@@ -420,6 +421,15 @@ def test_precision_is_the_worst_over_cuts_and_orders(data, share):
     assert found.upper == pytest.approx(max(*ends, found.estimate), abs=SUMMATION)
 
 
+def ends_of_shares(count, n, delta):
+    """A distribution function from the number at or below a point: half of the error for each of two bounds."""
+    each = delta / (4 * (n + 1))
+    radius = math.sqrt(math.log(4 / delta) / (2 * n))
+    low = stats.beta.ppf(each, count, n - count + 1) if count else 0.0
+    high = stats.beta.isf(each, count + 1, n - count) if count < n else 1.0
+    return max(low, count / n - radius), min(high, count / n + radius)
+
+
 @given(data=lists(least=1), p=st.sampled_from([1.0, 2.5, 16.0]))
 def test_push_risk_is_the_two_steps(data, p):
     """Against its definition, one negative at a time, and the two roots by scipy."""
@@ -427,17 +437,61 @@ def test_push_risk_is_the_two_steps(data, p):
     up, down = s[y == 1], s[y == 0]
     i, k, alpha = len(up), len(down), 0.05
     band = alpha * math.sqrt(k) / (math.sqrt(i) + math.sqrt(k))
-    radius = math.sqrt(math.log(2 / band) / (2 * i))
-    heights = [sum(a <= b for a in up) / i for b in down]
-    low = sum(max(h - radius, 0.0) ** p for h in heights) / k
-    high = sum(min(h + radius, 1.0) ** p for h in heights) / k
+    ends = np.array([ends_of_shares(sum(a <= b for a in up), i, band) for b in down])
+    low, high = (ends**p).mean(axis=0)
     found = inference.push_risk_interval(y, s, p)
     limit = math.log(2 / (alpha - band)) / k
     for mean, end in ((low, found.lower), (high, found.upper)):
         if 0 < mean < 1 and 1e-300 < end**p and end < 1 - 1e-6:
-            assert stats.entropy([mean, 1 - mean], [end**p, 1 - end**p]) == pytest.approx(limit, rel=1e-6)
+            assert stats.entropy([mean, 1 - mean], [end**p, 1 - end**p]) == pytest.approx(limit, rel=SAME)
         else:  # no float is as far as the root
             assert end > 1 - 1e-6 or mean == 0 == end or stats.entropy([mean, 1 - mean], [1e-300, 1]) < limit
+
+
+@settings(max_examples=30)
+@given(data=lists(least=1), limit=st.sampled_from([0.2, 0.7, 1.0]))
+def test_partial_auc_is_the_two_steps(data, limit):
+    """Against its definition, one positive at a time: the mean of (m − u)₊ over u between the ends of its two rates."""
+    y, s = data
+    up, down = s[y == 1], s[y == 0]
+    i, k, alpha = len(up), len(down), 0.05
+    band = alpha * math.sqrt(i) / (math.sqrt(i) + math.sqrt(k))
+    share = (np.arange(2000) + 0.5) / 2000
+    gains = []
+    for a in up:
+        rates = [ends_of_shares(n, k, band) for n in (sum(b > a for b in down), sum(b >= a for b in down))]
+        gains.append(
+            [np.maximum(1 - (x + (z - x) * share) / limit, 0).mean() for x, z in zip(*rates, strict=True)]
+        )
+    most, least = np.mean(gains, axis=0)
+    found = inference.partial_auc_interval(y, s, limit)
+    n_limit = math.log(2 / (alpha - band)) / i
+    for mean, end in ((least, found.lower / limit), (most, found.upper / limit)):
+        if 0.001 < mean < 0.999 and 1e-3 < end < 1 - 1e-3:
+            reached = stats.entropy([mean, 1 - mean], [end, 1 - end])
+            assert reached == pytest.approx(n_limit, rel=GRID, abs=GRID)
+        else:
+            assert min(end, 1 - end) <= 1e-3 or not 0.001 < mean < 0.999
+
+
+@pytest.mark.parametrize("n", [1, 7, 130, 3000])
+def test_uniform_ends_hold_at_all_points_at_once(n):
+    """1000 samples of uniform numbers: F at each of them, and its left limit, is between the ends."""
+    rng, wrong = np.random.default_rng(18), 0
+    low, high = concentration.uniform_ends(np.arange(n + 1), n, 0.3)
+    assert (low <= np.arange(n + 1) / n).all()
+    assert (np.arange(n + 1) / n <= high).all()
+    assert (np.diff(low) >= 0).all()
+    assert (np.diff(high) >= 0).all()
+    narrow = 0
+    for _ in range(1000):
+        u = np.sort(rng.random(n))
+        wrong += (u < low[1:]).any() or (u > high[:-1]).any()
+        narrow += (np.abs(u - (np.arange(n) + 0.5) / n) > 0.3 * np.maximum(high[:-1] - low[1:], 0)).any()
+    assert wrong / 1000 <= 0.3
+    assert narrow / 1000 > 0.3 or n == 1  # a third of the width would be found out
+    radius = concentration.dkw_radius(n, 0.3)
+    assert high[0] < radius or n < 100  # sharper at the ends than the band of one radius
 
 
 # --- what holds for all intervals -------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ __all__ = [
     "mean_upper",
     "share_lower",
     "share_upper",
+    "uniform_ends",
 ]
 
 Array = np.ndarray
@@ -85,6 +86,32 @@ def share_lower(hits: Array | int, n: Array | int, delta: float) -> Array:
 def share_upper(hits: Array | int, n: Array | int, delta: float) -> Array:
     """Clopper and Pearson's upper bound; 1 for n = 0."""
     return 1.0 - share_lower(np.asarray(n) - np.asarray(hits), n, delta)
+
+
+def uniform_ends(counts: Array, n: int, delta: float) -> tuple[Array, Array]:
+    """Return ends of a distribution function F at all points at once, from how many of n numbers are at or below each.
+
+    Half of the error goes to `dkw_radius`, which is best in the middle, half to Clopper and Pearson's bounds of F at
+    the order statistics, which are best where F is near 0 or 1: F at the j-th of n is at least, and its left limit at
+    most, the j-th of n uniform numbers. With more than a thousand of these the bounds of every hundredth part serve
+    those between, as F increases. The same holds for left limits, with the numbers below each point.
+    """
+    chosen = (
+        np.unique(np.minimum(np.ceil(1.01 ** np.arange(math.log(n + 1.0) / math.log(1.01) + 1.0)), n + 1.0))
+        - 1.0
+    )
+    chosen = np.unique(np.concatenate([chosen, n - chosen, np.arange(min(n, 100) + 1.0)]))
+    each = delta / (4 * len(chosen))
+    radius = dkw_radius(n, delta / 2)
+    places = np.searchsorted(chosen, counts - 0.5)  # counts are whole but for rounding
+    places = np.minimum(places, len(chosen) - 1)
+    exactly = chosen[places] < counts + 0.5
+    high = share_upper(chosen, n, each)[places]
+    low = share_lower(chosen, n, each)[np.where(exactly, places, places - 1)]
+    shares = counts / n
+    return np.clip(np.maximum(low, shares - radius), 0.0, 1.0), np.clip(
+        np.minimum(high, shares + radius), 0.0, 1.0
+    )
 
 
 def binomial_range(n: int, share: float, delta: float) -> tuple[int, int]:

@@ -90,10 +90,11 @@ def push_risk_interval(
     H is the population's height of a negative with score t; a tie counts as a misrank. From 0 to 1, smaller is better,
     growing with p. The estimate is ``(r_p / K)**(1/p) / I`` with `convexrank.metrics.r_p`.
 
-    ``"exact"``: by Dvoretzky, Kiefer and Wolfowitz, with Massart's constant, H is within
-    :math:`\varepsilon = \sqrt{\ln(2/\delta)/(2I)}` of its estimate for all negatives at once, and Chernoff's bound
-    holds for the mean of the K independent numbers :math:`\min(1, \widehat H + \varepsilon)^p`. No union over
-    negatives is needed. ``"asymptotic"``: the delta method for the root, of the variances of both classes.
+    ``"exact"``: the positives give ends of H that hold for all negatives at once, by Dvoretzky, Kiefer and Wolfowitz,
+    with Massart's constant: :math:`\sup_t |\widehat H - H| \le \sqrt{\ln(2/\delta)/(2I)}`, and near 0 and 1 by Clopper
+    and Pearson's bounds at the order statistics. Chernoff's bound then holds for the means of the p-th powers of the
+    ends over the K independent negatives; no union over them is needed. ``"asymptotic"``: the delta method for the
+    root, of the variances of both classes.
 
     Parameters
     ----------
@@ -124,7 +125,7 @@ def push_risk_interval(
     >>> random = np.random.default_rng(0)
     >>> y = np.repeat([0, 1], [900, 100])
     >>> push_risk_interval(y, y + random.normal(size=1000), p=4)
-    Interval(push_risk = 0.5187 in [0.3570, 0.6521], level 95 %, exact, 100 positives, 900 negatives)
+    Interval(push_risk = 0.5187 in [0.3504, 0.6516], level 95 %, exact, 100 positives, 900 negatives)
     """
     return measured(push_measure(p), y, s, method, level, sample_weight, groups)
 
@@ -144,9 +145,9 @@ def partial_auc_interval(
 
     .. math:: A = \int_0^m \mathrm{TPR}(u)\,du = E\,(m - G(s_+))_+, \qquad G(t) = P(s_- > t)
 
-    The estimate is `convexrank.metrics.partial_auc`. ``"exact"``: G is within
-    :math:`\varepsilon = \sqrt{\ln(2/\delta)/(2K)}` of its estimate everywhere, and Chernoff's bound holds for the mean
-    over the positives; it says little when ε is not well below m. ``"asymptotic"``: the delta method.
+    The estimate is `convexrank.metrics.partial_auc`. ``"exact"``: the negatives give ends of G that hold everywhere, as
+    in `push_risk_interval`, and Chernoff's bound holds for the means over the positives; it says little when m K is
+    small. ``"asymptotic"``: the delta method.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.inference.concentration import dkw_radius, mean_lower, mean_upper
+from convexrank.inference.concentration import mean_lower, mean_upper, uniform_ends
 from convexrank.inference.rows import Labelled, Ranked, read_rows
 
 __all__ = ["AUC", "PartialAUC", "PushRisk", "error_split"]
@@ -106,10 +106,9 @@ class PushRisk(_TwoClasses):
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
         """Uniform band for the heights, then Chernoff's bound for the mean over the negatives."""
         band, side = error_split(alpha, ranked.number_positive, ranked.number_negative)
-        radius = dkw_radius(ranked.number_positive, band)
-        heights = ranked.positives[::-1].cumsum()[::-1]
-        low = float(ranked.negatives @ np.clip(heights - radius, 0.0, 1.0) ** self.p)
-        high = float(ranked.negatives @ np.clip(heights + radius, 0.0, 1.0) ** self.p)
+        below = ranked.counts[::-1, 0].cumsum()[::-1]
+        lows, highs = uniform_ends(below, ranked.number_positive, band)
+        low, high = (float(ranked.negatives @ ends**self.p) for ends in (lows, highs))
         n = ranked.number_negative
         return mean_lower(low, n, side) ** (1.0 / self.p), mean_upper(high, n, side) ** (1.0 / self.p)
 
@@ -162,12 +161,10 @@ class PartialAUC(_TwoClasses):
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
         """Uniform band for the false positive rates, then Chernoff's bound for the mean over the positives."""
         band, side = error_split(alpha, ranked.number_negative, ranked.number_positive)
-        radius = dkw_radius(ranked.number_negative, band)
-        right = ranked.negatives.cumsum()
-        left = right - ranked.negatives
+        above = np.concatenate([[0], (ranked.counts[:, 1] - ranked.counts[:, 0]).cumsum()])
         ends = [
-            float(ranked.positives @ self._gain(np.clip(left + shift, 0, 1), np.clip(right + shift, 0, 1)))
-            for shift in (radius, -radius)
+            float(ranked.positives @ self._gain(rates[:-1], rates[1:]))
+            for rates in reversed(uniform_ends(above, ranked.number_negative, band))
         ]
         n = ranked.number_positive
         return mean_lower(ends[0], n, side), mean_upper(ends[1], n, side)

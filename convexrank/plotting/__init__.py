@@ -2,11 +2,15 @@
 
 Every function draws on the Axes it is given, or on a new figure, and returns the Axes (``ax.figure.savefig(...)``
 saves). None of them shows anything or changes a setting of matplotlib.
+
+Displays hold what they draw, in the manner of scikit-learn: ``from_predictions`` makes and draws one, ``plot`` draws it
+again, and ``ax_`` and ``figure_`` belong to the display that these return.
 """
 
 from __future__ import annotations
 
 from convexrank.plotting.convergence import trace
+from convexrank.plotting.displays import BandDisplay, ForestDisplay, PushIntervalDisplay
 from convexrank.plotting.influence import influence
 from convexrank.plotting.link import link
 from convexrank.plotting.pairs import pair_contributions, pair_shares
@@ -15,6 +19,9 @@ from convexrank.plotting.rates import rates
 from convexrank.plotting.shapes import shapes
 
 __all__ = [
+    "BandDisplay",
+    "ForestDisplay",
+    "PushIntervalDisplay",
     "influence",
     "link",
     "pair_contributions",

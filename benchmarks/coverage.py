@@ -1,0 +1,225 @@
+"""How often intervals hold the truth: 10⁴ samples of populations whose measures are known."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from measure import fresh
+from report import Section, Table, Target, seconds_text
+
+__all__ = ["SETTINGS", "Setting", "coverage", "judged", "simulate"]
+
+_LEVEL, _BAND = 0.95, 0.01
+_SIMULATIONS = {0: 200, 1: 10_000}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A population, a sample from it, and a measure; ``applies``: whether the guide promises the asymptotic level."""
+
+    title: str
+    metric: str
+    kind: str
+    sample: dict[str, Any]
+    options: dict[str, Any] = field(default_factory=dict)
+    applies: bool = True
+    exact: bool = True
+    asymptotic: bool = True
+
+
+def _lists(a: float, positives: int, negatives: int, levels: int = 0) -> dict[str, Any]:
+    return {"a": a, "positives": positives, "negatives": negatives} | ({"levels": levels} if levels else {})
+
+
+_ROWS = {"a": 0.3, "n": 2000, "share": 0.2}
+SETTINGS = (
+    Setting("AUC .67, 1:1", "auc", "classes", _lists(0.5, 100, 100)),
+    Setting("AUC .83, 1:10", "auc", "classes", _lists(0.2, 50, 500)),
+    Setting("AUC .83, 1:100", "auc", "classes", _lists(0.2, 50, 5000)),
+    Setting("AUC .83, 1:1000", "auc", "classes", _lists(0.2, 50, 50_000)),
+    Setting("AUC, ties: 5 scores", "auc", "classes", _lists(0.3, 100, 400, 5)),
+    Setting("AUC .83, 5 positives", "auc", "classes", _lists(0.2, 5, 500), applies=False),
+    Setting("AUC .95, 30 positives", "auc", "classes", _lists(0.05, 30, 300), applies=False),
+    Setting("push risk, p = 1, 1:1", "push_risk", "classes", _lists(0.3, 100, 100), {"p": 1}),
+    Setting("push risk, p = 4, 1:10", "push_risk", "classes", _lists(0.3, 100, 1000), {"p": 4}),
+    Setting("push risk, p = 4, ties", "push_risk", "classes", _lists(0.3, 100, 400, 5), {"p": 4}),
+    Setting("push risk, p = 16, 1:10", "push_risk", "classes", _lists(0.3, 160, 1600), {"p": 16}),
+    Setting(
+        "push risk, p = 16, 20 positives",
+        "push_risk",
+        "classes",
+        _lists(0.3, 20, 200),
+        {"p": 16},
+        applies=False,
+    ),
+    Setting(
+        "partial AUC, FPR ≤ .1, 1:10", "partial_auc", "classes", _lists(0.3, 200, 2000), {"max_fpr": 0.1}
+    ),
+    Setting("precision at 10 %", "precision_at", "rows", _ROWS, {"k": 0.1}),
+    Setting("recall at 10 %", "recall_at", "rows", _ROWS, {"k": 0.1}),
+    Setting("ranking risk, 200 rows", "ranking_risk", "normal", {"n": 200, "rho": 0.7}),
+    Setting("MAP, 100 queries of 10", "map", "queries", {"a": 0.3, "m": 100, "size": 10}),
+    Setting("NDCG, 100 queries of 10", "ndcg", "queries", {"a": 0.3, "m": 100, "size": 10}),
+    Setting(
+        "AUC, 60 groups of 5", "auc", "groups", {"a": 0.3, "m": 60, "size": 5, "share": 0.4}, exact=False
+    ),
+    Setting("difference of two AUCs", "difference", "classes", _lists(0.4, 100, 300) | {"other": 0.3}),
+    Setting("ROC band, 1:10", "roc", "classes", _lists(0.3, 60, 600), asymptotic=False),
+)
+
+
+def coverage(effort: int) -> Section:
+    """Count in each setting how often the intervals of both methods hold the truth."""
+    simulations = _SIMULATIONS.get(effort, 10_000 * effort)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # each in a process of its own
+        jobs = [
+            pool.submit(fresh, "coverage:run", number=number, simulations=simulations)
+            for number in sorted(range(len(SETTINGS)), key=lambda n: -_work(SETTINGS[n]))
+        ]
+        found = {job.result().result["number"]: job.result().result for job in jobs}
+    rows = [_row(SETTINGS[number], found[number]) for number in range(len(SETTINGS))]
+    note = (
+        f"{simulations} samples of each population, level {_LEVEL:g}. The exact intervals must hold the truth at least "
+        f"so often, the asymptotic ones so often within {_BAND:g}, where the guide says that they apply; – is not "
+        "promised. Width is the mean width; refused is the share of samples without an asymptotic interval, as of a "
+        "perfect ranking."
+    )
+    columns = ("setting", "truth", "exact", "width", "asymptotic", "width", "refused", "as promised")
+    targets = [
+        target for number in range(len(SETTINGS)) for target in judged(SETTINGS[number], found[number])
+    ]
+    return Section((Table("Coverage of intervals", columns, tuple(rows), note), _speed()), tuple(targets))
+
+
+def _work(setting: Setting) -> int:
+    sizes = setting.sample
+    return sizes.get("negatives", 0) + sizes.get("n", 0) + sizes.get("m", 0) * sizes.get("size", 0)
+
+
+def judged(setting: Setting, found: dict[str, Any]) -> list[Target]:
+    """Return what is promised of a setting, and whether it is kept."""
+    targets = []
+    if (covered := found["exact"]["covered"]) is not None:
+        targets.append(
+            Target(f"{setting.title}, exact", f"≥ {_LEVEL:g}", f"{covered:.4f}", covered >= _LEVEL)
+        )
+    if (covered := found["asymptotic"]["covered"]) is not None and setting.applies:
+        wanted = f"{_LEVEL:g} ± {_BAND:g}"
+        met = abs(covered - _LEVEL) <= _BAND
+        targets.append(Target(f"{setting.title}, asymptotic", wanted, f"{covered:.4f}", met))
+    return targets
+
+
+def _row(setting: Setting, found: dict[str, Any]) -> tuple[str, ...]:
+    cells = [setting.title, "" if found["truth"] != found["truth"] else f"{found['truth']:.4f}"]
+    for method in ("exact", "asymptotic"):
+        covered = found[method]["covered"]
+        cells += ["", ""] if covered is None else [f"{covered:.4f}", f"{found[method]['width']:.3f}"]
+    cells.append(
+        f"{found['asymptotic']['refused']:.4f}" if found["asymptotic"]["covered"] is not None else ""
+    )
+    kept = "yes" if all(target.met for target in judged(setting, found)) else "NO"
+    return (*cells, kept if setting.applies else f"{kept}, –")
+
+
+# --- in a process of its own ----------------------------------------------------------------------------------------
+
+
+def run(number: int, simulations: int) -> dict[str, Any]:
+    """Simulate one setting."""
+    return {"number": number, **simulate(SETTINGS[number], simulations, seed=number)}
+
+
+def simulate(setting: Setting, simulations: int, seed: int) -> dict[str, Any]:
+    """Draw samples; count for each method how many of its intervals hold the truth, and how wide they are."""
+    import numpy as np
+    from populations import draw, truth
+
+    wanted = truth(setting.metric, **setting.sample, **setting.options)
+    rng = np.random.default_rng(seed)
+    methods = [name for name in ("exact", "asymptotic") if getattr(setting, name)]
+    counts: dict[str, list[Any]] = {name: [] for name in methods}
+    for _ in range(simulations):
+        sample = draw(setting.kind, rng, **setting.sample)
+        for name in methods:
+            try:
+                counts[name].append(_interval(setting, sample, name, wanted))
+            except ValueError:
+                if name == "exact":  # these have an answer to every sample of both classes
+                    raise
+    found: dict[str, Any] = {"truth": wanted}
+    for name in ("exact", "asymptotic"):
+        pairs = counts.get(name)
+        found[name] = {
+            "covered": float(np.mean([held for held, _ in pairs])) if pairs else None,
+            "width": float(np.mean([width for _, width in pairs])) if pairs else None,
+            "refused": 1.0 - len(pairs) / simulations if pairs else 0.0,
+        }
+    return found
+
+
+def _interval(setting: Setting, sample: dict[str, Any], method: Any, wanted: float) -> tuple[bool, float]:
+    """Ask the package; return whether the truth is held, and the width."""
+    from convexrank import inference
+
+    if setting.metric == "roc":
+        band = inference.roc_band(sample["y"], sample["s"], level=_LEVEL)
+        curve = band.x ** setting.sample["a"]
+        return bool(((band.lower <= curve) & (curve <= band.upper)).all()), float(
+            (band.upper - band.lower).mean()
+        )
+    if setting.metric == "difference":
+        found = inference.compare(
+            sample["y"], sample["s"], sample["s2"], method=method, level=_LEVEL
+        ).interval
+    else:
+        function = getattr(inference, f"{setting.metric}_interval")
+        found = function(**sample, **setting.options, method=method, level=_LEVEL)
+    return wanted in found, found.width
+
+
+# --- a million rows ---------------------------------------------------------------------------------------------------
+
+
+def _speed() -> Table:
+    """Time a million rows beside scikit-learn's AUC, which has no interval."""
+    found = fresh("coverage:million").result
+    base = found["scikit-learn: roc_auc_score"]
+    rows = tuple((name, seconds_text(took), f"{took / base:.2f}") for name, took in found.items())
+    return Table(
+        "A million rows", ("function", "median", "beside roc_auc_score"), rows, "One positive in ten."
+    )
+
+
+def million() -> dict[str, float]:
+    """Return seconds of each function, measured in turns."""
+    import numpy as np
+    from measure import interleaved, median
+    from sklearn.metrics import roc_auc_score
+
+    from convexrank import inference
+
+    rng = np.random.default_rng(0)
+    y = (rng.random(10**6) < 0.1).astype(int)
+    s = y + rng.normal(size=10**6)
+    other, qid = s + rng.normal(size=10**6), np.repeat(np.arange(10**5), 10)
+    contenders = {
+        "scikit-learn: roc_auc_score": lambda: roc_auc_score(y, s),
+        "auc_interval, exact": lambda: inference.auc_interval(y, s),
+        "auc_interval, DeLong": lambda: inference.auc_interval(y, s, method="asymptotic"),
+        "compare, DeLong": lambda: inference.compare(y, s, other),
+        "push_risk_interval, p = 16, exact": lambda: inference.push_risk_interval(y, s, 16),
+        "push_risk_interval, p = 16, asymptotic": lambda: inference.push_risk_interval(
+            y, s, 16, method="asymptotic"
+        ),
+        "precision_at_interval, exact": lambda: inference.precision_at_interval(y, s, 0.01),
+        "ranking_risk_interval, asymptotic": lambda: inference.ranking_risk_interval(
+            other, s, method="asymptotic"
+        ),
+        "ndcg_interval, exact": lambda: inference.ndcg_interval(y, s, qid),
+        "roc_band": lambda: inference.roc_band(y, s),
+    }
+    return {name: median(times) for name, times in interleaved(contenders, 3).items()}

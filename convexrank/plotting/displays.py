@@ -1,0 +1,269 @@
+"""Intervals and bands, in the manner of scikit-learn: made from predictions, drawn, and kept to be drawn again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from convexrank.data import check_choice, check_list, shown
+from convexrank.inference import Band, Interval, precision_recall_band, push_risk_interval, roc_band
+from convexrank.inference.door import measure_named, measured
+from convexrank.plotting.style import axes, check_mapping
+
+__all__ = ["BandDisplay", "ForestDisplay", "PushIntervalDisplay"]
+
+_CURVES = {"roc": roc_band, "precision_recall": precision_recall_band}
+
+
+def _style(panel: Any, across: str, up: str) -> None:
+    panel.set_xlabel(across)
+    panel.set_ylabel(up)
+    panel.grid(alpha=0.25)
+
+
+@dataclass(frozen=True, eq=False)
+class BandDisplay:
+    """A ROC or precision–recall curve with the band that holds all of the true one at once.
+
+    Make it by :meth:`from_predictions`. Displays are immutable: `plot` returns the display that holds what was drawn.
+
+    Parameters
+    ----------
+    band : Band
+        What `convexrank.inference.roc_band` or `precision_recall_band` returned.
+    name : str, optional
+        The ranker's name, for the legend.
+    ax_, figure_, line_, area_ : object
+        Axes, figure, curve and band that were drawn; None before.
+
+    Examples
+    --------
+    >>> from convexrank import plotting
+    >>> display = plotting.BandDisplay.from_predictions([1, 0, 1, 0, 1, 0], [6, 5, 4, 3, 2, 1], name="mine")
+    >>> display.ax_.get_ylabel()
+    'true positive rate'
+    """
+
+    band: Band
+    name: str | None = None
+    ax_: Any = field(default=None, repr=False)
+    figure_: Any = field(default=None, repr=False)
+    line_: Any = field(default=None, repr=False)
+    area_: Any = field(default=None, repr=False)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: Any,
+        s: Any,
+        *,
+        curve: Literal["roc", "precision_recall"] = "roc",
+        level: float = 0.95,
+        name: str | None = None,
+        ax: Any = None,
+    ) -> Self:
+        """Make the band of a ranker's scores, and draw it.
+
+        Parameters
+        ----------
+        y, s : array-like, shape (n,)
+            Labels of two classes, and scores.
+        curve : {"roc", "precision_recall"}
+            Which curve.
+        level : float
+            Probability that the band holds the true curve.
+        name : str, optional
+            For the legend.
+        ax : Axes, optional
+            By default a new figure.
+        """
+        make = check_choice(curve, _CURVES, "curve")
+        return cls(make(y, s, level=level), name).plot(ax)
+
+    def plot(self, ax: Any = None, **style: Any) -> Self:
+        """Draw on the Axes given, or on a new figure; other keywords go to the curve."""
+        band = self.band
+        (panel,) = axes(ax, 1, (5.2, 4.4))
+        (line,) = panel.plot(band.x, band.estimate, **{"linewidth": 1.6, "label": self.name} | style)
+        label = f"{100 * band.level:.4g} % band"
+        area = panel.fill_between(
+            band.x, band.lower, band.upper, color=line.get_color(), alpha=0.18, linewidth=0, label=label
+        )
+        _style(panel, *band.axes)
+        panel.set_xlim(0, 1)
+        panel.set_ylim(0, 1.02)
+        panel.legend(loc="lower right" if band.axes[0] != "recall" else "upper right")
+        return replace(self, ax_=panel, figure_=panel.figure, line_=line, area_=area)
+
+
+@dataclass(frozen=True, eq=False)
+class ForestDisplay:
+    """Intervals of several rankers below one another: a forest plot.
+
+    Parameters
+    ----------
+    intervals : dict of str to Interval
+        The rankers, first on top; such as ``intervals`` of a `convexrank.inference.Comparison`.
+    ax_, figure_, bars_ : object
+        Axes, figure and error bars that were drawn; None before.
+
+    Examples
+    --------
+    >>> from convexrank import plotting
+    >>> rankers = {"a": [6, 5, 4, 3, 2, 1], "b": [1, 5, 4, 6, 2, 3]}
+    >>> display = plotting.ForestDisplay.from_predictions([1, 0, 1, 0, 1, 0], rankers, method="exact")
+    >>> [text.get_text() for text in display.ax_.get_yticklabels()]
+    ['a', 'b']
+    """
+
+    intervals: dict[Any, Interval]
+    ax_: Any = field(default=None, repr=False)
+    figure_: Any = field(default=None, repr=False)
+    bars_: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        check_mapping(self.intervals, "intervals", "{name: Interval}", Interval)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: Any,
+        rankers: Any,
+        metric: str = "auc",
+        *,
+        method: Literal["exact", "asymptotic"] = "asymptotic",
+        level: float = 0.95,
+        ax: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Make the interval of each ranker, and draw them.
+
+        Parameters
+        ----------
+        y : array-like, shape (n,)
+            Labels, as the measure takes them.
+        rankers : mapping of str to array-like
+            Scores by name.
+        metric : str
+            The measure, as in `convexrank.inference.compare`.
+        method, level : str, float
+            As in `convexrank.inference.auc_interval`.
+        ax : Axes, optional
+            By default a new figure.
+        **options : object
+            ``p``, ``k``, ``max_fpr``, ``qid``, ``convention``, as the measure takes them.
+        """
+        check_mapping(rankers, "rankers", "{name: scores}")
+        measure = measure_named(metric, **options)
+        found = {name: measured(measure, y, scores, method, level) for name, scores in rankers.items()}
+        return cls(found).plot(ax)
+
+    def plot(self, ax: Any = None, **style: Any) -> Self:
+        """Draw on the Axes given, or on a new figure; other keywords go to the error bars."""
+        (panel,) = axes(ax, 1, (5.6, 1.2 + 0.4 * len(self.intervals)))
+        found = list(self.intervals.values())
+        middle = np.array([one.estimate for one in found])
+        ends = np.array(
+            [[one.estimate - one.lower for one in found], [one.upper - one.estimate for one in found]]
+        )
+        places = np.arange(len(found))
+        look = {"fmt": "o", "color": "#0072b2", "capsize": 3, "markersize": 5} | style
+        bars = panel.errorbar(middle, places, xerr=ends, **look)
+        panel.set_yticks(places, [str(name) for name in self.intervals])
+        panel.set_ylim(len(found) - 0.5, -0.5)
+        _style(panel, f"{found[0].metric}, {100 * found[0].level:.4g} % intervals", "")
+        return replace(self, ax_=panel, figure_=panel.figure, bars_=bars)
+
+
+@dataclass(frozen=True, eq=False)
+class PushIntervalDisplay:
+    """The interval of the push risk against p.
+
+    Parameters
+    ----------
+    p : tuple of float
+        The norms, in increasing order.
+    intervals : tuple of Interval
+        One for each.
+    name : str, optional
+        The ranker's name, for the legend.
+    ax_, figure_, line_, area_ : object
+        Axes, figure, estimates and intervals that were drawn; None before.
+
+    Examples
+    --------
+    >>> from convexrank import plotting
+    >>> display = plotting.PushIntervalDisplay.from_predictions([1, 0, 1, 0, 1, 0], [6, 5, 4, 3, 2, 1], (1, 4))
+    >>> display.p, display.ax_.get_xlabel()
+    ((1, 4), 'p')
+    """
+
+    p: tuple[float, ...]
+    intervals: tuple[Interval, ...]
+    name: str | None = None
+    ax_: Any = field(default=None, repr=False)
+    figure_: Any = field(default=None, repr=False)
+    line_: Any = field(default=None, repr=False)
+    area_: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.p) != len(self.intervals) or not len(self.p):
+            raise ValueError(
+                f"p has {len(self.p)} entries and intervals {len(self.intervals)}, expected as many, and at least one."
+            )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: Any,
+        s: Any,
+        p: Sequence[float] = (1, 2, 4, 8, 16, 32, 64),
+        *,
+        method: Literal["exact", "asymptotic"] = "exact",
+        level: float = 0.95,
+        name: str | None = None,
+        ax: Any = None,
+    ) -> Self:
+        """Make the interval for each p, and draw them.
+
+        Parameters
+        ----------
+        y, s : array-like, shape (n,)
+            Labels of two classes, and scores.
+        p : sequence of float
+            The norms, each at least 1.
+        method, level : str, float
+            As in `convexrank.inference.push_risk_interval`; each interval has its level by itself.
+        name : str, optional
+            For the legend.
+        ax : Axes, optional
+            By default a new figure.
+        """
+        norms = check_list(p, "p", "norms of at least 1")
+        if not norms:
+            raise ValueError(f"p is {shown(p)}, expected at least one norm such as 4.")
+        found = {norm: push_risk_interval(y, s, norm, method=method, level=level) for norm in norms}
+        return cls(tuple(sorted(found)), tuple(found[norm] for norm in sorted(found)), name).plot(ax)
+
+    def plot(self, ax: Any = None, **style: Any) -> Self:
+        """Draw on the Axes given, or on a new figure; other keywords go to the line of the estimates."""
+        (panel,) = axes(ax, 1, (5.2, 4.0))
+        middle, low, high = (
+            [getattr(one, end) for one in self.intervals] for end in ("estimate", "lower", "upper")
+        )
+        first = self.intervals[0]
+        look = {"linewidth": 1.6, "marker": "o", "markersize": 4, "label": self.name} | style
+        (line,) = panel.plot(self.p, middle, **look)
+        label = f"{100 * first.level:.4g} %, {first.method}"
+        area = panel.fill_between(
+            self.p, low, high, color=line.get_color(), alpha=0.18, linewidth=0, label=label
+        )
+        panel.set_xscale("log", base=2)
+        panel.set_xticks(self.p, [f"{norm:g}" for norm in self.p])
+        panel.set_ylim(0, 1)
+        _style(panel, "p", "push risk")
+        panel.legend(loc="best")
+        return replace(self, ax_=panel, figure_=panel.figure, line_=line, area_=area)
