@@ -22,10 +22,9 @@ _ROUNDING = 1e-12
 def _read(y: Any, s: Any) -> tuple[Ranked, Array, Array]:
     """Return the order, and the corners of the ROC polygon: false and true positive rates from (0, 0) to (1, 1)."""
     ranked = read_rows(y, s, None, None, by_class=True).ranked(s)
-    total = ranked.counts.sum(axis=0)
-    hits = np.concatenate([[0], ranked.counts[:, 0].cumsum()])
-    rows = np.concatenate([[0], ranked.counts[:, 1].cumsum()])
-    return ranked, (rows - hits) / (total[1] - total[0]), hits / total[0]
+    hits = np.concatenate([[0], ranked.hits.cumsum()])
+    rows = np.concatenate([[0], ranked.totals.cumsum()])
+    return ranked, (rows - hits) / ranked.number_negative, hits / ranked.number_positive
 
 
 def _grid(at: Any) -> Array:

@@ -13,6 +13,9 @@ __all__ = ["Band", "Comparison", "Difference", "Interval", "SampleSize"]
 
 Array = np.ndarray
 
+# Share of the range of a measure from which on an interval says nothing: ends come near the range, and do not reach it.
+_VACUOUS = 0.999
+
 
 def _digits(value: float) -> str:
     return f"{value:.4f}"
@@ -67,8 +70,8 @@ class Interval:
 
     @property
     def vacuous(self) -> bool:
-        """Whether the interval holds every value that the measure can take, and so says nothing."""
-        return self.lower <= self.limits[0] and self.upper >= self.limits[1]
+        """Whether the interval holds 99.9 % of the range of the measure, and so says nothing."""
+        return self.width >= _VACUOUS * (self.limits[1] - self.limits[0])
 
     def __contains__(self, value: Any) -> bool:
         return self.lower <= check_real(value, "value") <= self.upper

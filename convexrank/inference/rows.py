@@ -131,8 +131,8 @@ class Ranked:
         The place of each row's score among the m distinct scores; 0 is the highest.
     positives, negatives : ndarray, shape (m,)
         Mass of each class at each distinct score.
-    counts : ndarray of int, shape (m, 2)
-        Number of positive rows and of all rows at each distinct score.
+    hits, totals : ndarray of int, shape (m,)
+        Number of positive rows, and of all rows, at each distinct score.
     """
 
     rows: Rows
@@ -140,12 +140,13 @@ class Ranked:
     level: Array
     positives: Array
     negatives: Array
-    counts: Array
+    hits: Array
+    totals: Array
 
     @property
     def number_positive(self) -> int:
         """Number of positive rows."""
-        return int(self.counts[:, 0].sum())
+        return int(self.hits.sum())
 
     @property
     def number_negative(self) -> int:
@@ -169,17 +170,14 @@ class Labelled:
         scores = check_vector(s, len(self.rows.kept), name)[self.rows.kept]
         distinct, ascending = np.unique(scores, return_inverse=True)
         level, m = len(distinct) - 1 - ascending, len(distinct)
-        up = self.positive
-        hits = np.bincount(level[up], minlength=m)
-        mass = self.rows.mass
-        return Ranked(
-            self.rows,
-            up,
-            level,
-            np.bincount(level[up], mass[up], minlength=m),
-            np.bincount(level[~up], mass[~up], minlength=m),
-            np.stack([hits, np.bincount(level, minlength=m)], axis=1),
-        )
+        up, rows = self.positive, self.rows
+        hits, totals = np.bincount(level[up], minlength=m), np.bincount(level, minlength=m)
+        if rows.weighted:
+            masses = [np.bincount(level[side], rows.mass[side], minlength=m) for side in (up, ~up)]
+        else:  # counts, without rounding
+            parts = (hits, totals - hits)
+            masses = [part / (part.sum() if len(rows.names) == 2 else len(level)) for part in parts]
+        return Ranked(rows, up, level, masses[0], masses[1], hits, totals)
 
 
 def read_rows(y: Any, s: Any, sample_weight: Any, groups: Any, *, by_class: bool) -> Labelled:

@@ -67,7 +67,7 @@ class _AtTop:
             place = min(int(np.searchsorted(cumulated, share)), len(masses) - 1)
             inside = (share - (cumulated[place] - masses[place])) / masses[place]
         else:
-            rows, count = ranked.counts[:, 1], number_of_rows(self.k, len(ranked.level))
+            rows, count = ranked.totals, number_of_rows(self.k, len(ranked.level))
             cumulated = rows.cumsum()
             place = int(np.searchsorted(cumulated, count))
             inside = (count - (cumulated[place] - rows[place])) / rows[place]
@@ -79,11 +79,11 @@ class _AtTop:
 
         So many rows on each side that they are ever more, and ever fewer of the rows above.
         """
-        rows = ranked.counts[:, 1].cumsum()
+        rows = ranked.totals.cumsum()
         n, at = int(rows[-1]), cut.share * int(rows[-1])
         half = min(math.ceil(at ** (2.0 / 3.0)), math.ceil(n - at) + 1)
         near = slice(cut.place, cut.place + 1)
-        if ranked.counts[cut.place, 1] < half:
+        if ranked.totals[cut.place] < half:
             first = int(np.searchsorted(rows, max(at - half, 0.0), side="right"))
             last = int(np.searchsorted(rows, min(at + half, n)))
             near = slice(min(first, cut.place), max(last, cut.place) + 1)
@@ -109,7 +109,7 @@ class _AtTop:
 
 def _extreme_hits(ranked: Ranked, ranks: Array) -> tuple[Array, Array]:
     """Return fewest and most positives among so many first rows, over the orders of rows of one score."""
-    hits, rows = ranked.counts[:, 0], ranked.counts[:, 1]
+    hits, rows = ranked.hits, ranked.totals
     place = np.minimum(np.searchsorted(rows.cumsum(), ranks), len(rows) - 1)
     beyond = ranks - (rows.cumsum() - rows)[place]
     before = (hits.cumsum() - hits)[place]

@@ -106,7 +106,7 @@ class PushRisk(_TwoClasses):
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
         """Uniform band for the heights, then Chernoff's bound for the mean over the negatives."""
         band, side = error_split(alpha, ranked.number_positive, ranked.number_negative)
-        below = ranked.counts[::-1, 0].cumsum()[::-1]
+        below = ranked.hits[::-1].cumsum()[::-1]
         lows, highs = uniform_ends(below, ranked.number_positive, band)
         low, high = (float(ranked.negatives @ ends**self.p) for ends in (lows, highs))
         n = ranked.number_negative
@@ -161,7 +161,7 @@ class PartialAUC(_TwoClasses):
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
         """Uniform band for the false positive rates, then Chernoff's bound for the mean over the positives."""
         band, side = error_split(alpha, ranked.number_negative, ranked.number_positive)
-        above = np.concatenate([[0], (ranked.counts[:, 1] - ranked.counts[:, 0]).cumsum()])
+        above = np.concatenate([[0], (ranked.totals - ranked.hits).cumsum()])
         ends = [
             float(ranked.positives @ self._gain(rates[:-1], rates[1:]))
             for rates in reversed(uniform_ends(above, ranked.number_negative, band))
