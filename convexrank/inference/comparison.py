@@ -120,6 +120,8 @@ def compare(
     if s2 is not None:
         if isinstance(s1, Mapping):
             raise TypeError("s1 is a mapping of several rankers, expected scores beside s2; leave s2 out.")
+        if baseline is not None:
+            raise ValueError("baseline is for several rankers, as a mapping in s1; leave baseline out.")
         rankers, names = {"s1": s1, "s2": s2}, {"s1": "s1", "s2": "s2"}
     else:
         rankers = _several(s1)

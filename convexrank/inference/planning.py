@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from convexrank.data import check_at_least, check_choice, check_positive, check_probability
-from convexrank.inference.concentration import dkw_radius, mean_lower, mean_upper
+from convexrank.inference.concentration import mean_lower, mean_upper, uniform_ends
 from convexrank.inference.door import How
 from convexrank.inference.methods import Plan, method_named, student_interval
 from convexrank.inference.results import SampleSize
@@ -77,8 +77,8 @@ class _Push:
     def exact(self, n: int, value: float, alpha: float) -> float:
         others, (_, heights, weights) = math.ceil(self.ratio * n), self._heights(value)
         band, side = error_split(alpha, n, others)
-        radius = dkw_radius(n, band)
-        low, high = (float(weights @ np.clip(heights + d, 0, 1) ** self.p) for d in (-radius, radius))
+        ends = uniform_ends(np.rint(heights * n), n, band)
+        low, high = (float(weights @ end**self.p) for end in ends)
         return mean_upper(high, others, side) ** (1 / self.p) - mean_lower(low, others, side) ** (1 / self.p)
 
     def asymptotic(self, n: int, value: float, alpha: float) -> float:

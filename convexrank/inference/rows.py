@@ -194,13 +194,15 @@ def read_rows(y: Any, s: Any, sample_weight: Any, groups: Any, *, by_class: bool
     kept = np.ones(len(up), dtype=bool) if weights is None else weights > 0
     cluster = None if groups is None else cluster_numbers(groups, len(up), kept)
     up, stratum = up[kept], up[kept].astype(np.int64)
-    mass = np.ones(len(up)) if weights is None else weights[kept] / weights.max()
+    mass = np.ones(len(up)) if weights is None else weights[kept]
     for side, which in ((up, "positive"), (~up, "negative")):
         if not side.any():
             raise ValueError(f"sample_weight leaves no {which} example; give at least one a weight above 0.")
     if not by_class:
         stratum = np.zeros_like(stratum)
-    mass /= np.bincount(stratum, mass)[stratum]
+    if weights is not None:  # first the largest of each stratum: sums of huge weights are infinite
+        mass = mass / np.array([mass[stratum == part].max() for part in range(stratum.max() + 1)])[stratum]
+    mass = mass / np.bincount(stratum, mass)[stratum]
     names = ("negatives", "positives") if by_class else ("rows",)
     return Labelled(Rows(stratum, names, mass, cluster, weights is not None, kept), up)
 
