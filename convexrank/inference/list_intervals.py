@@ -88,7 +88,7 @@ def push_risk_interval(
     .. math:: R_p = \bigl( E\, H(s_-)^p \bigr)^{1/p}, \qquad H(t) = P(s_+ \le t)
 
     H is the population's height of a negative with score t; a tie counts as a misrank. From 0 to 1, smaller is better,
-    growing with p. The estimate is ``(r_p / K)**(1/p) / I`` with `convexrank.metrics.r_p`.
+    growing with p. The estimate is `convexrank.metrics.push_risk`.
 
     ``"exact"``: the positives give ends of H that hold for all negatives at once, by Dvoretzky, Kiefer and Wolfowitz,
     with Massart's constant: :math:`\sup_t |\widehat H - H| \le \sqrt{\ln(2/\delta)/(2I)}`, and near 0 and 1 by Clopper
