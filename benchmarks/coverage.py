@@ -175,9 +175,9 @@ def _interval(setting: Setting, sample: dict[str, Any], method: Any, wanted: flo
             (band.upper - band.lower).mean()
         )
     if setting.metric == "difference":
-        found = inference.compare(
-            sample["y"], sample["s"], sample["s2"], method=method, level=_LEVEL
-        ).interval
+        pair = inference.compare(sample["y"], sample["s"], sample["s2"], method=method, level=_LEVEL)
+        assert isinstance(pair, inference.Difference)
+        found = pair.interval
     else:
         function = getattr(inference, f"{setting.metric}_interval")
         found = function(**sample, **setting.options, method=method, level=_LEVEL)
