@@ -176,7 +176,8 @@ def _interval(setting: Setting, sample: dict[str, Any], method: Any, wanted: flo
         )
     if setting.metric == "difference":
         pair = inference.compare(sample["y"], sample["s"], sample["s2"], method=method, level=_LEVEL)
-        assert isinstance(pair, inference.Difference)
+        if not isinstance(pair, inference.Difference):  # of two rankers it is one
+            raise TypeError(f"compare returned {pair!r}")
         found = pair.interval
     else:
         function = getattr(inference, f"{setting.metric}_interval")
