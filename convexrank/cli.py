@@ -1,24 +1,42 @@
-"""The command line: ``convexrank demo``, ``convexrank verify``, ``convexrank check`` and ``convexrank claims``."""
+"""The command line: ``convexrank`` with one of its commands; :mod:`convexrank.commands` has what they do.
+
+Exit statuses: 0 fine, 1 the answer is not as asked (not converged, or a disagreement), 2 unusable arguments or data.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from convexrank import __version__
+from convexrank.commands.options import Parser
 
 __all__ = ["main"]
 
+_EXITS = """exit status: 0 fine; 1 not as asked (not converged, or a disagreement);
+2 the arguments or the data cannot be used"""
+_LEGEND = """columns of the table: how many random instances were compared, and skipped; the
+largest relative error of the objective, and of the point where the minimiser is
+unique, against the exact model or a slow reference; the seed of the worst
+instance, for NAME.random(seed); seconds; the verdict. Exit status: 0 if all
+agree, 1 if not."""
+
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="convexrank", description="Ranking objectives, solved and certified."
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = Parser(
+        prog="convexrank",
+        description="Ranking objectives, solved and certified.",
+        epilog=_EXITS,
+        formatter_class=raw,
     )
     parser.add_argument("--version", action="version", version=f"convexrank {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    _later(commands)
 
     demo = commands.add_parser(
         "demo", help="what the push buys at the top of a list, and what it costs: a table and a figure"
@@ -33,10 +51,18 @@ def _parser() -> argparse.ArgumentParser:
     forms.add_argument("--csv", action="store_true", help="print the numbers as CSV")
     demo.set_defaults(run=_demo)
 
-    verify = commands.add_parser("verify", help="compare fast solvers with exact models on random instances")
+    verify = commands.add_parser(
+        "verify",
+        help="compare fast solvers with exact models on random instances",
+        epilog=_LEGEND,
+        formatter_class=raw,
+    )
     verify.add_argument("names", nargs="*", metavar="NAME", help="problems (default: all)")
     verify.add_argument("--instances", type=int, default=20, help="of each problem (default: %(default)s)")
     verify.add_argument("--seed", type=int, default=0, help="first seed (default: %(default)s)")
+    verify.add_argument(
+        "--tol", type=float, default=1e-6, help="relative agreement asked for (default: %(default)s)"
+    )
     verify.add_argument(
         "--prove", action="store_true", help="prove the bound at each answer, in ball arithmetic"
     )
@@ -61,9 +87,18 @@ def _parser() -> argparse.ArgumentParser:
     claims.add_argument(
         "--chapter", type=int, help="only this chapter of the dissertation, or this section of --source"
     )
+    claims.add_argument("--list", action="store_true", help="list the claims, and compute nothing")
     claims.add_argument("--json", action="store_true", help="print every number as JSON")
     claims.set_defaults(run=_claims)
     return parser
+
+
+def _later(commands: Any) -> None:
+    """Add the commands whose modules are in the folder of commands."""
+    from convexrank.commands import listing, pagerank, rank, solve
+
+    for module in (solve, rank, pagerank, listing):
+        module.add(commands)
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -99,6 +134,7 @@ def _verify(arguments: argparse.Namespace) -> int:
             target,
             instances=arguments.instances,
             seed=arguments.seed,
+            tol=arguments.tol,
             prove=arguments.prove,
             designs=arguments.designs,
             progress=lambda _: bar.update(),
@@ -126,10 +162,15 @@ def _check(arguments: argparse.Namespace) -> int:
     return checked(arguments.path, arguments.data)
 
 
-def _claims(arguments: argparse.Namespace) -> int:
+def _claims(arguments: argparse.Namespace) -> Any:
     from tqdm import tqdm
 
     from convexrank import claims
+
+    if arguments.list:
+        from convexrank.commands.listing import claim_lines
+
+        return claim_lines(arguments.names, arguments.chapter, arguments.source)
 
     with tqdm(desc="judging", file=sys.stderr, unit=" claims", disable=arguments.json) as bar:
         report = claims.check(
@@ -139,14 +180,36 @@ def _claims(arguments: argparse.Namespace) -> int:
     return 0 if report.ok else 1
 
 
+def _complete(parser: argparse.ArgumentParser) -> None:
+    """Complete words in the shell, where argcomplete is installed and the shell asks."""
+    if "_ARGCOMPLETE" in os.environ:
+        try:
+            import argcomplete  # type: ignore[import-not-found]
+        except ImportError:
+            return
+        argcomplete.autocomplete(parser)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status (0 fine, 1 disagreement, 2 unusable arguments)."""
-    arguments = _parser().parse_args(argv)
+    """Run the command line; return the exit status (0 fine, 1 not as asked, 2 unusable arguments or data)."""
+    parser = _parser()
+    _complete(parser)
+    arguments, rest = parser.parse_known_args(argv)
+    if arguments.command is None:
+        parser.print_help()
+        return 0
+    if rest and not getattr(arguments, "takes_options", False):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    arguments.options = rest
     try:
-        return arguments.run(arguments)
-    except (ValueError, TypeError, ImportError) as error:
+        found = arguments.run(arguments)
+    except (ValueError, TypeError, ImportError, OSError) as error:
         print(f"convexrank: {error}", file=sys.stderr)
         return 2
+    if isinstance(found, int):
+        return found
+    print(found.text)
+    return found.status
 
 
 if __name__ == "__main__":

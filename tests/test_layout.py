@@ -18,6 +18,7 @@ PROJECT = ROOT.parent
 # Floors, top first: a module may import from its own floor and from those below. CONTRIBUTING.md says the same.
 FLOORS = (
     ("__main__", "cli", "demo"),
+    ("commands",),
     ("bounds", "estimators", "plotting", "jax_losses", "verification"),
     ("problems",),
     ("consensus", "solvers", "links", "divergences", "losses", "population", "prices"),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from textwrap import wrap
+from textwrap import shorten, wrap
 from typing import Any
 
 from convexrank.claims.claim import Claim, Comparison, Finding, Verdict
@@ -16,9 +16,10 @@ from convexrank.data import check_choice, check_list, shown
 
 __all__ = ["ClaimsReport", "check"]
 
-_ROW = "{:<29} {:<21} {}"
-_COUNTS = "{:<62} {:>9} {:>22} {:>9} {:>11}"
-_WIDTH = 118
+_ROW = "{:<29} {}"
+_COUNTS = "{:<28} {:>9} {:>20} {:>9} {:>9}"
+_WIDTH, _TITLE = 80, 28
+_INDENT: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class ClaimsReport:
                 lines += _lines(finding)
         if self.findings:
             lines += ["", _COUNTS.format("verdicts", *(verdict.value for verdict in Verdict)), "-" * _WIDTH]
-            lines += [_COUNTS.format(SOURCES[name].title, *row.values()) for name, row in self.counts.items()]
+            titles = {name: shorten(SOURCES[name].title, _TITLE, placeholder=" ...") for name in self.counts}
+            lines += [_COUNTS.format(titles[name], *row.values()) for name, row in self.counts.items()]
         counts = Counter(finding.verdict.value for finding in self.findings)
         seconds = sum(finding.seconds for finding in self.findings)
         summary = ", ".join(f"{number} {word}" for word, number in sorted(counts.items()))
@@ -82,8 +84,9 @@ def _lines(finding: Finding) -> list[str]:
     words = f"{judged.location}: {judged.statement}"
     if judged.amendment:
         words += f" Corrected: {judged.contrast_statement}"
-    first = _ROW.format(judged.identifier, finding.verdict.value, f"{finding.telling}{mark}")
-    return [first, *wrap(words, _WIDTH, initial_indent="    ", subsequent_indent="    ")]
+    first = _ROW.format(judged.identifier, f"{finding.verdict.value}{mark}")
+    texts = (str(finding.telling), words)
+    return [first, *(line for text in texts for line in wrap(text, _WIDTH, **_INDENT))]
 
 
 def _plain(finding: Finding) -> dict[str, Any]:
@@ -149,14 +152,15 @@ def check(
     if progress is not None and not callable(progress):
         raise TypeError(f"progress is {shown(progress)}, expected a function of a finding, or None.")
     findings = []
-    for judged in _chosen(names, chapter, source):
+    for judged in chosen(names, chapter, source):
         findings.append(judged.check())
         if progress is not None:
             progress(findings[-1])
     return ClaimsReport(tuple(findings))
 
 
-def _chosen(names: Sequence[str], chapter: int | None, source: str | None) -> list[Claim]:
+def chosen(names: Sequence[str], chapter: int | None, source: str | None) -> list[Claim]:
+    """Return the claims of these names, or of a chapter or source; arguments and errors are those of :func:`check`."""
     for name in check_list(names, "names", "names of claims"):
         check_choice(name, REGISTRY, "names")
     if source is not None:

@@ -29,10 +29,12 @@ from convexrank.data.checks import (
     shown,
 )
 from convexrank.data.chunks.chunks import Chunks
+from convexrank.data.close_matches import did_you_mean
 from convexrank.data.distributions import check_distributions, check_nodes
 from convexrank.data.fields import keep, keep_checked, refuse_edited
 from convexrank.data.files.letor import LetorData, read_letor
 from convexrank.data.files.query_files import read_query_sizes, write_query_sizes
+from convexrank.data.files.tables import TableData, read_table
 from convexrank.data.folds import LetorFold, letor_folds
 from convexrank.data.frames import (
     check_same_index,
@@ -52,6 +54,7 @@ __all__ = [
     "LetorFold",
     "Matrix",
     "QueryGroups",
+    "TableData",
     "as_groups",
     "check_at_least",
     "check_binary_labels",
@@ -79,6 +82,7 @@ __all__ = [
     "check_vector",
     "check_weights",
     "codes_of",
+    "did_you_mean",
     "in_node_order",
     "index_of",
     "is_missing",
@@ -88,6 +92,7 @@ __all__ = [
     "read_array",
     "read_letor",
     "read_query_sizes",
+    "read_table",
     "refuse_edited",
     "refuse_missing",
     "shown",

@@ -19,6 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.design import Design
+from convexrank.data.close_matches import did_you_mean
 from convexrank.data.frames import codes_of, is_missing, refuse_missing
 from convexrank.data.sparse_matrices import as_csr
 
@@ -474,7 +475,9 @@ def check_choice(value: str, choices: dict[str, Any], name: str) -> Any:
     if isinstance(value, str) and value in choices:
         return choices[value]
     if len(choices) <= _FEW_CHOICES:
-        raise ValueError(f"{name} is {shown(value)}, expected one of: {', '.join(sorted(choices))}.")
+        raise ValueError(
+            f"{name} is {shown(value)}{did_you_mean(value, choices)}, expected one of: {', '.join(sorted(choices))}."
+        )
     near = _close_to(value, choices) if isinstance(value, str) else []
     hint = (
         f"close to it: {', '.join(near)}" if near else f"no name is close to it; one is {shown(min(choices))}"

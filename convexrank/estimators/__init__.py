@@ -5,6 +5,7 @@ from __future__ import annotations
 from convexrank.estimators.cross_validated import PushRankerCV, RetargetingRankerCV
 from convexrank.estimators.online import OnlineMEMR
 from convexrank.estimators.push import PushRanker
+from convexrank.estimators.query_scaler import QueryScaler
 from convexrank.estimators.retargeting import RetargetingRanker
 from convexrank.estimators.single_index import SingleIndexRegressor
 from convexrank.estimators.transformers import LeafFeatures, ThresholdFeatures
@@ -14,6 +15,7 @@ __all__ = [
     "OnlineMEMR",
     "PushRanker",
     "PushRankerCV",
+    "QueryScaler",
     "RetargetingRanker",
     "RetargetingRankerCV",
     "SingleIndexRegressor",

@@ -49,6 +49,8 @@ These take grades ``y``, larger is more relevant, and
 ValueError or TypeError is raised when the data are not finite, lengths differ, an option is unknown, or no query
 counts.
 
+:func:`table` puts several rankings beside each other, with standard errors and paired differences.
+
 Of ranks of a graph, whose scores come first:
 
 ========================= ==================================================== =========================
@@ -72,9 +74,11 @@ from convexrank.metrics.relevance import mean_average_precision, mean_reciprocal
 from convexrank.metrics.risk import RankingRisk, ranking_risk
 from convexrank.metrics.roc import auc, partial_auc
 from convexrank.metrics.spam import order_distance, spam_mass, spam_met
+from convexrank.metrics.tables import MetricsTable, table
 from convexrank.metrics.top import positives_at_top, precision_at
 
 __all__ = [
+    "MetricsTable",
     "RankingRisk",
     "auc",
     "average_reciprocal_rank",
@@ -98,4 +102,5 @@ __all__ = [
     "spam_mass",
     "spam_met",
     "spearman_footrule",
+    "table",
 ]

@@ -139,11 +139,11 @@ class Report:
         head = (
             "problem",
             "compared",
-            "skipped",
-            "objective error",
-            "point error",
-            "worst seed",
-            "seconds",
+            "skip",
+            "value",
+            "point",
+            "seed",
+            "time",
             "verdict",
         )
         asked = any(item.proved is not None for item in self.comparisons)
@@ -171,7 +171,8 @@ class Report:
         rows = self._table()
         widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
         lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
         ]
         lines += [f"disagreement: {text}" for text in self.failures] + [
             f"skipped: {text}" for text in self.skipped

@@ -1,0 +1,73 @@
+"""``convexrank pagerank``: the ranks of a list of edges, with the order that is certain."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from convexrank.commands.outcome import Outcome, answered, as_json, quiet, solution_lines
+from convexrank.data import check_integer
+
+__all__ = ["add", "run"]
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "pagerank",
+        help="rank the nodes of a list of edges, with a bound on the error",
+        description="PageRank of a list of edges: source, target and perhaps a weight on each line.",
+        epilog="The exit status is 0 if the error is certified to be at most the tolerance.",
+    )
+    parser.add_argument("path", help="the list of edges, or a Matrix Market file (.mtx)")
+    parser.add_argument(
+        "--alpha", type=float, default=0.85, help="chance to follow a link (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--dangling", choices=["teleport", "uniform", "drop"], default="teleport",
+        help="where the rank of nodes without links goes (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--tol", type=float, default=1e-9, help="largest L1 error (default: %(default)s)")
+    parser.add_argument("--top", type=int, default=20, help="nodes to print (default: %(default)s)")
+    parser.add_argument(
+        "--delimiter", help="what separates columns (default: a comma in .csv, else white space)"
+    )
+    parser.add_argument(
+        "--skip-rows", type=int, default=0, help="lines of heading to skip (default: %(default)s)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the ranks as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> Outcome:
+    """Read the edges, solve, and return the first nodes."""
+    from convexrank.graphs import Graph
+    from convexrank.problems import PageRank
+
+    top = check_integer(arguments.top, "--top", 1)
+    is_csv = arguments.path.removesuffix(".gz").endswith(".csv")
+    delimiter = arguments.delimiter or ("," if is_csv else None)
+    graph = Graph.read(arguments.path, delimiter=delimiter, skip_rows=arguments.skip_rows)
+    problem = PageRank(graph, arguments.alpha, dangling=arguments.dangling)
+    with quiet():
+        solution = problem.solve(tol=arguments.tol)
+    order = np.argsort(-solution.x, kind="stable")[:top]
+    names = [str(i) if graph.names is None else str(graph.names[i]) for i in order]
+    certain = len(problem.certified_top(solution, top))
+    if arguments.json:
+        ranks = [{"node": name, "rank": float(solution.x[i])} for name, i in zip(names, order, strict=True)]
+        found = {
+            "nodes": graph.n, "edges": graph.m, "status": solution.status.name, "error": solution.gap,
+            "certified_order": certain, "ranks": ranks,
+        }  # fmt: skip
+        return Outcome(as_json(found), answered(solution))
+    lines = [f"PageRank of {arguments.path}: {graph.n} nodes, {graph.m} edges", *solution_lines(solution)]
+    width = min(50, max(map(len, names)))
+    lines += [
+        f"{place:>5}  {name[:width]:<{width}}  {solution.x[i]:.6g}"
+        for place, (name, i) in enumerate(zip(names, order, strict=True), 1)
+    ]
+    lines.append(f"the order of the first {certain} is certain")
+    return Outcome("\n".join(lines), answered(solution))

@@ -1,0 +1,229 @@
+"""Several rankings of the same queries beside each other, with standard errors and paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import check_choice, check_vector, shown
+from convexrank.data.groups import as_groups
+from convexrank.metrics.gain import ndcg
+from convexrank.metrics.relevance import mean_average_precision, mean_reciprocal_rank
+
+__all__ = ["MetricsTable", "table"]
+
+Array = np.ndarray
+
+_MEASURES: dict[str, Callable[..., Any]] = {
+    "NDCG@5": partial(ndcg, k=5),
+    "NDCG@10": partial(ndcg, k=10),
+    "MAP": mean_average_precision,
+    "MRR": mean_reciprocal_rank,
+}
+# Names of rankings are cut here, so that four measures take 80 columns.
+_NAME, _CELL = 18, 15
+
+
+@dataclass(frozen=True, eq=False)
+class MetricsTable:
+    r"""Measures of several rankings, query by query; its string is a table.
+
+    The standard error of a mean over m queries is :math:`s/\sqrt m` with the standard deviation s of the m values
+    (divisor m − 1); NaN for one query. Differences are taken query by query, so that what makes a query easy or hard
+    for all rankings cancels: their standard error is usually much smaller than that of the means.
+
+    Parameters
+    ----------
+    names, measures : tuple of str
+        The rankings and the measures.
+    values : ndarray, shape (rankings, measures, queries)
+        The measure on each query; NaN where it is not defined.
+    baseline : str
+        The ranking that differences are taken to.
+
+    Examples
+    --------
+    >>> from convexrank import metrics
+    >>> y, qid = [1, 0, 0, 1, 2, 0], [7, 7, 7, 8, 8, 8]
+    >>> found = metrics.table({"good": [3, 2, 1, 2, 3, 1], "bad": [1, 2, 3, 1, 2, 3]}, y, qid)
+    >>> found.mean[:, -1].round(3).tolist()
+    [1.0, 0.417]
+    """
+
+    names: tuple[str, ...]
+    measures: tuple[str, ...]
+    values: Array
+    baseline: str
+
+    @property
+    def mean(self) -> Array:
+        """Mean over the queries on which the measure is defined, shape (rankings, measures)."""
+        return _mean(self.values)
+
+    @property
+    def standard_error(self) -> Array:
+        """Standard errors of the means, shape (rankings, measures)."""
+        return _standard_error(self.values)
+
+    @property
+    def differences(self) -> Array:
+        """What each ranking has more than the baseline on each query, shape (rankings, measures, queries)."""
+        return self.values - self.values[self.names.index(self.baseline)]
+
+    @property
+    def difference(self) -> Array:
+        """Mean of the differences, shape (rankings, measures)."""
+        return _mean(self.differences)
+
+    @property
+    def difference_error(self) -> Array:
+        """Standard errors of the mean differences, shape (rankings, measures)."""
+        return _standard_error(self.differences)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all means, differences and errors by ranking and measure, as plain data for JSON."""
+        parts = {
+            "mean": self.mean,
+            "standard_error": self.standard_error,
+            "difference": self.difference,
+            "difference_error": self.difference_error,
+        }
+        return {
+            name: {
+                measure: {
+                    part: None if np.isnan(found[i, j]) else float(found[i, j])
+                    for part, found in parts.items()
+                }
+                for j, measure in enumerate(self.measures)
+            }
+            for i, name in enumerate(self.names)
+        }
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with one row for each ranking and measure."""
+        import pandas as pd
+
+        rows = [
+            {"ranking": name, "measure": measure, **numbers}
+            for name, by_measure in self.to_dict().items()
+            for measure, numbers in by_measure.items()
+        ]
+        return pd.DataFrame(rows)
+
+    def __str__(self) -> str:
+        head = " " * _NAME + "".join(f"{_short(name, _CELL - 2):>{_CELL}}" for name in self.measures)
+        lines = [f"{self.values.shape[2]} queries: mean over queries ± standard error", head]
+        for i, name in enumerate(self.names):
+            lines.append(_line(name, self.mean[i], self.standard_error[i], ".3f"))
+        others = [i for i, name in enumerate(self.names) if name != self.baseline]
+        if others:
+            lines.append(f"difference to {self.baseline}, query by query ± standard error")
+        for i in others:
+            lines.append(_line(self.names[i], self.difference[i], self.difference_error[i], "+.3f"))
+        return "\n".join(lines)
+
+
+def table(
+    scores: Mapping[str, Any],
+    y: Any,
+    qid: Any = None,
+    *,
+    measures: Mapping[str, Callable[..., Any]] | None = None,
+    baseline: str | None = None,
+) -> MetricsTable:
+    """Compare rankings of the same queries: means with standard errors, and differences query by query.
+
+    Parameters
+    ----------
+    scores : mapping of str to array-like, shape (n,)
+        The scores of each ranking by its name; higher is nearer the top.
+    y : array-like, shape (n,)
+        Grades; larger is more relevant.
+    qid : array-like, shape (n,), QueryGroups or None
+        The query of each row.
+    measures : mapping of str to callable, optional
+        Functions ``f(y, s, qid, per_query=True)`` such as those of :mod:`convexrank.metrics`; by default NDCG at 5 and
+        10, mean average precision and mean reciprocal rank.
+    baseline : str, optional
+        The ranking that the others are compared with; the first by default.
+
+    Returns
+    -------
+    MetricsTable
+        Its string is the table; ``mean``, ``standard_error``, ``difference``, ``to_frame`` have the numbers.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When there is no ranking, lengths differ, data are not finite, the baseline is unknown, or a measure is defined
+        on no query.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from convexrank import metrics
+    >>> rng = np.random.default_rng(0)
+    >>> qid, y = np.repeat(np.arange(50), 20), rng.integers(0, 3, 1000)
+    >>> good, poor = y + rng.normal(size=1000), y + 3 * rng.normal(size=1000)
+    >>> print(metrics.table({"poor": poor, "good": good}, y, qid))
+    50 queries: mean over queries ± standard error
+                               NDCG@5        NDCG@10            MAP            MRR
+    poor                0.600 ± 0.028  0.661 ± 0.020  0.815 ± 0.016  0.903 ± 0.030
+    good                0.850 ± 0.019  0.875 ± 0.012  0.938 ± 0.008  1.000 ± 0.000
+    difference to poor, query by query ± standard error
+    good               +0.249 ± 0.034 +0.214 ± 0.023 +0.122 ± 0.015 +0.097 ± 0.030
+    """
+    if not isinstance(scores, Mapping):
+        raise TypeError(
+            f"scores is a {type(scores).__name__}, expected a dictionary of scores by name, such as {{'mine': s}}."
+        )
+    if not scores:
+        raise ValueError("scores is empty, expected the scores of at least one ranking by its name.")
+    grades = check_vector(y, name="y")
+    groups = as_groups(qid, len(grades))
+    chosen = _MEASURES if measures is None else measures
+    if not isinstance(chosen, Mapping) or not chosen or not all(map(callable, chosen.values())):
+        raise TypeError(f"measures is {shown(measures)}, expected functions by name, or None.")
+    names = {str(name): name for name in scores}
+    first = next(iter(names)) if baseline is None else baseline
+    check_choice(first, names, "baseline")
+    values = []
+    for name, key in names.items():
+        found = check_vector(scores[key], len(grades), f"scores[{name!r}]")
+        values.append([measure(grades, found, groups, per_query=True) for measure in chosen.values()])
+        lacking = [str(name) for name, each in zip(chosen, values[-1], strict=True) if np.isnan(each).all()]
+        if lacking:
+            raise ValueError(
+                f"y has no query on which {lacking[0]} is defined for {name!r}; expected grades above 0 in some query, or "
+                "measures with empty=0."
+            )
+    return MetricsTable(tuple(names), tuple(map(str, chosen)), np.array(values), first)
+
+
+def _mean(values: Array) -> Array:
+    known = ~np.isnan(values)
+    count = known.sum(axis=-1)
+    total = np.where(known, values, 0.0).sum(axis=-1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _standard_error(values: Array) -> Array:
+    known = ~np.isnan(values)
+    count = known.sum(axis=-1)
+    squares = np.where(known, values - _mean(values)[..., None], 0.0) ** 2
+    return np.where(
+        count > 1, np.sqrt(squares.sum(axis=-1) / np.maximum(count - 1, 1) / np.maximum(count, 1)), np.nan
+    )
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _line(name: str, means: Array, errors: Array, form: str) -> str:
+    cells = (f"{mean:{form}} ± {error:.3f}" for mean, error in zip(means, errors, strict=True))
+    return f"{_short(name, _NAME - 1):<{_NAME}}" + "".join(f"{cell:>{_CELL}}" for cell in cells)

@@ -1,0 +1,241 @@
+"""The commands that read files: tables, LETOR files and lists of edges."""
+
+from __future__ import annotations
+
+import inspect
+import json
+
+import numpy as np
+import pytest
+
+import convexrank as cr
+from convexrank import cli
+from convexrank.commands.options import given_options, options_of, tabular
+from convexrank.data import did_you_mean, read_table
+from tests.tolerances import TOLERANCES
+
+WIDTH = 80
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table with text labels, a column that is no feature, and columns of different sizes."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2)) * [1.0, 100.0]
+    positive = X[:, 0] + rng.normal(size=60) > 0.5
+    lines = ["age,note,size,sick"]
+    lines += [
+        f"{a!r},n{i},{b!r},{'yes' if s else 'no'}"
+        for i, (a, b, s) in enumerate(zip(*X.T.tolist(), positive, strict=True))
+    ]
+    path = tmp_path / "data.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path, X, positive
+
+
+def run(capsys, *words):
+    status = cli.main([str(word) for word in words])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_bare_command_prints_help(capsys):
+    status, out, _ = run(capsys)
+    assert status == 0
+    assert all(
+        name in out for name in ("solve", "rank", "pagerank", "problems", "verify", "claims", "exit status")
+    )
+
+
+def test_solve_fits_what_python_fits(capsys, table, tmp_path):
+    path, X, positive = table
+    words = (
+        "solve",
+        path,
+        "--label",
+        "sick",
+        "--drop",
+        "note",
+        "--problem",
+        "PNormPush",
+        "--p",
+        "8",
+        "--l2=1e-2",
+    )
+    status, out, _ = run(capsys, *words, "--json")
+    found, truth = json.loads(out), cr.problems.PNormPush(X, positive, 8, l2=1e-2).solve()
+    assert status == 0
+    assert found["value"] == truth.value
+    assert found["weights"] == dict(zip(("age", "size"), truth.x.tolist(), strict=True))
+    assert found["options"] == {"p": 8, "l2": 1e-2}
+    status, out, _ = run(capsys, *words, "--plot", tmp_path / "f.png")
+    assert (status, (tmp_path / "f.png").stat().st_size > 5_000) == (0, True)
+    assert "positive (label 'yes')" in out
+    assert max(len(line) for line in out.splitlines() if str(tmp_path) not in line) <= WIDTH
+
+
+def test_standardized_weights_are_in_units_of_the_columns(capsys, table):
+    path, X, positive = table
+    words = (
+        "solve",
+        path,
+        "--label",
+        "sick",
+        "--drop",
+        "note",
+        "--p=4",
+        "--l2=0.1",
+        "--standardize",
+        "--json",
+    )
+    found = json.loads(run(capsys, *words)[1])["weights"]
+    truth = cr.problems.PNormPush(X / X.std(axis=0), positive, 4, l2=0.1).solve().x / X.std(axis=0)
+    assert np.array_equal(list(found.values()), truth)
+
+
+def test_solve_says_one_when_the_answer_is_not_certified(capsys, table):
+    path, *_ = table
+    status, out, _ = run(
+        capsys, "solve", path, "--label", "sick", "--drop", "note", "--p", "2", "--time-limit", "1e-9"
+    )
+    assert status == 1
+    assert "TIME_LIMIT" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--label", "sik", "--p", "2"], "did you mean 'sick'"),
+        (["--label", "sick", "--p", "2"], "line 2: column 'note' is 'n0'"),
+        (["--label", "sick", "--drop", "note"], "needs --p"),
+        (["--label", "sick", "--drop", "note", "--p", "2", "--l3", "1"], "did you mean '--l2'"),
+        (["--label", "sick", "--drop", "note", "--p", "2", "--p", "3"], "--p is given twice"),
+        (["--label", "sick", "--drop", "note", "--p"], "--p has no value"),
+        (["--label", "sick", "--problem", "pNormpush"], "did you mean 'PNormPush'"),
+        (["--label", "sick", "--problem", "PageRank"], "convexrank pagerank"),
+        (["--label", "sick", "--drop", "note", "--p", "2", "--solver", "newtn"], "newton"),
+        (["--label", "sick", "--drop", "note", "--p", "2", "--tol", "-1"], "tol"),
+    ],
+)
+def test_what_cannot_be_used_exits_with_two(capsys, table, words, said):
+    status, out, err = run(capsys, "solve", table[0], *words)
+    assert (status, out) == (2, "")
+    assert said in err
+
+
+def test_unknown_words_elsewhere_are_refused(capsys, tmp_path):
+    assert run(capsys, "pagerank", tmp_path / "none.csv")[0] == 2
+    with pytest.raises(SystemExit):
+        cli.main(["pagerank", "edges.csv", "--p", "8"])
+    with pytest.raises(SystemExit):
+        cli.main(["sovle"])
+    assert "did you mean 'solve'" in capsys.readouterr().err
+    assert "close to it: gradmapr-gradient" in run(capsys, "claims", "gradmapr-gradien")[2]
+
+
+def test_options_come_from_the_constructor():
+    for name in cr.problems.REGISTRY:
+        cls = getattr(cr.problems, name)
+        parameters = set(inspect.signature(cls).parameters)
+        assert set(options_of(cls)) == parameters - {"X", "y", "qid", "sample_weight"}
+    found = given_options(cr.problems.ConvexRisk, ["--cost", "hinge", "--l2-ball=none", "--dtype", "float32"])
+    assert found == {"cost": "hinge", "l2_ball": None, "dtype": "float32"}
+    assert given_options(cr.problems.LearnedDivergence, ["--output-range", "0,1.5"]) == {
+        "output_range": (0, 1.5)
+    }
+
+
+def test_rank_measures_what_python_measures(capsys, tmp_path):
+    rng = np.random.default_rng(1)
+    files, data = [], []
+    for name in ("train.txt", "test.txt"):
+        X, qid = rng.normal(size=(40, 3)).round(3), np.repeat(np.arange(4), 10)
+        y = np.clip(np.round(X[:, 0] + 0.5 * rng.normal(size=40)), 0, 2).astype(int)
+        lines = [
+            f"{g} qid:{q} " + " ".join(f"{j + 1}:{v}" for j, v in enumerate(row))
+            for g, q, row in zip(y, qid, X.tolist(), strict=True)
+        ]
+        files.append(tmp_path / name)
+        files[-1].write_text("\n".join(lines) + "\n")
+        data.append((X, y, qid))
+    problems = ("--problem", "NDCGRegression", "MarginRetargeting")
+    words = ("--l2", "0.1", "--margin", "0.5", "--scale", "none")
+    status, out, _ = run(capsys, "rank", *files, *problems, *words, "--json")
+    (X, y, qid), (rows, grades, queries) = data
+    found = json.loads(out)
+    assert status == 0
+    fit = cr.problems.MarginRetargeting(X, y, qid, margin=0.5, l2=0.1).solve(tol=1e-6)
+    wanted = cr.metrics.ndcg(grades, rows @ fit.x, queries, k=5)
+    measured = found["measures"]["MarginRetargeting"]["NDCG@5"]["mean"]
+    assert measured == pytest.approx(wanted, rel=TOLERANCES["summation"])
+    status, out, _ = run(capsys, "rank", *files, *problems)
+    assert "4 queries: mean" in out
+    assert max(len(line) for line in out.splitlines() if str(tmp_path) not in line) <= WIDTH
+    assert run(capsys, "rank", *files, "--problem", "TopPush")[0] == 2
+
+
+def test_pagerank_prints_the_ranks(capsys, tmp_path):
+    path = tmp_path / "edges.csv"
+    path.write_text("from,to\nann,bob\nbob,cat\ncat,ann\nann,cat\n")
+    status, out, _ = run(capsys, "pagerank", path, "--skip-rows", "1", "--top", "2", "--json")
+    truth = cr.pagerank(cr.Graph.from_edges([0, 1, 2, 0], [1, 2, 0, 2]))
+    found = json.loads(out)
+    assert status == 0
+    assert [entry["node"] for entry in found["ranks"]] == ["cat", "ann"]
+    assert np.allclose(
+        [entry["rank"] for entry in found["ranks"]], truth[[2, 0]], rtol=0, atol=TOLERANCES["boosting_rounds"]
+    )
+    assert found["certified_order"] == 2
+    assert run(capsys, "pagerank", path, "--top", "0")[0] == 2
+
+
+def test_lists_fit_in_the_width_and_are_complete(capsys):
+    _, out, _ = run(capsys, "problems")
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    assert {line.split()[0] for line in lines if line[0].isupper()} == set(cr.problems.__all__) - {"REGISTRY"}
+    assert {line.split()[0] for line in lines if line[24:25] == "*"} == {
+        name for name in cr.problems.__all__ if name != "REGISTRY" and tabular(getattr(cr.problems, name))
+    }
+    _, out, _ = run(capsys, "problems", "PNormPush")
+    assert "required" in out
+    _, out, _ = run(capsys, "claims", "--list")
+    assert len(out.splitlines()) == len(cr.claims.REGISTRY)
+    assert max(map(len, out.splitlines())) <= WIDTH
+    _, out, _ = run(capsys, "claims", "gradmapr-gradient")
+    assert max(map(len, out.splitlines())) <= WIDTH
+    assert run(capsys, "claims", "--list", "--chapter", "99")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "first line names"),
+        ("a,a,y\n1,2,3\n", "a name of its own"),
+        ("a,y\n", "no rows"),
+        ("a,y\n1\n", "line 2 has 1 columns"),
+        ("a,y\n1,0\n\nnan,1\n", "line 4: column 'a' is 'nan'"),
+        ("y\n1\n", "no column left"),
+    ],
+)
+def test_tables_are_refused_with_the_line(tmp_path, text, said):
+    path = tmp_path / "data.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=said):
+        read_table(path, "y")
+
+
+def test_tables_are_read_as_they_are_written(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text('q;"a;b";y\n7; 1.5;0\n8;2e1;1\n')
+    table = read_table(path, "y", qid="q")
+    assert (table.names, table.X.tolist(), table.y.tolist()) == (("a;b",), [[1.5], [20.0]], [0.0, 1.0])
+    assert table.qid is not None
+    assert table.qid.tolist() == [7.0, 8.0]
+    with pytest.raises(ValueError, match="delimiter"):
+        read_table(path, "y", delimiter="::")
+
+
+def test_close_matches():
+    assert did_you_mean("toppush", ["TopPush", "Push"]).startswith(" (did you mean 'TopPush'")
+    assert did_you_mean(7, ["TopPush"]) == did_you_mean("x" * 10_000, ["TopPush"]) == ""
