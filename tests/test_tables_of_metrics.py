@@ -13,7 +13,6 @@ import convexrank as cr
 from convexrank import metrics
 from tests.tolerances import TOLERANCES
 
-
 WHY = "without qid all rows are one query, so that a row is scaled by the others"
 
 

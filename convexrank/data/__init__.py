@@ -1,4 +1,4 @@
-"""Validation of everything a caller hands in, and the ways data come in."""
+"""Validation of everything a caller hands in, the ways data come in, and small data sets at hand."""
 
 from __future__ import annotations
 
@@ -46,6 +46,14 @@ from convexrank.data.frames import (
 )
 from convexrank.data.groups import QueryGroups, as_groups
 from convexrank.data.kernel_matrices import check_kernel
+from convexrank.data.samples import (
+    Sample,
+    WebSample,
+    load_dose_response,
+    load_queries,
+    load_screening,
+    load_web,
+)
 from convexrank.data.sparse_matrices import well_formed
 
 __all__ = [
@@ -54,7 +62,9 @@ __all__ = [
     "LetorFold",
     "Matrix",
     "QueryGroups",
+    "Sample",
     "TableData",
+    "WebSample",
     "as_groups",
     "check_at_least",
     "check_binary_labels",
@@ -89,6 +99,10 @@ __all__ = [
     "keep",
     "keep_checked",
     "letor_folds",
+    "load_dose_response",
+    "load_queries",
+    "load_screening",
+    "load_web",
     "read_array",
     "read_letor",
     "read_query_sizes",

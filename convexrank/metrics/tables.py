@@ -198,8 +198,8 @@ def table(
         lacking = [str(name) for name, each in zip(chosen, values[-1], strict=True) if np.isnan(each).all()]
         if lacking:
             raise ValueError(
-                f"y has no query on which {lacking[0]} is defined for {name!r}; expected grades above 0 in some query, or "
-                "measures with empty=0."
+                f"y has no query on which {lacking[0]} is defined for {name!r}; expected grades above 0 in some query, "
+                "or measures with empty=0."
             )
     return MetricsTable(tuple(names), tuple(map(str, chosen)), np.array(values), first)
 
