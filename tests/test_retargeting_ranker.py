@@ -321,7 +321,7 @@ def test_not_converged_is_said():
         ({"divergence": "euclid"}, ValueError, "divergence is 'euclid', expected"),
         ({"margin": -1.0}, ValueError, "margin is -1"),
         ({"margin": (1.0,)}, ValueError, "margin has 1 entries, expected 2"),
-        ({"bound": (0.0, 1.0)}, ValueError, "infeasible: the margins of query"),
+        ({"bound": (0.0, 1.0), "margin": 1.0}, ValueError, "infeasible: the margins of query"),
         ({"alpha": -1}, ValueError, "alpha is -1"),
         ({"l1": -1}, ValueError, "l1 is -1"),
         ({"alpha": None}, TypeError, "alpha is None"),

@@ -291,7 +291,9 @@ def test_cross_validation_takes_the_least_error(oracle):
     results = model.cv_results_
     assert sorted(zip(results["strong"], results["l2"], strict=True)) == [(s, b) for s in strong for b in l2]
     for s, b, error in zip(results["strong"], results["l2"], results["mean_squared_error"], strict=True):
-        predicted = cross_val_predict(SingleIndexRegressor(oracle, strong=s, l2=b), X, y, cv=KFold(4))
+        predicted = cross_val_predict(
+            SingleIndexRegressor(oracle, strong=s, l2=b), X, y, cv=KFold(4, shuffle=True, random_state=0)
+        )
         assert math.isclose(error, np.mean((predicted - y) ** 2), rel_tol=tolerance("cross-validation"))
     best = int(np.argmin(results["mean_squared_error"]))
     assert (model.strong_, model.l2_) == (results["strong"][best], results["l2"][best])

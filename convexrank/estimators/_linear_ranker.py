@@ -10,8 +10,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from convexrank.core.problem import Problem
 from convexrank.core.results import Solution
-from convexrank.data import Chunks, check_choice, check_weights, read_array, well_formed
+from convexrank.data import Chunks, check_choice, check_flag, check_weights, read_array, well_formed
 from convexrank.features import Products, Stacked, Thresholds
 
 __all__ = ["LinearEstimator", "LinearRanker", "check_counts", "validated"]
@@ -46,6 +47,13 @@ class LinearEstimator(BaseEstimator):
     features: Any = "linear"
     bins: int | None = None
     monotone: Any = None
+    #: How problems are solved, where a subclass lets the caller say so.
+    solver: Any = None
+    tol: float = 1e-8
+    max_iter: int | None = None
+    time_limit: float | None = None
+    warm_start: bool = False
+    verbose: bool = False
 
     def __sklearn_tags__(self) -> Tags:
         """Describe the estimator to scikit-learn: sparse X, y needed, neither classifier nor regressor."""
@@ -112,6 +120,21 @@ class LinearEstimator(BaseEstimator):
             design = Stacked([design, pairs])
         self.design_ = design[np.arange(0)]
         return design
+
+    def _solved(self, problem: Problem, solver: Any = None) -> Solution:
+        """Solve as the parameters say; with ``warm_start`` from the weights of the fit before, where they fit."""
+        start = None
+        if check_flag(self.warm_start, "warm_start"):
+            before = getattr(self, "coef_", None)
+            start = before if before is not None and len(before) == problem.dimension else None
+        return problem.solve(
+            solver,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            time_limit=self.time_limit,
+            x0=start,
+            progress=check_flag(self.verbose, "verbose"),
+        )
 
     def _keep(self, solution: Solution) -> Self:
         """Set the fitted attributes; refuse a solution that would predict NaN."""

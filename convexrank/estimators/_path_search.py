@@ -22,6 +22,8 @@ Array = np.ndarray
 
 # Most processes below those that a machine has, as joblib counts from -1 down.
 _MOST = 10_000
+# Parameters of a single fit.
+_ONE_FIT = ("tie_break", "time_limit", "warm_start", "verbose")
 # Attributes that making a problem leaves on the estimator.
 _LEFT = ("design_", "_fitted_on_queries")
 
@@ -68,6 +70,12 @@ class PathSearch(LinearRanker):
             When the certified gap at the chosen value did not meet ``tol``.
         """
         check_choice(self.path, self._PATHS, "path")
+        for name in _ONE_FIT:
+            if getattr(self, name, None):
+                raise ValueError(
+                    f"{name} is {shown(getattr(self, name))}, which paths do not use, expected its default; pass it to "
+                    "the ranker without cross-validation, fitted again with the chosen value."
+                )
         check_flag(self.standardize, "standardize")
         if self.scoring is not None and not callable(self.scoring):
             raise TypeError(

@@ -31,6 +31,8 @@ class PushRankerCV(PathSearch, PushRanker):
     ----------
     p, price, loss, l2, l1, features, bins, monotone, solver, tol, max_iter : optional
         As for :class:`~convexrank.PushRanker`; the value of the parameter that the path follows is not used.
+    tie_break, time_limit, warm_start, verbose : optional
+        Of a single fit: must have their defaults.
     path : {"l1", "l2", "p"}
         The parameter that is chosen.
     values : sequence of float or "auto"
@@ -90,6 +92,8 @@ class RetargetingRankerCV(PathSearch, RetargetingRanker):
         As for :class:`~convexrank.RetargetingRanker`; the value of the parameter that the path follows is not used.
     ndcg_convention, ndcg_k, features, bins, monotone, solver, tol, max_iter : optional
         As there.
+    time_limit, warm_start, verbose : optional
+        Of a single fit: must have their defaults.
     path : {"l1", "alpha"}
         The parameter that is chosen.
     values, n, ratio, standardize, n_jobs : optional

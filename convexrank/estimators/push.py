@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -11,7 +12,8 @@ from sklearn.utils import ClassifierTags, Tags
 
 from convexrank import losses, prices
 from convexrank.core.problem import Problem
-from convexrank.data import check_binary_labels, check_positive, check_weights
+from convexrank.core.results import ConvergenceWarning
+from convexrank.data import check_binary_labels, check_choice, check_positive, check_weights
 from convexrank.estimators._linear_ranker import LinearRanker
 from convexrank.metrics import auc
 from convexrank.metrics.tally import tally
@@ -74,12 +76,21 @@ class PushRanker(LinearRanker):
         Most thresholds of one feature: 256 by default, and 12 in products.
     monotone : dict, optional
         With thresholds: features, by name or number, in which scores must rise (1) or fall (−1).
+    tie_break : {None, "limit"}
+        With p = ∞ the minimum is often w = 0, which a fit warns of. ``"limit"`` then takes the limit of the directions
+        that finite p have as p grows; see :meth:`TopPush.at_limit <convexrank.problems.TopPush.at_limit>`.
     solver : None, str or solver object
         As for :meth:`convexrank.Problem.solve`; None takes the default for the problem.
     tol : float
         Certified gap asked for, relative to max(1, \|objective\|).
     max_iter : int, optional
         Iteration limit; None takes the solver's own.
+    time_limit : float, optional
+        Seconds for the solve; the best point by then is kept, with its gap and a warning.
+    warm_start : bool
+        Start from the weights of the fit before, where their number fits. The answer is the same up to ``tol``.
+    verbose : bool
+        Show a progress bar.
 
     Attributes
     ----------
@@ -122,9 +133,13 @@ class PushRanker(LinearRanker):
     features: Any = "linear"
     bins: int | None = None
     monotone: Any = None
+    tie_break: Any = None
     solver: Any = None
     tol: float = 1e-8
     max_iter: int | None = None
+    time_limit: float | None = None
+    warm_start: bool = False
+    verbose: bool = False
 
     def __sklearn_tags__(self) -> Tags:
         """Describe the estimator to scikit-learn: as all rankers, and y is binary."""
@@ -159,14 +174,32 @@ class PushRanker(LinearRanker):
         ConvergenceWarning
             When the certified gap did not meet ``tol``.
         """
+        if self.tie_break is not None:
+            check_choice(self.tie_break, {"limit": ""}, "tie_break")
         X, y = self._rows(X, y)
         problem = self._made(X, y, qid, sample_weight)
-        return self._keep(problem.solve(self.solver, tol=self.tol, max_iter=self.max_iter))
+        if self.tie_break is None or not isinstance(problem, TopPush | RmaxPush):
+            return self._keep(self._solved(problem, self.solver))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            solution = self._solved(problem, self.solver)
+        if problem.remark(solution.x):
+            return self._keep(self._solved(problem.at_limit()))
+        if not solution.converged:
+            warnings.warn(f"{type(self).__name__}: {solution.message}", ConvergenceWarning, stacklevel=2)
+        return self._keep(solution)
 
     def _rows(self, X: Any, y: Any) -> tuple[Any, Array]:
         """Return checked rows and labels; keep the two labels."""
         X, y = self._validated(X, y)
-        check_binary_labels(y)
+        try:
+            check_binary_labels(y)
+        except ValueError as error:
+            if len(np.unique(y)) > 2:
+                raise ValueError(
+                    f"{error} For graded documents of queries use RetargetingRanker().fit(X, y, qid)."
+                ) from error
+            raise
         self.classes_ = np.unique(y)
         return X, y
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from convexrank.data import Chunks, QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
+from convexrank.estimators._feasible_margins import feasible_options
 from convexrank.estimators._linear_ranker import LinearRanker, check_counts
 from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
@@ -16,6 +18,8 @@ __all__ = ["RetargetingRanker"]
 
 Array = np.ndarray
 
+# From so many rows on, grades without queries are worth a word; more different values are no grades.
+_MANY_ROWS, _FEW_GRADES = 500, 10
 _CONVENTIONS = {"convexrank": CONVEXRANK, "scikit-learn": SKLEARN, "letor3": LETOR3, "letor4": LETOR4}
 
 
@@ -46,16 +50,19 @@ class RetargetingRanker(LinearRanker):
     Parameters
     ----------
     divergence : str or Divergence
-        ``"squared"``, ``"generalized_i"`` (with a ``bound``), ``"bit_entropy"``, ``"kl"``, or an object of
+        ``"squared"``, ``"generalized_i"``, ``"bit_entropy"``, ``"kl"``, or an object of
         :mod:`convexrank.divergences`.
-    margin : float, tuple of float, callable or None
+    margin : "auto", float, tuple of float, callable or None
         The margin t between documents of neighbouring grades; one for each step of the grades, or a function of the
-        rank. For squares one number for all steps changes the scale of w only, and with ``alpha=0`` no ranking.
+        rank. ``"auto"`` is 1 where that is feasible, else half of what bounds or the sum of the targets leave to the
+        query with least room. For squares one number for all steps changes the scale of w
+        only, and with ``alpha=0`` no ranking.
     alpha : float
         Strength :math:`\alpha` of the penalty, for features of about unit scale. The sum over queries is no mean: with
         more queries the same ``alpha`` counts less.
     reward, bound, target_reg, score_reg : float, tuple, callable or None
-        As in :class:`~convexrank.problems.MarginRetargeting`; None takes its default.
+        As in :class:`~convexrank.problems.MarginRetargeting`; None takes its default. With ``margin="auto"`` and a
+        divergence that needs an upper bound, None is twice the room that the margins take.
     l1 : float
         Strength of the penalty ``l1·‖w‖₁`` beside ``alpha``: weights that are exactly 0.
     offsets : bool
@@ -81,6 +88,12 @@ class RetargetingRanker(LinearRanker):
         Certified gap asked for, relative to max(1, \|objective\|).
     max_iter : int, optional
         Iteration limit; None takes the solver's own.
+    time_limit : float, optional
+        Seconds for the solve; the best point by then is kept, with its gap and a warning.
+    warm_start : bool
+        Start from the weights of the fit before, where their number fits. The answer is the same up to ``tol``.
+    verbose : bool
+        Show a progress bar.
 
     Attributes
     ----------
@@ -118,7 +131,7 @@ class RetargetingRanker(LinearRanker):
     """
 
     divergence: Any = "squared"
-    margin: Any = 1.0
+    margin: Any = "auto"
     alpha: float = 1e-2
     _: KW_ONLY
     reward: Any = None
@@ -136,6 +149,9 @@ class RetargetingRanker(LinearRanker):
     solver: Any = None
     tol: float = 1e-8
     max_iter: int | None = None
+    time_limit: float | None = None
+    warm_start: bool = False
+    verbose: bool = False
 
     @property
     def convention(self) -> Convention:
@@ -168,10 +184,14 @@ class RetargetingRanker(LinearRanker):
         -----
         ConvergenceWarning
             When the certified gap did not meet ``tol``.
+        UserWarning
+            When there is no ``qid`` though many rows have grades.
         """
         X, y = self._rows(X, y)
+        if qid is None:
+            _warn_of_one_query(y)
         problem = self._made(X, y, qid, sample_weight)
-        return self._keep(problem.solve(self.solver, tol=self.tol, max_iter=self.max_iter))
+        return self._keep(self._solved(problem, self.solver))
 
     def _rows(self, X: Any, y: Any) -> tuple[Any, Array]:
         """Return checked rows and grades."""
@@ -194,12 +214,16 @@ class RetargetingRanker(LinearRanker):
     def _problem(self, X: Any, y: Array, queries: Any) -> MarginRetargeting:
         options = {name: getattr(self, name) for name in ("reward", "bound", "target_reg", "score_reg")}
         given = {name: value for name, value in options.items() if value is not None}
+        if isinstance(self.margin, str):
+            check_choice(self.margin, {"auto": ""}, "margin")
+            given |= feasible_options(self.divergence, self.bound, y, queries)
+        else:
+            given["margin"] = self.margin
         return MarginRetargeting(
             X,
             y,
             queries,
             self.divergence,
-            margin=self.margin,
             l2=check_nonnegative(self.alpha, "alpha"),
             l1=self.l1,
             offsets=self.offsets,
@@ -231,11 +255,25 @@ class RetargetingRanker(LinearRanker):
         if qid is None and self._fitted_on_queries:
             raise ValueError(
                 "qid is not given, but fit was given one: without it all rows count as one query, which is another "
-                "measure. Pass qid; in a search, route it with set_score_request(qid=True)."
+                "measure. Pass qid. In a search write sklearn.set_config(enable_metadata_routing=True), "
+                "RetargetingRanker().set_fit_request(qid=True).set_score_request(qid=True), and "
+                "search.fit(X, y, qid=qid, groups=qid)."
             )
         grades = check_vector(y, len(scores), "y")
         rows, queries = _repeated(qid, sample_weight, len(grades))
         return float(self.convention.ndcg(grades[rows], scores[rows], queries, self.ndcg_k))
+
+
+def _warn_of_one_query(y: Array) -> None:
+    """Say so where many graded rows without queries are probably those of many queries."""
+    grades = np.unique(y)
+    if len(y) >= _MANY_ROWS and 2 < len(grades) <= _FEW_GRADES and np.array_equal(grades, np.round(grades)):
+        warnings.warn(
+            f"qid is None, so that all {len(y)} rows with {len(grades)} grades are one query; pass fit(X, y, qid) with "
+            "the query of each row, or qid=np.zeros(len(y)) if one is meant.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _repeated(qid: Any, sample_weight: Any, length: int) -> tuple[Any, QueryGroups]:

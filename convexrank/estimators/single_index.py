@@ -24,6 +24,8 @@ Array = np.ndarray
 
 # Steps along the published field before the first turn to those without momentum, and in all.
 _TURN, _MAX_ITER = 500, 20_000
+# Columns of standard deviations that differ by more are worth a word where a fit did not converge.
+_UNEVEN = 10.0
 # Factors of the scale of the features that strong="cv" tries.
 _FACTORS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 
@@ -65,7 +67,8 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         Least and largest prediction, such as (0, 1). Without ``smooth`` predictions are thresholded, which leaves the
         fit as it is; with it the range is part of the formulation, and has to hold all targets.
     cv : int, splitter or iterable
-        Folds for the cross-validation, as in scikit-learn; not used when there is one candidate.
+        Folds for the cross-validation, as in scikit-learn; not used when there is one candidate. An integer shuffles
+        the rows, with a fixed seed: stretches of a sorted file would judge how a candidate extrapolates.
     solver : None, str or solver object
         As for :meth:`convexrank.Problem.solve`; None takes the default for the problem, and for the projection with
         ``strong`` steps with momentum and, if need be, without in turn.
@@ -157,6 +160,13 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
             candidates = [candidates[int(np.argmin(self.cv_results_["mean_squared_error"]))]]
         self.strong_, self.l2_ = candidates[0]
         problem, solution = self._solve(X, y, self.strong_, self.l2_)
+        if solution.status is Status.MAX_ITER and (ratio := _spread(X)) > _UNEVEN:
+            warnings.warn(
+                f"X has columns whose standard deviations differ by a factor of {ratio:.3g}, so that many steps are "
+                "needed; standardise first, as make_pipeline(StandardScaler(), SingleIndexRegressor()) does.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         self.link_ = replace(fit_link(problem, solution), output_range=output_range)
         return self._keep(solution)
 
@@ -196,10 +206,16 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         self, X: Any, y: Array, candidates: list[tuple[float | None, float]]
     ) -> dict[str, Array]:
         """Return the mean squared error of every candidate, over all rows that are ever held out."""
-        from sklearn.model_selection import check_cv
+        from sklearn.model_selection import KFold, check_cv
 
         errors, held_out = np.zeros(len(candidates)), 0
-        folds: Any = check_cv(self.cv, y, classifier=False)
+        # files are often sorted, and stretches of them would judge how a candidate extrapolates
+        shuffled = isinstance(self.cv, int) and not isinstance(self.cv, bool)
+        folds: Any = (
+            KFold(self.cv, shuffle=True, random_state=0)
+            if shuffled
+            else check_cv(self.cv, y, classifier=False)
+        )
         for train, test in folds.split(X, y):
             start, before = None, None
             held_out += len(test)
@@ -266,6 +282,13 @@ def _several(value: Any, name: str) -> list[Any]:
     if not several:
         raise ValueError(f"{name} is an empty list, expected a number or candidates to choose from.")
     return several
+
+
+def _spread(X: Any) -> float:
+    """Return the largest standard deviation of a column over the least that is not 0; 1 for sparse X."""
+    sizes = np.ones(1) if sparse.issparse(X) else X.std(axis=0)
+    sizes = sizes[sizes > 0.0]
+    return float(sizes.max() / sizes.min()) if len(sizes) else 1.0
 
 
 def _mean_variance(X: Any) -> float:

@@ -15,7 +15,15 @@ from convexrank.consensus.projections.box import nearest_in_box
 from convexrank.consensus.projections.corners import corners, count_systems
 from convexrank.consensus.projections.hull import nearest_in_hull
 from convexrank.consensus.sets.base import RecommendationSets
-from convexrank.data import check_list, check_matrix, check_nonnegative, check_vector, shown, well_formed
+from convexrank.data import (
+    check_choice,
+    check_list,
+    check_matrix,
+    check_nonnegative,
+    check_vector,
+    shown,
+    well_formed,
+)
 from convexrank.graphs import Graph
 
 __all__ = ["FEW_SYSTEMS", "Polytopes", "nearest_in_polytope"]
@@ -91,30 +99,34 @@ class Polytopes(RecommendationSets):
         )
 
     @classmethod
-    def around(cls, graph: Graph, relative: float) -> Self:
+    def around(cls, graph: Graph, relative: float, *, dangling: str = "error") -> Self:
         """Let the share of every link of a graph vary by a factor between 1 − relative and 1 + relative.
 
         Parameters
         ----------
         graph : Graph
-            The graph, without dangling nodes.
+            The graph.
         relative : float
             Half-width of the interval, relative to the share.
+        dangling : {"error", "uniform"}
+            What a node without links does: it is refused, or has links to all nodes alike.
 
         Raises
         ------
         ValueError, TypeError
-            When a node has no link, ``relative`` is negative, or ``graph`` is no Graph.
+            When a node has no link and ``dangling`` is "error", ``relative`` is negative, or ``graph`` is no Graph.
         """
         if not isinstance(graph, Graph):
             raise TypeError(f"graph is a {type(graph).__name__}, expected a convexrank.Graph.")
         relative = check_nonnegative(relative, "relative")
-        if len(graph.dangling):
+        check_choice(dangling, {"error": "", "uniform": ""}, "dangling")
+        if len(graph.dangling) and dangling == "error":
             raise ValueError(
                 f"node {graph.dangling[0]} has no link out of it ({len(graph.dangling)} such nodes), so nothing to "
-                "recommend; add links for it."
+                'recommend; add links for it, or pass dangling="uniform" to let it recommend all nodes alike.'
             )
         shares = graph.to_scipy().toarray()
+        shares[graph.dangling] = 1.0
         shares = shares / shares.sum(axis=1, keepdims=True)
         return cls(shares * (1.0 - relative), shares * (1.0 + relative))
 

@@ -23,6 +23,8 @@ __all__ = ["read_edges"]
 Array = np.ndarray
 _COMMENTS = ("#", "%")
 _INTEGER = re.compile("[+-]?[0-9]+")
+# In a shorter file an edge may look like two counts by chance.
+_FEW_EDGES = 10
 # Formats that others read.
 _OTHER = {
     "mat": "scipy.io.loadmat, and pass the matrix to Graph.from_scipy",
@@ -113,6 +115,8 @@ def read_edges(
     if not form.numbered:
         return _read_named(form)
     ends, weight = _read_numbered(form)
+    if n is None and not skip_rows:
+        _refuse_counts(form, ends)
     _refuse_values(form, ends, weight, n)
     return ends[:, 0], ends[:, 1], weight, None
 
@@ -185,6 +189,18 @@ def _columns(form: _Form, columns: tuple[int, ...] | None, kind: Any) -> Array:
             delimiter=form.delimiter, skiprows=form.skip_rows if by_name else 0, usecols=columns, ndmin=2,
             encoding="utf-8-sig",
         )  # fmt: skip
+
+
+def _refuse_counts(form: _Form, ends: Array) -> None:
+    """Refuse a first line that is no edge but the numbers of nodes and of edges."""
+    nodes, edges = ends[0]
+    rest = ends[1:]
+    if len(rest) >= _FEW_EDGES and edges == len(rest) and nodes >= rest.max():
+        number, _ = next(form.lines())
+        raise ValueError(
+            f"{form.path}, line {number}: {nodes} {edges} reads like the numbers of nodes and edges, as {edges} lines "
+            f"follow and no node is above {nodes}; pass skip_rows={number} to skip it, or n= to keep it as an edge."
+        )
 
 
 def _refuse_values(form: _Form, ends: Array, weight: Array | None, n: int | None) -> None:

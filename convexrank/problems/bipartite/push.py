@@ -22,6 +22,8 @@ __all__ = ["Push", "check_price_fits", "is_flat_at_zero", "random_price_and_loss
 
 Array = np.ndarray
 
+# Objectives beyond this have no digits left for a gap.
+_TOO_STEEP = 1e12
 # Up to this many pairs second derivatives are affordable.
 _FEW_PAIRS = 2_000_000
 
@@ -229,6 +231,16 @@ class Push(Bipartite):
     def attained(self) -> bool:
         """Whether separable data have a minimiser: the loss, or a price that is flat near 0, reaches its infimum."""
         return self.loss.attained or is_flat_at_zero(self.price)
+
+    def remark(self, x: Array) -> str:
+        """Say so where a steep price of a sum is beyond what floats resolve."""
+        if not isinstance(self.price, prices.ExpPrice) or not self.objective(x) > _TOO_STEEP:
+            return ""
+        total = float(self.positive_weights.sum())
+        return (
+            f"the price exp({self.price.scale:g} r) of a sum over {total:g} positives is too steep for floating point "
+            f"numbers; pass prices.ExpPrice(1/I) = prices.ExpPrice({1.0 / total:.3g}), or row weights of 1/I"
+        )
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -18,6 +18,8 @@ from convexrank.problems._smoothed import Smoothed
 from convexrank.problems._smoothed_reference import reference_highest
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 from convexrank.problems.bipartite._smoothed_top import KNOWN_LOSSES, mean_loss, smoothed_top
+from convexrank.problems.bipartite._trivial_top import limit_problem, trivial_remark
+from convexrank.problems.bipartite.p_norm_push import PNormPush
 from convexrank.problems.duals._blocks import Conjugate
 from convexrank.problems.duals._loss_blocks import AgainstLevel
 from convexrank.problems.duals._losses import loss_conjugate
@@ -171,6 +173,26 @@ class RmaxPush(Bipartite):
     def attained(self) -> bool:
         """Whether the loss reaches its infimum, so that separable data have a minimiser."""
         return self.loss.attained
+
+    def remark(self, x: Array) -> str:
+        """Say so where the minimum is w = 0."""
+        return trivial_remark(self, x)
+
+    def at_limit(self) -> PNormPush:
+        r"""Return the problem that decides where the minimum is w = 0: the limit of PNormPush's directions, p → ∞.
+
+        As p grows, the minimiser of :class:`PNormPush` goes to 0 there like v/p, and its direction to that of
+
+        .. math:: \min_v \; \log \tfrac1K \sum_k e^{\langle v, x_k \rangle} - \langle v, \bar x\rangle
+
+        with the mean positive :math:`\bar x`. It has no penalty: l2 and l1 vanish in the limit.
+
+        Returns
+        -------
+        PNormPush
+            With p = 1, one positive row, the mean, and the negatives; its weights score the rows of this problem.
+        """
+        return limit_problem(self)
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -15,6 +15,8 @@ from convexrank.problems._smoothed import Smoothed
 from convexrank.problems._smoothed_reference import reference_highest
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 from convexrank.problems.bipartite._smoothed_top import log_mean, smoothed_top
+from convexrank.problems.bipartite._trivial_top import limit_problem, trivial_remark
+from convexrank.problems.bipartite.p_norm_push import PNormPush
 from convexrank.problems.duals._blocks import Conjugate, Shares
 
 __all__ = ["TopPush"]
@@ -42,7 +44,8 @@ class TopPush(Bipartite):
     mean is over positives. Ties for the highest negative share the subgradient.
 
     When no direction puts the mean of the positives above every negative, w = 0 with value 0 is optimal: the data have
-    no clean top. That is a limit of the method, not of the solver; use a finite p.
+    no clean top. That is a limit of the method, not of the solver: a solve says so and warns. Use a large finite p, or
+    :meth:`at_limit`.
 
     Parameters
     ----------
@@ -127,6 +130,26 @@ class TopPush(Bipartite):
         from convexrank.proof.pushes import below_top
 
         return below_top(scores, (self.positives, self.positive_weights), self.negatives, width)
+
+    def remark(self, x: Array) -> str:
+        """Say so where the minimum is w = 0."""
+        return trivial_remark(self, x)
+
+    def at_limit(self) -> PNormPush:
+        r"""Return the problem that decides where the minimum is w = 0: the limit of PNormPush's directions, p → ∞.
+
+        As p grows, the minimiser of :class:`PNormPush` goes to 0 there like v/p, and its direction to that of
+
+        .. math:: \min_v \; \log \tfrac1K \sum_k e^{\langle v, x_k \rangle} - \langle v, \bar x\rangle
+
+        with the mean positive :math:`\bar x`. It has no penalty: l2 and l1 vanish in the limit.
+
+        Returns
+        -------
+        PNormPush
+            With p = 1, one positive row, the mean, and the negatives; its weights score the rows of this problem.
+        """
+        return limit_problem(self)
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -220,12 +220,18 @@ class _Cached:
 
 
 def _flat_step(oracle: _Cached, state: State, direction: Array) -> float | None:
-    """Near the optimum the value is flat to rounding: take a step if it shrinks the gradient and does not climb."""
-    start = np.linalg.norm(state.memory.gradient)
+    """Near the optimum the value is flat to rounding: take a step that does not climb, and that slopes speak for.
+
+    Either the gradient shrinks, or the slope along the direction does while it does not turn far: the approximate
+    Wolfe conditions (Hager and Zhang, SIAM J. Optim. 16, 2005), for narrow valleys, where the length of the gradient
+    says little.
+    """
+    start, slope = np.linalg.norm(state.memory.gradient), float(state.memory.gradient @ direction)
     for length in (1.0, 0.5, 0.1):
         value, gradient = oracle.both(oracle.place(state) + length * direction)
         climbs = value > state.value + 1e-14 * max(1.0, abs(state.value))
-        if not climbs and np.linalg.norm(gradient) < 0.99 * start:
+        flatter = 0.9 * slope <= float(gradient @ direction) <= -0.8 * slope
+        if not climbs and (flatter or np.linalg.norm(gradient) < 0.99 * start):
             return length
     return None
 

@@ -1,0 +1,60 @@
+"""Where charging the highest negative alone has w = 0 as its minimum, and what decides there instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.gram import entries
+from convexrank.core.separability import find_separation
+from convexrank.data import Chunks
+from convexrank.problems.bipartite._base import Bipartite
+from convexrank.problems.bipartite.p_norm_push import PNormPush
+
+__all__ = ["limit_problem", "trivial_remark"]
+
+Array = np.ndarray
+
+# A value lower than that at w = 0 by more than this, relative, is no trivial minimum.
+_LOWER = 1e-6
+
+_TRIVIAL = (
+    "this is the trivial minimum w = 0: no direction puts the mean positive above every negative, so all rows score "
+    "alike and nothing is learned; use a large finite p (PNormPush with p = 64), problem.at_limit() (in PushRanker "
+    "tie_break='limit'), or features that separate the top"
+)
+
+
+def trivial_remark(problem: Bipartite, x: Array) -> str:
+    """Say so where no direction lowers the risk at 0: decided by a linear program, only where x gains nothing."""
+    if isinstance(problem.X, Chunks):  # a linear program over rows out of memory is no remark
+        return ""
+    at_zero = problem.objective(np.zeros(problem.dimension))
+    if at_zero - problem.objective(x) > _LOWER * max(1.0, abs(at_zero)):
+        return ""
+    mean, negatives = _mean_and_negatives(problem)
+    found = find_separation(mean - negatives, np.zeros((len(negatives), 0)))
+    return "" if found.kind == "strict" else _TRIVIAL
+
+
+def limit_problem(problem: Bipartite) -> PNormPush:
+    r"""Return the problem whose minimiser is the limit of the directions of PNormPush as p grows.
+
+    With w = v/p the P-Norm Push is, up to terms that vanish as 1/p,
+    :math:`\frac1p \log \sum_k b_k e^{\langle v, x_k - \bar x\rangle}` with the mean positive :math:`\bar x`: a push
+    with p = 1 and one positive row.
+    """
+    mean, negatives = _mean_and_negatives(problem)
+    labels = np.r_[True, np.zeros(len(negatives), dtype=bool)]
+    return PNormPush(
+        np.vstack([mean, negatives]), labels, 1.0, sample_weight=np.r_[1.0, problem.negative_weights]
+    )
+
+
+def _mean_and_negatives(problem: Bipartite) -> tuple[Array, Array]:
+    rows: Any = entries(problem.X[np.r_[problem.positives, problem.negatives]])
+    dense = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+    count = len(problem.positives)
+    return problem.positive_shares @ dense[:count], dense[count:]
