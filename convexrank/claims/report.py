@@ -152,14 +152,14 @@ def check(
     if progress is not None and not callable(progress):
         raise TypeError(f"progress is {shown(progress)}, expected a function of a finding, or None.")
     findings = []
-    for judged in chosen(names, chapter, source):
+    for judged in _chosen(names, chapter, source):
         findings.append(judged.check())
         if progress is not None:
             progress(findings[-1])
     return ClaimsReport(tuple(findings))
 
 
-def chosen(names: Sequence[str], chapter: int | None, source: str | None) -> list[Claim]:
+def _chosen(names: Sequence[str], chapter: int | None, source: str | None) -> list[Claim]:
     """Return the claims of these names, or of a chapter or source; arguments and errors are those of :func:`check`."""
     for name in check_list(names, "names", "names of claims"):
         check_choice(name, REGISTRY, "names")

@@ -56,10 +56,10 @@ def run(arguments: argparse.Namespace) -> Outcome:
 
 def claim_lines(names: list[str], chapter: int | None, source: str | None) -> Outcome:
     """Return one line for each claim: identifier, place and beginning of the statement."""
-    from convexrank.claims.report import chosen
+    from convexrank.claims.report import _chosen
 
     lines = []
-    for claim in chosen(names, chapter, source):
+    for claim in _chosen(names, chapter, source):
         text = f"{claim.location}: {claim.statement}"
         lines.append(f"{claim.identifier:<29} {shorten(text, WIDTH - 30, placeholder=' ...')}")
     return Outcome("\n".join(lines))
