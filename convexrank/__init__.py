@@ -123,7 +123,17 @@ def __getattr__(name: str) -> Any:
         return import_module(f"convexrank.{name}")
     if name in _OBJECTS:
         return getattr(import_module(_OBJECTS[name]), name)
-    raise AttributeError(f"module 'convexrank' has no attribute {name!r}")
+    raise AttributeError(f"module 'convexrank' has no attribute {name!r}{_hint(name)}")
+
+
+def _hint(name: str) -> str:
+    """Where a name is, if it is in a module of problems, losses or the like; else nothing."""
+    if name.startswith("_"):  # other packages probe for such names
+        return ""
+    for module in ("problems", "losses", "prices", "divergences", "solvers", "metrics", "features"):
+        if name in getattr(import_module(f"convexrank.{module}"), "__all__", ()):
+            return f"; it is convexrank.{module}.{name}"
+    return ""
 
 
 def __dir__() -> list[str]:

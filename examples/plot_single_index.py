@@ -67,7 +67,7 @@ for panel, rows in zip(panels, (8, 20, 80), strict=True):
     model = SingleIndexRegressor("marginal", output_range=(0, 1)).fit(X[:rows], y[:rows])
     plotting.link(model.link_, model.index(X[:rows]), y[:rows], ax=panel)
     panel.set_title(f"{rows} rows")
-    widths = np.diff(model.predict_interval(X[test]))
+    widths = np.diff(model.link_interval(X[test]))
     print(f"{rows:3} rows: mean width of the interval at new rows {widths.mean():.4f}")
 plt.show()
 

@@ -68,6 +68,14 @@ def test_import_is_light():
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("name", ["problems.PNormPush", "losses.Hinge", "metrics.auc", "solvers.Newton"])
+def test_a_name_of_a_module_is_pointed_to(name):
+    with pytest.raises(AttributeError, match=rf"it is convexrank\.{name}$"):
+        getattr(cr, name.split(".")[1])
+    with pytest.raises(AttributeError, match=r"no attribute '__wrapped__'$"):
+        cr.__wrapped__  # noqa: B018
+
+
 def test_every_public_name_exists():
     for name in cr.__all__:
         assert getattr(cr, name) is not None

@@ -139,7 +139,7 @@ def test_predictions_are_the_link_at_the_index(oracle, moduli):
     assert model.solution_.converged
     assert np.array_equal(model.index(X), X @ model.coef_)
     assert np.array_equal(model.predict(X), model.link_(X @ model.coef_))
-    interval = model.predict_interval(X)
+    interval = model.link_interval(X)
     assert interval.shape == (80, 2)
     assert (interval[:, 0] <= model.predict(X)).all()
     assert (model.predict(X) <= interval[:, 1]).all()
@@ -179,7 +179,7 @@ def test_output_range(oracle):
     assert free.predict(far).max() > 0.8
     assert model.predict(far).min() == 0.1
     assert model.predict(far).max() == 0.8
-    ends = model.predict_interval(far)
+    ends = model.link_interval(far)
     assert ends.min() == 0.1
     assert ends.max() == 0.8
 
@@ -325,7 +325,7 @@ def test_pickle_and_clone():
     X, y, _ = draw()
     model = SingleIndexRegressor(output_range=(0, 1), tol=1e-5).fit(X, y)
     again = pickle.loads(pickle.dumps(model))
-    assert np.array_equal(again.predict_interval(X), model.predict_interval(X))
+    assert np.array_equal(again.link_interval(X), model.link_interval(X))
     assert clone(model).get_params() == model.get_params()
     assert not hasattr(clone(model), "coef_")
     assert cr.SingleIndexRegressor is SingleIndexRegressor

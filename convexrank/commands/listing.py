@@ -61,7 +61,8 @@ def claim_lines(names: list[str], chapter: int | None, source: str | None) -> Ou
     lines = []
     for claim in _chosen(names, chapter, source):
         text = f"{claim.location}: {claim.statement}"
-        lines.append(f"{claim.identifier:<29} {shorten(text, WIDTH - 30, placeholder=' ...')}")
+        head = f"{claim.identifier:<29} "
+        lines.append(head + shorten(text, WIDTH - len(head), placeholder=" ..."))
     return Outcome("\n".join(lines))
 
 

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import KW_ONLY, dataclass, replace
+from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import RegressorMixin
 
+from convexrank.backend.deprecation import warn_renamed
 from convexrank.core.results import ConvergenceWarning, Solution, Status
-from convexrank.data import check_choice, check_integer, check_interval, check_nonnegative, check_positive
+from convexrank.data import (
+    check_choice,
+    check_integer,
+    check_interval,
+    check_nonnegative,
+    check_positive,
+    check_probability,
+    check_vector,
+)
 from convexrank.estimators._linear_ranker import LinearEstimator, check_counts
 from convexrank.links import fit_link
 from convexrank.problems import LearnedDivergence
 from convexrank.solvers import Accelerated
 from convexrank.solvers.single_index.unit_step import UnitStep
 
-__all__ = ["SingleIndexRegressor"]
+__all__ = ["SingleIndexRegressor", "conformal_place"]
 
 Array = np.ndarray
 
@@ -107,7 +118,7 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
     >>> model = SingleIndexRegressor().fit(X[:200], y[:200])
     >>> round(model.score(X[200:], y[200:]), 2)
     0.98
-    >>> model.predict_interval(X[200:203]).shape
+    >>> model.link_interval(X[200:203]).shape
     (3, 2)
     """
 
@@ -241,15 +252,16 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         return self._linear_scores(X)
 
     def predict(self, X: Any) -> Array:
-        """Return the link at the index, g(Xw), shape (n,), inside :meth:`predict_interval`."""
+        """Return the link at the index, g(Xw), shape (n,), inside :meth:`link_interval`."""
         index = self.index(X)
         return self.link_(index)
 
-    def predict_interval(self, X: Any) -> Array:
+    def link_interval(self, X: Any) -> Array:
         """Return the interval that the data and the class leave open for the link.
 
         It is no confidence interval: it holds the values of all links that fit as well as this one, and says nothing
-        about noise. See :meth:`convexrank.links.Link.interval`.
+        about noise: at a fitted row its width is 0. For new responses see :meth:`conformal_interval`; for the interval
+        itself :meth:`convexrank.links.Link.interval`.
 
         Returns
         -------
@@ -258,6 +270,64 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         """
         index = self.index(X)
         return np.stack(self.link_.interval(index), axis=-1)
+
+    def predict_interval(self, X: Any) -> Array:
+        """Return :meth:`link_interval`, whose old name this is."""
+        warn_renamed("SingleIndexRegressor.predict_interval", "link_interval")
+        return self.link_interval(X)
+
+    def conformal_interval(self, X: Any, X_calibration: Any, y_calibration: Any, level: float = 0.9) -> Array:
+        r"""Return intervals that hold a new response with at least this probability: split conformal prediction.
+
+        With m rows that fit did not see, and q the :math:`\lceil (m+1)\,\text{level} \rceil`-th smallest of their
+        errors :math:`|y_i - g(X_i w)|`, the interval is :math:`g(Xw) \pm q`. Where the rows and a new one are
+        exchangeable, it holds the new response with probability at least ``level``, on average over calibration rows and new ones,
+        whatever the noise and however wrong the model; with ties excluded, at most ``level`` + 1/(m + 1). All intervals
+        have the same width.
+
+        Parameters
+        ----------
+        X : array, shape (n, d)
+            Rows to predict.
+        X_calibration, y_calibration : arrays, shapes (m, d) and (m,)
+            Rows that were not in :meth:`fit`; the guarantee is void otherwise.
+        level : float
+            The probability, between 0 and 1.
+
+        Returns
+        -------
+        ndarray, shape (n, 2)
+            Lower and upper ends; infinite where m rows are too few for the level, fewer than level/(1 − level).
+
+        Raises
+        ------
+        ValueError, TypeError
+            When rows or responses are not finite or do not fit, or the level is out of range.
+
+        References
+        ----------
+        J. Lei, M. G'Sell, A. Rinaldo, R. Tibshirani, L. Wasserman, Distribution-free predictive inference for
+        regression, JASA 113 (2018), algorithm 2 and theorem 2.
+        """
+        level = check_probability(level, "level")
+        expected = self.predict(X_calibration)
+        y = check_vector(y_calibration, len(expected), "y_calibration")
+        place = conformal_place(len(y), level)
+        reach = np.inf if place > len(y) else np.partition(np.abs(y - expected), place - 1)[place - 1]
+        predicted = self.predict(X)
+        return np.stack([predicted - reach, predicted + reach], axis=-1)
+
+
+def conformal_place(count: int, level: float) -> int:
+    """Return which of so many errors, from the smallest, bounds a new one at a level; beyond the last, none does.
+
+    Examples
+    --------
+    >>> conformal_place(9, 0.9), conformal_place(8, 0.9)
+    (9, 9)
+    """
+    # the level as the decimal it was written as: 100 · 0.07 is above 7 in floats
+    return math.ceil((count + 1) * Fraction(repr(float(level))))
 
 
 def _solve_field(problem: LearnedDivergence, tol: float, max_iter: int | None, x0: Array | None) -> Solution:
