@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import KW_ONLY, dataclass, replace
-from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
@@ -23,13 +21,14 @@ from convexrank.data import (
     check_probability,
     check_vector,
 )
+from convexrank.estimators._conformal import conformal_reach
 from convexrank.estimators._linear_ranker import LinearEstimator, check_counts
 from convexrank.links import fit_link
 from convexrank.problems import LearnedDivergence
 from convexrank.solvers import Accelerated
 from convexrank.solvers.single_index.unit_step import UnitStep
 
-__all__ = ["SingleIndexRegressor", "conformal_place"]
+__all__ = ["SingleIndexRegressor"]
 
 Array = np.ndarray
 
@@ -281,9 +280,9 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
 
         With m rows that fit did not see, and q the :math:`\lceil (m+1)\,\text{level} \rceil`-th smallest of their
         errors :math:`|y_i - g(X_i w)|`, the interval is :math:`g(Xw) \pm q`. Where the rows and a new one are
-        exchangeable, it holds the new response with probability at least ``level``, on average over calibration rows and new ones,
-        whatever the noise and however wrong the model; with ties excluded, at most ``level`` + 1/(m + 1). All intervals
-        have the same width.
+        exchangeable, it holds the new response with probability at least ``level``, on average over calibration rows
+        and new ones, whatever the noise and however wrong the model; with ties excluded, at most ``level`` +
+        1/(m + 1). All intervals have the same width.
 
         Parameters
         ----------
@@ -312,22 +311,9 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         level = check_probability(level, "level")
         expected = self.predict(X_calibration)
         y = check_vector(y_calibration, len(expected), "y_calibration")
-        place = conformal_place(len(y), level)
-        reach = np.inf if place > len(y) else np.partition(np.abs(y - expected), place - 1)[place - 1]
+        reach = conformal_reach(np.abs(y - expected), level)
         predicted = self.predict(X)
         return np.stack([predicted - reach, predicted + reach], axis=-1)
-
-
-def conformal_place(count: int, level: float) -> int:
-    """Return which of so many errors, from the smallest, bounds a new one at a level; beyond the last, none does.
-
-    Examples
-    --------
-    >>> conformal_place(9, 0.9), conformal_place(8, 0.9)
-    (9, 9)
-    """
-    # the level as the decimal it was written as: 100 · 0.07 is above 7 in floats
-    return math.ceil((count + 1) * Fraction(repr(float(level))))
 
 
 def _solve_field(problem: LearnedDivergence, tol: float, max_iter: int | None, x0: Array | None) -> Solution:
