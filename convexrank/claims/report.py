@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from textwrap import shorten, wrap
+from textwrap import wrap
 from typing import Any
 
 from convexrank.claims.claim import Claim, Comparison, Finding, Verdict
@@ -18,7 +18,7 @@ __all__ = ["ClaimsReport", "check"]
 
 _ROW = "{:<29} {}"
 _COUNTS = "{:<28} {:>9} {:>20} {:>9} {:>9}"
-_WIDTH, _TITLE = 80, 28
+_WIDTH = 80
 _INDENT: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}
 
 
@@ -65,8 +65,8 @@ class ClaimsReport:
                 lines += _lines(finding)
         if self.findings:
             lines += ["", _COUNTS.format("verdicts", *(verdict.value for verdict in Verdict)), "-" * _WIDTH]
-            titles = {name: shorten(SOURCES[name].title, _TITLE, placeholder=" ...") for name in self.counts}
-            lines += [_COUNTS.format(titles[name], *row.values()) for name, row in self.counts.items()]
+            for name, row in self.counts.items():
+                lines += [SOURCES[name].title, _COUNTS.format("", *row.values())]
         counts = Counter(finding.verdict.value for finding in self.findings)
         seconds = sum(finding.seconds for finding in self.findings)
         summary = ", ".join(f"{number} {word}" for word, number in sorted(counts.items()))
