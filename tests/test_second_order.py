@@ -85,3 +85,36 @@ def test_newton_follows_ridges_where_scores_are_far_apart(make, l2):
     seen = []
     problem.solve("newton", callback=lambda state: seen.append(state.value - problem.objective(state.x)))
     assert np.abs(seen).max() <= tolerance("summation") * max(1.0, abs(solution.value))
+
+
+def steps_over_one_more_column():
+    """Indicators of thresholds, and what a constant column and a repeated one add."""
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=300)
+    columns = 0.5 * hidden[:, None] + rng.normal(size=(300, 8))
+    X = np.concatenate([columns > cut for cut in (-1.0, 0.0, 1.0)], axis=1).astype(float)
+    one = np.ones((300, 1))
+    added = {
+        "1": [one],
+        "1 million": [1e6 * one],
+        "1 millionth": [1e-6 * one],
+        "two": [one, 3.0 * one],
+        "none": [],
+    }
+    added["one of four"] = [np.eye(4)[rng.integers(0, 4, 300)], one]
+    return {name: np.hstack([X, *more]) for name, more in added.items()}, hidden + rng.normal(size=300) > 0.6
+
+
+@pytest.mark.parametrize("added", ["1", "1 million", "1 millionth", "two", "one of four"])
+@pytest.mark.parametrize("name", [*FAMILY, "IRPush", "ConvexRisk"])
+def test_a_constant_column_changes_nothing(name, added):
+    """Its derivatives are rounding; over each other they were weights of 1e15."""
+    made, y = steps_over_one_more_column()
+    parameters = FAMILY.get(name, {})
+    solution = getattr(cr.problems, name)(made[added], y, **parameters).solve("newton")
+    assert solution.converged
+    if added != "one of four":
+        plain = getattr(cr.problems, name)(made["none"], y, **parameters).solve("newton")
+        assert solution.iterations <= plain.iterations + 1
+        assert abs(solution.value - plain.value) <= solution.gap + plain.gap + tolerance("summation")
+        assert np.abs(solution.x[24:] * made[added][0, 24:]).max() <= 1e-6

@@ -64,7 +64,7 @@ def weighted_gram(rows: Any, weights: Array) -> Array:
 
 def centred_gram(rows: Any, centre: Array, weights: Array) -> Array:
     """Return (X − 1cᵀ)ᵀ C (X − 1cᵀ) for a centre c and a diagonal C of at least 0, in blocks of rows."""
-    if sparse.issparse(rows):
+    if not isinstance(rows, np.ndarray):
         pulled, total = rows.T @ weights, float(weights.sum())
         cross = np.outer(pulled - 0.5 * total * centre, centre)
         return weighted_gram(rows, weights) - cross - cross.T
@@ -116,7 +116,7 @@ def row_lengths(matrix: Any, units: Array | None = None) -> Array:
     """Return the Euclidean lengths of rows, in units of the columns if given, in float64 and without a copy of all."""
     if isinstance(matrix, Design):
         return matrix.row_lengths()
-    if sparse.issparse(matrix):
+    if not isinstance(matrix, np.ndarray):
         squares = matrix.multiply(matrix)
         sums = squares.sum(axis=1) if units is None else squares @ units**2
         return np.sqrt(np.asarray(sums, dtype=np.float64).ravel())
@@ -125,12 +125,14 @@ def row_lengths(matrix: Any, units: Array | None = None) -> Array:
     return np.sqrt(np.einsum("ij,ij,j->i", matrix, matrix, units**2, dtype=np.float64))
 
 
-def squares_times(rows: Any, weights: Array) -> Array:
-    """Return Σ c x² over rows x, entry by entry."""
-    if sparse.issparse(rows):
+def squares_times(rows: Any, weights: Array | None) -> Array:
+    """Return Σ c x² over rows x, entry by entry; c is 1 where no weights are given."""
+    if not isinstance(rows, np.ndarray):
         values = rows.data.astype(np.float64, copy=False)
         squares = sparse.csr_array((values * values, rows.indices, rows.indptr), shape=rows.shape)
-        return np.asarray(squares.T @ weights)
+        return np.asarray(squares.T @ (np.ones(rows.shape[0]) if weights is None else weights))
+    if weights is None:
+        return np.einsum("ij,ij->j", rows, rows, dtype=np.float64)
     return np.einsum("i,ij,ij->j", weights, rows, rows, dtype=np.float64)
 
 

@@ -175,6 +175,11 @@ class Convex(Solvable, Protocol):
 class Smooth(Solvable, Protocol):
     """The whole objective is differentiable."""
 
+    @property
+    def units(self) -> Array:
+        """How far each unknown has to go for the objective to change alike, as powers of two: changes round nothing."""
+        ...
+
     def value_and_gradient(self, w: Any) -> tuple[float, Array]:
         """Return the objective and its gradient."""
         ...

@@ -176,20 +176,19 @@ class Monitor:
 
     def _is_certified(self, state: State) -> bool:
         """Ask the certificate once the solver's own estimate is low enough; half as often each time it refuses."""
-        asked = state.residual <= self._ask_below and self._is_enough(state, state.residual)
-        if not (state.stalled or asked):
+        enough = self.options.tol * scale_of(state.value)
+        met = state.residual <= enough or self._has_order(state, state.residual)
+        if not (state.stalled or (met and state.residual <= self._ask_below)):
             return False
         self._ask_below = 0.5 * state.residual
         certificate = certificate_of(self.problem, state.x, state.witness, state.residual)
-        if not self._is_enough(state, certificate.gap):
+        if certificate.gap > enough and not self._has_order(state, certificate.gap):
             return False
         self.best, self.certificate = state, certificate
         return True
 
-    def _is_enough(self, state: State, gap: float) -> bool:
-        """Whether what was asked for is proved where the gap is that large."""
-        if gap <= self.options.tol * scale_of(state.value):
-            return True
+    def _has_order(self, state: State, gap: float) -> bool:
+        """Whether the order that was asked for, if any, is proved where the gap is that large."""
         top = self.options.top
         return top > 0 and len(cast(Ordered, self.problem).proved_top(state.x, gap, top)) == top
 

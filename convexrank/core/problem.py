@@ -91,6 +91,11 @@ class Problem(Displayed):
     #: A modulus of strong convexity of the objective in the Euclidean norm; 0 when none is known.
     strong_convexity = 0.0
 
+    @property
+    def units(self) -> Array:
+        """How far each unknown has to go for the objective to change alike, as powers of two; by default 1."""
+        return np.ones(self.dimension)
+
     def start(self) -> Array:
         """Return the point at which solvers start unless told otherwise."""
         return np.zeros(self.dimension)

@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, cast
 
@@ -54,6 +54,7 @@ SOLVERS = {
 }
 
 
+@cache
 def load(name: str) -> Any:
     """Import the class of a registered solver."""
     module, _, attribute = SOLVERS[name].partition(":")

@@ -88,7 +88,7 @@ def refuse_edited(instance: Any) -> None:
 
 def sample_of(matrix: Any) -> tuple[bytes, ...]:
     """Copy entries spread over all rows and columns."""
-    if sparse.issparse(matrix):
+    if not isinstance(matrix, np.ndarray):
         return tuple(map(_some, (matrix.data, matrix.indices, matrix.indptr)))  # type: ignore[attr-defined]
     return (_some(matrix.reshape(-1), matrix.shape[1]),)
 

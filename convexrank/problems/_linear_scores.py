@@ -499,12 +499,13 @@ class LinearScores(Problem):
     def units(self) -> Array:
         """Lengths of the unknowns that change scores and penalty alike, as powers of two; 1 for designs."""
         if not isinstance(self.X, Design):
-            counts = np.ones(self.rows) if self.row_counts is None else self.row_counts
-            squares = squares_times(self.X, counts / counts.sum())
+            counts = self.row_counts
+            squares = squares_times(self.X, counts) / (self.rows if counts is None else counts.sum())
         elif (squares := self.X.mean_squares) is None:
             return np.ones(self.dimension)
         sizes = np.sqrt(squares + self.l2)
-        return np.exp2(-np.clip(np.round(np.log2(np.where(sizes > 0.0, sizes, 1.0))), -300.0, 300.0))
+        sizes[sizes == 0.0] = 1.0
+        return np.exp2(-np.maximum(np.minimum(np.rint(np.log2(sizes)), 300.0), -300.0))
 
     @cached_property
     def row_lengths(self) -> Array:

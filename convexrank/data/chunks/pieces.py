@@ -121,7 +121,7 @@ def first_look(raw: Raw, number: int, columns: int | None, labelled: tuple[bool,
     except (ValueError, TypeError) as error:
         kind = ValueError if isinstance(error, ValueError) else TypeError
         raise kind(f"{error}{_bad_row(raw)}") from error
-    squares = squares_times(matrix, np.ones(size))
+    squares = squares_times(matrix, None)
     longest = float(row_lengths(matrix).max())
     return Seen(
         size, int(matrix.shape[1]), _checksum(matrix), y, qid, longest, squares, sparse.issparse(matrix)

@@ -20,16 +20,6 @@ __all__ = ["LBFGS"]
 Array = np.ndarray
 
 
-@runtime_checkable
-class Scaled(Protocol):
-    """A problem that knows how far each unknown has to go for the objective to change alike."""
-
-    @property
-    def units(self) -> Array:
-        """These lengths, shape (d,), as powers of two: changing to them rounds nothing."""
-        ...
-
-
 class Sample(TwiceDifferentiable, Protocol):
     """The problem of some of the rows."""
 
@@ -105,7 +95,7 @@ class LBFGS:
             x0 = _start(sample, x0)
         value, gradient = problem.value_and_gradient(x0)
         metric = None if sample is None else _metric(sample.second_order(x0)[2])
-        units = problem.units if metric is None and isinstance(problem, Scaled) else np.ones(len(x0))
+        units = problem.units if metric is None else np.ones(len(x0))
         memory = _Memory(units * gradient, (), None, units, metric)
         return State(x0, value, problem.gap_estimate(x0, value, gradient), memory)
 

@@ -22,6 +22,8 @@ _FAR, _PATIENCE = 0.5, 8
 # On the path: a new ridge is accepted where a step promises at most _NEAR, otherwise one nearer by is tried, down to
 # a factor of _LEAST. Steps at a ridge end when they promise at most _SETTLED.
 _NEAR, _SETTLED, _LEAST = 4.0, 0.05, 1.05
+# In units of the columns, derivatives below this, relative to the largest curvature or to the value, are rounding.
+_NOISE = 64.0 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Newton:
         memory: _Memory = state.memory
         if memory.far >= _PATIENCE and problem.strong_convexity > 0.0:
             return _state(problem, _first_ridge(problem, len(state.x)))
-        direction = _newton_direction(memory.hessian, memory.gradient)
+        direction = _direction(problem, memory)
         predicted = float(memory.gradient @ direction)
         found = None
         if not (memory.ridge and -predicted <= _SETTLED):
@@ -161,6 +163,19 @@ def _smaller_ridge(problem: TwiceDifferentiable, memory: _Memory) -> _Memory:
         if ahead <= _NEAR or factor < _LEAST:
             return replace(found, factor=factor**1.5) if ahead <= _SETTLED else found
         factor = math.sqrt(factor)
+
+
+def _direction(problem: TwiceDifferentiable, memory: _Memory) -> Array:
+    """Newton's direction; unknowns whose derivatives are rounding, as those of constant columns, stay."""
+    units, gradient, hessian = problem.units, memory.gradient, memory.hessian
+    curvature = hessian.flat[:: len(gradient) + 1] * units**2
+    noise = _NOISE * np.maximum.reduce(curvature, initial=0.0)
+    flat = (curvature <= noise) & (np.abs(gradient) * units <= _NOISE * max(1.0, abs(memory.value)))
+    if not np.logical_or.reduce(flat):
+        return _newton_direction(hessian, gradient)
+    direction, moving = np.zeros(len(gradient)), np.flatnonzero(~flat)
+    direction[moving] = _newton_direction(hessian[np.ix_(moving, moving)], gradient[moving])
+    return direction
 
 
 def _newton_direction(hessian: Array, gradient: Array) -> Array:
