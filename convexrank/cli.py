@@ -192,6 +192,16 @@ def _complete(parser: argparse.ArgumentParser) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status (0 fine, 1 not as asked, 2 unusable arguments or data)."""
+    try:
+        status = _run(argv)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status
+
+
+def _run(argv: Sequence[str] | None) -> int:
     parser = _parser()
     _complete(parser)
     arguments, rest = parser.parse_known_args(argv)
@@ -203,6 +213,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.options = rest
     try:
         found = arguments.run(arguments)
+    except BrokenPipeError:
+        raise
     except (ValueError, TypeError, ImportError, OSError) as error:
         print(f"convexrank: {error}", file=sys.stderr)
         return 2

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -239,3 +241,15 @@ def test_tables_are_read_as_they_are_written(tmp_path):
 def test_close_matches():
     assert did_you_mean("toppush", ["TopPush", "Push"]).startswith(" (did you mean 'TopPush'")
     assert did_you_mean(7, ["TopPush"]) == did_you_mean("x" * 10_000, ["TopPush"]) == ""
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    """As ``convexrank claims --list | head -0``: it is gone before the first line is written."""
+    program = "import sys; from convexrank.cli import main; sys.exit(main(['claims', '--list']))"
+    running = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    running.stdout.close()
+    assert running.stderr.read() == b""
+    running.stderr.close()
+    assert running.wait() == 0
