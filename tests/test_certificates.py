@@ -75,6 +75,7 @@ def test_the_forgery_that_once_proved_a_gap_of_zero(name):
         assert problem.certificate(point, witness).gap >= problem.objective(point) - best
 
 
+@pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
 def test_an_honest_witness_closes_the_gap_and_a_negative_weight_in_it_does_not():
     rng = np.random.default_rng(1)
     problem = cr.problems.RmaxPush(rng.normal(size=(30, 3)), [1, 0] * 15, "hinge", l2=0.1)

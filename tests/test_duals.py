@@ -202,6 +202,7 @@ def test_a_start_at_the_answer_is_recognised():
     assert dual.solve(x0=dual.solve(tol=1e-11)).iterations == 0
 
 
+@pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
 def test_a_start_where_the_loss_is_steep_is_not_taken():
     """The w of the first dual point is far out with a weak penalty, and an exponential loss is huge there."""
     primal = cr.problems.RmaxPush.random(115)
@@ -318,6 +319,7 @@ def test_a_solution_knows_its_dual(name):
             assert far <= math.sqrt(4.0 * max(found.value + solution.value, 1e-14) / primal.l2)
 
 
+@pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
 def test_weights_of_an_exact_solution_of_a_risk_with_kinks():
     primal = cr.problems.TopPush(X, Y, l2=0.5)
     fast, exact = primal.solve(), primal.solve("exact")
@@ -358,6 +360,7 @@ GOING = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
 @pytest.mark.parametrize("name", GOING)
 @pytest.mark.parametrize("l1", [0.0, 0.05])
 def test_bounds_hold_against_refits(name, l1):

@@ -269,6 +269,7 @@ def test_gradient_bounds_the_error_of_the_best_point(moduli):
     assert states[-1].residual < 0.1 * states[0].residual
 
 
+@pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
 def test_gradient_converges_where_a_risk_has_kinks():
     rng = np.random.default_rng(10)
     labels = rng.random(30) < 0.5

@@ -349,6 +349,7 @@ def test_a_risk_at_its_infimum_is_proved_without_a_penalty():
     assert proof.gap == proof.value == 0.0
 
 
+@pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
 def test_forged_witnesses_prove_nothing_wrong():
     problem = cr.problems.TopPush(X, Y, l2=0.1)
     optimum = problem.solve().value

@@ -295,6 +295,7 @@ def test_a_price_that_is_not_convex_is_refused(tmp_path, capsys):
         assert "not convex" in refusal(tmp_path / "folder", capsys)
 
 
+@pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
 @pytest.mark.parametrize("name", [*_GLOBAL, *_DISTANCE])
 def test_random_instances_are_exported(name, tmp_path, capsys):
     exported = 0

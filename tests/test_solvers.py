@@ -101,7 +101,8 @@ def test_top_that_cannot_be_cleaned_gives_zero():
     """One negative far above everything: w = 0 is optimal for p = ∞, the limit of the method."""
     points = np.concatenate([rng.normal(size=(30, 2)), [[9.0, 0.0], [-9.0, 0.0], [0.0, 9.0], [0.0, -9.0]]])
     labels = np.r_[np.ones(30), np.zeros(4)]
-    solution = cr.problems.TopPush(points, labels, l2=1e-3).solve()
+    with pytest.warns(cr.ConvergenceWarning, match="trivial minimum w = 0"):
+        solution = cr.problems.TopPush(points, labels, l2=1e-3).solve()
     assert solution.status is Status.CONVERGED
     assert solution.value == pytest.approx(0.0, abs=1e-8)
 
@@ -183,6 +184,7 @@ def test_warm_start_from_a_solution_or_an_array():
             PUSH.solve(x0=start)
 
 
+@pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
 @pytest.mark.parametrize(
     "problem", [PUSH, cr.problems.TopPush(X, Y, l2=1e-2)], ids=["smooth", "with a witness"]
 )
@@ -209,6 +211,7 @@ def test_save_and_load(problem, tmp_path):
     assert problem.certificate(loaded.x, loaded.witness).gap <= 1e-8
 
 
+@pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
 def test_a_forged_witness_proves_nothing_false():
     problem = cr.problems.TopPush(X, Y, l2=1e-2)
     solution = problem.solve()
@@ -377,6 +380,7 @@ def test_the_loop_costs_little():
     assert time.perf_counter() > start
 
 
+@pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
 def test_bundle_where_the_active_tangents_are_flat():
     """A positive duplicated among the negatives: w = 0 is optimal and all tangents there are constant (found once)."""
     solution = cr.problems.RmaxPush.random(40 + 2).solve()

@@ -12,7 +12,7 @@ from typing import Any
 from convexrank.claims.claim import Claim, Comparison, Finding, Verdict
 from convexrank.claims.registry import REGISTRY
 from convexrank.claims.sources import SOURCES
-from convexrank.data import check_choice, check_list, shown
+from convexrank.data import check_choice, check_integer, check_list, shown
 
 __all__ = ["ClaimsReport", "check"]
 
@@ -167,6 +167,8 @@ def _chosen(names: Sequence[str], chapter: int | None, source: str | None) -> li
         check_choice(source, SOURCES, "source")
     elif chapter is not None:
         source = next(iter(SOURCES))
+    if chapter is not None:
+        chapter = check_integer(chapter, "chapter", 0)
     own = [judged for judged in REGISTRY.values() if source in (None, judged.source)]
     chapters = sorted({judged.chapter for judged in own})
     if chapter is not None and chapter not in chapters:

@@ -77,7 +77,7 @@ class Witness:
     Examples
     --------
     >>> import convexrank as cr
-    >>> problem = cr.problems.RmaxPush([[3.0], [1.0], [2.0], [0.0]], [1, 1, 0, 0], "hinge", l2=0.1)
+    >>> problem = cr.problems.RmaxPush([[3.0], [2.0], [1.0], [0.0]], [1, 1, 0, 0], "hinge", l2=0.1)
     >>> witness = problem.solve().witness
     >>> witness.points.shape[1], round(float(witness.weights.sum()), 6)
     (1, 1.0)

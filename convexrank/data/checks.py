@@ -41,6 +41,7 @@ __all__ = [
     "check_hashable",
     "check_integer",
     "check_interval",
+    "check_label",
     "check_list",
     "check_matrix",
     "check_nonnegative",
@@ -468,6 +469,13 @@ def check_path(path: Any, name: str = "path") -> Any:
     if not isinstance(path, str | PathLike) or "\0" in str(path):
         raise TypeError(f"{name} is {shown(path)}, expected a path as text or pathlib.Path.")
     return path
+
+
+def check_label(name: Any) -> str | None:
+    """Return a text for a legend, or None."""
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name is {shown(name)}, expected a text for the legend, or None.")
+    return name
 
 
 def check_choice(value: str, choices: dict[str, Any], name: str) -> Any:

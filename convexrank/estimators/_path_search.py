@@ -71,7 +71,8 @@ class PathSearch(LinearRanker):
         """
         check_choice(self.path, self._PATHS, "path")
         for name in _ONE_FIT:
-            if getattr(self, name, None):
+            value, default = getattr(self, name, None), getattr(type(self), name, None)
+            if not (value is default or (isinstance(value, bool | int | str) and value == default)):
                 raise ValueError(
                     f"{name} is {shown(getattr(self, name))}, which paths do not use, expected its default; pass it to "
                     "the ranker without cross-validation, fitted again with the chosen value."
@@ -116,7 +117,10 @@ class PathSearch(LinearRanker):
         from joblib import Parallel, delayed
 
         X, y, qid, _ = data
-        folds = [tuple(map(np.asarray, fold)) for fold in self._folds(X, y, qid)]
+        try:
+            folds = [tuple(map(np.asarray, fold)) for fold in self._folds(X, y, qid)]
+        except (ValueError, TypeError) as error:  # scikit-learn's do not say what they are about
+            raise error if "cv" in str(error) else type(error)(f"cv is {shown(self.cv)}: {error}") from error
         tasks = (delayed(_scores_of)(self, data, fold, values, k) for k, fold in enumerate(folds))
         found: Any = Parallel(n_jobs=self.n_jobs)(tasks)
         return list(found)

@@ -52,8 +52,8 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ...     scaler = QueryScaler().set_transform_request(qid=True).set_fit_request(qid=True)
     ...     model = make_pipeline(scaler, RetargetingRanker().set_fit_request(qid=True))
     ...     model = model.fit([[1.0], [3.0], [2.0], [7.0]], [0, 1, 0, 1], qid=[1, 1, 2, 2])
-    >>> bool(model[-1].coef_[0] > 0)
-    True
+    >>> round(float(model[-1].coef_[0]), 3)
+    0.498
     """
 
     method: str = "standard"

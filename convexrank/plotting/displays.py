@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from convexrank.data import check_choice, check_list, shown
+from convexrank.data import check_choice, check_label, check_list, shown
 from convexrank.inference import Band, Interval, precision_recall_band, push_risk_interval, roc_band
 from convexrank.inference.door import measure_named, measured
 from convexrank.plotting.style import axes, check_mapping
@@ -81,7 +81,7 @@ class BandDisplay:
             By default a new figure.
         """
         make = check_choice(curve, _CURVES, "curve")
-        return cls(make(y, s, level=level), name).plot(ax)
+        return cls(make(y, s, level=level), check_label(name)).plot(ax)
 
     def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw on the Axes given, or on a new figure; other keywords go to the curve."""
@@ -246,7 +246,9 @@ class PushIntervalDisplay:
         if not norms:
             raise ValueError(f"p is {shown(p)}, expected at least one norm such as 4.")
         found = {norm: push_risk_interval(y, s, norm, method=method, level=level) for norm in norms}
-        return cls(tuple(sorted(found)), tuple(found[norm] for norm in sorted(found)), name).plot(ax)
+        return cls(
+            tuple(sorted(found)), tuple(found[norm] for norm in sorted(found)), check_label(name)
+        ).plot(ax)
 
     def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw on the Axes given, or on a new figure; other keywords go to the line of the estimates."""

@@ -46,12 +46,12 @@ MODULES = (
 RESULTS = {
     "Band", "Bound", "BregmanResult", "ClaimsReport", "Claim", "Comparison", "Difference", "Farm", "FarmGain",
     "Finding", "Interval", "LetorData", "LetorFold", "PerturbationBound", "PublishedRank", "RademacherAverage",
-    "RankingRisk", "Report", "SampleSize", "ScoreCard", "Shapes", "Solution", "State",
+    "RankingRisk", "Report", "SampleSize", "ScoreCard", "Shapes", "Solution", "State", "TableData",
 }  # fmt: skip
 # Helpers of the package that stand in a public list for its own modules, and what contributors write claims with.
 INTERNAL = {
-    "at_least", "at_most", "claim", "codes_of", "equal", "holm", "in_node_order", "index_of", "is_missing", "judge",
-    "read_array", "shown",
+    "at_least", "at_most", "claim", "codes_of", "did_you_mean", "equal", "holm", "in_node_order", "index_of",
+    "is_missing", "judge", "read_array", "shown",
 }  # fmt: skip
 _RECORD = "__record__"
 # Said of an error of what follows a call.

@@ -42,7 +42,5 @@ def heights(labels: Sequence[int] | Array) -> Array:
 
 
 def labelled_lists(length: int) -> Iterator[tuple[int, ...]]:
-    """Yield every list of labels of this length that has both."""
-    for labels in product((0, 1), repeat=length):
-        if 0 < sum(labels) < length:
-            yield labels
+    """Return every list of labels of this length that has both, one after another."""
+    return (labels for labels in product((0, 1), repeat=length) if 0 < sum(labels) < length)

@@ -13,10 +13,9 @@ Array = np.ndarray
 
 
 def samples(law: Array, count: int) -> Iterator[tuple[float, Array]]:
-    """Yield every sample of ``count`` independent draws of 0, …, len(law) − 1 with its probability."""
-    for draw in product(range(len(law)), repeat=count):
-        chosen = np.array(draw)
-        yield float(np.prod(law[chosen])), chosen
+    """Return every sample of ``count`` independent draws of 0, …, len(law) − 1 with its probability, one by one."""
+    draws = map(np.array, product(range(len(law)), repeat=count))
+    return ((float(np.prod(law[draw])), draw) for draw in draws)
 
 
 def signs(count: int) -> Array:

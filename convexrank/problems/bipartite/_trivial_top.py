@@ -19,21 +19,32 @@ Array = np.ndarray
 
 # A value lower than that at w = 0 by more than this, relative, is no trivial minimum.
 _LOWER = 1e-6
+# A linear program over more entries than this would take longer than the solve.
+_MOST_ENTRIES = 2_000_000
 
 _TRIVIAL = (
     "this is the trivial minimum w = 0: no direction puts the mean positive above every negative, so all rows score "
     "alike and nothing is learned; use a large finite p (PNormPush with p = 64), problem.at_limit() (in PushRanker "
     "tie_break='limit'), or features that separate the top"
 )
+_NO_GAIN = (
+    "this is no better than w = 0, at which all rows score alike: either no direction puts the mean positive above "
+    "every negative, or the penalty leaves none; use a smaller penalty, or a large finite p (PNormPush with p = 64)"
+)
 
 
 def trivial_remark(problem: Bipartite, x: Array) -> str:
-    """Say so where no direction lowers the risk at 0: decided by a linear program, only where x gains nothing."""
-    if isinstance(problem.X, Chunks):  # a linear program over rows out of memory is no remark
+    """Say so where no direction lowers the risk at 0: decided by a linear program, only where x gains nothing.
+
+    Of many rows the program is not solved, and the remark says only that nothing was gained.
+    """
+    if not np.isfinite(x).all():
         return ""
     at_zero = problem.objective(np.zeros(problem.dimension))
     if at_zero - problem.objective(x) > _LOWER * max(1.0, abs(at_zero)):
         return ""
+    if isinstance(problem.X, Chunks) or problem.rows * problem.dimension > _MOST_ENTRIES:
+        return _NO_GAIN
     mean, negatives = _mean_and_negatives(problem)
     found = find_separation(mean - negatives, np.zeros((len(negatives), 0)))
     return "" if found.kind == "strict" else _TRIVIAL

@@ -81,7 +81,7 @@ class RmaxPush(Bipartite):
     Examples
     --------
     >>> import convexrank as cr
-    >>> problem = cr.problems.RmaxPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], "hinge", l2=0.1)
+    >>> problem = cr.problems.RmaxPush([[1.5], [2.0], [1.0], [0.0]], [1, 1, 0, 0], "hinge", l2=0.1)
     >>> problem.solve().status.name
     'CONVERGED'
     """

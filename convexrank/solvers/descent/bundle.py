@@ -52,7 +52,7 @@ class Bundle:
     Examples
     --------
     >>> import convexrank as cr
-    >>> problem = cr.problems.RmaxPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], "hinge", l2=0.1)
+    >>> problem = cr.problems.RmaxPush([[1.5], [2.0], [1.0], [0.0]], [1, 1, 0, 0], "hinge", l2=0.1)
     >>> problem.solve(cr.solvers.Bundle()).status.name
     'CONVERGED'
     """

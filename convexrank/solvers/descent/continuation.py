@@ -57,7 +57,7 @@ class Continuation:
     Examples
     --------
     >>> import convexrank as cr
-    >>> problem = cr.problems.TopPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], l2=0.1)
+    >>> problem = cr.problems.TopPush([[1.5], [2.0], [1.0], [0.0]], [1, 1, 0, 0], l2=0.1)
     >>> problem.solve(cr.solvers.Continuation()).status.name
     'CONVERGED'
     """

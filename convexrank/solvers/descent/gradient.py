@@ -47,7 +47,7 @@ class Gradient:
     Examples
     --------
     >>> import convexrank as cr
-    >>> problem = cr.problems.TopPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], l2=0.1)
+    >>> problem = cr.problems.TopPush([[1.5], [2.0], [1.0], [0.0]], [1, 1, 0, 0], l2=0.1)
     >>> problem.solve("gradient", tol=1e-2).status.name
     'CONVERGED'
     """
