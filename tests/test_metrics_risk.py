@@ -11,6 +11,7 @@ from hypothesis import given
 from scipy.stats import kendalltau
 
 from convexrank import metrics
+from convexrank.metrics import risk
 from tests.metric_references import TIE_COSTS, bipartite, graded, loop_risk, untied
 from tests.tolerances import tolerance
 
@@ -104,3 +105,13 @@ def test_standard_error_matches_the_spread_over_samples(decimals):
     assert abs(values.mean() - truth) <= 4 * values.std() / math.sqrt(samples)
     covered = np.mean(np.abs(values - truth) <= 1.96 * errors)
     assert abs(covered - 0.95) < tolerance("monte_carlo_coverage")
+
+
+@pytest.mark.parametrize("most", [1, 3, 60, 400])
+def test_the_compiled_count_is_the_other_one(monkeypatch, most):
+    rng = np.random.default_rng(most)
+    y, s = rng.integers(0, most, size=400) + np.arange(400) // 399, rng.integers(0, most, size=400)
+    counted = [risk.row_losses(y, s, ties) for ties in TIE_COSTS]
+    monkeypatch.setattr(risk, "_MANY", 0)
+    for ties, numpys in zip(TIE_COSTS, counted, strict=True):
+        assert np.array_equal(risk.row_losses(y, s, ties), numpys)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +15,8 @@ from convexrank.data import check_choice, check_vector
 __all__ = ["RankingRisk", "ranking_risk", "row_losses"]
 
 _TIE_COSTS = {"strict": 0.0, "half": 0.5, "misrank": 1.0}
+# From so many rows on a compiled loop counts; below, importing the compiler would take longer.
+_MANY = 50_000
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,8 @@ def _inversions(ranks: np.ndarray) -> np.ndarray:
     it. Then each block is parted, stably, into its zeros and its ones.
     """
     ranks = ranks.astype(np.int64, copy=False)
+    if len(ranks) > _MANY:
+        return _tree()(ranks, np.bincount(ranks).cumsum())
     n, digits = len(ranks), int(ranks.max()).bit_length()
     smaller = np.concatenate(([0], np.bincount(ranks, minlength=1 << digits).cumsum()))
     place, count = np.arange(n), np.zeros(n, dtype=np.int64)
@@ -167,6 +173,35 @@ def _inversions(ranks: np.ndarray) -> np.ndarray:
         target = np.where(is_one, ones_start + ones_before, block_start + zeros_before)
         ranks, count, place = (_moved(array, target) for array in (ranks, count, place))
     return _moved(count, place)
+
+
+@lru_cache(maxsize=1)
+def _tree() -> Callable[..., np.ndarray]:
+    """Compile on first use: a binary indexed tree of the ranks seen so far, faster than digits where n is large."""
+    import numba
+
+    @numba.njit(cache=True)
+    def inversions(ranks: np.ndarray, at_most: np.ndarray) -> np.ndarray:  # pragma: no cover
+        """Do what :func:`_inversions` does; ``at_most[r]`` is the number of entries up to r."""
+        highest = len(at_most)
+        tree, seen = np.zeros(highest + 1, dtype=np.int32), np.zeros(highest, dtype=np.int32)
+        count = np.empty(len(ranks), dtype=np.int64)
+        for i in range(len(ranks)):
+            r = ranks[i]
+            earlier, place = 0, r + 1  # of the entries before, those up to r
+            while place > 0:
+                earlier += tree[place]
+                place -= place & -place
+            smaller = at_most[r - 1] if r > 0 else 0
+            count[i] = (i - earlier) + (smaller - (earlier - seen[r]))
+            seen[r] += 1
+            place = r + 1
+            while place <= highest:
+                tree[place] += 1
+                place += place & -place
+        return count
+
+    return inversions
 
 
 def _moved(array: np.ndarray, target: np.ndarray) -> np.ndarray:
