@@ -65,7 +65,7 @@ for name, setting in figures.PAPER_2009.items():
 # -----------------------
 # Lemma 7: for 0 ≤ a, b ≤ 1, :math:`|a^{1/p} - b^{1/p}| \le \min\{|a-b|\,a^{1/p-1},\ |a-b|^{1/p}\}`. The figure of the
 # paper has p = 4, a = 0.4, and says that "in most cases" the first term is the better bound. It is exactly where
-# |a − b| < a, so for b < 2a: four fifths of the axis here, and everywhere when a ≥ ½.
+# :math:`|a - b| < a`, so for b < 2a: four fifths of the axis here, and everywhere when a ≥ ½.
 
 b = np.linspace(0, 1, 1001)
 lower, first, second = theory.lemma_7(0.4, b, 4)
