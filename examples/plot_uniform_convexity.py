@@ -90,5 +90,5 @@ for panel in (left, right):
 plt.show()
 
 # %%
-# The exponent is attained where predictions pass through 0, and only there is :math:`|x|^\gamma` that flat. On these data most
-# predictions do not, and the method converges much faster than the worst case.
+# The exponent is attained where predictions pass through 0, and only there is :math:`|x|^\gamma` that flat. On these
+# data most predictions do not, and the method converges much faster than the worst case.
