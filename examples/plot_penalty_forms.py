@@ -54,6 +54,9 @@ for name, colour in colours.items():
     right.loglog(betas, rest[name], marker=".", color=colour, label=name)
 left.set(xlabel="β", ylabel="distance from PageRank, L1 norm", ylim=(0, None))
 right.set(xlabel="β", ylabel="residual of the condition above, L1 norm")
+for panel in (left, right):
+    panel.set_xticks(betas, [f"{beta:g}" for beta in betas])
+    panel.minorticks_off()
 left.legend()
 for panel in (left, right):
     panel.grid(alpha=0.25)
