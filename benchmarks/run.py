@@ -15,10 +15,10 @@ from pathlib import Path
 from boosting import boosting
 from bounds import bounds
 from chunks import chunks
-from coverage import coverage
 from extremes import extremes
 from graphs import graphs
 from instances import data_name
+from interval_coverage import coverage
 from kinks import kinks
 from learned_divergence import learned_divergence
 from measure import JobFailed

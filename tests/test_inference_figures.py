@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
 import sys
 from pathlib import Path
 
@@ -101,16 +102,29 @@ def test_bad_input_is_refused(call, message):
 
 @pytest.fixture
 def benchmark(monkeypatch):
-    """The benchmark's modules, imported as its own process does; one of them has the name of another package."""
+    """The benchmark's modules, imported as its own process does."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    for name in ("coverage", "populations", "measure", "report"):
+    for name in ("interval_coverage", "populations", "measure", "report"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    import coverage
+    import interval_coverage
     import populations
 
-    yield coverage, populations
-    for name in ("coverage", "populations", "measure", "report"):
+    yield interval_coverage, populations
+    for name in ("interval_coverage", "populations", "measure", "report"):
         sys.modules.pop(name, None)
+
+
+def test_no_benchmark_has_the_name_of_a_package():
+    """Its folder comes first on the path of its processes: ``coverage.py`` there kept numba from being imported."""
+    program = (
+        "import importlib.util, sys\n"
+        "print([name for name in sys.argv[1:] if importlib.util.find_spec(name) is not None])"
+    )
+    names = [file.stem for file in BENCHMARKS.glob("*.py")]
+    found = subprocess.run(
+        [sys.executable, "-I", "-c", program, *names], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "[]"
 
 
 def test_truths_of_the_populations(benchmark):

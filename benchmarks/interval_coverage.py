@@ -77,7 +77,7 @@ def coverage(effort: int) -> Section:
     simulations = _FULL * effort or _QUICK
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # each in a process of its own
         jobs = [
-            pool.submit(fresh, "coverage:run", number=number, simulations=simulations)
+            pool.submit(fresh, "interval_coverage:run", number=number, simulations=simulations)
             for number in sorted(range(len(SETTINGS)), key=lambda n: -_work(SETTINGS[n]))
         ]
         found = {job.result().result["number"]: job.result().result for job in jobs}
