@@ -65,7 +65,7 @@ def test_bad_arguments_are_named(fitted):
 
 def test_the_old_name_warns_the_caller(fitted):
     model, dose = fitted
-    with pytest.warns(DeprecationWarning, match="is called link_interval") as caught:
+    with pytest.warns(FutureWarning, match="write link_interval") as caught:
         old = model.predict_interval(dose.X)
     assert caught[0].filename == __file__
     assert np.array_equal(old, model.link_interval(dose.X))

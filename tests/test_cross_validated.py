@@ -198,3 +198,18 @@ def test_a_gap_that_is_not_met_is_said():
     X, y = binary()
     with pytest.warns(cr.ConvergenceWarning, match="PushRankerCV: "):
         PushRankerCV(path="l2", values=[1e-3], cv=2, max_iter=1, solver="lbfgs", tol=1e-12).fit(X, y)
+
+
+@pytest.mark.parametrize("cv", [-1, float("nan"), "five"])
+def test_folds_that_are_none_are_refused_by_name(cv):
+    rng = np.random.default_rng(0)
+    with pytest.raises((ValueError, TypeError), match="cv"):
+        cr.PushRankerCV(cv=cv, n=3).fit(rng.normal(size=(30, 2)), np.arange(30) % 2)
+
+
+def test_options_of_a_single_fit_are_refused_and_their_defaults_are_not():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), np.arange(60) % 2
+    with pytest.raises(ValueError, match=r"time_limit is 1\.0, which paths do not use"):
+        cr.PushRankerCV(time_limit=1.0, n=3).fit(X, y)
+    assert cr.PushRankerCV(verbose=0, warm_start=False, n=3, tol=1e-4).fit(X, y).scores_.shape == (5, 3)

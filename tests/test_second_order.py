@@ -87,8 +87,8 @@ def test_newton_follows_ridges_where_scores_are_far_apart(make, l2):
     assert np.abs(seen).max() <= tolerance("summation") * max(1.0, abs(solution.value))
 
 
-def steps_over_one_more_column():
-    """Indicators of thresholds, and what a constant column and a repeated one add."""
+def with_constant_columns():
+    """Indicators of thresholds, as they are and with constant columns of several sizes; and labels."""
     rng = np.random.default_rng(0)
     hidden = rng.normal(size=300)
     columns = 0.5 * hidden[:, None] + rng.normal(size=(300, 8))
@@ -109,7 +109,7 @@ def steps_over_one_more_column():
 @pytest.mark.parametrize("name", [*FAMILY, "IRPush", "ConvexRisk"])
 def test_a_constant_column_changes_nothing(name, added):
     """Its derivatives are rounding; over each other they were weights of 1e15."""
-    made, y = steps_over_one_more_column()
+    made, y = with_constant_columns()
     parameters = FAMILY.get(name, {})
     solution = getattr(cr.problems, name)(made[added], y, **parameters).solve("newton")
     assert solution.converged

@@ -12,6 +12,7 @@ import pytest
 
 import convexrank as cr
 from convexrank.core.results import ConvergenceWarning, Status
+from convexrank.problems.bipartite import _trivial_top
 from tests.tolerances import tolerance
 
 rng = np.random.default_rng(0)
@@ -105,6 +106,20 @@ def test_top_that_cannot_be_cleaned_gives_zero():
         solution = cr.problems.TopPush(points, labels, l2=1e-3).solve()
     assert solution.status is Status.CONVERGED
     assert solution.value == pytest.approx(0.0, abs=1e-8)
+
+
+def test_of_many_rows_a_trivial_minimum_is_no_linear_program(monkeypatch):
+    """The remark then claims only what was seen."""
+    monkeypatch.setattr(_trivial_top, "_MOST_ENTRIES", 10)
+    monkeypatch.setattr(_trivial_top, "find_separation", None)
+    points, labels = (
+        [[1.0, 0.0], [9.0, 0.0], [-9.0, 0.0], [0.0, 9.0], [0.0, -9.0], [1.0, 1.0]],
+        [1, 0, 0, 0, 0, 0],
+    )
+    problem = cr.problems.TopPush(points, labels, l2=1e-3)
+    with pytest.warns(cr.ConvergenceWarning, match="no better than w = 0"):
+        assert problem.solve().converged
+    assert problem.remark(np.full(2, np.nan)) == ""  # a run that ended before its first point
 
 
 @pytest.mark.parametrize("name", ["TopPush", "RmaxPush"])

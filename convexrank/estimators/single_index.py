@@ -10,7 +10,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import RegressorMixin
 
-from convexrank.backend.deprecation import warn_renamed
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import (
     check_choice,
@@ -21,6 +20,7 @@ from convexrank.data import (
     check_probability,
     check_vector,
 )
+from convexrank.data.deprecation import renamed
 from convexrank.estimators._conformal import conformal_reach
 from convexrank.estimators._linear_ranker import LinearEstimator, check_counts
 from convexrank.links import fit_link
@@ -270,10 +270,7 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         index = self.index(X)
         return np.stack(self.link_.interval(index), axis=-1)
 
-    def predict_interval(self, X: Any) -> Array:
-        """Return :meth:`link_interval`, whose old name this is."""
-        warn_renamed("SingleIndexRegressor.predict_interval", "link_interval")
-        return self.link_interval(X)
+    predict_interval = renamed(link_interval, "predict_interval", "0.3")
 
     def conformal_interval(self, X: Any, X_calibration: Any, y_calibration: Any, level: float = 0.9) -> Array:
         r"""Return intervals that hold a new response with at least this probability: split conformal prediction.

@@ -158,7 +158,7 @@ class PageRank(GraphRank):
         return float(np.abs(a - b).sum(axis=0).max())
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Bound ‖x − π‖₁ by ‖αTx + (1−α)v − x‖₁/(1−α), in plain numpy. O(m)."""
+        """Bound ‖x − π‖₁ by ‖αTx + (1−α)v − x‖₁/(1−α), by numpy, of a batch by scipy's product. O(m)."""
         gap = self._bound(self.check_point(x))
         return Certificate(gap, math.nan, -math.inf, kind="distance", metric="L1 norm")
 

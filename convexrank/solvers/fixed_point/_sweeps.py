@@ -70,7 +70,11 @@ class Sweeps:
         # sweeps are so short that starting threads for each would show; they end with this object
         pool = ThreadPoolExecutor(max(len(bounds) - 2, 1))
         self._shape = x0.shape
-        width, layout = (COLUMNS, partial(_several, problem.graph.out_weight)) if x0.ndim == 2 else (1, _one)
+        width, layout = 1, _one
+        if x0.ndim == 2:
+            degrees = problem.graph.out_weight
+            divisors = np.where(degrees > 0.0, degrees, 1.0)[:, None]  # of the z of each node
+            width, layout = COLUMNS, partial(_several, degrees, divisors)
         self._columns = [slice(first, first + width) for first in range(0, math.prod(x0.shape[1:]), width)]
         self._parts = [
             _Ranks(problem, layout(problem, x0, columns), bounds, pool, memory) for columns in self._columns
@@ -123,7 +127,9 @@ def _one(problem: AffineFixedPoint, x0: Array, _: slice) -> _Layout:
     )
 
 
-def _several(degrees: Array, problem: AffineFixedPoint, x0: Array, columns: slice) -> _Layout:
+def _several(
+    degrees: Array, divisors: Array, problem: AffineFixedPoint, x0: Array, columns: slice
+) -> _Layout:
     """A few ranks; columns of zeros fill up the rows."""
     from convexrank.graphs.compiled import sweeps as compiled
 
@@ -131,19 +137,14 @@ def _several(degrees: Array, problem: AffineFixedPoint, x0: Array, columns: slic
     folded = np.array([_is_folded(operator) for operator in operators])
     base, sent = np.zeros((2, graph.n, compiled.COLUMNS))
     base[:, : len(operators)] = (1.0 - alpha) * problem.teleport[:, columns]
-    sent[:, : len(operators)] = _start(problem, x0[:, columns], folded) / _divisors(degrees)
+    sent[:, : len(operators)] = _start(problem, x0[:, columns], folded) / divisors
     weights = np.empty(0) if graph.weights is None else graph.weights
 
     def shift(correction: Array, sent: Array) -> None:
-        sent += correction.reshape(sent.shape) / _divisors(degrees)
+        sent += correction.reshape(sent.shape) / divisors
 
     sweep = partial(compiled.sweep_many, graph.offsets, graph.sources, weights, degrees, alpha)
     return _Layout(folded, base, sent, sweep, shift)
-
-
-def _divisors(degrees: Array) -> Array:
-    """What the z of each node is divided by, as a column."""
-    return np.where(degrees > 0.0, degrees, 1.0)[:, None]
 
 
 class _Ranks:
