@@ -43,9 +43,9 @@ for name, setting in figures.PAPER_2005.items():
     cross = figures.crossing(setting, results[name]["test"]["mean"])
     print(
         f"{name:<18} test, p = 64 less p = 1: {gain.mean():+5.1f} ± {error:.1f};"
-        f" rising in p on {100 * rising:3.0f} % of the splits;"
-        f" the mean curves cross at {'no shown' if cross is None else cross} false positives;"
-        f" no minimiser on {results[name]['no minimiser']} of {results[name]['splits']}"
+        f" rising in p on {100 * rising:3.0f} % of the splits;\n"
+        f"{'':<18} the mean curves cross at {'no shown' if cross is None else cross} false positives;\n"
+        f"{'':<18} no minimiser on {results[name]['no minimiser']} of {results[name]['splits']}"
     )
 
 heads = np.array(results["pima"]["test"]["first"])

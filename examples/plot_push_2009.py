@@ -56,7 +56,7 @@ for name, setting in figures.PAPER_2009.items():
     cross = figures.crossing(setting, results[name]["test"]["mean"])
     print(
         f"{name:<22} test, above the first negative, p = 64 less p = 1: {gain.mean():+.2f} "
-        f"± {gain.std(ddof=1) / np.sqrt(len(gain)):.2f}; the mean curves cross at "
+        f"± {gain.std(ddof=1) / np.sqrt(len(gain)):.2f};\n{'':<22} the mean curves cross at "
         + (f"{cross} false positives" if cross is not None else "none of the false positives shown")
     )
 

@@ -100,8 +100,8 @@ for name, rows in comparisons.items():
         change = 100 * (row.mean.max() / row.mean.min() - 1)
         noise = 100 * (row.spread / row.mean).mean()
         print(
-            f"{name}, {row.name}: rank correlation {row.rank_correlation:.2f}; the mean changes by {change:.1f} % "
-            f"over the columns, and by {noise:.1f} % (one standard deviation) from split to split"
+            f"{name}, {row.name}: rank correlation {row.rank_correlation:.2f}; the mean changes by {change:.1f} %\n"
+            f"   over the columns, and by {noise:.1f} % (one standard deviation) from split to split"
         )
         splits = experiments[name].values[:, tables.MEASURES.index(row.name)]
         times = Counter(row.best(split) for split in splits)

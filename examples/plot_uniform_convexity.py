@@ -73,9 +73,9 @@ for gamma, colour in zip(GAMMAS, ("#0072b2", "#009e73", "#d55e00"), strict=True)
     exponent = np.polyfit(np.log(distances), np.log(pair), 1)[0]
     gap, rate = gaps(gamma), (1 + 3 / (gamma - 1)) / 2
     print(
-        f"γ = {gamma}: (4.7) holds: {bool((np.maximum(rows, pair) <= bound * (1 + 1e-9)).all())}; two rows attain the "
-        f"exponent {exponent:.3f}, 1/(γ − 1) = {1 / (gamma - 1):.3f}; gap after 30 steps {gap[-1]:.0e}, "
-        f"T^-{rate:.2f} = {30.0**-rate:.0e}"
+        f"γ = {gamma}: (4.7) holds: {bool((np.maximum(rows, pair) <= bound * (1 + 1e-9)).all())};\n"
+        f"    two rows attain the exponent {exponent:.3f}, 1/(γ − 1) = {1 / (gamma - 1):.3f};\n"
+        f"    gap after 30 steps {gap[-1]:.0e}, T^-{rate:.2f} = {30.0**-rate:.0e}"
     )
     left.loglog(distances, rows, marker=".", color=colour, label=f"γ = {gamma}, 24 rows")
     left.loglog(distances, pair, "--", color=colour, linewidth=1, label=f"γ = {gamma}, two rows")

@@ -210,17 +210,17 @@ def show(name: str, results: dict[str, Any]) -> str:
     setting = SETTINGS[name]
     heads = [f"p={c}" if c != "IR" else "IR" for c in setting.columns]
     lines = [
-        f"{name} ({setting.figure}), {results['splits']} splits".ljust(40)
-        + "".join(f"{h:>13}" for h in heads)
+        f"{name} ({setting.figure}), {results['splits']} splits",
+        " " * 34 + "".join(f"{h:>12}" for h in heads),
     ]
     for part in PARTS:
         heads, auc = mean_and_error(results[part]["first"]), results[part]["auc"]
         for label, (mean, error), digits in (("above the first negative", heads, 1), ("AUC", auc, 3)):
             cells = (f"{m:.{digits}f}±{e:.{digits}f}" for m, e in zip(mean, error, strict=True))
-            lines.append(f"  {part + ', ' + label:<38}" + "".join(f"{cell:>13}" for cell in cells))
+            lines.append(f"  {part + ', ' + label:<32}" + "".join(f"{cell:>12}" for cell in cells))
         if "exact" in results:
             cells = results["exact"][part]
-            lines.append(f"  {part + ', exact minimiser':<38}" + "".join(f"{c:>11.1f}  " for c in cells))
+            lines.append(f"  {part + ', exact minimiser':<32}" + "".join(f"{c:>10.1f}  " for c in cells))
     return "\n".join(lines)
 
 
