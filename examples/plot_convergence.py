@@ -36,11 +36,11 @@ plt.show()
 # %%
 # l1, and a maximum
 # -----------------
-# With l1 the default is the proximal gradient method; with a maximum in the risk, the bundle method. The
-# gap of the bundle method comes from its own tangents, and falls in steps.
+# With l1 the default is ``working-sets``. With a maximum in the risk the bundle method is one choice; its gap comes
+# from its own tangents, and falls in steps.
 sparse = cr.problems.PNormPush(X, y, p=8, l2=1e-4, l1=1e-2)
 kinked = cr.problems.TopPush(X, y, l2=1e-4)
-solutions = {"PNormPush with l1, accelerated": sparse.solve(), "TopPush, bundle": kinked.solve()}
+solutions = {"PNormPush with l1, working-sets": sparse.solve(), "TopPush, bundle": kinked.solve("bundle")}
 for name, solution in solutions.items():
     print(f"{name}: {solution.iterations} iterations, {(solution.x != 0).sum()} of 6 weights not zero")
 figure, panels = plt.subplots(1, 2, figsize=(9.6, 4.0), layout="constrained")

@@ -40,8 +40,8 @@ def wrong(problem):
 
 
 # %%
-# Held against the exact model
-# ----------------------------
+# Compared with the exact model
+# -----------------------------
 for algorithm in (right, wrong):
     report = cr.verify(problem, solver=algorithm)
     print(f"{algorithm.__name__}: ok = {report.ok}")

@@ -145,7 +145,8 @@ plt.show()
 for name, row in figures.PRINTED.items():
     print(f"{name:<18}" + "".join(f"{value:>9}" for value in row))
 print("\nHere, means of ten draws:")
-figure, panels = plt.subplots(1, 4, figsize=(13, 3.8), layout="constrained")
+figure, grid = plt.subplots(2, 2, figsize=(9.6, 7), sharex=True, layout="constrained")
+panels = grid.ravel()
 places = np.arange(len(figures.SHARES))
 shown = {"L_pq TrustRank": "#0072b2", "TrustRank": "#d55e00", "trust over both": "#009e73"}
 for name, row in figures.PRINTED.items():
@@ -162,11 +163,11 @@ for panel, (graph, found) in zip(panels[1:], results.items(), strict=True):
     panel.set_title(graph)
     panel.set_ylim(0, None)
 for panel in panels:
-    panel.set_xticks(places, [f"{100 * share:g}" for share in figures.SHARES], fontsize=7)
-    panel.set_xlabel("labels in %")
+    panel.set_xticks(places, [f"{100 * share:g}" for share in figures.SHARES])
     panel.grid(alpha=0.25)
-panels[0].set_ylabel("error in %")
-panels[1].legend(fontsize=7)
+figure.supxlabel("labels in %")
+figure.supylabel("error in %")
+panels[1].legend(fontsize="small")
 plt.show()
 
 # %%

@@ -123,15 +123,15 @@ plt.show()
 # ------------
 # The paper finds no large deviation in the AUC, and no significant sacrifice.
 
-figure, panels = plt.subplots(1, 6, figsize=(14, 2.9), sharey=True, layout="constrained")
-for panel, name in zip(panels, figures.PAPER_2005, strict=True):
+figure, panels = plt.subplots(2, 3, figsize=(9.6, 6.4), sharex=True, sharey=True, layout="constrained")
+for panel, name in zip(panels.flat, figures.PAPER_2005, strict=True):
     for column, style in styles(figures.POWERS).items():
         rates = results[name]["test"]["rates"][figures.POWERS.index(column)]
         panel.plot(figures.RATES, rates, label=label_text(column), **style)
     auc = results[name]["test"]["auc"][0]
     panel.set_title(f"{name}\nAUC {auc[0]:.3f} to {auc[-1]:.3f}", fontsize=9)
-    panel.set_xlabel("false positive rate", fontsize=9)
     panel.grid(alpha=0.25)
-panels[0].set_ylabel("true positive rate")
-panels[-1].legend(fontsize="x-small", loc="lower right")
+figure.supxlabel("false positive rate")
+figure.supylabel("true positive rate")
+panels[0, 0].legend(fontsize="x-small", loc="lower right")
 plt.show()

@@ -69,9 +69,9 @@ print(f"change of the curve: {questions.change_of_the_curve(y, {1: x, 64: -x}):.
 # R_max. Columns: the order q of the measure on test rows, :math:`(R_q/(K I^q))^{1/q}`, smaller is better; q = ∞ is
 # R_max/I. Each column is shown relative to p = 64.
 
-figure, panels = plt.subplots(1, 4, figsize=(14, 4), sharey=True, layout="constrained")
+figure, panels = plt.subplots(2, 2, figsize=(9.6, 8.4), sharex=True, sharey=True, layout="constrained")
 image, norm = None, TwoSlopeNorm(0, -0.1, 0.1)
-for panel, name in zip(panels, questions.MATRICES, strict=True):
+for panel, name in zip(panels.flat, questions.MATRICES, strict=True):
     found = results["orders"][name]
     less, mean = np.array(found["less p=64"]), np.array(found["mean"])
     relative = less / mean[questions.ORDERS.index(64)]
@@ -79,18 +79,18 @@ for panel, name in zip(panels, questions.MATRICES, strict=True):
     for (i, j), value in np.ndenumerate(relative):
         white = abs(value) > 0.06
         panel.text(
-            j, i, f"{100 * value:+.0f}", ha="center", va="center", fontsize=7, color="w" if white else "k"
+            j, i, f"{100 * value:+.0f}", ha="center", va="center", fontsize=9, color="w" if white else "k"
         )
     ticks = [label_text(q, bare=True) for q in questions.ORDERS]
     panel.set_xticks(range(len(ticks)), ticks)
     panel.set_yticks(range(len(ticks)), ticks)
     panel.set(
-        xlabel="order q, test",
         title=f"{name}\np = ∞ ties all rows on {found['all tied']} of {questions.SPLITS}",
     )
     best = [label_text(questions.ORDERS[int(np.argmin(mean[:, j]))], bare=True) for j in range(mean.shape[1])]
     print(f"{name:<8} best p for q = 1, 2, 4, 8, 16, 64, ∞: " + ", ".join(best))
-panels[0].set_ylabel("p that was minimised")
+figure.supxlabel("order q, test")
+figure.supylabel("p that was minimised")
 figure.colorbar(image, ax=panels, label="relative to p = 64", shrink=0.8, extend="both")
 plt.show()
 
