@@ -114,27 +114,31 @@ for name, rows in comparisons.items():
 # the splits, circles are printed numbers.
 
 places = np.arange(len(tables.COLUMNS))
-figure, panels = plt.subplots(
-    len(found), len(tables.MEASURES), figsize=(15, 2.5 * len(found)), squeeze=False, layout="constrained"
+figure, grid = plt.subplots(
+    len(tables.MEASURES),
+    len(found),
+    figsize=(9.6, 1.9 * len(tables.MEASURES)),
+    sharex=True,
+    squeeze=False,
+    layout="constrained",
 )
-for panel, measure in zip(panels[0], tables.MEASURES, strict=True):
-    panel.set_title(measure)
-for panel in panels[-1]:
-    panel.set_xlabel("p")
-for line, name in zip(panels, found, strict=True):
+for panel, measure in zip(grid[:, 0], tables.MEASURES, strict=True):
+    panel.set_ylabel(measure)
+for panels, name in zip(grid.T, found, strict=True):
     values = experiments[name].values
     relative = values / values[:, :, :1]
     mean, spread = relative.mean(axis=0), relative.std(axis=0, ddof=1)
-    for place, panel in enumerate(line):
+    for place, panel in enumerate(panels):
         panel.plot(places, mean[place], color="tab:blue")
         low, high = mean[place] - 2 * spread[place], mean[place] + 2 * spread[place]
         panel.fill_between(places, low, high, color="tab:blue", alpha=0.2, linewidth=0)
         if name in tables.PRINTED:
             printed = np.array(tables.PRINTED[name][place])
             panel.plot(places, printed / printed[0], "o", color="tab:orange", mfc="none")
-        panel.set_xticks(places, tables.COLUMNS, fontsize=7)
-        panel.tick_params(axis="y", labelsize=7)
-    line[0].set_ylabel(name.partition(" (")[0])
+        panel.grid(alpha=0.25)
+    panels[0].set_title(name.partition(" (")[0])
+    panels[-1].set_xticks(places, tables.COLUMNS)
+    panels[-1].set_xlabel("p")
 
 # %%
 # Which class is positive on ionosphere?
