@@ -66,7 +66,8 @@ class RankingModel:
     >>> model = RankingModel(eta=[0.1, 0.5, 0.9])
     >>> round(model.optimal_risk, 6), round(model.excess_risk([3, 2, 1]), 6)
     (0.072222, 0.355556)
-    >>> print(f"{model.variance([3, 2, 1]):.4f} <= {model.noise_constant(1.0) * model.excess_risk([3, 2, 1]):.4f}")
+    >>> bound = model.noise_constant(1.0) * model.excess_risk([3, 2, 1])
+    >>> print(f"{model.variance([3, 2, 1]):.4f} <= {bound:.4f}")
     0.0306 <= 0.5926
     >>> round(RankingModel(m=[0.0, 1.0], sigma=[1.0, 2.0]).optimal_risk, 6)
     0.41368

@@ -45,8 +45,9 @@ heights = {}
 for name, choice in choices.items():
     scores = X @ cr.problems.Push(X, y, choice, l2=1e-6, sample_weight=shares).solve().x
     heights[name] = np.sort(metrics.heights(y, scores))[::-1]
-    print(f"{name:<7} AUC {metrics.auc(y, scores):.4f}, {metrics.positives_at_top(y, scores)} positives above every "
-          f"negative, {(heights[name] > 0).sum()} negatives above some positive")  # fmt: skip
+    print(f"{name:<7} AUC {metrics.auc(y, scores):.4f}, "
+          f"{metrics.positives_at_top(y, scores)} positives above every negative, "
+          f"{(heights[name] > 0).sum()} negatives above some positive")  # fmt: skip
 
 figure, panels = plt.subplots(1, 2, figsize=(9.6, 4.0), layout="constrained")
 r = np.linspace(0, 1.4, 300)

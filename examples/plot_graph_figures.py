@@ -21,7 +21,8 @@ results = shipped_results.read(figures.FILE)
 for name, found in results.items():
     share, degree = found["spam"] / found["nodes"], found["median out-degree"]
     print(
-        f"{name}: {found['nodes']} nodes, {found['links']} links, {found['spam']} spam ({100 * share:.1f} %); "
+        f"{name}: {found['nodes']} nodes, {found['links']} links, "
+        f"{found['spam']} spam ({100 * share:.1f} %); "
         f"links of a node, median: spam {degree['spam']:g}, honest {degree['honest']:g}"
     )
 

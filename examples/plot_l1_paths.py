@@ -25,9 +25,8 @@ problem = cr.problems.PNormPush(scaler.transform(X), y, p=4, l1=1.0)
 held = scaler.transform(X_test), y_test
 path = problem.path(l1="auto", n=40, ratio=0.03, metric=cr.metrics.auc, validation=held, patience=40)
 print(f"{len(path)} of 40 values; {path.stopped or 'to the end'}")
-print(
-    f"largest certified gap {path.gaps.max():.0e}; kinds of bounds: {sorted({s.certificate.kind for s in path})}"
-)
+kinds = sorted({solution.certificate.kind for solution in path})
+print(f"largest certified gap {path.gaps.max():.0e}; kinds of bounds: {kinds}")
 
 # %%
 # Weights enter one after the other. The certified gap is below the tolerance everywhere.
@@ -38,9 +37,8 @@ plt.show()
 # The choice
 # ----------
 best = path.best()
-print(
-    f"best test AUC {path.metric.max():.4f} at l1 = {best.instance.l1:.4f}, {np.count_nonzero(best.x)} weights"
-)
+weights = np.count_nonzero(best.x)
+print(f"best test AUC {path.metric.max():.4f} at l1 = {best.instance.l1:.4f}, {weights} weights")
 for place in np.argsort(-np.abs(best.x))[:8]:
     if best.x[place]:
         print(f"{X.columns[place]:25s} {best.x[place]:+.2f}")

@@ -72,9 +72,8 @@ descent = kinked.solve(Gradient(a=1.0 / slope), x0=start, max_iter=5000).trace["
 t = np.arange(1, len(descent))
 panels[0].loglog(t, descent[1:], label="gradient, at each step")
 print("class                  steps             theory     measured")
-print(
-    f"all convex             gradient          t^-0.5     t^{power(descent, 1000, 5000):.2f} from step 1000 on"
-)
+rate = power(descent, 1000, 5000)
+print(f"all convex             gradient          t^-0.5     t^{rate:.2f} from step 1000 on")
 sums = np.cumsum(1.0 / (1.0 + np.sqrt(t - 1.0)))
 squares = np.cumsum(1.0 / (1.0 + np.sqrt(t - 1.0)) ** 2)
 centred = X / scales - (X / scales).mean(axis=0)

@@ -32,7 +32,8 @@ print(f"{'space':<22}{'AUC, training':>15}{'AUC, test':>12}{'change, training':>
 for name, rows in spaces.items():
     mean, error = rows.mean(axis=0), rows.std(axis=0, ddof=1) / np.sqrt(len(rows))
     print(
-        f"{name:<22}{mean[0]:>15.3f}{mean[1]:>12.3f}{mean[2]:>13.3f} ± {error[2]:.3f}{mean[3]:>10.3f} ± {error[3]:.3f}"
+        f"{name:<22}{mean[0]:>15.3f}{mean[1]:>12.3f}"
+        f"{mean[2]:>13.3f} ± {error[2]:.3f}{mean[3]:>10.3f} ± {error[3]:.3f}"
     )
 
 figure, panels = plt.subplots(1, 2, figsize=(11, 4.4), sharey=True, layout="constrained")

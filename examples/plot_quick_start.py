@@ -37,8 +37,8 @@ curves = {}
 for p in (1, 4, 16, 64):
     solution = cr.problems.PNormPush(X, y, p=p, l2=1e-4).solve()
     curves[p] = (y, X @ solution.x)
-    print(f"p = {p:<2}: {metrics.positives_at_top(*curves[p])} of {y.sum()} positives above the first negative, "
-          f"AUC {metrics.auc(*curves[p]):.4f}")  # fmt: skip
+    print(f"p = {p:<2}: {metrics.positives_at_top(*curves[p])} of {y.sum()} positives "
+          f"above the first negative, AUC {metrics.auc(*curves[p]):.4f}")  # fmt: skip
 plotting.roc(curves, zoom=0.1)
 plt.show()
 

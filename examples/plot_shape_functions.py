@@ -55,9 +55,8 @@ coarse = cr.features.Thresholds(X, bins=6)
 short = cr.shapes(cr.problems.PNormPush(coarse, y, p=2, l1=0.3 * most).solve())
 card = short.score_card(points=20)
 print(card)
-print(
-    f"test AUC {metrics.auc(y_test, short.predict(X_test)):.3f}, of the card {metrics.auc(y_test, card(X_test)):.3f}"
-)
+test = metrics.auc(y_test, short.predict(X_test)), metrics.auc(y_test, card(X_test))
+print(f"test AUC {test[0]:.3f}, of the card {test[1]:.3f}")
 
 # %%
 # Two features together

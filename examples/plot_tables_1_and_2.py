@@ -49,7 +49,8 @@ for loss in tables.LOSSES:
 for cell in cells:
     if not cell.matches:
         print(
-            f"{cell.row}, {cell.column}: printed {cell.printed}, computed {cell.computed:.6g}, so {cell.rounded}"
+            f"{cell.row}, {cell.column}: printed {cell.printed}, "
+            f"computed {cell.computed:.6g}, so {cell.rounded}"
         )
 print(f"{sum(cell.matches for cell in cells)} of {len(cells)} cells match in every printed digit.")
 

@@ -76,9 +76,11 @@ def leave_one_out(solution: Any, rows: Any = None) -> LeaveOneOut:
     Parameters
     ----------
     solution : Solution
-        Of a :class:`PNormPush`, :class:`BottomPush` or :class:`TopBottomPush`, O(nd) for all rows; or of an
-        :class:`IRPush`, :class:`TopPush`, :class:`RmaxPush` or :class:`ConvexRisk`, whose certificate is asked once for
-        each row. With l2 > 0.
+        Of a :class:`~convexrank.problems.PNormPush`, :class:`~convexrank.problems.BottomPush` or
+        :class:`~convexrank.problems.TopBottomPush`, O(nd) for all rows; or of an
+        :class:`~convexrank.problems.IRPush`, :class:`~convexrank.problems.TopPush`,
+        :class:`~convexrank.problems.RmaxPush` or :class:`~convexrank.problems.ConvexRisk`, whose certificate
+        is evaluated once per row. With l2 > 0.
     rows : array of int, optional
         Which rows; all by default.
 

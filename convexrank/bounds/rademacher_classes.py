@@ -130,7 +130,8 @@ def rademacher_kernel(K: Any, radius: float, *, draws: int | None = None, seed: 
     >>> import numpy as np
     >>> from convexrank import bounds
     >>> x = np.random.default_rng(0).normal(size=(30, 2))
-    >>> round(bounds.rademacher_kernel(x @ x.T, 2.0).value, 4), round(bounds.rademacher_linear(x, 2.0).value, 4)
+    >>> kernel, linear = bounds.rademacher_kernel(x @ x.T, 2.0), bounds.rademacher_linear(x, 2.0)
+    >>> round(kernel.value, 4), round(linear.value, 4)
     (0.9061, 0.9061)
     """
     size, kernel = check_positive(radius, "radius"), check_kernel(check_matrix(K, "K", most=_LARGEST), "K")[0]

@@ -174,7 +174,7 @@ class Claim:
         Whether the contrast is the statement with a condition or constant put right: then, if the statement fails and
         the contrast holds, the verdict is CORRECTED.
     source : str
-        A name of :data:`convexrank.claims.SOURCES`.
+        A name of ``convexrank.claims.SOURCES``.
     """
 
     identifier: str
@@ -274,7 +274,7 @@ def claim(
     corrected : (str, object), optional
         A contrast that puts the statement right. Exactly one of the two is given.
     source : str, optional
-        A name of :data:`convexrank.claims.SOURCES`.
+        A name of ``convexrank.claims.SOURCES``.
 
     Returns
     -------

@@ -135,7 +135,7 @@ def check(
     progress : callable, optional
         Called with every finding.
     source : str, optional
-        Only the claims of this source, a name of :data:`convexrank.claims.SOURCES`.
+        Only the claims of this source, a name of ``convexrank.claims.SOURCES``.
 
     Raises
     ------

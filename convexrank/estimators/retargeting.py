@@ -127,7 +127,8 @@ class RetargetingRanker(LinearRanker):
     >>> round(float(search.best_score_), 2), search.best_estimator_.coef_.shape
     (0.95, (3,))
     >>> print(search.best_estimator_.convention)
-    convexrank: gain 2^y - 1, discount 1/log2(1 + rank), ties averaged, queries without relevant rows are skipped, ...
+    convexrank: gain 2^y - 1, discount 1/log2(1 + rank), ties averaged, queries without relevant rows
+    are skipped, ...
     """
 
     divergence: Any = "squared"

@@ -61,7 +61,8 @@ def retargeting(
     >>> import jax
     >>> from convexrank.jax_losses import numbered
     >>> query, queries = numbered([5, 5, 5, 9])
-    >>> slope = jax.grad(retargeting)(jax.numpy.array([0.0, 1.0, 0.5, 7.0]), [2.0, 0.0, 1.0, 1.0], query, queries)
+    >>> scores, grades = jax.numpy.array([0.0, 1.0, 0.5, 7.0]), [2.0, 0.0, 1.0, 1.0]
+    >>> slope = jax.grad(retargeting)(scores, grades, query, queries)
     >>> [round(float(entry), 3) for entry in slope]
     [-0.049, 0.058, -0.009, 0.0]
     """

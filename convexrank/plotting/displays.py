@@ -196,7 +196,8 @@ class PushIntervalDisplay:
     Examples
     --------
     >>> from convexrank import plotting
-    >>> display = plotting.PushIntervalDisplay.from_predictions([1, 0, 1, 0, 1, 0], [6, 5, 4, 3, 2, 1], (1, 4))
+    >>> y, scores = [1, 0, 1, 0, 1, 0], [6, 5, 4, 3, 2, 1]
+    >>> display = plotting.PushIntervalDisplay.from_predictions(y, scores, (1, 4))
     >>> display.p, display.ax_.get_xlabel()
     ((1, 4), 'p')
     """

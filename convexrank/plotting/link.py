@@ -52,7 +52,8 @@ def link(learned: Link, theta: Any = None, y: Any = None, *, points: int = 400, 
     --------
     >>> from convexrank import plotting
     >>> from convexrank.links import Link
-    >>> ax = plotting.link(Link([0.0, 1.0, 2.0], [0.0, 0.2, 1.0], strong=0.5), [0.0, 1.0, 2.0], [0.1, 0.1, 0.9])
+    >>> learned = Link([0.0, 1.0, 2.0], [0.0, 0.2, 1.0], strong=0.5)
+    >>> ax = plotting.link(learned, [0.0, 1.0, 2.0], [0.1, 0.1, 0.9])
     >>> ax.get_xlabel()
     'score'
     """

@@ -33,7 +33,8 @@ class ChangeOfVariables:
     Examples
     --------
     >>> import convexrank as cr
-    >>> problem = cr.problems.KernelLearnedDivergence([[4.0, 2.0], [2.0, 1.0]], [1.0, 0.0], strong=1.0, l2=0.1)
+    >>> kernel = [[4.0, 2.0], [2.0, 1.0]]
+    >>> problem = cr.problems.KernelLearnedDivergence(kernel, [1.0, 0.0], strong=1.0, l2=0.1)
     >>> problem.adapt_solver(cr.solvers.LBFGS()).problem.X.shape
     (2, 1)
     """

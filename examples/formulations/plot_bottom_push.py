@@ -30,8 +30,9 @@ scores = {name: X @ problem.solve().x for name, problem in problems.items()}
 # At the top the positives above every negative count; at the bottom, the negatives below every positive.
 for name, s in scores.items():
     bottom = metrics.positives_at_top(1 - y, -s)
-    print(f"{name:<6}  AUC {metrics.auc(y, s):.4f}  clean top {metrics.positives_at_top(y, s):3} of {(y == 1).sum()}"
-          f"  clean bottom {bottom:3} of {(y == 0).sum()}")  # fmt: skip
+    print(f"{name:<6}  AUC {metrics.auc(y, s):.4f}  "
+          f"clean top {metrics.positives_at_top(y, s):3} of {(y == 1).sum()}  "
+          f"clean bottom {bottom:3} of {(y == 0).sum()}")  # fmt: skip
 
 # %%
 # The figure

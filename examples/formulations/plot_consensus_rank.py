@@ -46,7 +46,8 @@ residuals = {
 for loop in ("single", "double"):
     result = cr.consensus.blend(sets, loop=loop, rounds=150)
     apart = {view: np.abs(result.ranks - views[view]).sum() for view in ("optimistic", "pessimistic")}
-    print(f"BLeND, {loop} loop: residual {result.residual:.3f}, {apart['optimistic']:.3f} from the optimistic ranks, "
+    print(f"BLeND, {loop} loop: residual {result.residual:.3f}, "
+          f"{apart['optimistic']:.3f} from the optimistic ranks, "
           f"{apart['pessimistic']:.3f} from the pessimistic ones")  # fmt: skip
 
 # %%

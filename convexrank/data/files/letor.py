@@ -43,7 +43,8 @@ class LetorData:
 
     Examples
     --------
-    >>> data = LetorData(np.ones((3, 2)), np.array([1.0, 0.0, 0.0]), np.array([4, 4, 9]), np.array(["", "", ""]))
+    >>> grades, qid = np.array([1.0, 0.0, 0.0]), np.array([4, 4, 9])
+    >>> data = LetorData(np.ones((3, 2)), grades, qid, np.array(["", "", ""]))
     >>> data
     LetorData(3 rows, 2 features, 2 queries, grades 0 1)
     >>> data.select(data.qid == 4).y.tolist()

@@ -36,7 +36,7 @@ _AT_THRESHOLD = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class PageRankPayoff(WalkRank):
-    """The payoff of the PageRank game and what follows from it; see :class:`PageRankGame`, which derives from it."""
+    """The payoff of the PageRank game and what follows from it, for :class:`~convexrank.problems.PageRankGame`."""
 
     graph: Graph
     divergence: Any = "kl"

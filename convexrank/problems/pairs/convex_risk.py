@@ -72,7 +72,8 @@ class ConvexRisk(SecondOrder):
     Examples
     --------
     >>> import convexrank as cr
-    >>> problem = cr.problems.ConvexRisk([[1.0], [2.0], [1.5], [0.0]], [0.1, 2.5, 3.0, -1.0], "hinge", l2_ball=2.0)
+    >>> X, y = [[1.0], [2.0], [1.5], [0.0]], [0.1, 2.5, 3.0, -1.0]
+    >>> problem = cr.problems.ConvexRisk(X, y, "hinge", l2_ball=2.0)
     >>> solution = problem.solve()
     >>> solution.status.name, round(float(solution.x[0]), 4)
     ('CONVERGED', 1.5518)

@@ -1,0 +1,209 @@
+"""Code too wide for a page, and links that lead nowhere, in pages, docstrings and Markdown: python docs/check_pages.py.
+
+The build finds most dead links too, minutes later; a role whose name does not exist it leaves as plain text.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+# What a window of 1280 points shows without scrolling, under _static/custom.css; a docstring is set farther in.
+PAGE_COLUMNS, DOCSTRING_COLUMNS, PROSE_COLUMNS = 110, 106, 130
+
+_ROLE = re.compile(r":(doc|ref|mod|class|func|meth|attr|data):`(?:[^`<]*<)?([^`>]+)>?`")
+_OPENS_A_LITERAL_BLOCK = re.compile(r"(?!\.\. ).*::$|\.\. (code-block|parsed-literal)::")
+_LABEL = re.compile(r"^\.\. _([^:`]+):", re.MULTILINE)
+_MARKDOWN_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+_NAMED_FILE = re.compile(r"`((?:convexrank|tests|docs|examples|benchmarks)/[\w./-]+\.\w+)`")
+_WRITTEN_BY_THE_BUILD = ("docs/_build/", "docs/gallery/", "docs/generated/")
+
+
+@dataclass(frozen=True)
+class Text:
+    """A page, a docstring, or a file of Markdown, with where it begins and what its short names refer to."""
+
+    file: Path
+    line: int
+    words: str
+    module: str = ""
+
+    def at(self, position):
+        """File and line of a position in the words."""
+        return f"{self.file}:{self.line + self.words.count(chr(10), 0, position)}"
+
+
+def pages(root):
+    """Return the pages below docs/."""
+    return [
+        Text(file, 1, file.read_text("utf-8"))
+        for file in sorted((root / "docs").rglob("*.rst"))
+        if not file.relative_to(root).as_posix().startswith(_WRITTEN_BY_THE_BUILD)
+    ]
+
+
+def docstrings(root):
+    """Return the docstrings of the package."""
+    found = []
+    for file in sorted((root / "convexrank").rglob("*.py")):
+        module = ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+                found.append(Text(file, node.body[0].lineno, ast.get_docstring(node), module))
+    return found
+
+
+def scripts(root):
+    """Return the scripts of the gallery, which show all their code."""
+    return [Text(file, 1, file.read_text("utf-8")) for file in sorted((root / "examples").rglob("plot_*.py"))]
+
+
+def markdown(root):
+    """Return the Markdown files at the root and in .github."""
+    files = [*sorted(root.glob("*.md")), *sorted((root / ".github").rglob("*.md"))]
+    return [Text(file, 1, file.read_text("utf-8")) for file in files]
+
+
+def wide_code(text, columns):
+    """Lines of examples, of their outputs and of literal blocks with more columns than are shown."""
+    found, example, literal = [], False, None
+    for number, line in enumerate(text.words.splitlines(), text.line):
+        bare, indent = line.strip(), len(line) - len(line.lstrip())
+        if literal is not None and bare and indent <= literal:
+            literal = None
+        example = bool(bare) and (example or bare.startswith(">>> "))
+        if (example or literal is not None) and len(line) > columns:
+            found.append(f"{text.file}:{number}: code of {len(line)} columns, {columns} are shown")
+        if literal is None and not example and _OPENS_A_LITERAL_BLOCK.match(bare):
+            literal = indent
+    return found
+
+
+def wide_lines(script, columns):
+    """Lines of a script with more columns than are shown; text, in comments or at the beginning, is set anew."""
+    first = ast.parse(script.words).body[0].end_lineno
+    return [
+        f"{script.file}:{number}: code of {len(line)} columns, {columns} are shown"
+        for number, line in enumerate(script.words.splitlines(), 1)
+        if number > first and len(line) > columns and not line.startswith("#")
+    ]
+
+
+def wide_prose(text, columns):
+    """Lines of Markdown with more columns than an editor shows; tables, links and code cannot be broken."""
+    words = re.sub(
+        r"^```.*?^```", lambda code: "\n" * code[0].count("\n"), text.words, flags=re.DOTALL | re.MULTILINE
+    )
+    return [
+        f"{text.file}:{number}: prose of {len(line)} columns, at most {columns}"
+        for number, line in enumerate(words.splitlines(), text.line)
+        if len(line) > columns and not line.startswith(("|", "    ", "![", "*Drawn"))
+    ]
+
+
+def dead_roles(text, docs, labels):
+    """Roles in a page or a docstring whose page, label or name does not exist."""
+    found = []
+    for match in _ROLE.finditer(text.words):
+        role, target = match[1], match[2].strip().lstrip("~!")
+        if role == "doc":
+            place = (
+                docs / target.lstrip("/")
+                if target.startswith("/") or text.module
+                else text.file.parent / target
+            )
+            alive = place.with_suffix(".rst").is_file()
+        elif role == "ref":
+            alive = (
+                target in labels
+                or target.startswith("sphx_glr_")
+                or target in {"genindex", "modindex", "search"}
+            )
+        else:
+            alive = exists(target) or _is_short_name(target, text.module)
+        if not alive:
+            found.append(f"{text.at(match.start())}: {role} of {target!r}, which does not exist")
+    return found
+
+
+@cache
+def exists(dotted):
+    """Whether a dotted name is a module, or can be had from one by attributes or fields of a dataclass."""
+    parts = dotted.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:cut]))
+        except ImportError:
+            continue
+        return _has(found, parts[cut:])
+    return False
+
+
+def _has(found, parts):
+    for part in parts:
+        if part in getattr(found, "__dataclass_fields__", {}):
+            return True
+        if not hasattr(found, part):
+            return False
+        found = getattr(found, part)
+    return True
+
+
+def _is_short_name(target, module):
+    """Whether the module of a docstring, a class in it, or the package that shows it to users has the target."""
+    if not module:
+        return False
+    own, shown = importlib.import_module(module), importlib.import_module(".".join(module.split(".")[:2]))
+    classes = [
+        value for value in vars(own).values() if isinstance(value, type) and value.__module__ == module
+    ]
+    return any(_has(home, target.split(".")) for home in [own, shown, *classes])
+
+
+def dead_links(text, root):
+    """Links of Markdown to files or headings, and names of files in it, that do not exist."""
+    found = []
+    for match in _MARKDOWN_LINK.finditer(text.words):
+        target = match[1] or match[2]
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        name, _, heading = target.partition("#")
+        file = (text.file.parent / name) if name else text.file
+        if not file.exists() or (heading and heading not in _headings(file.read_text("utf-8"))):
+            found.append(f"{text.at(match.start())}: link to {target!r}, which does not exist")
+    for match in _NAMED_FILE.finditer(text.words):
+        if not (root / match[1]).exists():
+            found.append(f"{text.at(match.start())}: file {match[1]!r}, which does not exist")
+    return found
+
+
+def _headings(words):
+    titles = re.findall(r"^#+ +(.+)$", words, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in titles}
+
+
+def findings(root):
+    """Return everything that is wrong below a folder with docs/, convexrank/ and Markdown."""
+    on_pages, in_docstrings, in_markdown = pages(root), docstrings(root), markdown(root)
+    labels = {label for page in on_pages for label in _LABEL.findall(page.words)}
+    found = [finding for page in on_pages for finding in wide_code(page, PAGE_COLUMNS)]
+    found += [finding for text in in_docstrings for finding in wide_code(text, DOCSTRING_COLUMNS)]
+    # The changelog has one line for each change, so that branches merge.
+    found += [finding for script in scripts(root) for finding in wide_lines(script, PAGE_COLUMNS)]
+    written = [text for text in in_markdown if text.file.name != "CHANGELOG.md"]
+    found += [finding for text in written for finding in wide_prose(text, PROSE_COLUMNS)]
+    for text in [*on_pages, *in_docstrings]:
+        found += dead_roles(text, root / "docs", labels)
+    return found + [finding for text in in_markdown for finding in dead_links(text, root)]
+
+
+if __name__ == "__main__":
+    wrong = findings(ROOT)
+    print("\n".join(wrong) or "pages, docstrings and Markdown: no code too wide, no dead link")
+    sys.exit(bool(wrong))
