@@ -52,6 +52,9 @@ fuzz: .venv/.installed-dev
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/sphinx-lint --ignore docs/_build --ignore docs/gallery --ignore docs/generated \
+		--enable line-too-long --max-line-length 130 docs examples convexrank
+	$(BIN)/python docs/check_pages.py
 
 types: .venv/.installed-dev
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
