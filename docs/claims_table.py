@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import ClassVar
 
+from claims_math import latex, runs
 from docutils import nodes
 from docutils.parsers.rst import Directive, directives
 from docutils.statemachine import StringList
@@ -47,9 +48,9 @@ class ClaimsTable(Directive):
                     line=self.lineno,
                 )
             word = "Corrected" if judged.amendment else "Instead"
-            lines.append(f"   * - {_plain(judged.location)}: {_plain(judged.statement)}")
+            lines.append(f"   * - {_plain(judged.location)}: {_with_formulas(judged.statement)}")
             if judged.amendment or finding.verdict is claims.Verdict.REFUTED:
-                lines += ["", f"       *{word}:* {_plain(judged.contrast_statement)}"]
+                lines += ["", f"       *{word}:* {_with_formulas(judged.contrast_statement)}"]
             lines += [f"     - **{finding.verdict.value}**", "", f"       ``{judged.identifier}``"]
             lines += [f"     - {_plain(finding.telling)}"]
         return _parsed(self, lines)
@@ -82,6 +83,15 @@ def _parsed(directive, lines):
 def _plain(words):
     """Text in which no character is markup."""
     return "".join("\\" + c if c in "*`_|\\" else c for c in str(words))
+
+
+def _with_formulas(words):
+    """Text in which symbols are formulas; the pieces of punctuation follow without a blank."""
+    pieces = [
+        ("" if formula is None else " ") + (f":math:`{latex(piece)}`" if formula else _plain(piece))
+        for formula, piece in runs(words)
+    ]
+    return "".join(pieces).lstrip()
 
 
 def setup(app):
