@@ -97,7 +97,8 @@ def latex(formula):
     text = re.sub(r"(?<=\w)\*|(?<=\})\*", "^{*}", text)
     text = _roots(text)
     text = re.sub(r"(?<![\\A-Za-z])(?:U-)?([A-Za-z]{3,}|KL|of)(?![A-Za-z])", _name, text)
-    return "".join(_COMMANDS.get(letter, letter) for letter in text)
+    # A role must not end with a blank.
+    return "".join(_COMMANDS.get(letter, letter) for letter in text).strip()
 
 
 def _name(found):

@@ -2,8 +2,7 @@ r"""
 Boosting to the optimum
 =======================
 
-RankBoost and the P-Norm Push choose one threshold a round. How far are they from the best weights of the same
-length?
+RankBoost and the P-Norm Push choose one threshold per round. How far are they from the best weights of the same length?
 """
 
 # %%

@@ -2,10 +2,10 @@
 Which bounds say anything
 =========================
 
-A risk is at most 1, and so is every bound that says something. Of a linear ranker on MAGIC, 9010 rows for training and
-as many held out, this page draws the published bounds on its push risk and those of ``bounds.push_risk``, with
-probability of failure 0.05. The numbers come from ``examples/bounds_on_magic.py``; without the data, from the file that
-it wrote.
+A risk is at most 1, and so is every bound that says something. A linear ranker is trained on 9010 rows of MAGIC; as
+many rows are held out. This page draws the published bounds on its push risk and the bounds of ``bounds.push_risk``,
+with probability of failure 0.05. The numbers come from ``examples/bounds_on_magic.py``; without the data, from the file
+that it wrote.
 """
 
 # %%
@@ -33,7 +33,7 @@ for row in rows:
 # The picture to remember
 # -----------------------
 # A dot is a bound, a bar the risk that was measured on the same rows. To the right of 1 a bound says nothing: there are
-# all published ones as soon as p is 4. Below them stand bounds on the same rows, for the same family of rankers.
+# all published ones as soon as p is 4. The lower part has bounds on the same rows, for the same family of rankers.
 pushes = [row for row in rows if row.risk != "L"]
 figure, panels = plt.subplots(1, 3, figsize=(10.0, 3.6), sharey=True, layout="constrained")
 for panel, p in zip(panels, bounds_on_magic.POWERS, strict=True):
@@ -77,8 +77,8 @@ plt.show()
 # The ranking risk
 # ----------------
 # The share of pairs in the wrong order is estimated by a U-statistic. On held-out rows all three bounds for one rule
-# say something; over all linear rules, on the training rows, what is left is little: two classes alone keep the risk
-# below 2·.65·.35 = .46, whatever the ranker.
+# are informative. Over all linear rules, on the training rows, the bounds are hardly informative: the shares of the two
+# classes alone keep the risk below 2·.65·.35 = .46 for every ranker.
 own = [row for row in rows if row.risk == "L"]
 figure, panel = plt.subplots(figsize=(6.4, 3.0), layout="constrained")
 for place, row in enumerate(own):

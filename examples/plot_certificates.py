@@ -1,6 +1,6 @@
 r"""
-What a certificate proves
-=========================
+The bound of a certificate
+==========================
 
 A bound on objective − optimum from one point, or from a few, without knowing the optimum. The example has one weight,
 so that the whole objective can be drawn.
@@ -42,9 +42,9 @@ print("gap equals gradient² / (2 l2):", bool(np.isclose(certificate.gap, slope*
 # %%
 # A risk with kinks: several tangents, weighted
 # ---------------------------------------------
-# At a kink one tangent proves little, even at the minimiser. A convex combination of tangents from both sides
-# is again a lower bound. The bundle solver hands such points and weights over as the *witness*; the
-# certificate evaluates every tangent again.
+# At a kink one tangent gives a weak bound, even at the minimiser. A convex combination of tangents from both sides is
+# again a lower bound. The bundle solver returns such points and weights as the *witness*. The certificate evaluates
+# every tangent again.
 solution = kinked.solve("bundle")
 alone = cr.Witness(solution.x[None, :], np.ones(1))
 print(f"minimiser {solution.x[0]:.4f}")

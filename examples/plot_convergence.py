@@ -8,7 +8,7 @@ Objective and gap against the iteration, for the solvers that fit a smooth probl
 # %%
 # A smooth problem
 # ----------------
-# Newton's method needs a few steps; L-BFGS tens; boosting moves along one weight at a time. ``exact`` has one
+# Newton's method needs a few steps, L-BFGS tens of steps. Boosting changes one weight at a time. ``exact`` has one
 # entry.
 import warnings
 

@@ -9,8 +9,8 @@ list and gives up less of the rest.
 # %%
 # The price
 # ---------
-# A price is written once, as a function of r. The package checks it, and the price knows which losses it may
-# be used with.
+# A price is written once, as a function of r. The package checks the price, and decides which losses are allowed with
+# it.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -26,8 +26,8 @@ print(f"convex in r: {price.convex}; convex in log r: {price.log_convex}")
 # %%
 # Solve, fast and exactly
 # -----------------------
-# Row weights 1/I and 1/K turn the sums of the objective into means, so that r is a share of the positives and
-# the two terms of the price meet at r = 1.
+# Row weights 1/I and 1/K turn the sums of the objective into means, so that r is a share of the positives, and the two
+# terms of the price are equal at r = 1.
 X, y = load_breast_cancer(return_X_y=True)
 X = minmax_scale(X[:, :6], (-1, 1))
 shares = np.where(y == 1, 1 / (y == 1).sum(), 1 / (y == 0).sum())
@@ -37,9 +37,9 @@ print(f"{fast.status.name} with {fast.solver}, {exact.status.name} with the coni
 print(f"difference of the objectives {abs(fast.value - exact.value):.0e}, certified gap {fast.gap:.0e}")
 
 # %%
-# What it buys
-# ------------
-# On these training rows: a top as clean as with :math:`r^8`, for less of the area under the curve.
+# What it changes
+# ---------------
+# On these training rows: the top is as clean as with :math:`r^8`, and less of the area under the curve is lost.
 choices = {"r": prices.Identity(), "r + r⁸": price, "r⁸": prices.Power(8)}
 heights = {}
 for name, choice in choices.items():

@@ -8,8 +8,8 @@ Balls of four divergences around one point, and why Bregman's algorithm has to t
 # %%
 # Points at the same divergence
 # -----------------------------
-# The level sets of :math:`D(x\|y)` for a fixed y. Only those of the squared distance are round; the others stretch
-# away from the edge of their domain.
+# The level sets of :math:`D(x\|y)` for a fixed y. Only the balls of the squared distance are round. The other balls
+# stretch away from the edge of the domain.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -22,7 +22,7 @@ grid = np.linspace(0.005, 0.995, 120)
 
 
 def level_set(name):
-    """All values of a separable divergence on the grid, from those of one entry."""
+    """All values of a separable divergence on the grid, from the values of one entry."""
     one = divergences.resolve(name)
     first, second = ([one.divergence([x], [center]) for x in grid] for center in y)
     return np.add.outer(second, first)

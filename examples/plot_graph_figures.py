@@ -3,9 +3,9 @@ Figures 6.5 to 6.9 and 6.11 of the dissertation
 ===============================================
 
 Section 6.4 of the dissertation ranks a web graph of 0.4 million pages, 20 % of them spam, by :math:`L_p` and
-:math:`L_{p,q}` ranks. That graph is not at hand. Here are three others with labelled nodes: cs.stanford.edu with
-twelve drawn farms, the Pokec network with a copy of it for Sybils, and dealers in iron of whom 20 are known as bad.
-The numbers are in ``examples/results/graph_figures.json``; with the data at hand they take a few minutes::
+:math:`L_{p,q}` ranks. That graph is not at hand. Here are three others with labelled nodes: cs.stanford.edu with twelve
+drawn farms, the Pokec network with a copy of itself as Sybils, and dealers in iron, of whom 20 are known as bad. The
+numbers are in ``examples/results/graph_figures.json``; with the data at hand they take a few minutes::
 
     python examples/graph_figures.py
 """
@@ -172,5 +172,5 @@ panels[1].legend(fontsize="small")
 plt.show()
 
 # %%
-# An error of 65 % is above that of calling every page honest, 20 % on the web graph, and no best threshold can have it:
-# the printed rows for TrustRank at 2.5 % of the labels and below are from another rule than the text says.
+# Calling every page honest has an error of 20 % on the web graph, so no best threshold can have an error of 65 %. The
+# printed rows for TrustRank at 2.5 % of the labels and below must come from another rule than the rule in the text.

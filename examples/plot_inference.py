@@ -8,8 +8,8 @@ Intervals for rankers on held-out rows: AUC side by side, the ROC curve with its
 # %%
 # Two rankers
 # -----------
-# Breast cancer data with few features, half of the rows for fitting. The intervals are those of the other half: rows
-# that no ranker has seen.
+# Breast cancer data with few features, half of the rows for fitting. The intervals are computed on the second half,
+# rows that no ranker was trained on.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split

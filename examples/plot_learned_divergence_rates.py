@@ -2,9 +2,9 @@ r"""
 Rates of the chapter's methods, measured
 ========================================
 
-The chapter states rates for its class of all convex functions, :math:`1/\sqrt T`; for strongly convex ones,
-:math:`1/T^2`; and a linear one with l2. Here they are measured on the exact marginal, beside the bounds; then the same
-steps are taken along the published field, which has no objective.
+The chapter states the rate :math:`1/\sqrt T` for its class of all convex functions, :math:`1/T^2` for strongly convex
+functions, and a linear rate with l2. Here the rates are measured on the exact marginal and compared with the bounds.
+Then the same steps are taken along the published field, which has no objective.
 """
 
 # %%
@@ -27,7 +27,7 @@ y = np.tanh(2.0 * scores / scores.std()) + 0.1 * rng.normal(size=400)
 
 
 def errors(values, optimum):
-    """Value − optimum of the best point so far; NaN below what float64 can tell."""
+    """Value − optimum of the best point so far; NaN below the precision of float64."""
     found = np.minimum.accumulate(values) - optimum
     return np.where(found > 1e-12, found, np.nan)
 
@@ -61,10 +61,10 @@ def plain_steps(problem, number=1000):
 # :math:`L = \|CX\|^2/(sn) + \lambda_2` is known.
 #
 # The bounds are worst cases over all functions with this L; these data are kinder. The value at the subgradient steps
-# falls fast at first, and like :math:`1/\sqrt t` once the steps are longer than the distance left: from then on each
+# falls fast at first, and like :math:`1/\sqrt t` once the steps are longer than the distance left. From then on each
 # step jumps across the minimiser, and the value is as large as the step. Where l2 = 0 a bound says nothing about the
-# power in between: far below :math:`1/t`, steps of 1/L wait for the directions of the small columns, and for a while
-# gain less than the bound's power; accelerated steps do not wait.
+# power in between. Far below :math:`1/t`, steps of 1/L make slow progress along the small columns, and for a while fall
+# more slowly than the power of the bound. Accelerated steps do not slow down.
 figure, panels = plt.subplots(1, 3, figsize=(12.0, 4.0), layout="constrained")
 kinked, start = LearnedDivergence(X / scales, y), np.ones(60) / np.sqrt(60.0)
 slope = np.linalg.norm(kinked.risk_and_subgradient(start)[1])
@@ -114,10 +114,10 @@ plt.show()
 # The published field
 # -------------------
 # The field has no objective: the residual, the length of the field, measures the progress of a method. Isotron takes
-# steps of length 1 in the class of all convex functions, and so does its Lipschitz variant in the strongly convex
-# class. Without a bound on the slope the field jumps, and on noisy targets its residual does not go to zero; the last
-# entry of its curve is the residual at its best point. No theorem covers acceleration here, because the field is not
-# a gradient; on these data it needs less than a fifth of the unit steps of Slisotron.
+# steps of length 1 in the class of all convex functions. Its Lipschitz variant takes steps of length 1 in the strongly
+# convex class. Without a bound on the slope the field jumps, and on noisy targets the residual does not go to zero. The
+# last entry of the curve is the residual at the best point. No theorem covers acceleration here, because the field is
+# not a gradient; on these data it needs less than a fifth of the unit steps of Slisotron.
 field = LearnedDivergence(X, y, strong=0.5, oracle="projection", l2=5e-3)
 everything = LearnedDivergence(X, y, oracle="projection", l2=5e-3)
 solutions = {

@@ -3,7 +3,7 @@ A retargeting loss as LightGBM's objective
 ==========================================
 
 Gradient boosting needs only a gradient and a curvature per row from an objective. So a loss by query from
-:mod:`convexrank.jax_losses` can train LightGBM's trees, with the groups that its data sets carry.
+:mod:`convexrank.jax_losses` can train LightGBM's trees, with the groups that LightGBM's data sets have.
 """
 
 # %%
@@ -35,7 +35,7 @@ learn = qid < 80
 # over the number of rows. With that constant as curvature no step is too long. LightGBM divides by curvatures, so the
 # common factor cancels and both may omit it: ``normalize=False`` and ones.
 def objective(loss):
-    """Return the loss as LightGBM asks for it."""
+    """Return the loss in the form that LightGBM requires."""
     slope = jax.jit(jax.grad(lambda s, g, q, m: loss(s, g, q, m, normalize=False)), static_argnums=3)
 
     def slopes_and_curvatures(scores, data):

@@ -2,15 +2,15 @@ r"""
 Monotone rankers
 ================
 
-Where it is known that a score must rise with a feature, or fall, the ranker can be made to: the weights of the
-feature's thresholds are kept at least 0, and the problem stays convex.
+Sometimes a score must rise, or fall, with a feature. A constraint enforces this: the weights of the feature's
+thresholds are kept at least 0, and the problem stays convex.
 """
 
 # %%
 # The data
 # --------
 # Flats are clicked or not: larger ones more often, expensive ones less often, and on some floors more often than on
-# others, in no order. 150 rows are few, and most of what they say is noise.
+# others, in no order. The 150 rows are few and noisy.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

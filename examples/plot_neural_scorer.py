@@ -9,8 +9,8 @@ differentiate: here a small network, written out, with gradient descent and mome
 # %%
 # Queries that no linear scorer ranks
 # -----------------------------------
-# Ninety queries of twelve documents with four features. A document is good when its first two features lie near a
-# ring, whatever the other two features are. A third of the queries is held out.
+# Ninety queries of twelve documents with four features. A document is good when its first two features lie near a ring,
+# whatever the third and fourth features are. A third of the queries is held out.
 import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
@@ -35,7 +35,7 @@ def ndcg(scores, rows):
 # %%
 # The model and its training
 # --------------------------
-# One hidden layer. The loss takes all documents of a query at once; a step takes all queries. ``jax.grad``
+# One hidden layer. The loss takes all documents of a query together; each step takes all queries. ``jax.grad``
 # differentiates sorting and pooling exactly.
 def scores_of(parts, rows):
     """Score rows by the network."""

@@ -2,15 +2,15 @@ r"""
 Regret that grows with the logarithm
 ====================================
 
-:class:`~convexrank.OnlineMEMR` ranks one query after the other: it scores the documents, then sees the grades, then
-takes a step of length :math:`1/(\sigma t)`. How much more does it pay than the best weights that are held fixed?
+:class:`~convexrank.OnlineMEMR` ranks one query after the other: it scores the documents, then receives the grades, then
+takes a step of length :math:`1/(\sigma t)`. How much larger is its total loss than the loss of the best fixed weights?
 """
 
 # %%
 # A contrary stream
 # -----------------
-# Queries of six documents with two features. Their grades follow a signal or its reverse, at random, so that no
-# weights are right for long. The best fixed weights know all queries in advance.
+# Queries of six documents with two features. Their grades follow a signal or its reverse, at random, so that no weights
+# are right for long. The best fixed weights are computed from all queries.
 import matplotlib.pyplot as plt
 import numpy as np
 

@@ -10,7 +10,7 @@ be fitted in memory, too; :doc:`/out_of_memory` explains what happens.
 # Files
 # -----
 # Clicks on a quarter of a million rows, written to eight files in float32. Where pyarrow is missing (the extra
-# ``arrow``), numpy's own format stands in.
+# ``arrow``), the example uses numpy's own format.
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,8 +67,8 @@ print(f"certificate in memory: {in_memory.certificate(solution).gap:.0e}")
 # %%
 # Passes
 # ------
-# The first two passes look at all entries, and read a sample. The sample's minimiser is where the curve starts; from
-# there on a step is a pass.
+# The first two passes look at all entries, and read a sample. The curve starts at the minimiser of the sample. From
+# there on each step is one pass.
 passes = [count for count, _ in states]
 gaps = [in_memory.certificate(x).gap for _, x in states]
 cold = []

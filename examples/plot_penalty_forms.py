@@ -83,10 +83,10 @@ for floor in floors:
     print(f"{floor:6.2f}  {w.min():23.4f}  {np.abs(w - ranks).sum():22.4f}  {np.abs(w - direct).sum():29.4f}")
 
 # %%
-# Proposition 4 asks for :math:`(1-\beta)/\beta \ge (2 + \delta/(1-\delta))/\epsilon` so that the consensus ρ̃ lies near
-# w: :math:`\|Pw - \tilde\rho\| \ge \tfrac{\delta}{1-\delta}\|w - \tilde\rho\|`. But ρ̃ = βPw + (1 − β)w, so the quotient
-# of the two *is* (1 − β)/β, and :math:`(1-\beta)/\beta \ge \delta/(1-\delta)` is enough, for every ε. That w and ρ̃ are
-# near says nothing about PageRank.
+# Proposition 4 requires :math:`(1-\beta)/\beta \ge (2 + \delta/(1-\delta))/\epsilon` so that the consensus ρ̃ lies near
+# w: :math:`\|Pw - \tilde\rho\| \ge \tfrac{\delta}{1-\delta}\|w - \tilde\rho\|`. But ρ̃ = βPw + (1 − β)w, so the
+# quotient of the two *is* (1 − β)/β, and :math:`(1-\beta)/\beta \ge \delta/(1-\delta)` is enough, for every ε. That w
+# and ρ̃ are near says nothing about PageRank.
 
 for floor, delta in ((0.03, 0.5), (0.03, 0.9), (0.08, 0.9)):
     beta = forms.sufficient_penalty(floor, delta)

@@ -6,7 +6,7 @@ Figures 2 to 7 of the 2005 paper
 settings of UCI data, and a sixth with too few rows. Each figure of the paper is one random split. Here each is
 30 splits, with the paper's 200 rounds of boosting; lines are means, bands are one standard error of the mean.
 
-The numbers are in ``examples/results/push_figures.json``. To compute them anew, with the data at hand (see
+The numbers are in ``examples/results/push_figures.json``. Computing them anew, with the data in place (see
 ``examples/real_data.py``), takes some ten minutes::
 
     python examples/push_figures.py
@@ -26,8 +26,8 @@ for name in figures.PAPER_2005:
 # %%
 # What the paper says, and what comes out
 # ---------------------------------------
-# *Above the first negative* counts the positives at the head of the list; section 5 of the paper calls it R_max, though
-# its section 2 uses this name for the number of positives *below* the highest negative.
+# *Above the first negative* counts the positives at the head of the list. Section 5 of the paper calls this number
+# R_max, although section 2 uses this name for the number of positives *below* the highest negative.
 
 
 def first(name, part):
@@ -93,7 +93,8 @@ plt.show()
 # %%
 # The head of the list against p
 # ------------------------------
-# Filled circles: the paper's two numbers for pima, 4 and 22; its text does not say whether of training or test rows.
+# Filled circles: the paper's two numbers for pima, 4 and 22. The text does not say whether they are from training or
+# test rows.
 
 figure, panels = plt.subplots(2, 3, figsize=(12, 6.4), sharex=True, layout="constrained")
 places = np.arange(len(figures.POWERS))

@@ -84,13 +84,13 @@ plt.show()
 # %%
 # Section 10.1: the part of the distribution that matters
 # -------------------------------------------------------
-# Scores in one dimension: most negatives are uniform on [−1, 0] and most positives on [0, 1], but a share ε of the
+# The scores are in one dimension. Most negatives are uniform on [−1, 0] and most positives on [0, 1]. A share ε of the
 # positives is on [−2, −1], and a share ε of the negatives on [1, 2]. Two functions to choose from, x and −x. By R_max
 # the decreasing one is right; a sample chooses x when it lacks the tails.
 #
-# The paper says that x is chosen "with probability (1 − ε)^m", that no row is from a tail. That is a lower bound: x is
-# chosen as soon as *one* of the two tails is missing, and the probability is 2(1 − ε/2)^m − (1 − ε)^m (ties count for
-# x). For the p-norm, x is right up to some p. The panels have ε = 0.05.
+# The paper says that x is chosen "with probability (1 − ε)^m", that no row is from a tail. That is a lower bound. In
+# fact x is chosen as soon as *one* of the two tails is missing. The probability is 2(1 − ε/2)^m − (1 − ε)^m (ties count
+# for x). For the p-norm, x is right up to some p. The panels have ε = 0.05.
 
 epsilon, sizes, orders = 0.05, np.array([10, 20, 50, 100, 200, 500]), (1, 4, 8, 16, 64, np.inf)
 turn = theory.turning_order(epsilon)
@@ -122,6 +122,6 @@ right.legend(fontsize="small")
 plt.show()
 
 # %%
-# For small p a few rows suffice. For R_max the tails decide, and the sample must have both. p = 64 is just above the
-# turn: both functions are nearly as good there, and 500 rows decide no better than a coin. The AUC of x is above 0.9
-# whatever p: what the paper says of the AUC holds.
+# For small p a few rows suffice. For R_max the tails decide, and the sample must have both. The power p = 64 is just
+# above the turn: both functions are nearly equally good there, and 500 rows choose no better than at random. The AUC of
+# x is above 0.9 whatever p: what the paper says of the AUC holds.

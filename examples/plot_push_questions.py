@@ -97,4 +97,4 @@ plt.show()
 
 # %%
 # In per cent. Where no direction puts the mean of the positives above every negative, w = 0 is the minimiser at p = ∞
-# and all rows tie: the direct way gives no ranking at all.
+# and all rows tie. Minimising R_max directly then gives no ranking.

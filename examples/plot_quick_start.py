@@ -2,8 +2,8 @@ r"""
 Quick start
 ===========
 
-Rank benign tumours above malignant ones, with more or less weight on the top of the list; solve fast and exactly;
-look at the proof of optimality.
+Rank benign tumours above malignant ones, with more or less weight on the top of the list; solve fast and exactly, and
+look at the certificate of optimality.
 """
 
 # %%
@@ -32,7 +32,7 @@ print(fast.certificate)
 # %%
 # What the push does
 # ------------------
-# With a larger p more positives stand above the first negative, and the ranking is worse further down the list.
+# With a larger p more positives are above the first negative, and the ranking is worse further down the list.
 curves = {}
 for p in (1, 4, 16, 64):
     solution = cr.problems.PNormPush(X, y, p=p, l2=1e-4).solve()
@@ -43,5 +43,5 @@ plotting.roc(curves, zoom=0.1)
 plt.show()
 
 # %%
-# These are training rows. Whether a cleaner top carries over to new rows depends on how many rows there are:
-# see the table of ``convexrank demo``, over several splits, and :doc:`/which_price`.
+# These are training rows. Whether the top is also cleaner on new rows depends on the number of rows: see the table of
+# ``convexrank demo``, over several splits, and :doc:`/which_price`.

@@ -9,8 +9,8 @@ convex, and its certificate holds over every threshold there is.
 # %%
 # The ranker
 # ----------
-# Tumours are to be ranked, malignant ones on top. The design has a column for each value of each feature, and builds
-# none of them; l1 is the total variation of the functions.
+# Tumours are to be ranked, malignant ones on top. The design has a column for each value of each feature, and stores
+# none of these columns. The penalty l1 is the total variation of the functions.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
@@ -61,7 +61,8 @@ print(f"test AUC {test[0]:.3f}, of the card {test[1]:.3f}")
 # %%
 # Two features together
 # ---------------------
-# Products of two thresholds make surfaces; with the functions of single features beside them, l1 chooses.
+# Products of two thresholds make surfaces. Together with the functions of single features they form one design, from
+# which l1 selects.
 names = ["mean texture", "mean concave points", "mean area", "mean smoothness"]
 both = cr.features.Stacked([cr.features.Thresholds(X[names]), cr.features.Products(X[names], bins=8)])
 pairs = cr.shapes(cr.problems.PNormPush(both, y, p=2, l1=0.2 * most).solve())

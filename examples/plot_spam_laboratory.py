@@ -3,8 +3,8 @@ A spam laboratory: which farm fools which rank
 ==============================================
 
 Farms of several kinds are added to a web of real pages, one at a time, and the page shows the place of the farm's
-target in every rank. No rank knows which pages are new. The pieces, ``inject_farm`` and the measures, are public;
-``examples/spam_laboratory.py`` lists the farms and ranks.
+target in every rank. The ranks have no information on which pages are new. The pieces, ``inject_farm`` and the
+measures, are public; ``examples/spam_laboratory.py`` lists the farms and ranks.
 
 The web is cs.stanford.edu, 9 914 pages, where its file is beside the project; otherwise a random graph.
 """
@@ -48,11 +48,11 @@ plt.show()
 # .. math:: \Bigl(\sum_{j=1}^{d} d^{-p}\Bigr)^{1/p} = d^{\,1/p-1}
 #
 # (θ and α aside). For p = 1 the factor is 1 for every d, and only the number of pages in a farm counts for PageRank.
-# For p > 1 the factor is small when d is large, and 1 when d is 1; a star of h helpers counts as d = √h. Honest
-# pages obey the same law. So the norm lowers large stars and cliques, and raises rings, alliances and pairs. A floor
-# on the out-degree treats all farms alike up to the floor; the best farm against it is a clique of one page more, as
-# the figure shows. The floor sets a price; it proves nothing. TrustRank depends on the links that lead from good
-# pages; a farm gains by the number of such links that it can buy.
+# For p > 1 the factor is small when d is large, and 1 when d is 1; a star of h helpers counts as d = √h. Honest pages
+# obey the same law. So the norm lowers large stars and cliques, and raises rings, alliances and pairs. A floor on the
+# out-degree treats all farms alike up to the floor; the best farm against it is a clique of one page more, as the
+# figure shows. The floor makes farms more expensive, but guarantees nothing. TrustRank depends on the links that lead
+# from good pages; a farm gains by the number of such links that it obtains.
 
 # %%
 # The gain by the size of the farm
@@ -79,9 +79,10 @@ plt.show()
 # %%
 # Many farms, and some labels
 # ---------------------------
-# Twelve farms of all kinds. A tenth of the honest pages and a tenth of the spam are known, as in the source: trust
-# flows from the former along the links, distrust from the latter against them, and a base rank is scaled by its share
-# of trust. The distance is Spearman's footrule to PageRank on the honest pages, 1 for a reversed list.
+# Twelve farms of all kinds. A tenth of the honest pages and a tenth of the spam are known, as in the source: Trust
+# flows from the known honest pages along the links, distrust from the known spam against the links, and a base rank is
+# scaled by the share of trust. The distance is Spearman's footrule to PageRank on the honest pages, 1 for a reversed
+# list.
 spammed, spam = laboratory.spammed(web)
 compared = {name: ranks[name] for name in ("PageRank", "L₄", "L₄, floor 10")} | laboratory.labelled(spam)
 print(f"{spam.sum()} spam pages of {spammed.n}")

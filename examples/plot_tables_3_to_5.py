@@ -13,8 +13,8 @@ MAGIC and threefold cross-validation on the other two.
 What is not the same:
 
 * The paper's random splits are not known, and each of its tables rests on a single one. Here every experiment is
-  repeated on 20 splits with fixed seeds. The tables show means; a printed number counts as *near* when it lies within
-  two standard deviations of the mean, that is, when it could well have come from one more split.
+  repeated on 20 splits with fixed seeds. The tables show means. A printed number counts as *near* when it lies within
+  two standard deviations of the mean. Such a number could well come from one more split.
 * The paper ran 100 rounds of boosting. Here every fit is the exact minimiser, with a certified gap. The last section
   shows how far 100 rounds are from it.
 * The printed tables leave out powers of ten. Each printed row is multiplied by the power of ten that brings it nearest.
@@ -92,8 +92,8 @@ for name, (X, y) in found.items():
 # What agrees and what does not
 # -----------------------------
 # On the paper's three data sets the trend is the paper's: from small to large p the AUC falls, the measures of the top
-# (R_8, R_16, DCG, AveR) gain, and the IR Push sides with large p. In these rows the printed and the computed order of
-# the columns differ most:
+# (R_8, R_16, DCG, AveR) gain, and the IR Push behaves like a large p. In these rows the printed and the computed order
+# of the columns differ most:
 
 for name, rows in comparisons.items():
     for row in sorted(rows, key=lambda row: row.rank_correlation)[:2]:
@@ -144,8 +144,8 @@ for panels, name in zip(grid.T, found, strict=True):
 # Which class is positive on ionosphere?
 # --------------------------------------
 # The paper says that the 225 good returns are the positives. Then the three test sets of 117 rows have 75 positives on
-# average, and whatever the ranking, the mean DCG lies between these bounds. (Folds with unequal shares do not change
-# that: the lower bound is convex in the number of positives.)
+# average, and the mean DCG of every ranking lies between these bounds. (Folds with unequal shares do not change that:
+# the lower bound is convex in the number of positives.)
 
 for positives in (75, 42):
     low, high = tables.dcg_range(positives, 117)

@@ -2,10 +2,10 @@ r"""
 A class beyond strong convexity
 ===============================
 
-Section 4.1 of the dissertation relaxes strong convexity: φ may grow like :math:`|x|^\gamma`, γ ≥ 2, (4.6), and then the
-predictions are Hölder continuous in the scores with exponent 1/(γ − 1), (4.7). It gives no way to compute the cost.
-Here is one, for all φ with :math:`\varphi - \tfrac c\gamma|x|^\gamma` convex: sort, and pool adjacent violators with a
-root in place of a mean (``examples/uniform_convexity.py``). γ = 2 is the strongly convex class of
+Section 4.1 of the dissertation relaxes strong convexity: φ may grow like :math:`|x|^\gamma`, γ ≥ 2, (4.6). Then the
+predictions are Hölder continuous in the scores with exponent 1/(γ − 1), (4.7). The section gives no way to compute the
+cost. Here is a method, for all φ with :math:`\varphi - \tfrac c\gamma|x|^\gamma` convex: sort, and pool adjacent
+violators with a root in place of a mean (``examples/uniform_convexity.py``). γ = 2 is the strongly convex class of
 :class:`~convexrank.problems.LearnedDivergence`.
 """
 
@@ -52,7 +52,7 @@ def pair_change(gamma, distances):
 
 
 def gaps(gamma, steps=30):
-    """Return value less minimum along the method; the minimum is that of many quasi-Newton steps."""
+    """Return value less minimum along the method; the minimum comes from many quasi-Newton steps."""
     cost = classes.UniformlyConvex(y, gamma)
 
     def of_weights(w):

@@ -32,9 +32,8 @@ test = {name: (y_test, X_test @ solution.x) for name, solution in solutions.item
 # %%
 # What it does to the list
 # ------------------------
-# Read each row from left to right: the number of positives above every negative grows with p on the
-# training rows, and the area under the curve, the aim of p = 1, may fall. On test rows the last column
-# need not follow.
+# Read each row from left to right: the number of positives above every negative grows with p on the training rows. The
+# area under the curve, which p = 1 maximises, may fall. On test rows the last column need not follow.
 print("   p   AUC train  top train   AUC test  top test")
 for name in train:
     label = name if isinstance(name, str) else f"{name:g}"

@@ -30,11 +30,10 @@ except ValueError as refusal:
 # %%
 # The figure
 # ----------
-# Left and middle: the two discounts. Right: what each pair contributes to the IR Push, for a list of ten
-# positives and ten negatives with equally spaced scores, as in section 3.3 of the 2009 paper (the labels are
-# ours). Light pairs are those of a positive low in the list with a negative high in it. In the P-Norm Push a
-# larger p moves the weight along the negatives only. The discount moves it along the positives, towards the
-# top of the list.
+# Left and middle: the two discounts. Right: what each pair contributes to the IR Push, for a list of ten positives and
+# ten negatives with equally spaced scores, as in section 3.3 of the 2009 paper (the labels are ours). A pair is light
+# when its positive is low in the list and its negative high. In the P-Norm Push a larger p moves the weight along the
+# negatives only. The discount moves it along the positives, towards the top of the list.
 figure, panels = plt.subplots(1, 3, figsize=(9.8, 3.4), layout="constrained")
 r, a = np.linspace(0, 20, 400), np.linspace(-5, 8, 400)
 discounts = {"log(1 + r)": lambda r: np.log1p(r), "2 − 1/log(2 + r), DCG's": lambda r: 2 - 1 / np.log(2 + r)}

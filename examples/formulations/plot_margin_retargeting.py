@@ -18,7 +18,7 @@ import convexrank as cr
 grades = np.array([0, 0, 0, 1, 1, 2, 2])
 scores = np.array([-0.9, 0.5, 1.3, 0.1, 0.9, 0.4, 1.8])
 
-# With one feature that is the score itself, the targets at w = 1 are those of the scores.
+# With one feature that is the score itself, the targets at w = 1 are the targets of the scores.
 choices = {
     "margin 0.5": {"margin": 0.5},
     "heavier at the top": {"margin": lambda rank: 1.5 / np.log2(1 + rank)},

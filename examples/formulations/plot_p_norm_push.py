@@ -2,9 +2,9 @@ r"""
 P-Norm Push: the clean top grows with p
 =======================================
 
-Two features, many positives, and three negatives that lie high in one of them. With p = 1 every
-positive–negative pair counts alike, and the other negatives outweigh the three. A larger p charges a negative more than
-in proportion to the positives below it, so the direction turns until those three come down.
+Two features, many positives, and three negatives that lie high in one of them. With p = 1 every positive–negative pair
+counts alike, and all other negatives together outweigh the three. A larger p charges a negative more than in proportion
+to the positives below it, so the direction turns until those three come down.
 """
 
 # %%

@@ -1,6 +1,6 @@
 r"""
-Push: prices, losses, and what a negative pays
-==============================================
+Push: prices, losses, and the cost of a negative
+================================================
 
 The general objective has two parameters. The loss is the cost of one misranked pair; the price is the cost of a
 negative for all positives below it.

@@ -27,10 +27,10 @@ problems = {
 # The figure
 # ----------
 # Dark is low. Inside the orange wedge the order is right: above 0, and below the diagonal. A white dot marks the
-# minimiser, where there is one. ListNet and the regression ask for particular differences of scores, so their minimum
-# is a point, and larger differences in the right direction cost more. The hinge is zero from a margin of 1 on: its
-# minimum is a whole region. RankCosine depends on the direction only: the scores may grow without bound, and its
-# level sets are not convex.
+# minimiser, where there is one. ListNet and the regression prefer particular differences of scores, so their minimum is
+# a point, and larger differences in the right direction cost more. The hinge is zero from a margin of 1 on: its minimum
+# is a whole region. RankCosine depends on the direction only: the scores may grow without bound, and its level sets are
+# not convex.
 grid = np.linspace(-3, 4, 141)
 figure, panels = plt.subplots(2, 2, figsize=(8.2, 7.4), layout="constrained", sharex=True, sharey=True)
 for panel, (name, problem) in zip(panels.flat, problems.items(), strict=True):

@@ -1,9 +1,9 @@
 r"""
-The dual: which rows carry a ranking
-====================================
+The dual: which rows determine a ranking
+========================================
 
 A push has a dual over the rows: a weight for each positive and for each negative, as even as possible, under which both
-classes have nearly the same mean. The weights say how much each row carries the ranking.
+classes have nearly the same mean. The weights say how much each row contributes to the ranking.
 """
 
 # %%
@@ -53,8 +53,9 @@ plt.show()
 # %%
 # What if a row goes
 # ------------------
-# The bound needs no refit: the weight of the row, how far it is from the mean of its class under the weights, and
-# :math:`\lambda_2`, here larger: strong convexity is all that the bound knows of how the objective bends.
+# The bound needs no refit. It uses the weight of the row, the distance of the row from the mean of its class under the
+# weights, and :math:`\lambda_2`. The strength is larger here, because strong convexity is all that the bound uses of
+# the curvature.
 solution = cr.problems.PNormPush(X, y, p=16, l2=0.5).solve()
 bounds = cr.leave_one_out(solution)
 for row in np.argsort(-bounds.distances)[:3]:

@@ -31,7 +31,7 @@ for method, solution in found.items():
     print(f"{method:24s} {solution.status.name} after {solution.iterations} iterations")
 
 # %%
-# Two targets exchanged: no such link is left, and a hyperplane between the two sets proves it.
+# Two targets are exchanged. Now there is no such link, and a hyperplane between the two sets proves this.
 
 exchanged = y.copy()
 low, high = np.argsort(y)[[3, -3]]

@@ -1,6 +1,6 @@
 r"""
-RmaxPush: only the worst negative pays
-======================================
+RmaxPush: only the worst negative counts
+========================================
 
 RmaxPush minimises the largest mean loss that any negative causes. With the hinge loss it is a linear program.
 """
