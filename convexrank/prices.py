@@ -1,4 +1,4 @@
-r"""Prices :math:`g(r)`: what a negative pays for the positives ranked below it (2009 paper, section 2).
+r"""Prices :math:`g(r)`: the cost of a negative, given the positives ranked below it (2009 paper, section 2).
 
 A price is non-negative and non-decreasing on :math:`r \ge 0` and has two faces:
 
@@ -35,7 +35,7 @@ __all__ = ["Custom", "ExpPrice", "Identity", "LogOnePlus", "Power", "Price", "re
 class Price(Protocol):
     """What a problem needs of a price.
 
-    A price of your own class whose slope jumps also says so: ``smooth = False``.
+    A price of your own class whose slope jumps also declares ``smooth = False``.
     """
 
     @property
@@ -240,7 +240,7 @@ class Custom(_TwoFaces):
 
     The exact model follows cvxpy's rules where they show that g is convex. Where they do not, as for
     ``r * atoms.log1p(r)``, it goes to a nonlinear solver. What cvxpy cannot read has no exact model: ``has_model`` is
-    False, and a warning says so when the price is made.
+    False, with a warning when the price is made.
 
     Parameters
     ----------

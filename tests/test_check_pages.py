@@ -50,7 +50,7 @@ def test_a_sound_tree_has_no_findings(check, tree):
         (":ref:`nowhere`", "ref of 'nowhere'"),
         (":class:`~convexrank.problems.PNormPusch`", "class of 'convexrank.problems.PNormPusch'"),
         (":meth:`solve <convexrank.Problem.solv>`", "meth of 'convexrank.Problem.solv'"),
-        (":mod:`convexrank.nowhere`", "mod of 'convexrank.nowhere'"),
+        (":mod:`convexrank.planted`", "mod of 'convexrank.planted'"),
         (":class:`PNormPush`", "class of 'PNormPush'"),  # a page has to give the whole name
         (f">>> {WIDE}", "code of 133 columns"),
         (f">>> 1\n{WIDE}", "index.rst:2: code of 129 columns"),

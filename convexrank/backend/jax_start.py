@@ -34,7 +34,7 @@ def _start() -> None:
     Raises
     ------
     RuntimeError
-        When it finds none; the message names the environment variable that asks for them.
+        When it finds none; the message names the environment variable that requests them.
     """
     import jax
 

@@ -1,4 +1,4 @@
-"""Arrays that nobody can write to by accident."""
+"""Arrays that cannot be written to by accident."""
 
 from __future__ import annotations
 

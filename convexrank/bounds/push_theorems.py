@@ -7,7 +7,7 @@ one without, the probability that some f of the family has :math:`R_p(f) > R^\th
           R_{p;\min}^{2(p-1)}, \bigl(\tfrac ε4\bigr)^{2p}\bigr\}\Bigr)
           + \exp\Bigl(-\tfrac{ε^2}8 I\; [+ \ln K]\Bigr)\Bigr]
 
-The paper's ln K pays for a union over the K negatives. It is not needed: a height, as a function of the score of the
+The paper's ln K, from a union bound over the K negatives, is not needed: a height, as a function of the score of the
 negative, is a distribution function of the positives' scores (with a margin, a mixture of shifted ones), and the
 inequality of Dvoretzky, Kiefer, Wolfowitz and Massart bounds all of them at once by the same
 :math:`2e^{-ε^2I/8}`. The report has no ln K, without saying why.

@@ -189,7 +189,7 @@ def fast_rate(
     alpha : float
         The exponent of the noise (Assumption 4), from 0 to 1: 1 without noise, 0 for nothing known.
     constant : float
-        The constant C. Nobody knows it: the value is a rate, to be compared with that for another n or α.
+        The unknown constant C. The value is a rate, to be compared with that for another n or α.
     approximation : float
         How far the best rule of the class is from the best of all.
 

@@ -1,4 +1,4 @@
-"""Claims of the sources, executable: each is stated, computed, and judged by its numbers."""
+"""Claims of the sources, executable: each is stated and compared with computed numbers."""
 
 from __future__ import annotations
 

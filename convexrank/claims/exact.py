@@ -1,4 +1,4 @@
-"""Slow references that the judges rest on: each states its problem and hands it to a solver, without a derivation."""
+"""Slow references for the judges: each states its problem and solves it with a solver, without a derivation."""
 
 from __future__ import annotations
 

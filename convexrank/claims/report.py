@@ -124,7 +124,7 @@ def check(
     progress: Callable[[Finding], Any] | None = None,
     source: str | None = None,
 ) -> ClaimsReport:
-    """Compute the evidence of claims and judge them.
+    """Compute the evidence of claims and decide the verdicts.
 
     Parameters
     ----------

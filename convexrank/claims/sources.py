@@ -1,4 +1,4 @@
-"""The sources whose statements are judged."""
+"""The sources whose statements are checked."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def extremes(
     Yields
     ------
     tuple
-        Places among the targets, and lower and upper bounds of what is asked for.
+        Places among the targets, and lower and upper bounds of the requested quantities.
     """
     rows = choices.rows
     places = np.asarray(choices.firsts, dtype=np.int64), np.asarray(rows.indptr, dtype=np.int64)

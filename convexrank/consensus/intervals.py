@@ -29,7 +29,7 @@ class ScoreIntervals:
     Parameters
     ----------
     nodes : ndarray, shape (m,)
-        The nodes asked for.
+        The requested nodes.
     lower, upper : ndarray, shape (m,)
         The least and greatest score of each.
 

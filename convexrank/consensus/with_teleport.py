@@ -74,7 +74,7 @@ class Absorbed:
         return self.sets.projector(self.alpha, self.teleport)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the projector, which holds functions and is made again when it is asked for."""
+        """Leave out the projector, which holds functions; it is made again when it is needed."""
         return {name: value for name, value in vars(self).items() if name != "_projector"}
 
     def nearest(self, theta: Array) -> Array:

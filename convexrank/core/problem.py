@@ -98,11 +98,11 @@ class Problem(Displayed):
         return np.ones(self.dimension)
 
     def start(self) -> Array:
-        """Return the point at which solvers start unless told otherwise."""
+        """Return the point at which solvers start by default."""
         return np.zeros(self.dimension)
 
     def check_point(self, x: Any, name: str = "x") -> Array:
-        """Return x as an array of the right shape; a Solution stands for its point."""
+        """Return x as an array of the right shape; of a Solution its point is taken."""
         return check_vector(x.x if isinstance(x, Solution) else x, self.dimension, name, each="unknown")
 
     #: Refuse to go on where a matrix that the caller handed in was edited in place.
@@ -192,7 +192,7 @@ class Problem(Displayed):
         Raises
         ------
         CertificateError
-            When nothing can be proved, or the checking program does not know the formulation.
+            When nothing can be proved, or the checking program does not support the formulation.
         """
         point, given = (
             self.check_point(x),
@@ -213,7 +213,7 @@ class Problem(Displayed):
         return None
 
     def remark(self, x: Array) -> str:
-        """Say what a caller has to know about an answer that was found as asked, such as that it is trivial."""
+        """Return a remark on an answer that met the tolerance, such as that it is trivial."""
         return ""
 
     def may_lack_minimiser(self, w: Array) -> bool:

@@ -1,6 +1,6 @@
 """Validation of everything a caller hands in, in one place.
 
-Every message says what came, what was expected and how to mend it. Arrays are never edited in place: what is
+Every message says what came, what was expected and how to correct it. Arrays are never edited in place: what is
 returned is either the caller's own array (when it already has the right type) or a converted copy.
 """
 
@@ -60,7 +60,7 @@ __all__ = [
 
 
 def shown(value: Any, most: int = 80) -> str:
-    """Return what a caller handed in for a message: in full where it is short, else its beginning, or its type.
+    """Return what a caller passed, for a message: in full where it is short, else its beginning, or its type.
 
     Examples
     --------
@@ -547,7 +547,7 @@ def check_positive_weights(weights: Any, length: int, name: str = "weights") -> 
 
 
 def check_interval(bounds: Any, name: str = "bounds") -> tuple[float, float]:
-    """Return a pair (lower, upper) of reals, where None stands for no bound: an infinity.
+    """Return a pair (lower, upper) of reals, where None means no bound: an infinity.
 
     Raises
     ------

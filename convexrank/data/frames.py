@@ -12,7 +12,7 @@ Array = np.ndarray
 
 
 def is_missing(entry: Any) -> bool:
-    """Return whether an entry of an array of objects stands for no value: None, NaN, NaT or pandas.NA."""
+    """Return whether an entry of an array of objects means a missing value: None, NaN, NaT or pandas.NA."""
     # pandas.NA is not even unequal to itself
     if entry is None or type(entry).__name__ in ("NAType", "NaTType"):
         return True
@@ -43,7 +43,7 @@ def index_of(values: Any) -> list[Any] | None:
 
 
 def _is_default(values: Any) -> bool:
-    """Whether nobody chose the labels: 0, 1, 2, …, as pandas makes them."""
+    """Whether the labels are the default ones of pandas: 0, 1, 2, …."""
     index = values.index
     return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
 

@@ -69,7 +69,7 @@ def name_of(divergence: Any, allowed: Iterable[str]) -> str:
     Parameters
     ----------
     divergence : Divergence or str
-        A name, or an object that is what the name stands for.
+        A name, or an object of the named kind.
     allowed : iterable of str
         The names that will do.
 

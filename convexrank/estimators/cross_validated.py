@@ -23,9 +23,9 @@ class PushRankerCV(PathSearch, PushRanker):
     r"""A :class:`~convexrank.PushRanker` whose l1, l2 or p is chosen by cross-validation.
 
     The problem is solved along the values on the rows of each fold, every solution starting from the one before
-    (:func:`convexrank.path`), and judged on the rows that the fold leaves out. The value with the best mean is taken;
-    of equal ones the strongest penalty, or the smallest push. The path on all rows is kept, with a certified gap at
-    each value.
+    (:func:`convexrank.path`), and evaluated on the rows that the fold leaves out. The value with the best mean is
+    taken; of equal ones the strongest penalty, or the smallest push. The path on all rows is kept, with a certified gap
+    at each value.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ def pagerank(
         Probability of following a link.
     personalization : array-like, optional
         Where the surfer restarts: ids, names, or n weights; a pandas Series of weights with an index of its own
-        goes by that index. Columns of an (n, k) array or DataFrame ask for k ranks at once.
+        goes by that index. Columns of an (n, k) array or DataFrame give k ranks at once.
     dangling : {"teleport", "uniform", "drop"}
         How dangling nodes distribute rank.
     tol : float

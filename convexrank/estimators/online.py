@@ -66,7 +66,7 @@ class OnlineMEMR(LinearRanker):
     coef_ : ndarray, shape (d,)
         The weights :math:`w_{T+1}` for the next round.
     losses_ : ndarray, shape (T,)
-        What was paid in each round.
+        The loss of each round.
     rounds_ : int
         The number T of rounds.
     steepest_ : float
@@ -151,7 +151,7 @@ class OnlineMEMR(LinearRanker):
         return self
 
     def _rounds(self, X: Any, y: Array, groups: QueryGroups) -> Any:
-        """One problem for each query that asks for an order."""
+        """One problem for each query with rows to order."""
         for query in range(len(groups)):
             rows = groups.subset([query])
             if len(rows) and y[rows].max() > y[rows].min():
@@ -195,7 +195,7 @@ class OnlineMEMR(LinearRanker):
         return (1.0 + math.log(max(self.rounds_, 1))) * self.steepest_**2 / (2.0 * self.sigma)
 
     def regret(self, X: Any, y: Any, qid: Any = None, rounds: int | None = None) -> float:
-        """Return what was paid more than the best fixed weights would have: a fit to all rounds together.
+        """Return the losses minus the losses of the best fixed weights: a fit to all rounds together.
 
         Parameters
         ----------

@@ -53,7 +53,7 @@ class PushRanker(LinearRanker):
     A ranker is no classifier: nothing in the objective says where positives end, so ``predict`` returns scores, as the
     rankers of LightGBM and XGBoost do. Two things follow. scikit-learn does not stratify folds by itself: pass
     ``cv=StratifiedKFold(...)`` when positives are few or the rows are sorted by label. And any measure of a ranking is
-    a scorer, as in ``scoring=make_scorer(precision_at, k=0.01)``; names such as ``"roc_auc"``, which ask for a
+    a scorer, as in ``scoring=make_scorer(precision_at, k=0.01)``; names such as ``"roc_auc"``, which require a
     classifier, are accepted for rankers from scikit-learn 1.9 on.
 
     Parameters
@@ -82,7 +82,7 @@ class PushRanker(LinearRanker):
     solver : None, str or solver object
         As for :meth:`convexrank.Problem.solve`; None takes the default for the problem.
     tol : float
-        Certified gap asked for, relative to max(1, \|objective\|).
+        Required certified gap, relative to max(1, \|objective\|).
     max_iter : int, optional
         Iteration limit; None takes the solver's own.
     time_limit : float, optional

@@ -64,7 +64,7 @@ class RetargetingRanker(LinearRanker):
         As in :class:`~convexrank.problems.MarginRetargeting`; None takes its default. With ``margin="auto"`` and a
         divergence that needs an upper bound, None is twice the room that the margins take.
     l1 : float
-        Strength of the penalty ``l1·‖w‖₁`` beside ``alpha``: weights that are exactly 0.
+        Strength of the penalty ``l1·‖w‖₁`` in addition to ``alpha``; it makes weights exactly 0.
     offsets : bool
         Whether each query has an offset :math:`\beta_i` of its own; else it is 0. Makes a difference only with two
         bounds, or with ``target_reg`` or ``score_reg``, which other divergences than the squared one need.
@@ -85,7 +85,7 @@ class RetargetingRanker(LinearRanker):
     solver : None, str or solver object
         As for :meth:`convexrank.Problem.solve`; None takes the default for the problem.
     tol : float
-        Certified gap asked for, relative to max(1, \|objective\|).
+        Required certified gap, relative to max(1, \|objective\|).
     max_iter : int, optional
         Iteration limit; None takes the solver's own.
     time_limit : float, optional

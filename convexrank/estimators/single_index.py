@@ -44,7 +44,7 @@ _FACTORS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 class SingleIndexRegressor(RegressorMixin, LinearEstimator):
     r"""Regression :math:`y \approx g(Xw)` with weights w and an increasing link g learned together.
 
-    A generalized linear model whose link nobody has to choose. The fit is
+    A generalized linear model whose link need not be chosen. The fit is
     :class:`~convexrank.problems.LearnedDivergence`, in one of two senses:
 
     * ``oracle="projection"`` (default): the published fixed point (GradMaPr, with momentum),

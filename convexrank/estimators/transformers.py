@@ -177,7 +177,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         return sparse.csr_array(self.encoder_.transform(self._leaves(X)))
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return which tree and leaf each column stands for, such as ``"tree 3, leaf 5"``."""
+        """Return the tree and the leaf of each column, such as ``"tree 3, leaf 5"``."""
         check_is_fitted(self, "encoder_")
         pairs = [(tree, leaf) for tree, leaves in enumerate(self.encoder_.categories_) for leaf in leaves]
         return np.array([f"tree {tree}, leaf {leaf:g}" for tree, leaf in pairs], dtype=object)

@@ -21,7 +21,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stacked(Design):
-    """Several designs or matrices with the same rows, side by side: raw columns beside thresholds, for instance.
+    """Several designs or matrices with the same rows, side by side: for instance raw columns and thresholds.
 
     Parameters
     ----------

@@ -157,7 +157,7 @@ class Thresholds(LevelDesign):
     def most_violating(self, violations: Array, count: int) -> Array:
         """Return places of large violations, at most so many: of each stretch of a feature's thresholds the largest.
 
-        Thresholds beside each other are nearly the same column.
+        Neighbouring thresholds are nearly the same column.
         """
         weights = np.diff(self.starts)
         wanted = np.zeros(len(violations))

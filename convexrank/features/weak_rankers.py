@@ -81,7 +81,7 @@ def threshold_rankers(X: Any, thresholds: int | Sequence[Any] = 16) -> Matrix:
     X : array or sparse array, shape (n, d)
         One row for each example.
     thresholds : int or sequence of arrays
-        A number asks for that many quantiles of each feature of X, see :func:`quantile_thresholds`. Otherwise the
+        A number means that many quantiles of each feature of X, see :func:`quantile_thresholds`. Otherwise the
         thresholds, one entry for each feature, which holds any number of them (possibly none); they are taken as they
         are, so that test data get the same columns as the training data.
 

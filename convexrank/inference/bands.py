@@ -28,7 +28,7 @@ def _read(y: Any, s: Any) -> tuple[Ranked, Array, Array]:
 
 
 def _grid(at: Any) -> Array:
-    """Return where the band is asked for."""
+    """Return the places at which the band is requested."""
     if at is None:
         return np.linspace(0.0, 1.0, 201)
     x = check_vector(at, None, "at")

@@ -1,4 +1,4 @@
-"""The door: names and options become measures here, once; and the way from a sample to an interval."""
+"""Names and options become measures here, once; then a sample becomes an interval."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def auc_interval(
     level : float
         Probability that the interval holds the truth, in (0, 1).
     sample_weight : array-like, shape (n,), optional
-        Weights of rows as from sampling: a row of weight 2 is one row that stands for two. For ``"asymptotic"`` only.
+        Weights of rows as from sampling: a row of weight 2 is one row that represents two. For ``"asymptotic"`` only.
     groups : array-like of int or str, shape (n,), optional
         The group of each row: rows of one group depend on one another, groups do not. For ``"asymptotic"`` only.
 

@@ -47,7 +47,7 @@ class Measure(Protocol):
         ...
 
     def shown(self, value: float) -> float:
-        """Turn a value into what the user asked for, by an increasing affine map."""
+        """Turn a value into the requested quantity, by an increasing affine map."""
         ...
 
 

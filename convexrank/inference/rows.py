@@ -1,4 +1,4 @@
-"""Rows as they come in at the door: labels, weights and groups read once, and the standard error of a sum over rows."""
+"""Rows as a caller passes them: labels, weights and groups read once, and the standard error of a sum over rows."""
 
 from __future__ import annotations
 

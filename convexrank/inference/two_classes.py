@@ -29,7 +29,7 @@ class _TwoClasses:
         return read_rows(y, s, sample_weight, groups, by_class=True)
 
     def shown(self, value: float) -> float:
-        """Turn a value in [0, 1] into what the user asked for."""
+        """Turn a value in [0, 1] into the requested quantity."""
         return value
 
 

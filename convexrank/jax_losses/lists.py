@@ -74,7 +74,7 @@ def ndcg_regression(
     scores, grades, query, queries : array, array, array or QueryGroups, int
         As for all losses: :mod:`convexrank.jax_losses`.
     divergence : {"squared", "generalized_i"} or Divergence
-        Which Bregman divergence: a name, or the object it stands for.
+        Which Bregman divergence: a name, or a divergence object.
     gain : {"exp2", "linear"}
         g(y) = 2^y − 1, or y itself.
     normalize : bool

@@ -177,7 +177,7 @@ class QueryRows:
         return self.sums(jnp.where(named, shares * logs, 0.0)), totals
 
     def total(self, values: Any, normalize: bool) -> Any:
-        """Sum over the queries that count, each divided by its number of rows if asked for."""
+        """Sum over the queries that count, each optionally divided by its number of rows."""
         return jnp.where(
             self.asks, values / (self.sizes if check_flag(normalize, "normalize") else 1.0), 0.0
         ).sum()

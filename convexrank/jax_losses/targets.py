@@ -41,7 +41,7 @@ def retargeting(
     scores, grades, query, queries : array, array, array or QueryGroups, int
         As for all losses: :mod:`convexrank.jax_losses`.
     divergence : {"squared", "kl", "generalized_i"} or Divergence
-        Which Bregman divergence: a name, or the object it stands for.
+        Which Bregman divergence: a name, or a divergence object.
     order : {"hidden", "block"}
         What rows of equal grade have in common: their place among the others, or their target.
     simplex : bool

@@ -46,7 +46,7 @@ class HasLink(Protocol):
         ...
 
     def check_point(self, x: Any) -> Array:
-        """Return the weights as an array; a Solution stands for its point."""
+        """Return the weights as an array; of a Solution its point is taken."""
         ...
 
     def scores(self, w: Array) -> Array:

@@ -49,7 +49,7 @@ These take grades ``y``, larger is more relevant, and
 ValueError or TypeError is raised when the data are not finite, lengths differ, an option is unknown, or no query
 counts.
 
-:func:`table` puts several rankings beside each other, with standard errors and paired differences.
+:func:`table` compares several rankings, with standard errors and paired differences.
 
 Of ranks of a graph, whose scores come first:
 

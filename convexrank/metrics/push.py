@@ -239,7 +239,7 @@ def r_max(y: Any, s: Any) -> int:
     Notes
     -----
     The 2005 report defines :math:`R_{\max}` in the same way (section 2), but in its experiments
-    (section 5) the name stands for the number of positives *above* the highest negative, where larger
+    (section 5) the name is used for the number of positives *above* the highest negative, where larger
     is better. That count is `positives_at_top`; the two add up to I.
 
     References

@@ -1,4 +1,4 @@
-"""Measures by query that know relevant and irrelevant rows only: average precision, reciprocal rank, precision."""
+"""Measures by query for rows that are relevant or not: average precision, reciprocal rank, precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several rankings of the same queries beside each other, with standard errors and paired differences."""
+"""Several rankings of the same queries compared, with standard errors and paired differences."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def _prefix_means(exponents: Array, rows: Array) -> Array:
 
 
 def _exponential_terms(scores: Array, log_weights: Array, below: Array) -> tuple[Array, Array]:
-    """What each row pays as the upper one of its pairs, and as the lower one."""
+    """The loss of each row as the upper row of its pairs, and as the lower row."""
     upper, lower = np.zeros(len(scores)), np.zeros(len(scores))
     # rows from ``first`` on have some row below them; sorted by label they are the last ones
     first = int(np.searchsorted(below, 0, side="right"))

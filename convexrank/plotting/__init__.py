@@ -1,4 +1,4 @@
-"""Figures. They need matplotlib (else an ImportError says so): ``pip install 'convexrank[plot]'``.
+"""Figures. They need matplotlib (without it they raise an ImportError): ``pip install 'convexrank[plot]'``.
 
 Every function draws on the Axes it is given, or on a new figure, and returns the Axes (``ax.figure.savefig(...)``
 saves). None of them shows anything or changes a setting of matplotlib.

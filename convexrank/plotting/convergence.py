@@ -22,8 +22,8 @@ def trace(
     """Draw objective and gap (logarithmic) against iteration or time.
 
     The gap is the solver's own estimate, except the last entry, which is the certificate's. Where the certificate
-    bounds something else, a residual or a distance, the axis says so; what has no objective is drawn in the second
-    panel alone.
+    bounds something else, a residual or a distance, the axis is labelled so; a problem without objective is drawn in
+    the second panel alone.
     Entries that are zero or not finite cannot be drawn on a logarithmic axis and are left out.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Which rows carry a ranking."""
+"""Which rows determine a ranking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast a gap falls, beside the rates that theory promises."""
+"""How fast a gap falls, compared with the rates that theory promises."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rates(
     guides: Sequence[str] = ("1/t", "log t/t"),
     ax: Any = None,
 ) -> Any:
-    """Draw gaps against rounds, both logarithmic, beside rates: a rate 1/t is a line of slope −1.
+    """Draw gaps against rounds, both logarithmic, with rates as lines: the rate 1/t has slope −1.
 
     Guides start at round 10, at the geometric mean of the gaps there; only their slopes mean something. The last entry
     of a trace is the certificate's, which may be better than the method's own, and is left out, as are entries that
@@ -41,7 +41,7 @@ def rates(
     solutions : Solution, or mapping of label to Solution
         What solve returned, with more than 10 rounds.
     guides : sequence of {"1/t", "log t/t", "1/sqrt t"}
-        Rates to draw beside.
+        Rates to draw for comparison.
     ax : Axes, optional
         Where to draw; by default a new figure.
 

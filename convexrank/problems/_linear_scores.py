@@ -274,7 +274,7 @@ class LinearScores(Problem):
     sample_rows = 0
 
     def check_point(self, x: Any, name: str = "w") -> Array:
-        """Return w as a vector of the right length; a Solution stands for its point."""
+        """Return w as a vector of the right length; of a Solution its point is taken."""
         # what solvers pass, many times: finite, of the right kind
         if type(x) is np.ndarray and x.dtype == np.float64 and x.shape == (self.dimension,):
             if math.isfinite(float(x @ x)):

@@ -75,7 +75,7 @@ def export(
     Raises
     ------
     CertificateError
-        For formulations that the checking program does not know, and where it does not confirm the claim.
+        For formulations that the checking program does not support, and where it does not confirm the claim.
     """
     name, folder = type(problem).__name__, Path(path)
     if (folder / "certificate.json").exists():

@@ -7,7 +7,7 @@ factorisation over balls, or over fractions where it may be singular.
 A kernel matrix in floats often has a negative eigenvalue −ε by rounding. Along its eigenvector the penalty falls by
 :math:`\varepsilon\lambda_2t^2/2`, and the risk rises by no more than :math:`\varepsilon^2t^2/(2sn)`: the objective
 falls without bound, and there is no optimum to be near to. What is proved is the bound for :math:`K + cI`, with a c as
-small as rounding, and the certificate says so.
+small as rounding, and the certificate reports it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bits are doubled until the radius of a bound is small beside it."""
+"""Bits are doubled until the radius of a bound is small relative to the bound."""
 
 from __future__ import annotations
 

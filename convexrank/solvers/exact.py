@@ -1,4 +1,4 @@
-"""The exact reference: the problem's cvxpy model, handed to a conic or a nonlinear solver, accepted by certificate."""
+"""The exact reference: the problem's cvxpy model, passed to a conic or a nonlinear solver, accepted by certificate."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TERMINAL = {
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A conic solver, its options, the digits that it is asked for, and the form of the model."""
+    """A conic solver, its options, the digits that are required of it, and the form of the model."""
 
     solver: str
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-r"""A smooth function below the risks in which the highest negative alone pays.
+r"""A smooth function below the risks in which the highest negative alone counts.
 
 The maximum over negatives is replaced by that of ⟨β, f⟩ − ½μ‖β‖² over the simplex, whose β is the projection of f/μ; a
 hinge, by the maximum of λ(1 − z) − ½μλ² over λ in [0, 1]. Both are below what they replace. The risks increase with the

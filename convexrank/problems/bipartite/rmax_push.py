@@ -1,4 +1,4 @@
-"""The worst negative alone pays: R_max with any convex loss."""
+"""The worst negative alone counts: R_max with any convex loss."""
 
 from __future__ import annotations
 

@@ -40,11 +40,11 @@ class TopPush(Bipartite):
         \min_w \; \log\tfrac1I\sum_{i=1}^I e^{-f_i} + \max_k f_k
         + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1, \qquad f = Xw
 
-    equal to :math:`\log \max_k \frac1I \sum_i e^{-(f_i-f_k)}`: only the highest negative pays. Convex, not smooth; the
-    mean is over positives. Ties for the highest negative share the subgradient.
+    equal to :math:`\log \max_k \frac1I \sum_i e^{-(f_i-f_k)}`: only the highest negative counts. Convex, not smooth;
+    the mean is over positives. Ties for the highest negative share the subgradient.
 
     When no direction puts the mean of the positives above every negative, w = 0 with value 0 is optimal: the data have
-    no clean top. That is a limit of the method, not of the solver: a solve says so and warns. Use a large finite p, or
+    no clean top. That is a limit of the method, not of the solver: a solve warns of it. Use a large finite p, or
     :meth:`at_limit`.
 
     Parameters

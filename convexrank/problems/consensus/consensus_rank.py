@@ -145,7 +145,7 @@ class ConsensusRank(Problem):
 
     @property
     def default_solver(self) -> str:
-        """Name of the solver used when none is asked for."""
+        """Name of the solver used by default."""
         return self._form.default_solver
 
     def start(self) -> Array:
@@ -153,7 +153,7 @@ class ConsensusRank(Problem):
         return self._form.start()
 
     def check_point(self, x: Any, name: str = "x") -> Array:
-        """Return x as an array of the solution's shape; a Solution stands for its point."""
+        """Return x as an array of the solution's shape; of a Solution its point is taken."""
         values = read_array(x.x if isinstance(x, Solution) else x, name)
         if len(self.shape) == 2 and values.shape != self.shape:
             raise ValueError(

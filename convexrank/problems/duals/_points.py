@@ -68,7 +68,7 @@ class DualPoints(Problem):
         return self.risk_conjugate.slopes(self.check_point(x))
 
     def weights(self, x: Any) -> Array:
-        r"""Return how much each row carries the ranking, shape (n,): minus :meth:`slopes`.
+        r"""Return how much each row contributes to the ranking, shape (n,): minus :meth:`slopes`.
 
         Above 0 where the row is pulled up, below 0 where it is pushed down, 0 where it does not matter. With l2 alone
         :math:`w = X^\top\text{weights}/\lambda_2`.

@@ -77,7 +77,7 @@ class LpqRank(GraphRank):
         Where the weak links enter.
     outdegree_floor : float, optional
         Divide by at least this in place of the out-degree. With p > 1, two pages that link only to each other rank
-        first almost anywhere; a floor mends that for finite p.
+        first almost anywhere; a floor prevents that for finite p.
     theta : float, optional
         For infinite p; 1 by default.
     allow_expansive : bool
@@ -189,7 +189,7 @@ class LpqRank(GraphRank):
         return np.full(self.graph.n, 1.0 / self.graph.n)
 
     def check_point(self, x: Any, name: str = "x") -> Array:
-        """Return x as a vector of positive ranks; a Solution stands for its point."""
+        """Return x as a vector of positive ranks; of a Solution its point is taken."""
         r = check_vector(x.x if isinstance(x, Solution) else x, self.dimension, name)
         if not (r > 0.0).all():
             place = int(np.argmin(r))

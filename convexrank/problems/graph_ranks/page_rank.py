@@ -95,7 +95,7 @@ class PageRank(GraphRank):
 
     @cached_property
     def operators(self) -> tuple[Transition, ...]:
-        """The matrix P of each rank asked for; their distributions are the columns of the personalization."""
+        """The matrix P of each requested rank; their distributions are the columns of the personalization."""
         walk, v = Transition(self.graph, self.alpha, None, self.dangling), self.personalization
         if v is None or v.ndim == 1:
             return (walk.toward(v),)
@@ -135,7 +135,7 @@ class PageRank(GraphRank):
         return self.teleport.copy()
 
     def check_point(self, x: Any, name: str = "x") -> Array:
-        """Return x as an array of the solution's shape; a Solution stands for its point."""
+        """Return x as an array of the solution's shape; of a Solution its point is taken."""
         values = read_array(x.x if isinstance(x, Solution) else x, name)
         if len(self.shape) == 2:
             if values.shape != self.shape:

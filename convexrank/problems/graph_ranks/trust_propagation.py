@@ -99,7 +99,7 @@ class TrustPropagation(GraphRank):
 
     @cached_property
     def _sides(self) -> tuple[tuple[Graph, Array], ...]:
-        """Graph and seeds of trust, and of distrust where it is asked for."""
+        """Graph and seeds of trust, and of distrust where it is requested."""
         sides = [(self.graph, self.trusted)]
         if self.distrusted is not None:
             sides.append((self.graph.reversed(), self.distrusted))
@@ -133,7 +133,7 @@ class TrustPropagation(GraphRank):
         return self.gamma if self.p == self.q else self.p / self.q
 
     def parts(self, x: Any) -> tuple[Array, ...]:
-        """Return trust, and distrust where it was asked for, each of shape (n,)."""
+        """Return trust, and distrust where it was requested, each of shape (n,)."""
         return tuple(self.check_point(x).reshape(-1, self.graph.n))
 
     def start(self) -> Array:
@@ -141,7 +141,7 @@ class TrustPropagation(GraphRank):
         return self._reached / self.graph.n
 
     def check_point(self, x: Any, name: str = "x") -> Array:
-        """Return x as a non-negative vector; a Solution stands for its point."""
+        """Return x as a non-negative vector; of a Solution its point is taken."""
         values = check_vector(x.x if isinstance(x, Solution) else x, self.dimension, name)
         if values.min() < 0.0:
             place = int(np.argmin(values))

@@ -27,7 +27,7 @@ class PageRankDual(Problem):
 
     with the notation of :class:`PageRankGame`. Convex and smooth, with gradient :math:`w - Pw`: it is 0 where w is
     PageRank. The value at the optimum is that of the game, :math:`\langle\pi, D\rangle`. Adding a constant to s changes
-    nothing, so s is unique up to a constant at best. ``bounded`` asks for :math:`\|s\| \le 1/\varepsilon`, as the game
+    nothing, so s is unique up to a constant at best. ``bounded`` requires :math:`\|s\| \le 1/\varepsilon`, as the game
     does; without it the optimum is at a norm of R* at least, whatever ε is.
 
     The certificate bounds the value by the game's: with w as above, value − optimum is at most
@@ -76,7 +76,7 @@ class PageRankDual(Problem):
 
     @property
     def default_solver(self) -> str:
-        """Name of the solver used when none is asked for."""
+        """Name of the solver used by default."""
         return "accelerated" if self.bounded else "lbfgs"
 
     @property

@@ -37,8 +37,8 @@ class PageRankGame(PageRankPayoff):
               (I - P^\top)v = \langle\pi, D\rangle 1 - D, \quad D_i = D_\phi(t_i\|\pi),
 
     and the value of the game is then :math:`\langle\pi, D\rangle`. Below R* the answer is a relaxed optimum, and a
-    warning says so unless ``relaxed`` does. (Where π has zeros and φ a finite slope there, R* is large enough but not
-    always the least that is.) For PageRank alone, :class:`PageRank` is much faster.
+    warning reports this unless ``relaxed`` is true. (Where π has zeros and φ a finite slope there, R* is large
+    enough but not always the least that is.) For PageRank alone, :class:`PageRank` is much faster.
 
     The certificate needs w alone: Poisson's equation at w gives multipliers s, and any s in the ball proves the lower
     bound :math:`-\phi^*(a + (I-P^\top)s)`; the s of a solver comes as a witness and is evaluated again. A product with
@@ -71,7 +71,7 @@ class PageRankGame(PageRankPayoff):
     Warns
     -----
     UserWarning
-        When ε asks for a radius below the threshold.
+        When ε means a radius below the threshold.
 
     References
     ----------

@@ -26,7 +26,7 @@ Array = np.ndarray
 class QueryScores(LinearScores):
     """Base of the problems whose risk is a sum over queries of a function of the query's scores.
 
-    Rows are laid out query by query, once. A query with one row, or whose rows all have the same grade, asks for no
+    Rows are laid out query by query, once. A query with one row, or whose rows all have the same grade, has no
     order: it is left out, and contributes nothing.
     """
 

@@ -49,7 +49,7 @@ class ListNet(SoftmaxQueries):
     ------
     ValueError, TypeError
         When the data are not finite and real, lengths differ, no query has two different grades, grades are negative
-        where gains are asked for, or a number is out of range.
+        where gains are used, or a number is out of range.
 
     References
     ----------

@@ -74,7 +74,7 @@ class NDCGRegression(SoftmaxQueries):
     y : array, shape (n,)
         Grades of at least 0; larger should rank higher.
     divergence : {"squared", "generalized_i"} or Divergence
-        Which Bregman divergence: a name, or the object it stands for; kept as the name.
+        Which Bregman divergence: a name, or a divergence object; kept as the name.
     gain : {"exp2", "linear"}
         g(y) = 2^y − 1, or y itself.
     offsets : bool

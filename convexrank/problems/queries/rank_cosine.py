@@ -126,7 +126,7 @@ class RankCosine(QueryScores):
 
     @cached_property
     def directions(self) -> Array:
-        """The gains of each query, centred if asked for, as a vector of length 1; query by query."""
+        """The gains of each query, optionally centred, as a vector of length 1; query by query."""
         groups, worth = self.groups, gains(self.grades, self.gain)
         worth = worth / groups.maxima(worth)[groups.query]
         if self.center:

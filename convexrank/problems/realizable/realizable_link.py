@@ -120,7 +120,7 @@ class RealizableLink(Problem):
         return ImageOfBall(self.X, self.radius)
 
     def lift(self, x: Array) -> Array:
-        """Return the scores Xw, shape (n,): the point that w stands for."""
+        """Return the scores Xw, shape (n,): the point that belongs to w."""
         return np.asarray(self.X @ x, dtype=np.float64)
 
     def recover(self, point: Array) -> Array:

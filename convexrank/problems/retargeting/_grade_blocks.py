@@ -1,6 +1,6 @@
 r"""Targets in order: what all formulations that regress on targets of their own choice have in common.
 
-The rows of a query are asked for an order between grades only; within a grade it is hidden, and the best targets have
+The order of a query's rows is given between grades only; within a grade it is hidden, and the best targets have
 the order of the scores there. So every nearest vector of targets is a sort within the blocks of equal grade, and one
 isotonic regression of each query: all queries in one call on flat arrays, O(n log n).
 """
@@ -31,7 +31,7 @@ class GradeBlocks:
     Parameters
     ----------
     groups : QueryGroups
-        Queries whose rows stand together, in the order of the values handed in.
+        Queries whose rows are adjacent, in the order of the values handed in.
     grades : ndarray, shape (n,)
         Grades, laid out query by query.
 

@@ -50,8 +50,8 @@ class Retargeting(QueryScores):
     **Convex for the squared distance alone**; the others have no exact model, an answer may be a local minimum that
     depends on the start, and the certificate is of kind "residual", the length of the gradient. **Trivial at its
     global minimum:** with offsets, and without the simplex, w = 0 costs nothing, whatever the data: all scores are
-    equal and all targets too. A solve that ends there says so in its message and warns. What is useful of the method
-    is the way there, and local minima; margins cure it.
+    equal and all targets too. A solve that ends there reports this in its message and by a warning. What is useful of
+    the method is the way there, and local minima; margins avoid the trivial minimum.
 
     Parameters
     ----------

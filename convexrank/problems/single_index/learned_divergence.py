@@ -78,7 +78,7 @@ class LearnedDivergence(LinearScores):
     ------
     ValueError, TypeError
         When the data are not finite and real, lengths differ, a number is out of range, ``strong`` is not below
-        ``smooth``, a target is outside the output range, or something is asked of the other oracle.
+        ``smooth``, a target is outside the output range, or a member belongs to the other oracle.
 
     References
     ----------

@@ -177,7 +177,7 @@ def _trace_back(low: Array, high: Array, bounds: Array, s: Array, side: Array, p
 
 @part
 def _settle(z: Array, w: Array, bounds: Array, s: Array, side: Array, pin: Array) -> None:
-    """Shift every block to its exact level: what the walk rounded off along the chain is mended here."""
+    """Shift every block to its exact level: this corrects the rounding of the walk along the chain."""
     start, w_step = 0, int(len(w) > 1)
     for i in range(len(z)):
         if side[i] != 0:

@@ -1,7 +1,7 @@
 r"""The pieces of a rising, piecewise linear function that is cut somewhere: where they are kept. Compiled.
 
 Only what is next to the cut ever changes. Each side keeps its nearest pieces on a stack, and the others in chunks: the
-leaves of a B-tree that knows the extent and the rise of every subtree. The cut lies in one leaf, the *open* one, whose
+leaves of a B-tree that stores the extent and the rise of every subtree. The cut lies in one leaf, the *open* one, whose
 pieces are on the stacks; the path from it to the root is kept, and what the path's entries say is not up to date until
 the cut leaves them. A walk past k pieces costs O(k) on the stack and the logarithm of the number of chunks beyond,
 whatever came before.

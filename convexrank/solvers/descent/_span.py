@@ -28,7 +28,7 @@ class Everywhere:
 
 
 class Span:
-    """An orthonormal basis that grows with the vectors whose coordinates are asked for.
+    """An orthonormal basis that grows with the vectors whose coordinates are requested.
 
     Coordinates keep lengths and angles. Those asked for earlier stay valid: missing ones are zero. k vectors of length
     d take O(kd) memory, and one more O(kd) time: it is made orthogonal to the others twice, which is enough (Giraud,

@@ -57,7 +57,7 @@ class Accelerated:
     The momentum is dropped whenever it points uphill (the gradient test), which gives a linear rate on strongly convex
     problems without knowing the constant; without strong convexity the rate is :math:`O(1/t^2)`.
 
-    Where the problem knows a constant L (capability ``Lipschitz``) no function value is needed: a step costs one
+    Where the problem has a known constant L (capability ``Lipschitz``) no function value is needed: a step costs one
     gradient and one proximal map, and the point reported is :math:`z_t`, where the gradient was taken. Otherwise the
     constant is found by backtracking both ways, at two gradients per step or more.
 
@@ -71,7 +71,7 @@ class Accelerated:
     check_every : int
         With line search: iterations between two evaluations of the gap, which need a gradient of their own.
     line_search : bool, optional
-        Whether to look for the constant by function values; by default where the problem knows none.
+        Whether to look for the constant by function values; by default where the problem has no known constant.
 
     References
     ----------

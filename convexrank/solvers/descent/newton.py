@@ -35,7 +35,7 @@ class Newton:
     factorisation, O(d³).
 
     With a small l2 on separable data scores lie so far apart that a logarithm is a maximum, and plain steps gain little
-    each. After eight such steps the minimisers for larger l2 are followed from w = 0 to the one asked for, along a path
+    each. After eight such steps the minimisers for larger l2 are followed from w = 0 to the requested one, along a path
     that is nearly straight in 1/l2.
 
     Parameters
