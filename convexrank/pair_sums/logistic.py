@@ -1,6 +1,6 @@
 r"""The logistic loss over all pairs of rows of different grades, with one exponential per row and none per pair.
 
-With :math:`E_i = e^{f_i}` a pair has the loss :math:`\log(1 + E_j/E_i)` and the slope :math:`E_j/(E_i+E_j)`: a quotient.
+With :math:`E_i = e^{f_i}` a pair has the loss :math:`\log(1 + E_j/E_i)`, of slope :math:`E_j/(E_i+E_j)`: a quotient.
 Of pairs of equal weight the logarithms add up to that of a product, over as many pairs as floating point has room for.
 O(n²) time, one or two nanoseconds per pair; O(n) memory.
 """
