@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     _later(commands)
 
     demo = commands.add_parser(
-        "demo", help="what the push buys at the top of a list, and what it costs: a table and a figure"
+        "demo", help="what the push gains at the top of a list, and what it loses: a table and a figure"
     )
     demo.add_argument("--output", default="demo.png", help="where the figure goes (default: %(default)s)")
     demo.add_argument("--seed", type=int, default=0, help="of the first split (default: %(default)s)")

@@ -1,4 +1,4 @@
-"""The demonstration behind ``convexrank demo``: what the push buys at the top of a list, what it costs, and where not.
+"""The demonstration behind ``convexrank demo``: what the push gains at the top of a list, and what it loses.
 
 The data are generated, so that training, validation and test rows can be drawn anew for every split. One row in twenty
 is positive. Most positives have a large first feature, and so have some negatives that look alike; the other positives
@@ -285,7 +285,7 @@ def check_output(path: Any) -> Path:
 
 
 def figure(result: Demonstration) -> Any:
-    """Draw precision down the list for some models, and what p buys and costs."""
+    """Draw precision down the list for some models, and what p gains and loses."""
     from convexrank.plotting.style import pyplot
 
     drawing, (left, right) = pyplot().subplots(1, 2, figsize=(9.6, 3.9), layout="constrained")

@@ -72,8 +72,9 @@ for gamma, colour in zip(GAMMAS, ("#0072b2", "#009e73", "#d55e00"), strict=True)
     rows, pair, bound = largest_change(cost, distances), pair_change(gamma, distances), cost.bound(distances)
     exponent = np.polyfit(np.log(distances), np.log(pair), 1)[0]
     gap, rate = gaps(gamma), (1 + 3 / (gamma - 1)) / 2
+    largest = (np.maximum(rows, pair) / bound).max()
     print(
-        f"γ = {gamma}: (4.7) holds: {bool((np.maximum(rows, pair) <= bound * (1 + 1e-9)).all())};\n"
+        f"γ = {gamma}: changes up to {largest:.3f} times the bound (4.7);\n"
         f"    two rows attain the exponent {exponent:.3f}, 1/(γ − 1) = {1 / (gamma - 1):.3f};\n"
         f"    gap after 30 steps {gap[-1]:.0e}, T^-{rate:.2f} = {30.0**-rate:.0e}"
     )

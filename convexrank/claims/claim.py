@@ -92,8 +92,9 @@ def equal(
 
     Examples
     --------
-    >>> equal("sum of the angles", 3.0, 3.14, 1e-6).met
-    False
+    >>> angles = equal("sum of the angles", 3.0, 3.14, 1e-6)
+    >>> print(f"{angles}: {angles.met}")
+    sum of the angles: 3 (stated: 3.14): False
     """
     return Comparison(what, float(found), float(stated), "=", tolerance, **clearly)
 
@@ -105,8 +106,9 @@ def at_most(
 
     Examples
     --------
-    >>> at_most("length", 2.0, 3.0, 1e-6).met
-    True
+    >>> length = at_most("length", 2.0, 3.0, 1e-6)
+    >>> print(f"{length}: {length.met}")
+    length: 2 (stated: ≤ 3): True
     """
     return Comparison(what, float(found), float(stated), "<=", tolerance, **clearly)
 
@@ -118,8 +120,9 @@ def at_least(
 
     Examples
     --------
-    >>> at_least("length", 2.0, 3.0, 1e-6).met
-    False
+    >>> length = at_least("length", 2.0, 3.0, 1e-6)
+    >>> print(f"{length}: {length.met}")
+    length: 2 (stated: ≥ 3): False
     """
     return Comparison(what, float(found), float(stated), ">=", tolerance, **clearly)
 

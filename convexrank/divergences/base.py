@@ -68,8 +68,8 @@ class Divergence:
     Examples
     --------
     >>> from convexrank import divergences
-    >>> isinstance(divergences.resolve("kl"), divergences.Divergence)
-    True
+    >>> divergences.resolve("kl")
+    KL(weights=None)
     """
 
     weights: Any = None
