@@ -184,7 +184,7 @@ def test_corners_of_a_chain_by_hand_are_those_of_its_constraints():
 
     sets = PartialOrders([[[2, 0, 3]], [[1]], [[0]], [[0]]])
     by_hand = sets.vertices(0)
-    found = corners(*sets.system(0), 0)
+    found = corners(*sets.system(0), "0")
     assert sorted(map(tuple, by_hand.round(9))) == sorted(map(tuple, found.round(9)))
 
 

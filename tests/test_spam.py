@@ -253,7 +253,7 @@ def test_two_pages_beat_norms_and_a_floor_mends_it():
         ({"kind": "wheel"}, ValueError, "kind is 'wheel'"),
         ({"helpers": -1}, ValueError, "helpers is -1"),
         ({"helpers": 2.5}, TypeError, "helpers is 2.5"),
-        ({"target": 7}, ValueError, r"target is 7, expected a page in 0\.\.6"),
+        ({"target": 7}, ValueError, r"target has the node 7, expected ids in 0\.\.6"),
         ({"hijacked": 8}, ValueError, "hijacked is 8"),
         ({"hijacked": 7, "target": 0}, ValueError, "hijacked is 7"),
     ],

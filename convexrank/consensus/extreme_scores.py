@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from convexrank.backend.progress import progress_bar
 from convexrank.consensus.with_teleport import Absorbed
 from convexrank.graphs.compiled.edge_sums import IDS, INT, LONG, NOTHING, REAL, REAL_OUT, compiled
 from convexrank.graphs.io.build import threads_available
@@ -43,10 +44,10 @@ class Choices:
     left: Array
 
 
-def choices_of(absorbed: Absorbed) -> Choices | None:
+def choices_of(absorbed: Absorbed, progress: bool = False) -> Choices | None:
     """List what the nodes may recommend; None where the corners of a set are too many to be listed."""
     sets, blocks, left = absorbed.sets, [], np.full(absorbed.n, -1.0)
-    for node in range(absorbed.n):
+    for node in progress_bar(progress, what="corners", over=range(absorbed.n)):
         system = sets.system(node)
         if system is not None and not len(system[1]):
             _, _, lower, upper = system

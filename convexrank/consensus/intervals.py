@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from convexrank.backend.progress import progress_bar
 from convexrank.consensus.with_teleport import Absorbed, absorb
 from convexrank.data import check_flag, check_nodes
+from convexrank.data.nodes import as_frame, called, names_of, numbers_of
 
 if TYPE_CHECKING:
     from convexrank.consensus.extreme_scores import Choices
@@ -29,15 +31,20 @@ class ScoreIntervals:
     Parameters
     ----------
     nodes : ndarray, shape (m,)
-        The requested nodes.
+        The nodes asked for, by name where they have names.
     lower, upper : ndarray, shape (m,)
         The least and greatest score of each.
 
     Examples
     --------
     >>> import convexrank as cr
-    >>> bounds = cr.consensus.score_intervals([[[0, 1], [1, 0]], [[1, 0]]], 0.5, [0.6, 0.4])
-    >>> bounds.above(0, 1)
+    >>> sets = cr.consensus.CandidateSets([[[0, 1], [1, 0]], [[1, 0]]], names=["ann", "bob"])
+    >>> bounds = cr.consensus.score_intervals(sets, 0.5, [0.6, 0.4])
+    >>> bounds
+    ScoreIntervals(2 nodes, widths 0.27 to 0.27)
+    >>> bounds.to_frame().round(3).to_dict("index")
+    {'ann': {'lower': 0.533, 'upper': 0.8}, 'bob': {'lower': 0.2, 'upper': 0.467}}
+    >>> bounds.above("ann", "bob")
     True
     """
 
@@ -45,10 +52,19 @@ class ScoreIntervals:
     lower: Array
     upper: Array
 
-    def above(self, first: int, second: int) -> bool:
-        """Whether the intervals alone prove that one node never scores below another."""
-        place = {int(node): k for k, node in enumerate(self.nodes)}
-        return bool(self.lower[place[first]] >= self.upper[place[second]])
+    def __repr__(self) -> str:
+        widths = self.upper - self.lower
+        told = f", widths {widths.min():.2g} to {widths.max():.2g}" if len(widths) else ""
+        return f"ScoreIntervals({len(widths)} nodes{told})"
+
+    def above(self, first: Any, second: Any) -> bool:
+        """Whether the intervals alone prove that one node never scores below another; nodes as in ``nodes``."""
+        places = numbers_of(self.nodes.tolist(), (first, second), "the pair")
+        return bool(self.lower[places[0]] >= self.upper[places[1]])
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with one row for each node: the columns ``lower`` and ``upper``."""
+        return as_frame({"lower": self.lower, "upper": self.upper}, self.nodes.tolist())
 
 
 def score_intervals(
@@ -81,9 +97,10 @@ def score_intervals(
     alpha : float
         Probability of following a recommendation, in [0, 1).
     personalization : array-like, shape (n,), optional
-        The distribution v, scaled to sum to 1; uniform by default.
-    nodes : sequence of int, optional
-        The nodes whose intervals are wanted; all by default.
+        The distribution v, scaled to sum to 1; uniform by default. A dictionary or a Series with an index of its own
+        goes by the names of the nodes.
+    nodes : sequence, optional
+        The nodes whose intervals are wanted, by number or name; all by default.
     progress : bool
         Show a progress bar.
 
@@ -121,20 +138,21 @@ def score_intervals(
     from convexrank.consensus.extreme_scores import choices_of  # compiled: loading takes time
 
     absorbed = absorb(sets, alpha, personalization)
-    chosen = np.arange(absorbed.n) if nodes is None else check_nodes(nodes, absorbed.n)
-    choices = choices_of(absorbed)
+    names, shown = absorbed.sets.names, check_flag(progress, "progress")
+    chosen = np.arange(absorbed.n) if nodes is None else check_nodes(nodes, absorbed.n, "nodes", names)
+    choices = choices_of(absorbed, shown)
     if choices is None:
-        ends = _by_programs(absorbed, chosen, check_flag(progress, "progress"))
+        ends = _by_programs(absorbed, chosen, shown)
     else:
-        ends = _by_sweeps(absorbed, choices, chosen, check_flag(progress, "progress"))
-    return ScoreIntervals(chosen, np.clip(ends[:, 0], 0.0, 1.0), np.clip(ends[:, 1], 0.0, 1.0))
+        ends = _by_sweeps(absorbed, choices, chosen, shown)
+    return ScoreIntervals(names_of(names, chosen), *np.clip(ends.T, 0.0, 1.0))
 
 
 def _by_sweeps(absorbed: Absorbed, choices: Choices, chosen: Array, progress: bool) -> Array:
     from convexrank.consensus.extreme_scores import extremes
 
     ends = np.empty((len(chosen), 2))
-    with _bar(2 * len(chosen), progress) as bar:
+    with progress_bar(progress, 2 * len(chosen), "ends") as bar:
         for side, sign in enumerate((-1.0, 1.0)):
             for places, low, high in extremes(choices, absorbed.alpha, absorbed.teleport, chosen, sign):
                 ends[places, side] = high if side else low
@@ -144,17 +162,12 @@ def _by_sweeps(absorbed: Absorbed, choices: Choices, chosen: Array, progress: bo
 
 def _by_programs(absorbed: Absorbed, chosen: Array, progress: bool) -> Array:
     program, ends = _program(absorbed), np.empty((len(chosen), 2))
-    with _bar(len(chosen), progress) as bar:
+    with progress_bar(progress, len(chosen), "linear programs") as bar:
         for place, node in enumerate(chosen):
-            ends[place] = [_end(program, int(node), sign) for sign in (1.0, -1.0)]
+            name = called(absorbed.sets.names, node)
+            ends[place] = [_end(program, int(node), sign, name) for sign in (1.0, -1.0)]
             bar.update(1)
     return ends
-
-
-def _bar(total: int, progress: bool) -> Any:
-    from tqdm.auto import tqdm
-
-    return tqdm(total=total, leave=False, disable=not progress)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +225,7 @@ def _placed(own: Array, node: int, place: int, size: int) -> Any:
     return sparse.coo_array((block.data, (row, at)), shape=(len(own), size))
 
 
-def _end(program: _Program, node: int, sign: float) -> float:
+def _end(program: _Program, node: int, sign: float, name: str) -> float:
     from scipy.optimize import linprog
 
     cost = np.zeros(program.size)
@@ -230,5 +243,5 @@ def _end(program: _Program, node: int, sign: float) -> float:
         options=options,
     )
     if answer.status != 0:
-        raise RuntimeError(f"the linear program of node {node} failed: {answer.message}")
+        raise RuntimeError(f"the linear program of node {name} failed: {answer.message}")
     return sign * float(answer.fun)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +12,10 @@ from convexrank.backend.cached import cached_property
 from convexrank.consensus.projections.all_nodes import Projector
 from convexrank.consensus.sets.base import RecommendationSets
 from convexrank.consensus.sets.candidates import CandidateSets
-from convexrank.data import check_vector
-from convexrank.graphs import LabelledGraph
+from convexrank.data import check_vector, in_node_order
+from convexrank.data.nodes import called
+from convexrank.graphs import Graph, LabelledGraph
+from convexrank.graphs.distributions import distribution
 from convexrank.graphs.transition import check_alpha
 
 __all__ = ["Absorbed", "absorb", "as_sets"]
@@ -28,6 +31,11 @@ def as_sets(sets: Any) -> RecommendationSets:
         return CandidateSets.from_labelled(sets)
     if isinstance(sets, list | tuple) or (isinstance(sets, np.ndarray) and sets.ndim):
         return CandidateSets(tuple(sets))
+    if isinstance(sets, Graph):
+        raise TypeError(
+            "sets is a Graph, whose nodes have one recommendation each; Polytopes.around(graph, 0.1) lets each share "
+            "vary by a tenth."
+        )
     raise TypeError(
         f"sets is a {type(sets).__name__}, expected CandidateSets, Polytopes, PartialOrders, a LabelledGraph, or a "
         "list with the candidates of each node."
@@ -105,12 +113,20 @@ def absorb(sets: Any, alpha: float, personalization: Any) -> Absorbed:
     if personalization is None:
         teleport = np.full(n, 1.0 / n)
     else:
-        teleport = np.array(check_vector(personalization, n, "personalization", each="node"))
+        teleport = _weights(personalization, n, chosen.names)
         if (teleport <= 0).any():
             node = int(np.argmax(teleport <= 0))
             raise ValueError(
-                f"personalization is {teleport[node]:g} at node {node}, expected weights greater than 0: a score of 0 "
-                "has no logarithm, which the divergence needs."
+                f"personalization is {teleport[node]:g} at node {called(chosen.names, node)}, expected weights "
+                "greater than 0: a score of 0 has no logarithm, which the divergence needs."
             )
         teleport /= teleport.sum()
     return Absorbed(chosen, check_alpha(alpha), teleport)
+
+
+def _weights(personalization: Any, n: int, names: tuple[Any, ...] | None) -> Array:
+    """Weights of all nodes in their order, however they are given."""
+    if isinstance(personalization, Mapping):
+        return distribution(n, names, personalization, "personalization")
+    ordered = in_node_order(personalization, n, names, "personalization", whole=True)
+    return np.array(check_vector(ordered, n, "personalization", each="node"))

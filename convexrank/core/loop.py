@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 
 from convexrank.backend.deadline import OutOfTimeError, ending_after, stopped_inside
+from convexrank.backend.progress import progress_bar
 from convexrank.core.capabilities import Certified, Ordered, Solvable
 from convexrank.core.results import Certificate, Solution, Status, Witness
 
@@ -125,7 +126,7 @@ class Monitor:
         self._x0 = x0  # only until there is a state: large problems count their arrays
         self.certificate: Certificate | None = None
         self._ask_below = math.inf
-        self._bar = _progress_bar(type(problem).__name__, self.limit) if options.progress else None
+        self._bar = progress_bar(True, self.limit, type(problem).__name__) if options.progress else None
 
     @property
     def seconds(self) -> float:
@@ -260,12 +261,6 @@ def certificate_of(problem: Solvable, x: Array, witness: Witness | None, residua
     if "Certified" in problem.capabilities:
         return cast(Certified, problem).certificate(x, witness)
     return Certificate(residual, math.nan, -math.inf, kind="residual")
-
-
-def _progress_bar(description: str, total: int) -> Any:
-    from tqdm.auto import tqdm
-
-    return tqdm(desc=description, total=total, leave=False)
 
 
 def iterate(problem: Solvable, solver: Solver[Any], x0: Array, options: Options) -> Solution:

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.design import Design
+from convexrank.backend.progress import progress_bar
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import check_flag, check_integer, check_nonnegative, check_positive, check_vector, shown
 from convexrank.data.display import html_table, number_text, sparkline
+from convexrank.data.nodes import pandas
 
 __all__ = ["Path", "path"]
 
@@ -158,8 +160,6 @@ class Path:
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one row per value: objective, gap, kind of the bound, weights in use."""
-        import pandas as pd
-
         columns: dict[str, Any] = {
             self.parameter: self.values,
             "value": [solution.value for solution in self.solutions],
@@ -171,7 +171,7 @@ class Path:
         }
         if self.metric is not None:
             columns["metric"] = self.metric
-        return pd.DataFrame(columns)
+        return pandas().DataFrame(columns)
 
     def plot(self, ax: Any = None, most: int = 20) -> Any:
         """Draw the largest weights, the certified gap and the metric against the parameter.
@@ -287,7 +287,7 @@ def path(
     solutions: list[Solution] = []
     watched: list[float] = []
     stopped, start = "", None
-    for value in _shown(values, check_flag(progress, "progress")):
+    for value in progress_bar(check_flag(progress, "progress"), what=name, over=values):
         problem = problem.changed(
             **{name: float(value)}
         )  # from the last one, which knows what follows from X
@@ -357,11 +357,3 @@ def _values_of(problem: Any, given: dict[str, Any], n: int, ratio: float) -> tup
         raise ValueError(f"{name} is empty, expected at least one value.")
     ordered = np.unique(found)
     return name, ordered[::-1] if name in _STRENGTHS else ordered
-
-
-def _shown(values: Array, progress: bool) -> Any:
-    if not progress:
-        return values
-    from tqdm.auto import tqdm
-
-    return tqdm(values, leave=False)

@@ -31,7 +31,7 @@ from convexrank.data.checks import (
 )
 from convexrank.data.chunks.chunks import Chunks
 from convexrank.data.close_matches import did_you_mean
-from convexrank.data.distributions import check_distributions, check_nodes
+from convexrank.data.distributions import check_distributions
 from convexrank.data.fields import keep, keep_checked, refuse_edited
 from convexrank.data.files.letor import LetorData, read_letor
 from convexrank.data.files.query_files import read_query_sizes, write_query_sizes
@@ -47,6 +47,7 @@ from convexrank.data.frames import (
 )
 from convexrank.data.groups import QueryGroups, as_groups
 from convexrank.data.kernel_matrices import check_kernel
+from convexrank.data.nodes import check_nodes
 from convexrank.data.samples import (
     Sample,
     WebSample,

@@ -8,7 +8,7 @@ import numpy as np
 
 from convexrank.data.checks import _real_array, _refuse_non_finite, read_array
 
-__all__ = ["check_distributions", "check_nodes"]
+__all__ = ["check_distributions"]
 
 # A row that came out of a division by its sum adds up to 1 within this.
 _SUM = 1e-9
@@ -53,27 +53,3 @@ def check_distributions(rows: Any, n: int | None = None, name: str = "rows") -> 
             "of zeros is a node without links, which needs a recommendation of its own."
         )
     return values / sums[:, None]
-
-
-def check_nodes(nodes: Any, n: int, name: str = "nodes") -> np.ndarray:
-    """Return node ids as int64, each in 0..n−1 and none twice.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When they are not one-dimensional, no integers, out of range, or repeated.
-    """
-    array = read_array(nodes, name)
-    if array.size == 0:
-        return np.zeros(0, dtype=np.int64)
-    if array.ndim != 1:
-        raise ValueError(f"{name} has shape {array.shape}, expected a list of node ids.")
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} holds {array.dtype} values, expected integer node ids.")
-    if array.min() < 0 or array.max() >= n:
-        wrong = array[(array < 0) | (array >= n)][0]
-        raise ValueError(f"{name} has the node {wrong}, expected ids in 0..{n - 1}.")
-    ids, counts = np.unique(array, return_counts=True)
-    if (counts > 1).any():
-        raise ValueError(f"{name} has the node {ids[counts > 1][0]} twice; list it once.")
-    return array.astype(np.int64)

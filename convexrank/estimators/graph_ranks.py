@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 from scipy import sparse
 
-from convexrank.data import check_positive, check_same_index, check_vector
+from convexrank.data import check_flag, check_positive, check_same_index, check_vector
 from convexrank.graphs import Graph
 from convexrank.problems import LpqRank, PageRank
 
@@ -31,6 +31,25 @@ def _graph(graph: Any) -> Graph:
     )
 
 
+def _given(graph: Graph, ranks: Array, named: bool) -> Any:
+    """Ranks as they are asked for."""
+    if not check_flag(named, "named"):
+        return ranks
+    if ranks.ndim > 1:
+        raise ValueError(f"named is True for {ranks.shape[1]} ranks at once, expected one personalization.")
+    return graph.named(ranks)
+
+
+@overload
+def pagerank(
+    graph: Any, alpha: float = ..., personalization: Any = ..., *, dangling: str = ..., tol: float = ...,
+    named: Literal[False] = ...,
+) -> Array: ...  # fmt: skip
+@overload
+def pagerank(
+    graph: Any, alpha: float = ..., personalization: Any = ..., *, dangling: str = ..., tol: float = ...,
+    named: Literal[True],
+) -> dict[Any, float]: ...  # fmt: skip
 def pagerank(
     graph: Any,
     alpha: float = 0.85,
@@ -38,7 +57,8 @@ def pagerank(
     *,
     dangling: str = "teleport",
     tol: float = 1e-10,
-) -> Array:
+    named: bool = False,
+) -> Any:
     """Return PageRank, with a true L1 error of at most ``tol``.
 
     Parameters
@@ -54,11 +74,13 @@ def pagerank(
         How dangling nodes distribute rank.
     tol : float
         The largest error.
+    named : bool
+        Return a dictionary by the names of the nodes, as networkx does; of one personalization.
 
     Returns
     -------
-    ndarray, shape (n,) or (n, k)
-        The ranks, which sum to 1; ``graph.named(ranks)`` gives them by name.
+    ndarray, shape (n,) or (n, k), or dict
+        The ranks, which sum to 1; ``graph.named(ranks)`` and ``graph.series(ranks)`` give them by name.
 
     Examples
     --------
@@ -66,9 +88,20 @@ def pagerank(
     >>> cr.pagerank(cr.Graph.from_edges([0, 0, 1, 2], [1, 2, 2, 0])).round(4).tolist()
     [0.3878, 0.2148, 0.3974]
     """
-    return PageRank(_graph(graph), alpha, personalization, dangling).solve(tol=tol).x
+    made = _graph(graph)
+    return _given(made, PageRank(made, alpha, personalization, dangling).solve(tol=tol).x, named)
 
 
+@overload
+def lpq_rank(
+    graph: Any, p: float = ..., q: float = ..., alpha: float = ..., *, weak_links: str = ..., tol: float = ...,
+    named: Literal[False] = ...,
+) -> Array: ...  # fmt: skip
+@overload
+def lpq_rank(
+    graph: Any, p: float = ..., q: float = ..., alpha: float = ..., *, weak_links: str = ..., tol: float = ...,
+    named: Literal[True],
+) -> dict[Any, float]: ...  # fmt: skip
 def lpq_rank(
     graph: Any,
     p: float = 4.0,
@@ -77,7 +110,8 @@ def lpq_rank(
     *,
     weak_links: str = "inside",
     tol: float = 1e-8,
-) -> Array:
+    named: bool = False,
+) -> Any:
     """Return the L_{p,q} rank; every ratio of two ranks is right up to a factor e^tol.
 
     Parameters
@@ -92,10 +126,12 @@ def lpq_rank(
         Where the weak links enter; see :class:`~convexrank.problems.LpqRank`.
     tol : float
         The largest error in Hilbert's metric.
+    named : bool
+        Return a dictionary by the names of the nodes.
 
     Returns
     -------
-    ndarray, shape (n,)
+    ndarray, shape (n,), or dict
         The ranks, which sum to 1.
 
     Examples
@@ -104,10 +140,23 @@ def lpq_rank(
     >>> cr.lpq_rank(cr.Graph.from_edges([0, 0, 1, 2], [1, 2, 2, 0]), p=2, q=4).round(4).tolist()
     [0.3692, 0.2733, 0.3575]
     """
-    return LpqRank(_graph(graph), p, q, alpha, weak_links).solve(tol=tol).x
+    made = _graph(graph)
+    return _given(made, LpqRank(made, p, q, alpha, weak_links).solve(tol=tol).x, named)
 
 
-def trust_rank(graph: Any, seeds: Any, alpha: float = 0.85, *, tol: float = 1e-10) -> Array:
+@overload
+def trust_rank(
+    graph: Any, seeds: Any, alpha: float = ..., *, tol: float = ...,
+    named: Literal[False] = ...,
+) -> Array: ...  # fmt: skip
+@overload
+def trust_rank(
+    graph: Any, seeds: Any, alpha: float = ..., *, tol: float = ...,
+    named: Literal[True],
+) -> dict[Any, float]: ...  # fmt: skip
+def trust_rank(
+    graph: Any, seeds: Any, alpha: float = 0.85, *, tol: float = 1e-10, named: bool = False
+) -> Any:
     """Return trust that flows from good seeds along the links; what they do not reach has none.
 
     Parameters
@@ -120,10 +169,12 @@ def trust_rank(graph: Any, seeds: Any, alpha: float = 0.85, *, tol: float = 1e-1
         Decay with each link.
     tol : float
         The largest L1 error.
+    named : bool
+        Return a dictionary by the names of the nodes.
 
     Returns
     -------
-    ndarray, shape (n,)
+    ndarray, shape (n,), or dict
         Trust; it sums to 1 less what dangling nodes lose.
 
     Examples
@@ -133,20 +184,32 @@ def trust_rank(graph: Any, seeds: Any, alpha: float = 0.85, *, tol: float = 1e-1
     [0.5, 0.25, 0.125, 0.0]
     """
     made = _graph(graph)
-    return PageRank(made, alpha, made.seeds(seeds), "drop").solve(tol=tol).x
+    return _given(made, PageRank(made, alpha, made.seeds(seeds), "drop").solve(tol=tol).x, named)
 
 
-def antitrust_rank(graph: Any, seeds: Any, alpha: float = 0.85, *, tol: float = 1e-10) -> Array:
+@overload
+def antitrust_rank(
+    graph: Any, seeds: Any, alpha: float = ..., *, tol: float = ...,
+    named: Literal[False] = ...,
+) -> Array: ...  # fmt: skip
+@overload
+def antitrust_rank(
+    graph: Any, seeds: Any, alpha: float = ..., *, tol: float = ...,
+    named: Literal[True],
+) -> dict[Any, float]: ...  # fmt: skip
+def antitrust_rank(
+    graph: Any, seeds: Any, alpha: float = 0.85, *, tol: float = 1e-10, named: bool = False
+) -> Any:
     """Return distrust that flows from bad seeds against the links, to the pages that lead to them.
 
     Parameters
     ----------
-    graph, seeds, alpha, tol : Graph, array-like, float, float
+    graph, seeds, alpha, tol, named : Graph, array-like, float, float, bool
         As for :func:`trust_rank`; the seeds are bad nodes.
 
     Returns
     -------
-    ndarray, shape (n,)
+    ndarray, shape (n,), or dict
         Distrust.
 
     Examples
@@ -155,7 +218,8 @@ def antitrust_rank(graph: Any, seeds: Any, alpha: float = 0.85, *, tol: float = 
     >>> cr.antitrust_rank(cr.Graph.from_edges([0, 1, 3], [1, 2, 2]), [2], alpha=0.5).round(4).tolist()
     [0.0625, 0.125, 0.5, 0.125]
     """
-    return trust_rank(_graph(graph).reversed(), seeds, alpha, tol=tol)
+    made = _graph(graph).reversed()
+    return _given(made, trust_rank(made, seeds, alpha, tol=tol), named)
 
 
 def combined_rank(rank: Any, trust: Any, distrust: Any, kappa: float | None = None) -> Array:

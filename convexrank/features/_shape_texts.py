@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from convexrank.data import shown
+from convexrank.data.nodes import pandas
 from convexrank.features._shape_terms import Slope, StepFunction, Surface
 
 __all__ = ["frame_of", "sql_of"]
@@ -16,10 +17,6 @@ _TERMS = 100
 
 def frame_of(terms: Sequence[StepFunction | Surface | Slope]) -> Any:
     """Return a data frame with a row for each piece of each term."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("data frames need pandas; install it with: pip install pandas") from error
     columns = ["term", "feature", "kind", "low", "high", "feature_2", "low_2", "high_2", "value", "rows"]
     nan, found = float("nan"), []
     for term in terms:
@@ -31,7 +28,7 @@ def frame_of(terms: Sequence[StepFunction | Surface | Slope]) -> Any:
         for (piece, *others), value, rows in term.cells():
             second = [others[0].feature, others[0].low, others[0].high] if others else [None, nan, nan]
             found.append([term.name, piece.feature, piece.kind, piece.low, piece.high, *second, value, rows])
-    return pd.DataFrame(found, columns=columns).astype({"rows": "Int64"})
+    return pandas().DataFrame(found, columns=columns).astype({"rows": "Int64"})
 
 
 def sql_of(terms: Sequence[StepFunction | Surface | Slope], constant: float, table: str | None) -> str:

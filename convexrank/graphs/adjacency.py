@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +18,11 @@ class Adjacency(Protocol):
     @property
     def n(self) -> int:
         """Number of nodes."""
+        ...
+
+    @property
+    def names(self) -> Sequence[Any] | None:
+        """What the nodes are called, or None."""
         ...
 
     @property

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.data import check_matrix, check_vector, in_node_order, index_of, read_array
+from convexrank.data.nodes import numbers_of
 
 __all__ = ["distribution", "distributions"]
 
@@ -42,6 +43,8 @@ def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -
         return _from_mapping(n, names, nodes, name)
     if isinstance(nodes, Set | Iterator):
         nodes = list(nodes)
+    if names is not None and isinstance(nodes, list) and any(isinstance(node, tuple) for node in nodes):
+        return _from_ids(n, numbers_of(names, nodes, name), name)  # nodes that are called by pairs
     array = read_array(nodes, name)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(
@@ -50,9 +53,9 @@ def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -
     if array.dtype.kind in "iu":
         _refuse_counts(names, nodes, name)
         by_name = names is not None and any(isinstance(known, int | np.integer) for known in names)
-        return _from_ids(n, _numbers_of(names, array.tolist(), name) if by_name and names else array, name)
+        return _from_ids(n, numbers_of(names, array.tolist(), name) if by_name and names else array, name)
     if array.dtype.kind in "SUO" and names is not None and not _are_numbers(array):
-        return _from_ids(n, _numbers_of(names, nodes, name), name)
+        return _from_ids(n, numbers_of(names, nodes, name), name)
     ordered = in_node_order(nodes, n, names, name, whole=False)
     return _scaled(check_vector(ordered, n, name, each="node"), name)
 
@@ -120,7 +123,7 @@ def _from_mapping(n: int, names: tuple[Any, ...] | None, nodes: Mapping[Any, Any
     if not nodes:
         raise ValueError(f"{name} is empty, expected a weight for at least one node.")
     keys = list(nodes)
-    ids = np.asarray(keys) if names is None else _numbers_of(names, keys, name)
+    ids = np.asarray(keys) if names is None else numbers_of(names, keys, name)
     if ids.dtype.kind not in "iu":
         raise ValueError(f"{name} has {keys[0]!r}, expected ids in 0..{n - 1}: the graph has no names.")
     _from_ids(n, ids, name)
@@ -142,11 +145,3 @@ def _from_ids(n: int, ids: Array, name: str) -> Array:
 
 def _are_numbers(array: Array) -> bool:
     return array.dtype.kind == "O" and all(isinstance(entry, int | float) for entry in array)
-
-
-def _numbers_of(names: tuple[Any, ...], nodes: Any, name: str) -> Array:
-    number = {known: i for i, known in enumerate(names)}
-    unknown = [node for node in nodes if node not in number]
-    if unknown:
-        raise ValueError(f"{name} has {unknown[0]!r}, which is not a node of the graph.")
-    return np.array([number[node] for node in nodes])

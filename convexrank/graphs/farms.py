@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.data import check_choice, check_integer, check_list, check_vector, shown
+from convexrank.data.nodes import as_frame
 from convexrank.graphs.graph import Graph
 
 # More pages than these are a mistake.
@@ -74,7 +75,7 @@ class Farm:
     spam : ndarray of bool, shape (n,)
         The pages of the farm, its target included.
     target : int
-        The page that is to be lifted.
+        The number of the page that is to be lifted.
 
     Examples
     --------
@@ -93,7 +94,7 @@ class Farm:
 
 
 def inject_farm(
-    graph: Graph, kind: str = "star", helpers: int = 10, *, target: int | None = None, hijacked: int = 0, seed: int = 0
+    graph: Graph, kind: str = "star", helpers: int = 10, *, target: Any = None, hijacked: int = 0, seed: int = 0
 ) -> Farm:  # fmt: skip
     """Put a link farm into a graph: a target page, and helpers made to link.
 
@@ -119,7 +120,7 @@ def inject_farm(
         One of the above.
     helpers : int
         New pages beside the target; 0 gives the target alone.
-    target : int, optional
+    target : int or name, optional
         A page of the graph to be lifted, which keeps its links; by default a new page.
     hijacked : int
         So many pages of the graph, drawn at random, get a link to the target, as by comments that anyone may write.
@@ -158,7 +159,9 @@ def inject_farm(
     if helpers > _MOST_HELPERS:
         raise ValueError(f"helpers is {helpers}, expected at most {_MOST_HELPERS}.")
     n = graph.n
-    if target is not None and check_integer(target, "target", 0) >= n:
+    if target is not None and graph.names is not None:
+        target = int(graph.numbers([target], "target")[0])
+    elif target is not None and check_integer(target, "target", 0) >= n:
         raise ValueError(f"target is {target}, expected a page in 0..{n - 1}, or None for a new one.")
     if hijacked > n - (target is not None):
         raise ValueError(f"hijacked is {hijacked}, expected at most the other pages of the graph, of {n}.")
@@ -212,6 +215,11 @@ class FarmGain:
     gain: Array
     position: Array
 
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with one row for each size: ``share``, ``gain`` and ``position``."""
+        columns = {"share": self.share, "gain": self.gain, "position": self.position}
+        return as_frame(columns, self.helpers.tolist(), "helpers")
+
 
 def farm_gain(
     graph: Graph,
@@ -219,7 +227,7 @@ def farm_gain(
     helpers: Sequence[int],
     kind: str = "star",
     *,
-    target: int | None = None,
+    target: Any = None,
     hijacked: int = 0,
     seed: int = 0,
 ) -> FarmGain:
@@ -233,7 +241,7 @@ def farm_gain(
         Takes a graph and returns n scores of at least 0, such as :func:`convexrank.pagerank`.
     helpers : sequence of int
         Sizes to try.
-    kind, target, hijacked, seed : str, int, int, int
+    kind, target, hijacked, seed : str, int or name, int, int
         As for :func:`inject_farm`; hijacked pages are the same for all sizes.
 
     Returns

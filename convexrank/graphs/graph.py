@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -12,7 +10,8 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.read_only import read_only
-from convexrank.data import check_flag, check_list, check_vector, in_node_order
+from convexrank.data import check_flag, check_list, check_nodes, check_vector, in_node_order
+from convexrank.data.nodes import as_series, check_names
 from convexrank.graphs.guards import one_a_node, refuse_broken, refuse_extremes
 from convexrank.graphs.io.build import (
     assemble,
@@ -74,23 +73,7 @@ class Graph:
             "sources": sources.astype(np.int32, copy=False),
         }
         self.__setstate__({**arrays, "weights": weights})
-        if self.names is None:
-            return
-        if any(isinstance(name, float) and math.isnan(name) for name in self.names):
-            raise ValueError(
-                "names has NaN among its entries, which no node can be looked up by; pass texts or numbers."
-            )
-        if len(self.names) != self.n:
-            raise ValueError(f"names has {len(self.names)} entries, expected {self.n}, one for each node.")
-        try:
-            distinct = len(set(self.names))
-        except TypeError as error:
-            raise TypeError(
-                f"names has an entry that cannot be looked up ({error}); pass texts or numbers."
-            ) from error
-        if distinct < self.n:
-            twice = next(name for name, count in Counter(self.names).items() if count > 1)
-            raise ValueError(f"names has {twice!r} twice, expected a name of its own for each node.")
+        check_names(self.names, self.n)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over arrays as read-only ones: copies can be written to, and compiled loops trust what was checked."""
@@ -262,7 +245,7 @@ class Graph:
         """Total weight of the edges out of each node; their number, int32, where they all count once."""
         total = out_degrees(self.sources, self.weights, self.n)
         if self.weights is not None:
-            refuse_extremes(total)
+            refuse_extremes(total, self.names)
         return total
 
     @property
@@ -352,6 +335,30 @@ class Graph:
 
         return distribution(self.n, self.names, nodes, name)
 
+    def numbers(self, nodes: Any, name: str = "nodes") -> Array:
+        """Return the numbers of nodes given by name; numbers are taken too where no name is an integer.
+
+        Parameters
+        ----------
+        nodes : sequence
+            Names of nodes, or numbers in 0..n−1, each once.
+        name : str
+            How the argument is called in messages.
+
+        Returns
+        -------
+        ndarray of int64
+            Their places in an array of ranks.
+
+        Examples
+        --------
+        >>> import convexrank as cr
+        >>> graph = cr.Graph.from_edges([0, 1], [1, 0], names=["ann", "bob"])
+        >>> graph.numbers(["bob", "ann"]).tolist()
+        [1, 0]
+        """
+        return check_nodes(nodes, self.n, name, self.names)
+
     def named(self, values: Any) -> dict[Any, float]:
         """Return values by the names of the nodes, or by number where they have none.
 
@@ -363,8 +370,41 @@ class Graph:
         Returns
         -------
         dict
-            For networkx, and for pandas: ``pandas.Series(graph.named(ranks))``.
+            For networkx; :meth:`series` is the same for pandas.
         """
+        return dict(zip(self.names or range(self.n), self._in_order(values).tolist(), strict=True))
+
+    def series(self, values: Any, *, sort: bool = False, name: str = "rank") -> Any:
+        """Return values as a pandas Series whose index has the names of the nodes, or their numbers without names.
+
+        Parameters
+        ----------
+        values : array-like, shape (n,)
+            As for :meth:`named`.
+        sort : bool
+            Put the highest value first; equal values keep the order of the nodes.
+        name : str
+            What the series is called.
+
+        Returns
+        -------
+        pandas.Series
+            One value for each node.
+
+        Raises
+        ------
+        ImportError
+            When pandas is not installed.
+
+        Examples
+        --------
+        >>> import convexrank as cr
+        >>> graph = cr.Graph.from_edges([0, 0, 1], [1, 2, 2], names=["ann", "bob", "cat"])
+        >>> graph.series(cr.pagerank(graph), sort=True).round(3).to_dict()
+        {'cat': 0.521, 'bob': 0.282, 'ann': 0.197}
+        """
+        return as_series(self._in_order(values), self.names or range(self.n), name, check_flag(sort, "sort"))
+
+    def _in_order(self, values: Any) -> Array:
         ordered = in_node_order(values, self.n, self.names, "values", whole=True)
-        vector = check_vector(ordered, self.n, "values", each="node")
-        return dict(zip(self.names or range(self.n), vector.tolist(), strict=True))
+        return check_vector(ordered, self.n, "values", each="node")

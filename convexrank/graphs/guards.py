@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from convexrank.data.nodes import called
 
 __all__ = ["one_a_node", "refuse_broken", "refuse_extremes"]
 
@@ -19,14 +22,14 @@ def one_a_node(values: Any, n: int, name: str) -> Array:
     return array
 
 
-def refuse_extremes(total: Array) -> None:
+def refuse_extremes(total: Array, names: Sequence[Any] | None = None) -> None:
     """Refuse weights that cannot be divided by their sum."""
     fits = (total == 0.0) | ((total >= np.finfo(np.float64).tiny) & (total < np.inf))
     if not fits.all():
         node = int(np.argmin(fits))
         raise ValueError(
-            f"the weights of the edges out of node {node} add up to {total[node]:g}, which shares cannot be taken of; "
-            "bring all weights to a size near 1."
+            f"the weights of the edges out of node {called(names, node)} add up to {total[node]:g}, which "
+            "shares cannot be taken of; bring all weights to a size near 1."
         )
 
 

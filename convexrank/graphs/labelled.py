@@ -7,9 +7,18 @@ from typing import Any, Self
 
 import numpy as np
 
-from convexrank.data import check_groups, check_integer, check_vector, read_array, refuse_missing
+from convexrank.data import (
+    check_groups,
+    check_integer,
+    check_nodes,
+    check_vector,
+    read_array,
+    refuse_missing,
+)
+from convexrank.data.nodes import check_names
 from convexrank.graphs.graph import Graph
 from convexrank.graphs.io.build import check_endpoints
+from convexrank.graphs.io.foreign import column_of, edges_of_pandas
 
 __all__ = ["LabelledGraph"]
 
@@ -48,10 +57,13 @@ class LabelledGraph:
         sizes = {layer.n for layer in self.layers}
         if len(sizes) > 1:
             raise ValueError(f"layers have {sorted(sizes)} nodes, expected the same nodes in each.")
+        if any(layer.names != self.layers[0].names for layer in self.layers[1:]):
+            raise ValueError("layers have nodes of different names, expected the same names in each.")
 
     @classmethod
     def from_edges(
-        cls, source: Any, target: Any, label: Any, weight: Any = None, n: int | None = None, *, self_loops: bool = True
+        cls, source: Any, target: Any, label: Any, weight: Any = None, n: int | None = None, *,
+        self_loops: bool = True, names: Any = None,
     ) -> Self:  # fmt: skip
         """Make a labelled graph from a list of edges.
 
@@ -59,10 +71,11 @@ class LabelledGraph:
         ----------
         label : array-like, shape (m,)
             Type of each edge.
-        source, target, weight, n, self_loops : array-like, int, bool
+        source, target, weight, n, self_loops, names : array-like, int, bool, sequence
             As for :meth:`Graph.from_edges`.
         """
         source, target, n = check_endpoints(source, target, n)
+        names = check_names(names, n)
         kinds = read_array(label, "label")
         if kinds.shape != source.shape:
             raise ValueError(
@@ -78,31 +91,81 @@ class LabelledGraph:
         for number in range(len(labels)):
             chosen = numbers == number
             part = None if weights is None else weights[chosen]
-            layers.append(Graph.from_edges(source[chosen], target[chosen], part, n, self_loops=self_loops))
+            layer = Graph.from_edges(
+                source[chosen], target[chosen], part, n, self_loops=self_loops, names=names
+            )
+            layers.append(layer)
         return cls(tuple(labels.tolist()), tuple(layers))
+
+    @classmethod
+    def from_pandas(
+        cls, frame: Any, label: Any, source: Any = "source", target: Any = "target", weight: Any = None, *,
+        self_loops: bool = True,
+    ) -> Self:  # fmt: skip
+        """Make a labelled graph from columns of a data frame, one edge in each row; nodes have names.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame, or anything with columns by name
+            The edges.
+        label : str
+            Column with the type of each edge.
+        source, target, weight, self_loops : str, bool
+            As for :meth:`Graph.from_pandas`.
+
+        Examples
+        --------
+        >>> import convexrank as cr
+        >>> ends = {"source": ["ann", "ann", "bob"], "target": ["bob", "cat", "ann"]}
+        >>> graph = cr.LabelledGraph.from_pandas({**ends, "kind": ["cites", "likes", "cites"]}, "kind")
+        >>> graph.labels, graph.names, graph.candidates("bob").tolist()
+        (('cites', 'likes'), ('ann', 'bob', 'cat'), [[1.0, 0.0, 0.0]])
+        """
+        (first, second), weights, names = edges_of_pandas(frame, source, target, weight)
+        kinds = column_of(frame, label)
+        return cls.from_edges(first, second, kinds, weights, len(names), self_loops=self_loops, names=names)
 
     @property
     def n(self) -> int:
         """Number of nodes."""
         return self.layers[0].n
 
-    def candidates(self, node: int) -> Array:
+    @property
+    def names(self) -> tuple[Any, ...] | None:
+        """What the nodes are called, or None."""
+        return self.layers[0].names
+
+    def candidates(self, node: Any) -> Array:
         """Return the distributions over targets that a node's types give, shape (k, n); k = 0 for a dangling node.
+
+        Parameters
+        ----------
+        node : int, or a name
+            The node.
 
         Returns
         -------
         ndarray, shape (k, n)
             One row for each type that has an edge out of the node, in the order of ``labels``.
         """
-        if check_integer(node, "node", 0) >= self.n:
+        if self.names is not None:
+            node = int(check_nodes([node], self.n, "node", self.names)[0])
+        elif check_integer(node, "node", 0) >= self.n:
             raise ValueError(f"node is {node}, expected one in 0..{self.n - 1}.")
+        return self._candidates_of(int(node))
+
+    def all_candidates(self) -> list[Array]:
+        """Return :meth:`candidates` of every node, in the order of the nodes."""
+        return [self._candidates_of(number) for number in range(self.n)]
+
+    def _candidates_of(self, number: int) -> Array:
         rows = []
         for layer in self.layers:
-            if layer.out_weight[node] > 0.0:
+            if layer.out_weight[number] > 0.0:
                 source, target, weight = layer.edges()
-                mine = source == node
+                mine = source == number
                 row = np.zeros(self.n)
-                row[target[mine]] = weight[mine] / layer.out_weight[node]
+                row[target[mine]] = weight[mine] / layer.out_weight[number]
                 rows.append(row)
         return np.array(rows).reshape(-1, self.n)
 
@@ -110,4 +173,4 @@ class LabelledGraph:
         """Return one graph with all edges, whatever their type."""
         parts = [layer.edges() for layer in self.layers]
         source, target, weight = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        return Graph.from_edges(source, target, weight, self.n)
+        return Graph.from_edges(source, target, weight, self.n, names=self.names)

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from convexrank.data import check_choice, check_same_index, check_vector, read_array
+from convexrank.data import check_choice, check_same_index, check_vector, index_of, read_array
+from convexrank.data.nodes import numbers_of
 
 __all__ = ["order_distance", "spam_mass", "spam_met"]
 
@@ -26,7 +27,8 @@ def spam_mass(rank: Any, spam: Any) -> float:
     rank : array-like, shape (n,)
         Non-negative scores, not all 0.
     spam : array-like
-        Which pages are spam: n booleans, or the ids of the pages.
+        Which pages are spam: n booleans, or the ids of the pages; their names where ``rank`` is a pandas Series under
+        the names of the nodes, such as ``graph.series(ranks)``.
 
     Returns
     -------
@@ -51,7 +53,7 @@ def spam_mass(rank: Any, spam: Any) -> float:
     """
     check_same_index(rank=rank, spam=_flags(spam, "spam"))
     r = check_vector(rank, None, "rank")
-    chosen = _chosen(spam, len(r), "spam")
+    chosen = _chosen(spam, len(r), "spam", index_of(rank))
     if r.min() < 0.0:
         place = int(np.argmin(r))
         raise ValueError(f"rank[{place}] is {r[place]:g}, expected scores of at least 0.")
@@ -88,7 +90,7 @@ def spam_met(rank: Any, spam: Any) -> Array:
     """
     check_same_index(rank=rank, spam=_flags(spam, "spam"))
     r = check_vector(rank, None, "rank")
-    chosen = _chosen(spam, len(r), "spam")
+    chosen = _chosen(spam, len(r), "spam", index_of(rank))
     order = np.argsort(-r, kind="stable")
     met = np.cumsum(chosen[order])
     last = np.append(np.flatnonzero(np.diff(r[order]) != 0.0), len(r) - 1)  # of the pages of one score
@@ -111,7 +113,7 @@ def order_distance(
     first, second : array-like, shape (n,)
         Finite scores.
     among : array-like, optional
-        The pages that count: n booleans, or ids; all by default.
+        The pages that count: n booleans, or ids or names as for :func:`spam_mass`; all by default.
     scale : {"largest", "square"}
         What the sum is divided by.
 
@@ -149,7 +151,7 @@ def order_distance(
     a = check_vector(first, None, "first")
     b = check_vector(second, len(a), "second")
     if among is not None:
-        chosen = _chosen(among, len(a), "among")
+        chosen = _chosen(among, len(a), "among", index_of(first))
         a, b = a[chosen], b[chosen]
     m = len(a)
     if m == 0:
@@ -163,15 +165,17 @@ def _flags(pages: Any, name: str) -> Any:
     return pages if read_array(pages, name).dtype.kind == "b" else None
 
 
-def _chosen(pages: Any, n: int, name: str) -> Array:
-    """Return n booleans, from booleans or ids."""
+def _chosen(pages: Any, n: int, name: str, names: list[Any] | None) -> Array:
+    """Return n booleans, from booleans, ids, or names in an index."""
     array = read_array(pages, name)
+    if names is not None and array.dtype.kind in "SUO" and array.ndim == 1 and len(names) == n:
+        array = numbers_of(names, array.tolist(), name)
     if array.dtype.kind == "b" and array.shape == (n,):
         return array
     if array.dtype.kind == "b" or array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise TypeError(
             f"{name} has shape {array.shape} and type {array.dtype}, expected {n} booleans, one for each page, or "
-            "integer ids."
+            "integer ids; names of pages need a Series of ranks, as from graph.series(ranks)."
         )
     chosen = np.zeros(n, dtype=bool)
     if array.size == 0:

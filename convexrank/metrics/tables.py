@@ -11,6 +11,7 @@ import numpy as np
 
 from convexrank.data import check_choice, check_vector, shown
 from convexrank.data.groups import as_groups
+from convexrank.data.nodes import pandas
 from convexrank.metrics.gain import ndcg
 from convexrank.metrics.relevance import mean_average_precision, mean_reciprocal_rank
 
@@ -105,14 +106,12 @@ class MetricsTable:
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one row for each ranking and measure."""
-        import pandas as pd
-
         rows = [
             {"ranking": name, "measure": measure, **numbers}
             for name, by_measure in self.to_dict().items()
             for measure, numbers in by_measure.items()
         ]
-        return pd.DataFrame(rows)
+        return pandas().DataFrame(rows)
 
     def __str__(self) -> str:
         head = " " * _NAME + "".join(f"{_short(name, _CELL - 2):>{_CELL}}" for name in self.measures)

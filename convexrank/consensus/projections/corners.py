@@ -23,7 +23,7 @@ def count_systems(A: Array, lower: Array, upper: Array) -> int:
     return math.comb(len(A) + 2 * free, free - 1) if free > 1 else 1
 
 
-def corners(A: Array, b: Array, lower: Array, upper: Array, node: int) -> Array:
+def corners(A: Array, b: Array, lower: Array, upper: Array, node: str) -> Array:
     """Return the extreme points of {t : At ≤ b, lower ≤ t ≤ upper, Σt = 1}, by trying all sets of active constraints.
 
     Parameters
@@ -32,7 +32,7 @@ def corners(A: Array, b: Array, lower: Array, upper: Array, node: int) -> Array:
         Inequalities.
     lower, upper : ndarray, shape (n,)
         Bounds.
-    node : int
+    node : str
         Whose set it is, for messages.
 
     Returns

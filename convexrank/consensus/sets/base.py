@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from convexrank.consensus.projections.all_nodes import Projector
+from convexrank.data import check_flag, check_vector
+from convexrank.data.nodes import as_series
 
 __all__ = ["RecommendationSets"]
 
@@ -26,10 +30,28 @@ class RecommendationSets:
     (True, 3)
     """
 
+    #: What the nodes are called, or None.
+    names: Any = None
+
     @property
     def n(self) -> int:
         """Number of nodes."""
         raise NotImplementedError
+
+    def series(self, values: Any, *, sort: bool = False, name: str = "rank") -> Any:
+        """Return one value for each node as a pandas Series with the names of the nodes, or their numbers.
+
+        Parameters
+        ----------
+        values : array-like, shape (n,)
+            Such as :meth:`ConsensusRank.ranks <convexrank.problems.ConsensusRank.ranks>` of a solution.
+        sort : bool
+            Put the highest value first.
+        name : str
+            What the series is called.
+        """
+        vector = check_vector(values, self.n, "values", each="node")
+        return as_series(vector, self.names or range(self.n), name, check_flag(sort, "sort"))
 
     def vertices(self, node: int) -> Array:
         """Return distributions whose mixtures are the set of a node, shape (k, n)."""

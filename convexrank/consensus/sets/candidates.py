@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ from convexrank.consensus.projections.all_nodes import Pairs, Projector, at
 from convexrank.consensus.projections.hull import nearest_in_hull
 from convexrank.consensus.sets.base import RecommendationSets
 from convexrank.data import check_choice, check_distributions, check_list
+from convexrank.data.nodes import called, check_names
 from convexrank.graphs import LabelledGraph
 
 __all__ = ["CandidateSets"]
@@ -28,6 +29,8 @@ class CandidateSets(RecommendationSets):
     ----------
     candidates : sequence of array-like, each of shape (k_i, n) or (n,)
         One entry for each node; its rows are distributions over the n nodes, the teleport not included.
+    names : sequence, optional
+        What the nodes are called; from a graph they are the graph's.
 
     Raises
     ------
@@ -46,6 +49,7 @@ class CandidateSets(RecommendationSets):
     """
 
     candidates: tuple[Any, ...]
+    names: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         given = check_list(self.candidates, "candidates", "arrays, one for each node")
@@ -53,12 +57,14 @@ class CandidateSets(RecommendationSets):
             raise ValueError(
                 "candidates is empty, expected one array of shape (k, n) for each of the n nodes."
             )
+        names = check_names(self.names, len(given))
+        object.__setattr__(self, "names", names)
         checked = []
         for node, rows in enumerate(given):
             if np.size(rows) == 0:
                 raise ValueError(
-                    f"node {node} has no candidate in its sets; give it one, such as the uniform distribution for a "
-                    "node without links."
+                    f"node {called(names, node)} has no candidate in its sets; give it one, such as the uniform "
+                    "distribution for a node without links."
                 )
             values = check_distributions(rows, len(given), f"candidates[{node}]")
             values.flags.writeable = False
@@ -84,15 +90,15 @@ class CandidateSets(RecommendationSets):
         check_choice(dangling, _DANGLING, "dangling")
         if not isinstance(graph, LabelledGraph):
             raise TypeError(f"graph is a {type(graph).__name__}, expected a convexrank.LabelledGraph.")
-        rows = [graph.candidates(node) for node in range(graph.n)]
+        rows = graph.all_candidates()
         bare = [node for node, own in enumerate(rows) if len(own) == 0]
         if bare and dangling == "error":
             raise ValueError(
-                f"node {bare[0]} has no edge out of it ({len(bare)} such nodes), so nothing to recommend; pass "
-                'dangling="uniform" to let it recommend all nodes alike.'
+                f"node {called(graph.names, bare[0])} has no edge out of it ({len(bare)} such nodes), so nothing to "
+                'recommend; CandidateSets.from_labelled(graph, dangling="uniform") lets it recommend all nodes alike.'
             )
         uniform = np.full((1, graph.n), 1.0 / graph.n)
-        return cls(tuple(own if len(own) else uniform for own in rows))
+        return cls(tuple(own if len(own) else uniform for own in rows), names=graph.names)
 
     @property
     def n(self) -> int:

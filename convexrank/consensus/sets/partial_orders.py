@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +15,7 @@ from convexrank.consensus.projections.hull import nearest_in_hull
 from convexrank.consensus.sets.base import RecommendationSets
 from convexrank.consensus.sets.polytopes import FEW_SYSTEMS, nearest_in_polytope
 from convexrank.data import check_integer, check_list, check_nodes
+from convexrank.data.nodes import called, check_names
 
 __all__ = ["PartialOrders"]
 
@@ -37,6 +38,8 @@ class PartialOrders(RecommendationSets):
         Number of nodes; by default the number of entries.
     targets : sequence, optional
         One entry for each node: the ids that it may recommend, or None for those in its chains, which is the default.
+    names : sequence, optional
+        What the nodes are called; chains and targets may then list names.
 
     Raises
     ------
@@ -60,6 +63,7 @@ class PartialOrders(RecommendationSets):
     chains: Any
     n: Any = None
     targets: Any = None
+    names: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         given = check_list(self.chains, "chains", "lists of chains, one for each node")
@@ -73,25 +77,28 @@ class PartialOrders(RecommendationSets):
         )
         if len(allowed) != n:
             raise ValueError(f"targets has {len(allowed)} entries, expected {n}, one for each node.")
+        names = check_names(self.names, n)
+        object.__setattr__(self, "names", names)
         read, ends = [], []
         for node, own in enumerate(given):
+            mine = called(names, node)
             listed = tuple(
-                tuple(check_nodes(c, n, f"chains[{node}]").tolist())
+                tuple(check_nodes(c, n, f"chains[{node}]", names).tolist())
                 for c in check_list(own, f"chains[{node}]", "chains")
             )
             named = sorted({j for chain in listed for j in chain})
             at = (
                 named
                 if allowed[node] is None
-                else check_nodes(allowed[node], n, f"targets of node {node}").tolist()
+                else check_nodes(allowed[node], n, f"targets of node {mine}", names).tolist()
             )
             if not at:
                 raise ValueError(
-                    f"node {node} has nothing in chains and in targets, so nothing to recommend; pass targets for it."
+                    f"node {mine} has nothing in chains and in targets, so nothing to recommend; pass targets for it."
                 )
             if missing := [j for j in named if j not in at]:
                 raise ValueError(
-                    f"a chain of node {node} has the node {missing[0]}, which is none of its targets."
+                    f"a chain of node {mine} has the node {called(names, missing[0])}, which is none of its targets."
                 )
             read.append(listed)
             ends.append(tuple(sorted(at)))
@@ -126,7 +133,7 @@ class PartialOrders(RecommendationSets):
             for k in range(len(targets)):
                 found[k, list(chains[0][: k + 1])] = 1.0 / (k + 1)
             return found
-        return corners(*self.system(node), node)
+        return corners(*self.system(node), called(self.names, node))
 
     def system(self, node: int) -> tuple[Array, Array, Array, Array]:
         """Return A, b, lower, upper of a node."""

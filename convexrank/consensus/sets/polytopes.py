@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -19,11 +19,13 @@ from convexrank.data import (
     check_choice,
     check_list,
     check_matrix,
+    check_nodes,
     check_nonnegative,
     check_vector,
     shown,
     well_formed,
 )
+from convexrank.data.nodes import called, check_names
 from convexrank.graphs import Graph
 
 __all__ = ["FEW_SYSTEMS", "Polytopes", "nearest_in_polytope"]
@@ -51,7 +53,10 @@ class Polytopes(RecommendationSets):
     lower, upper : array-like, shape (n, n)
         Bounds; row i is for node i. An upper bound of 0 means that i never recommends that node.
     inequalities : dict or sequence, optional
-        For some nodes i a pair (A_i, b_i), of shapes (m, n) and (m,); as a sequence, one pair or None for each node.
+        For some nodes i, by name where they have names, a pair (A_i, b_i), of shapes (m, n) and (m,); as a sequence,
+        one pair or None for each node.
+    names : sequence, optional
+        What the nodes are called; from a graph they are the graph's.
 
     Raises
     ------
@@ -77,6 +82,7 @@ class Polytopes(RecommendationSets):
     lower: Any
     upper: Any
     inequalities: Any = None
+    names: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         lower, upper = (check_matrix(_dense(getattr(self, name), name), name) for name in ("lower", "upper"))
@@ -87,10 +93,12 @@ class Polytopes(RecommendationSets):
                     f"{name} has shape {values.shape}, expected (n, n) = ({n}, {n}): row i for node i."
                 )
         lower, upper = np.maximum(lower, 0.0), np.minimum(upper, 1.0)
-        given = _by_node(self.inequalities, n)
-        rows = tuple(_rows(given.get(node), n, node) for node in range(n))
+        names = check_names(self.names, n)
+        object.__setattr__(self, "names", names)
+        given = _by_node(self.inequalities, n, names)
+        rows = tuple(_rows(given.get(node), n, called(names, node)) for node in range(n))
         for node in range(n):
-            _refuse_empty(lower[node], upper[node], *rows[node], node)
+            _refuse_empty(lower[node], upper[node], *rows[node], node, names)
         for name, values in (("lower", lower), ("upper", upper)):
             values.flags.writeable = False
             object.__setattr__(self, name, values)
@@ -122,13 +130,14 @@ class Polytopes(RecommendationSets):
         check_choice(dangling, {"error": "", "uniform": ""}, "dangling")
         if len(graph.dangling) and dangling == "error":
             raise ValueError(
-                f"node {graph.dangling[0]} has no link out of it ({len(graph.dangling)} such nodes), so nothing to "
-                'recommend; add links for it, or pass dangling="uniform" to let it recommend all nodes alike.'
+                f"node {called(graph.names, graph.dangling[0])} has no link out of it ({len(graph.dangling)} such "
+                'nodes), so nothing to recommend; add links for it, or pass dangling="uniform" to let it '
+                "recommend all nodes alike."
             )
         shares = graph.to_scipy().toarray()
         shares[graph.dangling] = 1.0
         shares = shares / shares.sum(axis=1, keepdims=True)
-        return cls(shares * (1.0 - relative), shares * (1.0 + relative))
+        return cls(shares * (1.0 - relative), shares * (1.0 + relative), names=graph.names)
 
     @property
     def n(self) -> int:
@@ -143,7 +152,7 @@ class Polytopes(RecommendationSets):
         """Return the corners of a node's set, shape (k, n), found by trying all sets of active constraints."""
         if node not in self._corners:
             A, b, lower, upper = self.system(node)
-            self._corners[node] = corners(A, b, lower, upper, node)
+            self._corners[node] = corners(A, b, lower, upper, called(self.names, node))
         return self._corners[node]
 
     def listed(self, node: int) -> Array | None:
@@ -235,7 +244,7 @@ def _dense(values: Any, name: str) -> Any:
     return well_formed(values, name).toarray() if sparse.issparse(values) else values
 
 
-def _by_node(inequalities: Any, n: int) -> dict[int, Any]:
+def _by_node(inequalities: Any, n: int, names: tuple[Any, ...] | None) -> dict[int, Any]:
     if inequalities is None:
         return {}
     if not isinstance(inequalities, Mapping):
@@ -245,13 +254,17 @@ def _by_node(inequalities: Any, n: int) -> dict[int, Any]:
                 f"inequalities has {len(listed)} entries, expected {n}, a pair (A, b) or None for a node."
             )
         inequalities = {node: pair for node, pair in enumerate(listed) if pair is not None}
+        return dict(inequalities)
+    if names is not None:
+        numbers = check_nodes(list(inequalities), n, "inequalities", names)
+        return dict(zip(numbers.tolist(), inequalities.values(), strict=True))
     for node in inequalities:
         if node not in range(n):
             raise ValueError(f"inequalities has the node {node!r}, expected ids in 0..{n - 1}.")
     return dict(inequalities)
 
 
-def _rows(pair: Any, n: int, node: int) -> tuple[Array, Array]:
+def _rows(pair: Any, n: int, node: str) -> tuple[Array, Array]:
     if pair is None:
         return np.zeros((0, n)), np.zeros(0)
     if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -264,12 +277,13 @@ def _rows(pair: Any, n: int, node: int) -> tuple[Array, Array]:
     return A, b
 
 
-def _refuse_empty(lower: Array, upper: Array, A: Array, b: Array, node: int) -> None:
+def _refuse_empty(lower: Array, upper: Array, A: Array, b: Array, number: int, names: Any) -> None:
     """Say that nothing satisfies the constraints of a node, and why where that is plain."""
+    node = called(names, number)
     if (lower > upper).any():
         j = int(np.argmax(lower > upper))
         raise ValueError(
-            f"node {node} can recommend nothing: its bounds for node {j} are lower = {lower[j]:g} > "
+            f"node {node} can recommend nothing: its bounds for node {called(names, j)} are lower = {lower[j]:g} > "
             f"upper = {upper[j]:g}; widen them."
         )
     if lower.sum() > 1.0 or upper.sum() < 1.0:

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from convexrank.backend.cached import cached_property
+from convexrank.data.nodes import called
 from convexrank.divergences.base import Divergence
 from convexrank.divergences.generators.separable import SquaredEuclidean
 from convexrank.divergences.names import resolve
@@ -254,8 +255,8 @@ class Restricted:
         if not np.isfinite(values).all():
             place = int(np.argmin(np.isfinite(values)))
             raise ValueError(
-                f"{self.divergence._label} is infinite at the recommendations of node {place}, some of which are 0; "
-                "take a personalization that is positive on all nodes, or another divergence."
+                f"{self.divergence._label} is infinite at the recommendations of node {called(graph.names, place)}, "
+                "some of which are 0; take a personalization that is positive on all nodes, or another divergence."
             )
         return values
 

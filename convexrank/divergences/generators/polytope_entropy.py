@@ -10,6 +10,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.data import check_real_array
+from convexrank.data.nodes import called
 from convexrank.divergences.base import softmax
 
 if TYPE_CHECKING:
@@ -201,8 +202,9 @@ class PolytopeEntropy:
         """
         values = np.array([self.phi(column) for column in operator.dense().T])
         if np.isinf(values).any():
+            node = called(operator.graph.names, np.isinf(values).argmax())
             raise ValueError(
-                f"the recommendations of node {int(np.isinf(values).argmax())} lie outside the polytope; add vertices, "
+                f"the recommendations of node {node} lie outside the polytope; add vertices, "
                 "such as the unit vectors, whose hull has all distributions in it."
             )
         return values

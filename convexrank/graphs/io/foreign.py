@@ -8,7 +8,7 @@ import numpy as np
 
 from convexrank.data import check_vector, refuse_missing, shown, well_formed
 
-__all__ = ["edges_of_networkx", "edges_of_pandas", "edges_of_scipy"]
+__all__ = ["column_of", "edges_of_networkx", "edges_of_pandas", "edges_of_scipy"]
 
 Array = np.ndarray
 
@@ -86,7 +86,7 @@ def edges_of_pandas(
     tuple
         Sources and targets as numbers, weights or None, and the names that the numbers stand for, sorted.
     """
-    ends = [_names_in(_column(frame, name), repr(name)) for name in (source, target)]
+    ends = [_names_in(column_of(frame, name), repr(name)) for name in (source, target)]
     if len({len(column) for column in ends}) > 1 or len({column.dtype.kind for column in ends}) > 1:
         told = " and ".join(f"{len(column)} values of {column.dtype}" for column in ends)
         raise ValueError(
@@ -96,13 +96,14 @@ def edges_of_pandas(
         raise ValueError("the frame has no rows, expected one for each edge.")
     weights = None
     if weight is not None:
-        weights = check_vector(_column(frame, weight), len(ends[0]), repr(weight), each="edge")
+        weights = check_vector(column_of(frame, weight), len(ends[0]), repr(weight), each="edge")
     names, numbers = np.unique(np.concatenate(ends), return_inverse=True)
     source_number, target_number = numbers.reshape(2, -1)
     return (source_number, target_number), weights, tuple(names.tolist())
 
 
-def _column(frame: Any, name: Any) -> Any:
+def column_of(frame: Any, name: Any) -> Any:
+    """Return a column of a data frame, or say which there are."""
     try:
         column = frame[name]
     except (KeyError, IndexError, TypeError, ValueError) as error:

@@ -11,8 +11,10 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.warning_level import level_of_caller
+from convexrank.consensus import ScoreIntervals
 from convexrank.core.results import Certificate, CertificateError, Solution, Witness
 from convexrank.data import check_choice, check_flags, check_positive, check_real, check_vector, keep_checked
+from convexrank.data.nodes import names_of
 from convexrank.graphs import Graph
 from convexrank.graphs.certified_order import certified_prefix
 from convexrank.graphs.lpq_map import NormMap
@@ -252,12 +254,35 @@ class LpqRank(GraphRank):
 
         Returns
         -------
-        ndarray of int
-            Nodes, first the highest; each is proved to rank above all that follow it, in the list or not.
+        ndarray
+            Names of nodes, or numbers where they have none, first the highest; each is proved to rank above all that
+            follow it, in the list or not. ``graph.numbers`` turns names into numbers.
         """
         r = self.check_point(x)
-        certificate = self.certificate(r)
-        return self.proved_top(r, certificate.gap if certificate.kind == "distance" else math.inf, k)
+        return names_of(self.graph.names, self.proved_top(r, self._bound(r), k))
+
+    def score_intervals(self, x: Any) -> ScoreIntervals:
+        """Return an interval for the rank of each node: right up to a factor exp(d) for a distance of d.
+
+        Parameters
+        ----------
+        x : ndarray or Solution
+            The point.
+
+        Returns
+        -------
+        ScoreIntervals
+            The intervals of all nodes; from 0 to 1 for θ = 1, where nothing is proved.
+        """
+        r = self.check_point(x)
+        logs, bound = np.log(r) - math.log(math.fsum(r)), self._bound(r) + _ROUNDING
+        ends = np.exp([logs - bound, np.minimum(logs + bound, 0.0)])
+        return ScoreIntervals(names_of(self.graph.names, np.arange(len(r))), *ends)
+
+    def _bound(self, x: Array) -> float:
+        """Hilbert's distance to the rank at most, infinite where nothing is proved."""
+        certificate = self.certificate(x)
+        return certificate.gap if certificate.kind == "distance" else math.inf
 
     def proved_top(self, x: Array, bound: float, k: int) -> Array:
         """Return the first nodes, at most k, whose order no error of up to ``bound`` in Hilbert's metric can change."""

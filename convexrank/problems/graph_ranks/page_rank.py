@@ -11,8 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.consensus import ScoreIntervals
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_vector, keep, read_array
+from convexrank.data.nodes import names_of
 from convexrank.graphs import Graph, Transition
 from convexrank.graphs.certified_order import certified_prefix
 from convexrank.graphs.distributions import distributions
@@ -195,20 +197,61 @@ class PageRank(GraphRank):
 
         Returns
         -------
-        ndarray of int
-            Nodes, first the highest; each is proved to rank above all that follow it, in the list or not.
+        ndarray
+            Names of nodes, or numbers where they have none, first the highest; each is proved to rank above all that
+            follow it, in the list or not. ``graph.numbers`` turns names into numbers.
 
         Raises
         ------
         ValueError
             For a batch of ranks.
         """
+        r = self._one_rank(x)
+        return names_of(self.graph.names, self.proved_top(r, self.certificate(r).gap, k))
+
+    def score_intervals(self, x: Any) -> ScoreIntervals:
+        """Return an interval for the rank of each node, by the certificate at x.
+
+        Where no rank is lost both distributions sum to 1, and a node's rank is off by half the L1 distance at most.
+
+        Parameters
+        ----------
+        x : ndarray or Solution
+            The point; of one personalization.
+
+        Returns
+        -------
+        ScoreIntervals
+            The intervals of all nodes.
+
+        Raises
+        ------
+        ValueError
+            For a batch of ranks.
+
+        Examples
+        --------
+        >>> import convexrank as cr
+        >>> graph = cr.Graph.from_edges([0, 0, 1], [1, 2, 2], names=["ann", "bob", "cat"])
+        >>> problem = cr.problems.PageRank(graph)
+        >>> problem.score_intervals([0.2, 0.3, 0.5]).to_frame().round(3).loc["ann"].to_dict()
+        {'lower': 0.099, 'upper': 0.301}
+        """
+        r = self._one_rank(x)
+        bound = self.certificate(r).gap
+        if self.dangling != "drop":
+            bound = 0.5 * (bound + abs(math.fsum(r) - 1.0) + _ROUNDING)
+        return ScoreIntervals(
+            names_of(self.graph.names, np.arange(len(r))), *np.clip([r - bound, r + bound], 0.0, 1.0)
+        )
+
+    def _one_rank(self, x: Any) -> Array:
         r = self.check_point(x)
         if r.ndim > 1:
             raise ValueError(
                 f"x holds {r.shape[1]} ranks, expected one; ask a problem of one personalization."
             )
-        return self.proved_top(r, self.certificate(r).gap, k)
+        return r
 
     def proved_top(self, x: Array, bound: float, k: int) -> Array:
         """Return the first nodes, at most k, whose order no error up to ``bound`` in the L1 norm can change. O(n)."""

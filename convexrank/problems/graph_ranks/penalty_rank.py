@@ -12,6 +12,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.deadline import check_time
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_real
+from convexrank.data.nodes import called
 from convexrank.divergences.generators.on_simplex import restricted
 from convexrank.graphs import Graph
 from convexrank.graphs.poisson_equation import stationary
@@ -98,8 +99,9 @@ class PenaltyRank(WalkRank):
         if self.operator.teleport.min() <= 0.0:
             place = int(self.operator.teleport.argmin())
             raise ValueError(
-                f"the personalization of node {place} is 0, expected positive weights for all nodes: G has no "
-                "derivative where a share vanishes. Mix in a little of the uniform distribution."
+                f"the personalization of node {called(self.graph.names, place)} is 0, expected positive "
+                "weights for all nodes: G has no derivative where a share vanishes. Mix in a little of the uniform "
+                "distribution."
             )
 
     @cached_property

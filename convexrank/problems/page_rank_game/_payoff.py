@@ -14,6 +14,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.minorants import rounding
 from convexrank.data import check_flags, check_positive, keep, keep_checked
+from convexrank.data.nodes import called
 from convexrank.divergences import PolytopeEntropy, resolve
 from convexrank.divergences.generators.on_simplex import restricted
 from convexrank.graphs import Graph
@@ -56,8 +57,9 @@ class PageRankPayoff(WalkRank):
         _ = self.recommendations  # refuses columns at which φ is infinite
         if self.epsilon is None:
             if math.isinf(self.threshold):
+                lost = np.flatnonzero(self.stationary <= 0.0)
                 raise ValueError(
-                    f"{int((self.stationary <= 0.0).sum())} nodes have rank 0, where the slope of "
+                    f"{len(lost)} nodes have rank 0, such as {called(self.graph.names, lost[0])}, where the slope of "
                     f"{self.divergence._label} is infinite: no finite penalty is exact. Take a personalization that is "
                     "positive on all nodes, divergence='squared', or an epsilon of your own with relaxed=True."
                 )
