@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from convexrank.plotting.convergence import trace
 from convexrank.plotting.displays import BandDisplay, ForestDisplay, PushIntervalDisplay
+from convexrank.plotting.graphs import graph, intervals, ranks
 from convexrank.plotting.influence import influence
 from convexrank.plotting.link import link
 from convexrank.plotting.pairs import pair_contributions, pair_shares
@@ -22,11 +23,14 @@ __all__ = [
     "BandDisplay",
     "ForestDisplay",
     "PushIntervalDisplay",
+    "graph",
     "influence",
+    "intervals",
     "link",
     "pair_contributions",
     "pair_shares",
     "precision_at_top",
+    "ranks",
     "rates",
     "roc",
     "shapes",
