@@ -188,6 +188,31 @@ def test_pagerank_prints_the_ranks(capsys, tmp_path):
         [entry["rank"] for entry in found["ranks"]], truth[[2, 0]], rtol=0, atol=TOLERANCES["boosting_rounds"]
     )
     assert found["certified_order"] == 2
+    for entry in found["ranks"]:
+        assert (
+            entry["lower"] <= entry["rank"] <= entry["upper"] <= entry["lower"] + 1.01e-9
+        )  # the tolerance, and rounding
+    words = ("pagerank", path, "--skip-rows", "1", "--plot", tmp_path / "ranks.png")
+    status, out, _ = run(capsys, *words)
+    assert (status, out.splitlines()[-1]) == (0, f"figure: {tmp_path / 'ranks.png'}")
+    assert (tmp_path / "ranks.png").stat().st_size > 0
+    status, _, err = run(capsys, "pagerank", path)
+    assert status == 2
+    assert "reads like a header: 'from' and 'to'; pass skip_rows=1" in err
+    path.write_text("7,9\n9,7\n8,7\n7,7\n9,8\n")
+    status, out, err = run(capsys, "pagerank", path, "--named", "--verbose")
+    assert "3 nodes, 5 edges" in out
+    assert "reading edges.csv" in err
+
+
+def test_pagerank_tells_of_ties(capsys, tmp_path):
+    path = tmp_path / "edges.txt"
+    path.write_text("ann cat\nbob cat\ncat cat\n")
+    _, out, _ = run(capsys, "pagerank", path)
+    assert (
+        out.splitlines()[-1]
+        == "the order of the first 1 is certain; the next are tied, or closer than the bound"
+    )
     assert run(capsys, "pagerank", path, "--top", "0")[0] == 2
 
 

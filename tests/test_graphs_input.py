@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import math
 
@@ -73,6 +74,63 @@ def test_a_header_is_no_edge(tmp_path):
     assert read(tmp_path, text, delimiter=",", named=True).n == 4
     with pytest.raises(ValueError, match="named=True where ends are names"):
         read(tmp_path, "0 1\nann bob\n")
+
+
+def test_a_header_of_names_is_no_edge(tmp_path):
+    """Nothing but the words tells it from an edge."""
+    for heading in ("source,target", "From,To", "src,dst,weight"):
+        text = f"{heading}\nann,bob{',2' if 'weight' in heading else ''}\n"
+        with pytest.raises(ValueError, match="the first line reads like a header"):
+            read(tmp_path, text, delimiter=",")
+        assert links(read(tmp_path, text, delimiter=",", skip_rows=1)) == [("ann", "bob")]
+    assert read(tmp_path, "source target\ntarget sink\n", named=True).n == 3
+
+
+def test_the_name_of_a_file_says_what_separates_its_columns(tmp_path):
+    for ending, between in (("csv", ","), ("tsv", "\t"), ("CSV", ",")):
+        file = tmp_path / f"edges.{ending}"
+        file.write_text(f"New York{between}Rome\n Rome {between} New York\n")
+        assert links(cr.Graph.read(file)) == [("New York", "Rome"), ("Rome", "New York")]
+    file.write_text("ann bob\n")
+    assert links(cr.Graph.read(file, delimiter=" ")) == [("ann", "bob")]
+    file.write_text('"Smith, Ann",Bob\nBob, "Smith, ""A."""\n')
+    assert links(cr.Graph.read(file)) == [("Bob", 'Smith, "A."'), ("Smith, Ann", "Bob")]
+
+
+@pytest.mark.parametrize(
+    ("text", "warns"),
+    [
+        ("4 3\n0 1\n1 2\n2 3\n", True),  # nodes from 0
+        ("4 3\n1 2\n2 3\n4 1\n", True),  # nodes from 1
+        ("9 3\n0 1\n1 2\n2 3\n", False),
+        ("4 2\n0 1\n1 2\n2 3\n", False),
+        ("1 0\n", False),
+    ],
+)
+def test_counts_in_front_of_few_edges_are_told(tmp_path, text, warns):
+    if warns:
+        with pytest.warns(
+            UserWarning, match=r"line 1: 4 3 is read as an edge, but may be the numbers of nodes"
+        ):
+            graph = read(tmp_path, text)
+        assert (4, 3) in links(graph)
+        assert read(tmp_path, text, skip_rows=1).m == 3
+        assert (4, 3) in links(read(tmp_path, text, n=5))
+    else:
+        assert read(tmp_path, text).m == text.count("\n")
+
+
+@pytest.mark.parametrize("text", ["0 1\n1 2 # last\n2 0\n", "% two\n0 1\n1 2 % last\n2 0\n"])
+def test_a_bar_changes_nothing_but_what_is_seen(tmp_path, capsys, text):
+    quiet = read(tmp_path, text)
+    assert capsys.readouterr().err == ""
+    shown = read(tmp_path, text, progress=True)
+    assert links(shown) == links(quiet) == [(0, 1), (1, 2), (2, 0)]
+    assert "reading edges.txt" in capsys.readouterr().err
+    packed = tmp_path / "edges.txt.gz"
+    packed.write_bytes(gzip.compress(text.encode()))
+    assert links(cr.Graph.read(packed, progress=True)) == links(quiet)
+    assert links(read(tmp_path, "ann bob\nbob ann\n", progress=True)) == [("ann", "bob"), ("bob", "ann")]
 
 
 # --- matrices and graphs of others ----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import convexrank as cr
-from convexrank.consensus import CandidateSets, PartialOrders, Polytopes, brew, score_intervals
+from convexrank.consensus import CandidateSets, PartialOrders, Polytopes, blend, brew, score_intervals
 from convexrank.core.results import Solution
 from convexrank.problems import ConsensusRank, LpqRank, PageRank
 
@@ -243,6 +243,29 @@ def test_integers_as_names_are_names():
     assert np.array_equal(found.lower, score_intervals(Polytopes.around(PLAIN, 0.2), nodes=[0, 2]).lower)
     with pytest.raises(ValueError, match="nodes has 4, which is not a node"):
         graph.numbers([4])
+
+
+BARS = {
+    "BreW": lambda **options: brew(SETS["candidates"](None), **options).ranks,
+    "BLeND": lambda **options: blend(SETS["candidates"](None), rounds=20, **options).ranks,
+    "farms": lambda **options: cr.graphs.farm_gain(PLAIN, cr.pagerank, [1, 2], **options).share,
+    "comparisons": lambda **options: [len(cr.verify(PageRank, instances=2, **options).comparisons)],
+    "rows": lambda **options: cr.leave_one_out(apart(), **options).distances,
+}
+
+
+def apart():
+    return cr.problems.TopPush([[3.0], [2.0], [1.0], [0.0]], [1, 1, 0, 0], l2=0.5).solve()
+
+
+@pytest.mark.parametrize("what", BARS)
+def test_long_work_shows_a_bar_where_it_is_asked_for(what, capsys):
+    quiet = BARS[what]()
+    assert capsys.readouterr().err == ""
+    assert np.array_equal(BARS[what](progress=True), quiet)
+    assert what in capsys.readouterr().err
+    with pytest.raises(TypeError, match="progress is 'yes'"):
+        BARS[what](progress="yes")
 
 
 def test_bars_are_silent_unless_asked_for(capsys):

@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.gram import entries, transposed_times
+from convexrank.backend.progress import progress_bar
 from convexrank.core.minorants import EPS
 from convexrank.core.results import Solution
-from convexrank.data import check_vector, read_array, shown
+from convexrank.data import check_flag, check_vector, read_array, shown
 from convexrank.problems.bipartite._base import Bipartite, LogForm
 from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
 from convexrank.problems.pairs.convex_risk import ConvexRisk
@@ -66,7 +67,7 @@ class LeaveOneOut:
     weights: Array
 
 
-def leave_one_out(solution: Any, rows: Any = None) -> LeaveOneOut:
+def leave_one_out(solution: Any, rows: Any = None, *, progress: bool = False) -> LeaveOneOut:
     r"""Bound how far the minimiser moves when one row goes, for each row, without a refit.
 
     :math:`\|\tilde w - w\|_2 \le \frac{1}{\lambda_2}\frac{\alpha_i}{1-\alpha_i}\|x_i - \mu_+\|_2` for a positive i of
@@ -83,6 +84,8 @@ def leave_one_out(solution: Any, rows: Any = None) -> LeaveOneOut:
         is evaluated once per row. With l2 > 0.
     rows : array of int, optional
         Which rows; all by default.
+    progress : bool
+        Show a progress bar where the certificate is asked for each row.
 
     Returns
     -------
@@ -115,11 +118,12 @@ def leave_one_out(solution: Any, rows: Any = None) -> LeaveOneOut:
         )
     if not problem.l2 > 0:
         raise ValueError(f"l2 is {problem.l2}, expected more than 0: nothing else bounds how far w moves.")
-    chosen = _checked(rows, problem.rows)
+    chosen, shows = _checked(rows, problem.rows), check_flag(progress, "progress")
     if isinstance(problem, LogForm):
         distances = _of_logarithms(problem, solution.x)[chosen]
     else:
-        distances = np.array([_by_certificate(problem, solution.x, row) for row in chosen.tolist()])
+        each = progress_bar(shows, what="rows", over=chosen.tolist())
+        distances = np.array([_by_certificate(problem, solution.x, row) for row in each])
     return LeaveOneOut(chosen, distances, solution.weights[chosen])
 
 

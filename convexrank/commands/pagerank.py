@@ -32,11 +32,19 @@ def add(commands: Any) -> None:
     parser.add_argument("--tol", type=float, default=1e-9, help="largest L1 error (default: %(default)s)")
     parser.add_argument("--top", type=int, default=20, help="nodes to print (default: %(default)s)")
     parser.add_argument(
-        "--delimiter", help="what separates columns (default: a comma in .csv, else white space)"
+        "--delimiter",
+        help="what separates columns (default: a comma in .csv, a tabulator in .tsv, else white space)",
     )
     parser.add_argument(
         "--skip-rows", type=int, default=0, help="lines of heading to skip (default: %(default)s)"
     )
+    parser.add_argument(
+        "--named", action="store_true", help="read whole numbers as names; only those that occur are nodes"
+    )
+    parser.add_argument(
+        "--plot", metavar="FILE", help="draw the ranks with their errors and ties to this file"
+    )
+    parser.add_argument("--verbose", action="store_true", help="show progress bars")
     parser.add_argument("--json", action="store_true", help="print the ranks as JSON")
     parser.set_defaults(run=run)
 
@@ -47,17 +55,31 @@ def run(arguments: argparse.Namespace) -> Outcome:
     from convexrank.problems import PageRank
 
     top = check_integer(arguments.top, "--top", 1)
-    is_csv = arguments.path.removesuffix(".gz").endswith(".csv")
-    delimiter = arguments.delimiter or ("," if is_csv else None)
-    graph = Graph.read(arguments.path, delimiter=delimiter, skip_rows=arguments.skip_rows)
+    graph = Graph.read(
+        arguments.path, delimiter=arguments.delimiter, skip_rows=arguments.skip_rows,
+        named=True if arguments.named else None, progress=arguments.verbose,
+    )  # fmt: skip
     problem = PageRank(graph, arguments.alpha, dangling=arguments.dangling)
     with quiet():
-        solution = problem.solve(tol=arguments.tol)
+        solution = problem.solve(tol=arguments.tol, progress=arguments.verbose)
     order = np.argsort(-solution.x, kind="stable")[:top]
-    names = [str(i) if graph.names is None else str(graph.names[i]) for i in order]
-    certain = len(problem.certified_top(solution, top))
+    bounds, certain = problem.score_intervals(solution), len(problem.certified_top(solution, top))
+    names = [str(name) for name in bounds.nodes[order].tolist()]
+    if arguments.plot:
+        from convexrank import plotting
+
+        drawn: Any = plotting.ranks(solution, top=top).figure
+        drawn.savefig(arguments.plot, dpi=150)
     if arguments.json:
-        ranks = [{"node": name, "rank": float(solution.x[i])} for name, i in zip(names, order, strict=True)]
+        ranks = [
+            {
+                "node": name,
+                "rank": float(solution.x[i]),
+                "lower": float(bounds.lower[i]),
+                "upper": float(bounds.upper[i]),
+            }
+            for name, i in zip(names, order, strict=True)
+        ]
         found = {
             "nodes": graph.n, "edges": graph.m, "status": solution.status.name, "error": solution.gap,
             "certified_order": certain, "ranks": ranks,
@@ -69,5 +91,8 @@ def run(arguments: argparse.Namespace) -> Outcome:
         f"{place:>5}  {name[:width]:<{width}}  {solution.x[i]:.6g}"
         for place, (name, i) in enumerate(zip(names, order, strict=True), 1)
     ]
-    lines.append(f"the order of the first {certain} is certain")
+    tied = "" if certain == len(order) else "; the next are tied, or closer than the bound"
+    lines.append(f"the order of the first {certain} is certain{tied}")
+    if arguments.plot:
+        lines.append(f"figure: {arguments.plot}")
     return Outcome("\n".join(lines), answered(solution))

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.progress import progress_bar
 from convexrank.consensus.with_teleport import Absorbed, absorb
-from convexrank.data import check_choice, check_integer, check_positive, check_real
+from convexrank.data import check_choice, check_flag, check_integer, check_positive, check_real
 from convexrank.divergences.base import softmax
 
 __all__ = ["PublishedRank", "blend", "brew"]
@@ -65,6 +66,7 @@ def brew(
     weights: str = "published",
     tol: float = 1e-10,
     max_iter: int = 10_000,
+    progress: bool = False,
 ) -> PublishedRank:
     r"""Bregman weighted consensus (BreW), Figure 5.6, with the KL divergence.
 
@@ -90,6 +92,8 @@ def brew(
         Stop when w moves by less in the L1 norm.
     max_iter : int
         Largest number of iterations.
+    progress : bool
+        Show a progress bar.
 
     Returns
     -------
@@ -113,7 +117,8 @@ def brew(
     factor = check_choice(weights, {"published": 1.0, "penalty": beta / (1.0 - beta)}, "weights")
     w, tol, change = np.full(absorbed.n, 1.0 / absorbed.n), check_positive(tol, "tol"), np.inf
     P, count = absorbed.nearest(np.log(w)), 0
-    for _ in range(check_integer(max_iter, "max_iter", 1)):
+    rounds = range(check_integer(max_iter, "max_iter", 1))
+    for _ in progress_bar(check_flag(progress, "progress"), what="BreW", over=rounds):
         rho = beta * (P.T @ w) + (1.0 - beta) * w
         P = absorbed.nearest(np.log(rho))
         exponents = np.log(rho) - factor * _costs(P, np.log(rho))
@@ -132,6 +137,7 @@ def blend(
     loop: str = "single",
     epsilon: float = 0.2,
     rounds: int = 500,
+    progress: bool = False,
 ) -> PublishedRank:
     r"""Bregman-Legendre saddle point consensus (BLeND), Figures 5.7 and 5.8, with the KL divergence.
 
@@ -155,6 +161,8 @@ def blend(
         The ε > 0: s has length at most 1/ε.
     rounds : int
         Number τ of rounds.
+    progress : bool
+        Show a progress bar.
 
     Returns
     -------
@@ -184,7 +192,7 @@ def blend(
         (np.zeros((n, n)), np.zeros(n)),
     )
     change = np.inf
-    for t in range(1, count + 1):
+    for t in progress_bar(check_flag(progress, "progress"), what="BLeND", over=range(1, count + 1)):
         s, P, leaders = play(absorbed, w, P, radius, leaders)
         gains += np.sum(P * np.log(P), axis=1) + s - P @ s
         scores += w

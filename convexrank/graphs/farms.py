@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_choice, check_integer, check_list, check_vector, shown
+from convexrank.backend.progress import progress_bar
+from convexrank.data import check_choice, check_flag, check_integer, check_list, check_vector, shown
 from convexrank.data.nodes import as_frame
 from convexrank.graphs.graph import Graph
 
@@ -230,6 +231,7 @@ def farm_gain(
     target: Any = None,
     hijacked: int = 0,
     seed: int = 0,
+    progress: bool = False,
 ) -> FarmGain:
     """Measure how much a farm lifts its target, by the number of helpers.
 
@@ -243,6 +245,8 @@ def farm_gain(
         Sizes to try.
     kind, target, hijacked, seed : str, int or name, int, int
         As for :func:`inject_farm`; hijacked pages are the same for all sizes.
+    progress : bool
+        Show a progress bar.
 
     Returns
     -------
@@ -276,8 +280,9 @@ def farm_gain(
         mine = scores[farm.target]
         return float(mine / scores.sum()), int((scores > mine).sum()) + 1
 
+    shows = check_flag(progress, "progress")
     alone, _ = of(0)
-    found = [of(size) for size in sizes]
+    found = [of(size) for size in progress_bar(shows, what="farms", over=sizes)]
     share = np.array([one for one, _ in found])
     with np.errstate(divide="ignore", invalid="ignore"):
         gain = share / alone

@@ -187,7 +187,7 @@ class Graph:
     @classmethod
     def read(
         cls, path: str | Path, *, delimiter: str | None = None, weighted: bool | None = None, skip_rows: int = 0,
-        n: int | None = None, self_loops: bool = True, named: bool | None = None,
+        n: int | None = None, self_loops: bool = True, named: bool | None = None, progress: bool = False,
     ) -> Self:  # fmt: skip
         """Read a list of edges, or a Matrix Market file (``.mtx``); either may be compressed (``.gz``).
 
@@ -197,7 +197,7 @@ class Graph:
             A file with one edge on each line: source, target, and perhaps a weight. Lines that start with # or % are
             comments.
         delimiter : str, optional
-            What separates the columns; white space by default.
+            What separates the columns; by default a comma in ``.csv``, a tabulator in ``.tsv``, else white space.
         weighted : bool, optional
             Whether a third column is the weight; by default it is where the first edge has one. Where that has two
             columns, so must all others have then.
@@ -208,12 +208,19 @@ class Graph:
         named : bool, optional
             Whether the ends are names, and the nodes those that occur; otherwise they are numbers of nodes, and every
             number up to the largest is one. By default they are numbers where the first line has two of them.
+        progress : bool
+            Show a progress bar; lines are then read one by one, which takes longer.
 
         Raises
         ------
         ValueError
-            When a line cannot be read, the file cannot be unpacked or is no UTF-8, or one large number would make far
-            more nodes than there are edges; the message has path, line and reason.
+            When a line cannot be read, the first one is a header, the file cannot be unpacked or is no UTF-8, or one
+            large number would make far more nodes than there are edges; the message has path, line and reason.
+
+        Warns
+        -----
+        UserWarning
+            When the first line of a short file may be the numbers of nodes and edges.
         """
         from convexrank.graphs.io.edge_lists import read_edges
         from convexrank.graphs.io.matrix_market import read_matrix
@@ -225,7 +232,8 @@ class Graph:
                 return cls.from_scipy(matrix, self_loops=self_loops)
             except (ValueError, TypeError) as error:
                 raise ValueError(f"{path} holds no graph: {error}") from error
-        source, target, weight, names = read_edges(path, delimiter, weighted, skip_rows, named, n)
+        shown = check_flag(progress, "progress")
+        source, target, weight, names = read_edges(path, delimiter, weighted, skip_rows, named, n, shown)
         return cls.from_edges(source, target, weight, n, self_loops=self_loops, names=names)
 
     # --- what can be asked of one ----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from convexrank.backend.progress import progress_bar
 from convexrank.core.problem import Problem
 from convexrank.data import check_flag, check_integer, check_positive, shown
 from convexrank.data.display import html_table
@@ -204,7 +205,7 @@ def verify(
     tol: float = 1e-6,
     prove: bool = False,
     designs: bool = False,
-    progress: Callable[[Comparison], Any] | None = None,
+    progress: Callable[[Comparison], Any] | bool | None = None,
 ) -> Report:
     """Compare the fast solver with the exact model, or with a slow reference where there is no objective.
 
@@ -229,8 +230,8 @@ def verify(
     designs : bool
         Draw random instances over :mod:`designs <convexrank.features>` of thresholds and products, whose columns the
         fast solver never builds and the exact model does; of classes with linear scores.
-    progress : callable, optional
-        Called with each Comparison as it is made.
+    progress : callable or bool, optional
+        True shows a progress bar; a function is called with each Comparison as it is made.
 
     Returns
     -------
@@ -254,17 +255,19 @@ def verify(
     check_positive(tol, "tol")
     check_flag(prove, "prove")
     check_flag(designs, "designs")
-    if progress is not None and not callable(progress):
-        raise TypeError(f"progress is {shown(progress)}, expected a function of a Comparison.")
+    told = progress if callable(progress) else None
+    if told is None and not isinstance(progress, bool | None):
+        raise TypeError(f"progress is {shown(progress)}, expected True, or a function of a Comparison.")
     comparisons = []
-    for name, number, make in _instances(target, instances, seed, designs):
+    cases = _instances(target, instances, seed, designs)
+    for name, number, make in progress_bar(progress is True, what="comparisons", over=cases):
         start = time.perf_counter()
         case = Case(name, number, make(), solver, reference, tol)
         found = with_proof(case, compare(case)) if prove else compare(case)
         found = replace(found, seconds=time.perf_counter() - start)
         comparisons.append(found)
-        if progress is not None:
-            progress(found)
+        if told is not None:
+            told(found)
     return Report(tuple(comparisons))
 
 

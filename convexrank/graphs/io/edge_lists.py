@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import warnings
 import zlib
 from array import array
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from convexrank.backend.progress import progress_bar
+from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import check_integer
 from convexrank.data.files.lines import is_packed, text_lines
 from convexrank.graphs.io.build import most_nodes
@@ -25,6 +28,15 @@ _COMMENTS = ("#", "%")
 _INTEGER = re.compile("[+-]?[0-9]+")
 # In a shorter file an edge may look like two counts by chance.
 _FEW_EDGES = 10
+# So many bytes tell how long lines are.
+_SAMPLE = 1 << 16
+# What separates the columns of files of these names, where nothing else is asked for.
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
+# What columns of edges are usually called.
+_HEADINGS = {
+    *("source", "target", "from", "to", "src", "dst", "dest", "destination", "tail", "head", "node1", "node2"),
+    *("fromnode", "tonode", "fromnodeid", "tonodeid", "source_id", "target_id", "from_id", "to_id", "origin"),
+}  # fmt: skip
 # Formats that others read.
 _OTHER = {
     "mat": "scipy.io.loadmat, and pass the matrix to Graph.from_scipy",
@@ -49,15 +61,36 @@ class _Form:
     numbered: bool = True
     weighted: bool = False
     plain: bool = False  # two columns, and no line may have more
+    progress: bool = False
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Number and text of the lines that hold edges."""
-        for number, line in text_lines(self.path):
+        for number, line in self._shown(text_lines(self.path)):
             if number > self.skip_rows and line.strip() and not line.lstrip().startswith(_COMMENTS):
                 yield number, line
 
+    def raw_lines(self) -> Iterator[str]:
+        """All lines as they are, with a bar."""
+        with open(self.path, encoding="utf-8-sig") as file:
+            yield from self._shown(file)
+
+    def _shown(self, lines: Iterable[Any]) -> Any:
+        if not self.progress:
+            return lines
+        with open(self.path, "rb") as file:
+            start = file.read(_SAMPLE)
+            size = file.seek(0, 2)
+        lengths = len(start) / max(start.count(b"\n"), 1)
+        total = None if is_packed(self.path) else int(size / lengths)
+        return progress_bar(True, total, f"reading {Path(self.path).name}", lines, " lines")
+
     def fields(self, line: str) -> list[str]:
         """The columns of a line; behind numbers the rest may be a comment, names may hold the signs of comments."""
+        if self.delimiter and '"' in line and not self.numbered:
+            return [
+                part.strip()
+                for part in next(csv.reader([line], delimiter=self.delimiter, skipinitialspace=True))
+            ]
         text = re.split("|".join(_COMMENTS), line)[0] if self.numbered else line
         return [part.strip() for part in text.strip().split(self.delimiter)]
 
@@ -100,6 +133,7 @@ def read_edges(
     skip_rows: int,
     named: bool | None = None,
     n: int | None = None,
+    progress: bool = False,
 ) -> tuple[Array, Array, Array | None, tuple[str, ...] | None]:
     """Read one edge from each line; the arguments are those of :meth:`Graph.read`.
 
@@ -111,11 +145,12 @@ def read_edges(
     other = _OTHER.get(Path(path).name.removesuffix(".gz").rpartition(".")[2].lower())
     if other:
         raise ValueError(f"{path} is no list of edges; read it with {other}.")
-    form = _form(path, delimiter, weighted, skip_rows, named)
+    form = replace(_form(path, delimiter, weighted, skip_rows, named), progress=progress)
     if not form.numbered:
         return _read_named(form)
     ends, weight = _read_numbered(form)
     if n is None and not skip_rows:
+        _warn_of_counts(form, ends)
         _refuse_counts(form, ends)
     _refuse_values(form, ends, weight, n)
     return ends[:, 0], ends[:, 1], weight, None
@@ -125,6 +160,7 @@ def _form(
     path: str | Path, delimiter: str | None, weighted: bool | None, skip_rows: int, named: bool | None
 ) -> _Form:
     """Look at the first two lines."""
+    delimiter = delimiter or _DELIMITERS.get(Path(path).name.removesuffix(".gz").rpartition(".")[2].lower())
     form = _Form(path, delimiter, skip_rows)
     lines = [line for _, line in islice(form.lines(), 2)]
     if not lines:
@@ -139,6 +175,11 @@ def _form(
         raise ValueError(
             f"{path}: the first line has texts, {fields[0]!r} and {fields[1]!r}, and the next one numbers; pass "
             "skip_rows=1 if it is a header, or named=True if these are names."
+        )
+    if named is None and not numbered[0] and {end.lower() for end in fields[:2]} <= _HEADINGS:
+        raise ValueError(
+            f"{path}: the first line reads like a header: {fields[0]!r} and {fields[1]!r}; pass skip_rows=1 if it is "
+            "one, or named=True if these are names of nodes."
         )
     return _Form(
         path,
@@ -180,15 +221,42 @@ def _read_numbered(form: _Form) -> tuple[Array, Array | None]:
 
 def _columns(form: _Form, columns: tuple[int, ...] | None, kind: Any) -> Array:
     # numpy goes by the name of a file, and reads one itself much faster than what it is handed line by line
-    by_name = is_packed(form.path) == str(form.path).endswith(".gz")
+    packed = is_packed(form.path)
+    whole = packed == str(form.path).endswith(".gz") and not (packed and form.progress)
+    lines: Any = (line for _, line in form.lines())
+    if whole:
+        lines = form.raw_lines() if form.progress else form.path
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Input line .* contained no data", UserWarning)  # a comment
         warnings.filterwarnings("error", "loadtxt.*integer via a float", DeprecationWarning)
         return np.loadtxt(
-            form.path if by_name else (line for _, line in form.lines()), dtype=kind, comments=_COMMENTS,
-            delimiter=form.delimiter, skiprows=form.skip_rows if by_name else 0, usecols=columns, ndmin=2,
-            encoding="utf-8-sig",
+            lines, dtype=kind, comments=_comments(form), delimiter=form.delimiter,
+            skiprows=form.skip_rows if whole else 0, usecols=columns, ndmin=2, encoding="utf-8-sig",
         )  # fmt: skip
+
+
+def _comments(form: _Form) -> str | tuple[str, ...]:
+    """The signs of comments that may occur: numpy looks for one of them six times as fast as for two."""
+    if is_packed(form.path):
+        return _COMMENTS
+    with open(form.path, "rb") as file:
+        blocks = iter(lambda: file.read(1 << 20), b"")
+        return _COMMENTS if any(b"%" in block for block in blocks) else "#"
+
+
+def _warn_of_counts(form: _Form, ends: Array) -> None:
+    """Warn of a first line that may be the numbers of nodes and edges, in a file too short to tell."""
+    (nodes, edges), rest = ends[0].tolist(), ends[1:]
+    told = 0 < len(rest) < _FEW_EDGES and edges == len(rest)
+    # nodes counted from 0 or from 1, and none of the numbers that a larger node would need
+    if told and (nodes == rest.max() + 1 or (nodes == rest.max() and rest.min() == 1)):
+        number, _ = next(form.lines())
+        warnings.warn(
+            f"{form.path}, line {number}: {nodes} {edges} is read as an edge, but may be the numbers of nodes and "
+            f"edges, as {edges} lines follow; pass skip_rows={number} to skip it, or n= to keep it without a warning.",
+            UserWarning,
+            stacklevel=level_of_caller(),
+        )
 
 
 def _refuse_counts(form: _Form, ends: Array) -> None:
