@@ -14,8 +14,17 @@ import graph_figures as figures
 import matplotlib.pyplot as plt
 import numpy as np
 import shipped_results
+from matplotlib.ticker import LogLocator
 
 from convexrank.plotting.style import label_text, styles
+
+
+def plain_numbers(panel):
+    """Write the numbers of a logarithmic axis without powers of ten."""
+    panel.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
+    for form in (panel.yaxis.set_major_formatter, panel.yaxis.set_minor_formatter):
+        form("{x:g}")
+
 
 results = shipped_results.read(figures.FILE)
 for name, found in results.items():
@@ -34,7 +43,7 @@ for name, found in results.items():
 # hundred iterations; with q/p = 1.2 around 40 suffice.
 
 forms = {"p=q": "p = q", "p=q, damped": "p = q, damped by ½", "q/p=1.2": "q/p = 1.2"}
-figure, grid = plt.subplots(3, 3, figsize=(11, 8.4), sharex=True, sharey=True, layout="constrained")
+figure, grid = plt.subplots(3, 3, figsize=(9.4, 8.2), sharex=True, sharey=True, layout="constrained")
 for line, (name, found) in zip(grid, results.items(), strict=True):
     for panel, (form, title) in zip(line, forms.items(), strict=True):
         for p, style in styles(figures.POWERS).items():
@@ -64,7 +73,7 @@ for name, found in results.items():
 # reduction is the highest", close to p.
 
 colours = dict(zip(results, ("#0072b2", "#d55e00", "#009e73"), strict=True))
-figure, (left, right) = plt.subplots(1, 2, figsize=(10.4, 4), layout="constrained")
+figure, (left, right) = plt.subplots(1, 2, figsize=(8.8, 3.9), layout="constrained")
 for name, found in results.items():
     counts, mass = found["ratios"]["iterations"], found["ratios"]["mass"]
     steps = [np.nan if c is None else c for c in counts]
@@ -73,15 +82,16 @@ for name, found in results.items():
     right.semilogy(figures.RATIOS, relative, marker=".", color=colours[name], label=name)
     best = figures.RATIOS[int(np.argmin(mass))]
     print(
-        f"{name}: iterations {counts[0] or 'none'} at q = p, {counts[3]} at 1.2, {counts[-1]} at 3;\n"
-        f"    spam mass {mass[0]} %, {mass[3]} %, {mass[-1]} %; least at q/p = {best}"
+        f"{name}: iterations {counts[0] or 'none'} at q = p, {counts[3]} at 1.2, {counts[-1]} at 3; "
+        f"spam mass {mass[0]} %, {mass[3]} %, {mass[-1]} %; least at q/p = {best}"
     )
 left.set(xlabel="q/p", ylabel="iterations to 1e-6")
 right.set(xlabel="q/p", ylabel="spam mass / share of spam nodes")
 right.axhline(1, color="0.7", linewidth=1)
-left.legend(fontsize="small")
+left.legend()
 for panel in (left, right):
     panel.grid(alpha=0.25)
+    plain_numbers(panel)
 plt.show()
 
 # %%
@@ -98,7 +108,7 @@ lines = {
     "linear, same": ("linear trust, same", "#e69f00", "--"),
     "linear, opposite": ("linear trust, opposite (Lin-L_pq)", "#d55e00", "-"),
 }
-figure, panels = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
+figure, panels = plt.subplots(1, 3, figsize=(9.4, 4.6), layout="constrained")
 places = np.arange(len(figures.POWERS))
 for panel, (name, found) in zip(panels, results.items(), strict=True):
     for key, (label, colour, dash) in lines.items():
@@ -108,21 +118,17 @@ for panel, (name, found) in zip(panels, results.items(), strict=True):
     panel.set_xticks(places, [str(p) for p in figures.POWERS])
     panel.set(xlabel="p", title=f"{name}\n{100 * found['spam'] / found['nodes']:.1f} % of the nodes")
     panel.grid(alpha=0.25)
-    print(
-        f"{name}: spam mass in %, in-degree {found['mass']['in-degree']}, TrustRank {found['mass']['TrustRank']}"
-    )
-    print(f"{'p':>36}" + "".join(f"{p!s:>8}" for p in figures.POWERS))
-    for key, (label, _, _) in lines.items():
-        print(f"{label:>36}" + "".join(f"{value:>8}" for value in found["mass"][key]))
+    plain_numbers(panel)
+    print(name, {key: found["mass"][key] for key in (*lines, "in-degree", "TrustRank")})
 panels[0].set_ylabel("spam mass in %")
-panels[2].legend(fontsize=7)
+figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
 plt.show()
 
 # %%
 # The second panel of Figure 6.7: Spearman's footrule between the ranks on honest nodes, divided by the square of their
 # number. The text finds p = 4 and higher almost the same, and in-degree far from all.
 
-figure, panels = plt.subplots(1, 3, figsize=(12, 3.9), layout="constrained")
+figure, panels = plt.subplots(1, 3, figsize=(9.4, 3.7), layout="constrained")
 ticks = [f"p = {p}" for p in figures.POWERS] + ["in-degree"]
 for panel, (name, found) in zip(panels, results.items(), strict=True):
     distance = np.array(found["mass"]["distance"])
@@ -131,10 +137,10 @@ for panel, (name, found) in zip(panels, results.items(), strict=True):
         panel.text(
             j, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color="w" if value > 0.15 else "k"
         )
-    panel.set_xticks(range(len(ticks)), ticks, rotation=45)
+    panel.set_xticks(range(len(ticks)), ticks, rotation=90)
     panel.set_yticks(range(len(ticks)), ticks)
     panel.set_title(name, fontsize=10)
-figure.colorbar(image, ax=panels, label="footrule / n²; random orders: 0.33")
+figure.colorbar(image, ax=panels, shrink=0.75, label="footrule / n²\n(random orders: 0.33)")
 plt.show()
 
 # %%
@@ -146,7 +152,7 @@ plt.show()
 for name, row in figures.PRINTED.items():
     print(f"{name:<18}" + "".join(f"{value:>9}" for value in row))
 print("\nHere, means of ten draws:")
-figure, grid = plt.subplots(2, 2, figsize=(9.6, 7), sharex=True, layout="constrained")
+figure, grid = plt.subplots(2, 2, figsize=(8.8, 6.8), layout="constrained")
 panels = grid.ravel()
 places = np.arange(len(figures.SHARES))
 shown = {"L_pq TrustRank": "#0072b2", "TrustRank": "#d55e00", "trust over both": "#009e73"}
@@ -165,10 +171,10 @@ for panel, (graph, found) in zip(panels[1:], results.items(), strict=True):
     panel.set_ylim(0, None)
 for panel in panels:
     panel.set_xticks(places, [f"{100 * share:g}" for share in figures.SHARES])
+    panel.set(xlabel="labels in %", ylabel="error in %")
     panel.grid(alpha=0.25)
-figure.supxlabel("labels in %")
-figure.supylabel("error in %")
-panels[1].legend(fontsize="small")
+plain_numbers(panels[0])
+figure.legend(*panels[1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
 plt.show()
 
 # %%

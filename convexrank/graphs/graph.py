@@ -409,7 +409,7 @@ class Graph:
         >>> import convexrank as cr
         >>> graph = cr.Graph.from_edges([0, 0, 1], [1, 2, 2], names=["ann", "bob", "cat"])
         >>> graph.series(cr.pagerank(graph), sort=True).round(3).to_dict()
-        {'cat': 0.521, 'bob': 0.282, 'ann': 0.197}
+        {'cat': 0.521, 'bob': 0.282, 'ann': 0.198}
         """
         return as_series(self._in_order(values), self.names or range(self.n), name, check_flag(sort, "sort"))
 
