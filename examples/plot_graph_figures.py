@@ -128,7 +128,7 @@ plt.show()
 # The second panel of Figure 6.7: Spearman's footrule between the ranks on honest nodes, divided by the square of their
 # number. The text finds p = 4 and higher almost the same, and in-degree far from all.
 
-figure, panels = plt.subplots(1, 3, figsize=(9.4, 3.7), layout="constrained")
+figure, panels = plt.subplots(1, 3, figsize=(9.4, 4.6), sharey=True, layout="constrained")
 ticks = [f"p = {p}" for p in figures.POWERS] + ["in-degree"]
 for panel, (name, found) in zip(panels, results.items(), strict=True):
     distance = np.array(found["mass"]["distance"])
@@ -140,7 +140,7 @@ for panel, (name, found) in zip(panels, results.items(), strict=True):
     panel.set_xticks(range(len(ticks)), ticks, rotation=90)
     panel.set_yticks(range(len(ticks)), ticks)
     panel.set_title(name, fontsize=10)
-figure.colorbar(image, ax=panels, shrink=0.75, label="footrule / n²\n(random orders: 0.33)")
+figure.colorbar(image, ax=panels, location="bottom", shrink=0.6, label="footrule / n²; random orders: 0.33")
 plt.show()
 
 # %%
