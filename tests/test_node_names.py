@@ -203,6 +203,8 @@ def test_a_farm_may_lift_a_page_by_name():
         (lambda: GRAPH.numbers([5]), ValueError, r"nodes has the node 5, expected ids in 0\.\.4"),
         (lambda: GRAPH.numbers([[1]]), ValueError, r"nodes has shape \(1, 1\)"),
         (lambda: GRAPH.numbers([True, False]), TypeError, "nodes holds bool values"),
+        (lambda: GRAPH.series([[1.0], [2.0, 3.0]]), ValueError, "values"),
+        (lambda: GRAPH.numbers([object]), ValueError, "nodes has <class 'object'>.*expected names such as 'dan'"),
         (lambda: PLAIN.numbers(["ann"]), TypeError, "expected integer node ids"),
         (lambda: score_intervals(SETS["orders"](NAMES), nodes=["bo"]), ValueError, "nodes has 'bo'"),
         (lambda: score_intervals(SETS["orders"](NAMES), 0.5, {"ann": 1.0}), ValueError, "0 at node 'dan'"),

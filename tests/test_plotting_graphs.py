@@ -165,7 +165,7 @@ def test_a_path_is_laid_out_straight_and_a_cycle_round():
         (
             lambda: plotting.intervals(score_intervals(Polytopes.around(GRAPH, 0.3)), scores={"ann": 1.0}),
             ValueError,
-            "scores has no number for the node 'dan'",
+            "scores has no entry, expected a number, for the node 'dan'",
         ),
         (
             lambda: plotting.intervals(

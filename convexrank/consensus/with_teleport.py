@@ -12,7 +12,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.consensus.projections.all_nodes import Projector
 from convexrank.consensus.sets.base import RecommendationSets
 from convexrank.consensus.sets.candidates import CandidateSets
-from convexrank.data import check_vector, in_node_order
+from convexrank.data import check_vector, in_node_order, index_of, read_array
 from convexrank.data.nodes import called
 from convexrank.graphs import Graph, LabelledGraph
 from convexrank.graphs.distributions import distribution
@@ -27,10 +27,14 @@ def as_sets(sets: Any) -> RecommendationSets:
     """Accept sets, a labelled graph, or a list with the candidates of each node."""
     if isinstance(sets, RecommendationSets):
         return sets
-    if isinstance(sets, LabelledGraph):
-        return CandidateSets.from_labelled(sets)
-    if isinstance(sets, list | tuple) or (isinstance(sets, np.ndarray) and sets.ndim):
-        return CandidateSets(tuple(sets))
+    listed = isinstance(sets, list | tuple) or (isinstance(sets, np.ndarray) and bool(sets.ndim))
+    if listed or isinstance(sets, LabelledGraph):
+        try:
+            if isinstance(sets, LabelledGraph):
+                return CandidateSets.from_labelled(sets)
+            return CandidateSets(tuple(sets))
+        except (TypeError, ValueError) as error:
+            raise (TypeError if isinstance(error, TypeError) else ValueError)(f"sets: {error}") from error
     if isinstance(sets, Graph):
         raise TypeError(
             "sets is a Graph, whose nodes have one recommendation each; Polytopes.around(graph, 0.1) lets each share "
@@ -105,10 +109,7 @@ class Absorbed:
 
 def absorb(sets: Any, alpha: float, personalization: Any) -> Absorbed:
     """Validate, and absorb the teleport."""
-    try:
-        chosen = as_sets(sets)
-    except (TypeError, ValueError) as error:
-        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"sets: {error}") from error
+    chosen = as_sets(sets)
     n = chosen.n
     if personalization is None:
         teleport = np.full(n, 1.0 / n)
@@ -128,5 +129,7 @@ def _weights(personalization: Any, n: int, names: tuple[Any, ...] | None) -> Arr
     """Weights of all nodes in their order, however they are given."""
     if isinstance(personalization, Mapping):
         return distribution(n, names, personalization, "personalization")
+    if index_of(personalization) is None:
+        personalization = read_array(personalization, "personalization")
     ordered = in_node_order(personalization, n, names, "personalization", whole=True)
     return np.array(check_vector(ordered, n, "personalization", each="node"))

@@ -63,7 +63,7 @@ def numbers_of(names: Sequence[Any], nodes: Any, name: str) -> Array:
         try:
             found.append(number[node])
         except (KeyError, TypeError):
-            meant = did_you_mean(node, names)
+            meant = did_you_mean(node, names) or f"; expected names such as {shown(next(iter(names)))}"
             raise ValueError(f"{name} has {shown(node)}, which is not a node of the graph{meant}.") from None
     return np.array(found, dtype=np.int64)
 

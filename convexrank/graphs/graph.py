@@ -10,7 +10,15 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.read_only import read_only
-from convexrank.data import check_flag, check_list, check_nodes, check_vector, in_node_order
+from convexrank.data import (
+    check_flag,
+    check_list,
+    check_nodes,
+    check_vector,
+    in_node_order,
+    index_of,
+    read_array,
+)
 from convexrank.data.nodes import as_series, check_names
 from convexrank.graphs.guards import one_a_node, refuse_broken, refuse_extremes
 from convexrank.graphs.io.build import (
@@ -414,5 +422,6 @@ class Graph:
         return as_series(self._in_order(values), self.names or range(self.n), name, check_flag(sort, "sort"))
 
     def _in_order(self, values: Any) -> Array:
-        ordered = in_node_order(values, self.n, self.names, "values", whole=True)
+        given = values if index_of(values) is not None else read_array(values, "values")
+        ordered = in_node_order(given, self.n, self.names, "values", whole=True)
         return check_vector(ordered, self.n, "values", each="node")

@@ -181,7 +181,9 @@ def _by_node(values: Any, nodes: Array) -> Array:
         wanted = {key: value for key, value in values.items() if key in set(known)}
         ordered[numbers_of(known, wanted, "scores")] = list(wanted.values())
         if np.isnan(ordered).any():
-            raise ValueError(f"scores has no number for the node {known[int(np.isnan(ordered).argmax())]!r}.")
+            raise ValueError(
+                f"scores has no entry, expected a number, for the node {known[int(np.isnan(ordered).argmax())]!r}."
+            )
         return ordered
     ordered = in_node_order(values, len(known), known, "scores", whole=True)
     return check_vector(ordered, len(known), "scores", each="node")
@@ -271,7 +273,9 @@ def _positions(graph: Graph, positions: Any) -> Array:
         names = tuple(graph.names or range(graph.n))
         absent = [name for name in names if name not in positions]
         if absent:
-            raise ValueError(f"positions has no place for the node {absent[0]!r}.")
+            raise ValueError(
+                f"positions has no place for the node {absent[0]!r}, expected a point (x, y) for each."
+            )
         positions = [positions[name] for name in names]
     where = check_real_array(positions, "positions")
     if where.shape != (graph.n, 2) or not np.isfinite(where).all():

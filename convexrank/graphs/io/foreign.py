@@ -110,7 +110,7 @@ def column_of(frame: Any, name: Any) -> Any:
         held = list(frame.columns) if hasattr(frame, "columns") else type(frame).__name__
         raise ValueError(
             f"frame has no column {shown(name)}, but {shown(held)}; pass a frame with the edges, and the names of "
-            "their columns: source=, target=, weight=."
+            "their columns: source=, target=, weight=, and label= where edges have types."
         ) from error
     if np.ndim(column) != 1:
         raise ValueError(f"{name!r} has shape {np.shape(column)}, expected one column of that name.")
