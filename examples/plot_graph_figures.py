@@ -82,8 +82,8 @@ for name, found in results.items():
     right.semilogy(figures.RATIOS, relative, marker=".", color=colours[name], label=name)
     best = figures.RATIOS[int(np.argmin(mass))]
     print(
-        f"{name}: iterations {counts[0] or 'none'} at q = p, {counts[3]} at 1.2, {counts[-1]} at 3; "
-        f"spam mass {mass[0]} %, {mass[3]} %, {mass[-1]} %; least at q/p = {best}"
+        f"{name}: iterations {counts[0] or 'none'} at q = p, {counts[3]} at 1.2, {counts[-1]} at 3;\n"
+        f"    spam mass {mass[0]} %, {mass[3]} %, {mass[-1]} %; least at q/p = {best}"
     )
 left.set(xlabel="q/p", ylabel="iterations to 1e-6")
 right.set(xlabel="q/p", ylabel="spam mass / share of spam nodes")
@@ -119,7 +119,12 @@ for panel, (name, found) in zip(panels, results.items(), strict=True):
     panel.set(xlabel="p", title=f"{name}\n{100 * found['spam'] / found['nodes']:.1f} % of the nodes")
     panel.grid(alpha=0.25)
     plain_numbers(panel)
-    print(name, {key: found["mass"][key] for key in (*lines, "in-degree", "TrustRank")})
+    print(
+        f"{name}: spam mass in %, in-degree {found['mass']['in-degree']}, TrustRank {found['mass']['TrustRank']}"
+    )
+    print(f"{'p':>36}" + "".join(f"{p!s:>8}" for p in figures.POWERS))
+    for key, (label, _, _) in lines.items():
+        print(f"{label:>36}" + "".join(f"{value:>8}" for value in found["mass"][key]))
 panels[0].set_ylabel("spam mass in %")
 figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
 plt.show()
