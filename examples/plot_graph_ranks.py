@@ -48,7 +48,7 @@ plt.show()
 solution = problem.solve(tol=1e-10)
 print(solution)
 print("certain:", ", ".join(problem.certified_top(solution, 10)))
-print(graph.series(solution.x, sort=True).head(10).round(4).to_string())
+print(graph.series(solution, sort=True).head(10).round(4).to_string())
 
 # %%
 plotting.ranks(solution, top=20)

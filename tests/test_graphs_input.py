@@ -86,6 +86,13 @@ def test_a_header_of_names_is_no_edge(tmp_path):
     assert read(tmp_path, "source target\ntarget sink\n", named=True).n == 3
 
 
+def test_an_end_without_a_name_is_no_node(tmp_path):
+    with pytest.raises(ValueError, match="line 2: an end of the edge is empty"):
+        read(tmp_path, "ann,bob,1\nbob,,2\n", delimiter=",")
+    with pytest.raises(ValueError, match="line 1: an end of the edge is empty"):
+        read(tmp_path, "ann, \n", delimiter=",")
+
+
 def test_the_name_of_a_file_says_what_separates_its_columns(tmp_path):
     for ending, between in (("csv", ","), ("tsv", "\t"), ("CSV", ",")):
         file = tmp_path / f"edges.{ending}"

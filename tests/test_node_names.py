@@ -129,6 +129,8 @@ def test_ranks_are_series_under_the_names():
     series = GRAPH.series(ranks, sort=True)
     assert series.index.tolist() == [NAMES[i] for i in np.argsort(-ranks, kind="stable")]
     assert (series.name, series.index.name) == ("rank", "node")
+    solution = PageRank(GRAPH).solve()
+    assert GRAPH.series(solution).tolist() == list(GRAPH.named(solution).values()) == solution.x.tolist()
     assert GRAPH.series(series).tolist() == ranks.tolist()  # back in the order of the nodes
     assert PLAIN.series(ranks, name="mine").index.tolist() == [0, 1, 2, 3, 4]
     tied = PLAIN.series(np.zeros(5), sort=True)

@@ -26,8 +26,9 @@ def _graph(graph: Any) -> Graph:
             raise ValueError(f"graph has shape {graph.shape}, expected a square matrix (n, n).")
         return Graph.from_scipy(graph)
     raise TypeError(
-        f"graph is a {type(graph).__name__}, expected a Graph, a networkx graph or a scipy sparse matrix; for edges "
-        "see Graph.from_edges, for a data frame Graph.from_pandas, and wrap a dense matrix in scipy.sparse.csr_array."
+        f"graph is a {type(graph).__name__}, expected a Graph, a networkx graph or a scipy sparse matrix; for a file "
+        "see Graph.read, for edges Graph.from_edges, for a data frame Graph.from_pandas, and wrap a dense matrix in "
+        "scipy.sparse.csr_array."
     )
 
 

@@ -381,7 +381,8 @@ class Graph:
         Parameters
         ----------
         values : array-like, shape (n,)
-            One value for each node, such as a rank. A pandas Series with an index of its own goes by that index.
+            One value for each node, such as a rank; a Solution stands for its point. A pandas Series with an index of
+            its own goes by that index.
 
         Returns
         -------
@@ -422,6 +423,9 @@ class Graph:
         return as_series(self._in_order(values), self.names or range(self.n), name, check_flag(sort, "sort"))
 
     def _in_order(self, values: Any) -> Array:
+        from convexrank.core.results import Solution
+
+        values = values.x if isinstance(values, Solution) else values
         given = values if index_of(values) is not None else read_array(values, "values")
         ordered = in_node_order(given, self.n, self.names, "values", whole=True)
         return check_vector(ordered, self.n, "values", each="node")

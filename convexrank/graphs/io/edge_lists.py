@@ -110,6 +110,8 @@ class _Form:
                     _INTEGER.fullmatch(end) and len(end) <= 20 and abs(int(end)) < 2**63
                 ):
                     raise ValueError(f"{where}: {end[:60]!r} is no node number. {_HINT}")
+            if not all(fields[:2]):
+                raise ValueError(f"{where}: an end of the edge is empty, expected the names of two nodes.")
             yield fields[0], fields[1], self._weight(fields[2], where) if self.weighted else 1.0
 
     def _weight(self, text: str, where: str) -> float:
