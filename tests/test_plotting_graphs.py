@@ -91,6 +91,10 @@ def test_single_nodes_and_given_axes():
 def test_intervals_are_drawn_in_order():
     bounds = score_intervals(Polytopes.around(GRAPH, 0.3))
     ranks = GRAPH.series(cr.pagerank(GRAPH))
+    solution = PageRank(GRAPH).solve(tol=1e-12)
+    assert np.array_equal(
+        plotting.intervals(bounds, scores=solution).lines[0].get_xdata(), np.sort(solution.x)[::-1]
+    )
     for scores in (None, ranks, ranks[::-1], ranks.to_dict(), ranks.to_numpy()):
         panel = plotting.intervals(bounds, scores=scores, top=4)
         key = bounds.lower + bounds.upper if scores is None else ranks.to_numpy()
@@ -118,6 +122,8 @@ def test_areas_are_ranks_and_places_are_those_given():
     assert labels == list(NAMES)
     arrows = [text for text in panel.texts if text.arrow_patch is not None]
     assert len(arrows) == GRAPH.m
+    sized = plotting.graph(GRAPH, PageRank(GRAPH).solve()).collections[0].get_sizes()
+    assert np.allclose(sized, nodes.get_sizes(), rtol=1e-6)
     flags = np.array(NAMES) == "bob"
     again = plotting.graph(GRAPH, marked=flags, positions=np.array(list(spots.values())))
     assert np.allclose(again.collections[0].get_facecolors(), nodes.get_facecolors())

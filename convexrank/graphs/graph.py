@@ -217,7 +217,7 @@ class Graph:
             Whether the ends are names, and the nodes those that occur; otherwise they are numbers of nodes, and every
             number up to the largest is one. By default they are numbers where the first line has two of them.
         progress : bool
-            Show a progress bar; lines are then read one by one, which takes longer.
+            Show a progress bar while lines are read.
 
         Raises
         ------

@@ -175,7 +175,7 @@ def intervals(bounds: ScoreIntervals, *, scores: Any = None, top: int = 30, ax: 
 
 
 def _by_node(values: Any, nodes: Array) -> Array:
-    known = tuple(nodes.tolist())
+    known, values = tuple(nodes.tolist()), values.x if isinstance(values, Solution) else values
     if isinstance(values, Mapping):
         ordered = np.full(len(known), np.nan)
         wanted = {key: value for key, value in values.items() if key in set(known)}
@@ -199,7 +199,7 @@ def graph(
     graph : Graph
         At most 60 nodes.
     ranks : array-like, shape (n,), optional
-        A number of at least 0 for each node; a Series goes by name. All nodes are alike without.
+        A number of at least 0 for each node, or a Solution; a Series goes by name. All nodes are alike without.
     marked : sequence, optional
         Nodes in another colour, by name or number; or n booleans.
     positions : array-like, shape (n, 2), or mapping, optional
@@ -251,6 +251,7 @@ def graph(
 def _areas(graph: Graph, ranks: Any) -> Array:
     if ranks is None:
         return np.full(graph.n, 0.25 * _LARGEST)
+    ranks = ranks.x if isinstance(ranks, Solution) else ranks
     values = check_vector(
         in_node_order(ranks, graph.n, graph.names, "ranks", whole=True), graph.n, "ranks", each="node"
     )
