@@ -71,6 +71,73 @@ for panel, rows in zip(panels, (8, 20, 80), strict=True):
     print(f"{rows:3} rows: mean width of the interval at new rows {widths.mean():.4f}")
 plt.show()
 
+
+# %%
+# Intervals for new responses
+# ---------------------------
+# ``conformal_interval`` widens the prediction by a quantile of the errors on rows that fit did not see. It holds a new
+# response with the probability asked for whatever the noise is: here Student's with three degrees of freedom, whose
+# tails are heavy. On the right the share of new responses inside: the mean of 60 draws with fit on 80 rows, and the
+# range of nine in ten of them. Few calibration rows make single draws uncertain, not the mean. ``link_interval`` holds
+# few responses: it is about the link.
+def heavy(seed, rows=1100):
+    """Rows whose targets have heavy tails about a sigmoid."""
+    X, _, clean = draw("sigmoid", rows=rows, columns=4, noise=0.0, seed=seed)
+    return X, clean + 0.1 * np.random.default_rng(1000 + seed).standard_t(3, size=rows)
+
+
+levels, sizes, fitted, new = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95]), (20, 200), slice(80), slice(300, None)
+inside = {size: [] for size in sizes}
+of_the_link = []
+for seed in range(60):
+    X, y = heavy(seed)
+    model = SingleIndexRegressor().fit(X[fitted], y[fitted])
+    for size in sizes:
+        kept = slice(80, 80 + size)
+        ends = [model.conformal_interval(X[new], X[kept], y[kept], level).T for level in levels]
+        inside[size].append([np.mean((low <= y[new]) & (y[new] <= high)) for low, high in ends])
+    low, high = model.link_interval(X[new]).T
+    of_the_link.append(np.mean((low <= y[new]) & (y[new] <= high)))
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.0), layout="constrained")
+index = model.index(X[new])
+order = np.argsort(index)
+low, high = model.conformal_interval(X[new], X[80:280], y[80:280], 0.9).T
+held = (low <= y[new]) & (y[new] <= high)
+left.fill_between(
+    index[order], low[order], high[order], color="#0072b2", alpha=0.2, linewidth=0, label="90 % interval"
+)
+left.plot(index[order], model.predict(X[new])[order], color="#0072b2", label="prediction")
+for mask, colour, label in ((held, "0.45", "new rows inside"), (~held, "#d55e00", "new rows outside")):
+    left.plot(index[mask], y[new][mask], ".", color=colour, markersize=3, label=label)
+left.set(xlabel="index", ylabel="response", ylim=np.quantile(y[new], [0.002, 0.998]) + [-0.1, 0.3])
+left.legend(loc="upper left", ncols=2, markerscale=3, fontsize="small")
+right.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+for (size, shares), colour, shift in zip(
+    inside.items(), ("#e69f00", "#0072b2"), (-0.006, 0.006), strict=True
+):
+    mean, ends = np.mean(shares, axis=0), np.quantile(shares, [0.05, 0.95], axis=0)
+    right.errorbar(
+        levels + shift,
+        mean,
+        np.abs(ends - mean),
+        marker="o",
+        capsize=3,
+        color=colour,
+        label=f"{size} calibration rows",
+    )
+    print(
+        f"{size:3} calibration rows: inside",
+        ", ".join(f"{share:.3f} at {level:g}" for level, share in zip(levels, mean, strict=True)),
+    )
+print(f"link_interval: inside {np.mean(of_the_link):.3f}")
+right.axhline(np.mean(of_the_link), color="#d55e00", linestyle="--", label="link_interval")
+right.set(xlabel="level asked for", ylabel="new responses inside", xlim=(0.47, 0.98), ylim=(0, 1.02))
+right.legend(loc="center right")
+for panel in (left, right):
+    panel.grid(alpha=0.25)
+plt.show()
+
 # %%
 # Concrete
 # --------
