@@ -259,7 +259,7 @@ BARS = {
 
 
 def apart():
-    return cr.problems.TopPush([[3.0], [2.0], [1.0], [0.0]], [1, 1, 0, 0], l2=0.5).solve()
+    return cr.problems.IRPush([[3.0], [2.0], [1.0], [0.0]], [1, 1, 0, 0], l2=0.5).solve()
 
 
 @pytest.mark.parametrize("what", BARS)
