@@ -20,6 +20,7 @@ def add(commands: Any) -> None:
         help="rank the nodes of a list of edges, with a bound on the error",
         description="PageRank of a list of edges: source, target and perhaps a weight on each line.",
         epilog="The exit status is 0 if the error is certified to be at most the tolerance.",
+        allow_abbrev=False,  # --p is an option of other commands, and would be taken for --plot
     )
     parser.add_argument("path", help="the list of edges, or a Matrix Market file (.mtx)")
     parser.add_argument(
