@@ -11,8 +11,9 @@ from matplotlib.colors import to_rgba
 import convexrank as cr
 from convexrank import plotting
 from convexrank.consensus import Polytopes, score_intervals
-from convexrank.plotting.graphs import _MOST_NODES, _SURE, _TIED
+from convexrank.plotting.graphs import _SURE, _TIED
 from convexrank.plotting.layout import places
+from convexrank.plotting.network import _MARKED, _MOST_NODES
 from convexrank.problems import LpqRank, PageRank
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="figures need matplotlib")
@@ -115,7 +116,7 @@ def test_areas_are_ranks_and_places_are_those_given():
     (nodes,) = panel.collections
     assert np.allclose(nodes.get_offsets(), list(spots.values()))
     assert np.allclose(nodes.get_sizes() / nodes.get_sizes().max(), ranks / ranks.max())
-    assert [bool(np.allclose(c, to_rgba(_TIED))) for c in nodes.get_facecolors()] == [
+    assert [bool(np.allclose(c, to_rgba(_MARKED))) for c in nodes.get_facecolors()] == [
         n == "bob" for n in NAMES
     ]
     labels = [text.get_text() for text in panel.texts if text.get_text()]

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from convexrank.plotting.convergence import trace
 from convexrank.plotting.displays import BandDisplay, ForestDisplay, PushIntervalDisplay
-from convexrank.plotting.graphs import graph, intervals, ranks
+from convexrank.plotting.graphs import intervals, ranks
 from convexrank.plotting.influence import influence
 from convexrank.plotting.link import link
+from convexrank.plotting.network import graph
 from convexrank.plotting.pairs import pair_contributions, pair_shares
 from convexrank.plotting.ranking import precision_at_top, roc
 from convexrank.plotting.rates import rates
