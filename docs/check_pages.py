@@ -103,7 +103,7 @@ def dead_roles(text, docs, labels):
                 if target.startswith("/") or text.module
                 else text.file.parent / target
             )
-            alive = place.with_suffix(".rst").is_file()
+            alive = place.with_suffix(".rst").is_file() or _script(place, docs).is_file()
         elif role == "ref":
             alive = (
                 target in labels
@@ -115,6 +115,19 @@ def dead_roles(text, docs, labels):
         if not alive:
             found.append(f"{text.at(match.start())}: {role} of {target!r}, which does not exist")
     return found
+
+
+def _script(place, docs):
+    """Return the script from which the build makes a page of the gallery."""
+    examples = docs.parent / "examples"
+    if not place.is_relative_to(docs / "gallery"):
+        return place
+    name = place.relative_to(docs / "gallery")
+    return (
+        examples / name.with_name("README.rst")
+        if name.name == "index"
+        else examples / name.with_suffix(".py")
+    )
 
 
 @cache

@@ -103,3 +103,11 @@ def test_names_of_a_docstring(check, target, alive):
     assert check.dead_roles(docstring, DOCS, set()) == (
         [] if alive else [f"{DOCS / 'losses.py'}:7: class of {target!r}, which does not exist"]
     )
+
+
+@pytest.mark.parametrize(
+    ("target", "alive"), [("index", True), ("plot_quick_start", True), ("plot_nowhere", False)]
+)
+def test_pages_of_the_gallery_are_known_before_they_are_built(check, target, alive):
+    page = check.Text(DOCS / "page.rst", 1, f":doc:`gallery/{target}`")
+    assert (check.dead_roles(page, DOCS, set()) == []) == alive
