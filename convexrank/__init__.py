@@ -39,6 +39,7 @@ _OBJECTS = {
     "Graph": "convexrank.graphs",
     "LabelledGraph": "convexrank.graphs",
     "LeafFeatures": "convexrank.estimators",
+    "LossReport": "convexrank.verification.loss.report",
     "OnlineMEMR": "convexrank.estimators",
     "Problem": "convexrank.core.problem",
     "PushRanker": "convexrank.estimators",
@@ -63,6 +64,7 @@ _OBJECTS = {
     "shapes": "convexrank.features.shapes",
     "trust_rank": "convexrank.estimators.graph_ranks",
     "verify": "convexrank.verification.report",
+    "verify_loss": "convexrank.verification.loss.verify",
 }
 
 __all__ = ["__version__", *_MODULES, *_OBJECTS]
@@ -115,6 +117,8 @@ if TYPE_CHECKING:
     )
     from convexrank.features.shapes import shapes
     from convexrank.graphs import Graph, LabelledGraph
+    from convexrank.verification.loss.report import LossReport
+    from convexrank.verification.loss.verify import verify_loss
     from convexrank.verification.report import Report, verify
 
 

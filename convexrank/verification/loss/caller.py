@@ -1,0 +1,333 @@
+"""Calls of somebody else's loss: with arrays of numpy, JAX or torch, its gradient by its own differentiation."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import shown
+from convexrank.verification.loss.instance import Instance
+
+__all__ = ["Answer", "Caller", "caller_of"]
+
+Array = np.ndarray
+
+_QUERY_NAMES = {"qid", "query", "queries", "group", "groups", "segments", "q"}
+_WEIGHT_NAMES = ("sample_weight", "weights", "weight")
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What one call gave.
+
+    Parameters
+    ----------
+    value : float
+        The loss; NaN where none came.
+    gradient : ndarray or None
+        Its gradient in the scores, where the loss gives one.
+    wrong : str
+        What came instead of a finite number; empty where one came.
+    wrong_gradient : str
+        What came instead of a gradient, likewise.
+    single : bool
+        Whether the value has single precision.
+    """
+
+    value: float = math.nan
+    gradient: Array | None = None
+    wrong: str = ""
+    wrong_gradient: str = ""
+    single: bool = False
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A loss, and what it is called with.
+
+    Parameters
+    ----------
+    function : callable
+        The loss.
+    takes_queries : bool
+        Whether its third argument are numbers of queries.
+    weights : str
+        The keyword by which it takes weights of rows; empty where there is none.
+    backend : {"numpy", "jax", "torch"}
+        Which arrays it gets.
+    """
+
+    function: Callable[..., Any]
+    takes_queries: bool
+    weights: str
+    backend: str
+    _programs: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def differentiates(self) -> bool:
+        """Whether gradients come from the library that the loss is written in."""
+        return self.backend != "numpy"
+
+    def arguments(self, instance: Instance, make: Callable[[Array], Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments after the scores; copies, so that nothing of ours can be changed."""
+        args = [make(instance.y.copy())]
+        if self.takes_queries:
+            qid = np.zeros(len(instance), np.int64) if instance.qid is None else instance.qid.astype(np.int64)
+            args.append(make(qid))
+        weights = (
+            {self.weights: make(instance.weights.copy())}
+            if instance.weights is not None and self.weights
+            else {}
+        )
+        return args, weights
+
+    def __call__(self, instance: Instance) -> Answer:
+        """Call the loss; whatever goes wrong is an answer, too."""
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            try:
+                return {"numpy": self._numpy, "jax": self._jax, "torch": self._torch}[self.backend](instance)
+            except Exception as error:  # noqa: BLE001 - of a function that is not ours
+                return Answer(wrong=_said(error))
+
+    def changes(self, instance: Instance) -> str:
+        """Name the arguments that a call changes; empty where none is."""
+        if self.backend == "jax":  # its arrays cannot be changed
+            return ""
+        make: Any = np.copy
+        if self.backend == "torch":
+            make = sys.modules["torch"].tensor
+        scores = make(instance.scores.copy())
+        args, weights = self.arguments(instance, make)
+        held: dict[str, tuple[Any, Any]] = {"scores": (scores, instance.scores), "y": (args[0], instance.y)}
+        if self.takes_queries and instance.qid is not None:
+            held["qid"] = (args[1], instance.qid)
+        if weights:
+            held["sample_weight"] = (weights[self.weights], instance.weights)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            try:
+                self.function(scores, *args, **weights)
+            except Exception:  # noqa: BLE001 - a call that fails is found elsewhere
+                return ""
+        return ", ".join(
+            name for name, (now, before) in held.items() if not np.array_equal(np.asarray(now), before)
+        )
+
+    def _numpy(self, instance: Instance) -> Answer:
+        args, weights = self.arguments(instance, np.copy)
+        found = self.function(instance.scores.copy(), *args, **weights)
+        if isinstance(found, tuple) and len(found) == 2:
+            return _with_gradient(found[0], found[1], len(instance))
+        return _number(found)
+
+    def plain(self, instance: Instance) -> Answer:
+        """Call the loss as it is, without a gradient: what is compiled would give the same value each time."""
+        if self.backend != "jax":
+            return self(instance)
+        import jax
+        import jax.numpy as jnp
+
+        with jax.enable_x64(True), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            args, weights = self.arguments(instance, jnp.asarray)
+            try:
+                found = self.function(jnp.asarray(instance.scores), *args, **weights)
+                return _number(found[0] if isinstance(found, tuple) else found)
+            except Exception as error:  # noqa: BLE001 - of a function that is not ours
+                return Answer(wrong=_said(error))
+
+    def _jax(self, instance: Instance) -> Answer:
+        import jax
+        import jax.numpy as jnp
+
+        with jax.enable_x64(True):
+            args, weights = self.arguments(instance, jnp.asarray)
+            scores = jnp.asarray(instance.scores)
+            if "compiled" not in self._programs:
+                self._programs["compiled"] = jax.jit(self._traced)
+            if self._programs["compiled"] is not None:
+                try:
+                    found, slope = self._programs["compiled"](scores, args, weights)
+                    return _with_gradient(found, slope, len(instance))
+                except Exception:  # noqa: BLE001 - labels may have to be numbers; then nothing is compiled
+                    self._programs["compiled"] = None
+            try:
+                found, slope = self._traced(scores, args, weights)
+                return _with_gradient(found, slope, len(instance))
+            except Exception as error:  # noqa: BLE001 - of a function that is not ours
+                answer = _number(self.function(scores, *args, **weights))
+                text = answer.wrong or f"{type(error).__name__} when JAX differentiates"
+                return Answer(answer.value, None, answer.wrong, text, answer.single)
+
+    def _traced(self, scores: Any, args: Any, weights: Any) -> tuple[Any, Any]:
+        """Return value and gradient; raise where there is none."""
+        import jax
+        import jax.numpy as jnp
+
+        found, pull = jax.vjp(lambda s: self.function(s, *args, **weights), scores)
+        if isinstance(found, tuple) and len(found) == 2:
+            return found[0], found[1]
+        found = jnp.asarray(found)
+        if found.shape != () or jnp.iscomplexobj(found):
+            raise TypeError("f gives no real number.")
+        if not jnp.issubdtype(found.dtype, jnp.floating):  # of integers there is no slope
+            return found, jnp.zeros_like(scores)
+        return found, pull(jnp.ones_like(found))[0]
+
+    def _torch(self, instance: Instance) -> Answer:
+        torch = sys.modules["torch"]
+        args, weights = self.arguments(instance, torch.tensor)
+        scores = torch.tensor(instance.scores.copy(), requires_grad=True)
+        found = self.function(scores, *args, **weights)
+        if isinstance(found, tuple) and len(found) == 2:
+            return _with_gradient(_detached(found[0]), _detached(found[1]), len(instance))
+        answer = _number(_detached(found))
+        if answer.wrong:
+            return answer
+        if not getattr(found, "requires_grad", False):
+            return _with_gradient(answer.value, np.zeros(len(instance)), len(instance), answer.single)
+        try:
+            (slope,) = torch.autograd.grad(found, scores, allow_unused=True)
+        except RuntimeError as error:
+            return Answer(
+                answer.value,
+                None,
+                "",
+                f"RuntimeError when torch differentiates: {error}"[:160],
+                answer.single,
+            )
+        slope = np.zeros(len(instance)) if slope is None else slope.numpy()
+        return _with_gradient(answer.value, slope, len(instance), answer.single)
+
+
+def _said(error: Exception) -> str:
+    """The first line of an error."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:160]}" if lines else type(error).__name__
+
+
+def _detached(value: Any) -> Any:
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else value
+
+
+def _number(found: Any) -> Answer:
+    """What a loss returned as a number, or what it is instead."""
+    try:
+        array = np.asarray(found)
+    except Exception:  # noqa: BLE001 - anything may be returned
+        return Answer(wrong=f"{type(found).__name__}, expected a real number")
+    if array.shape != ():
+        return Answer(wrong=f"an array of shape {array.shape}, expected one number")
+    if array.dtype.kind not in "iuf":
+        kind = "a complex number" if array.dtype.kind == "c" else shown(found, 40)
+        return Answer(wrong=f"{kind}, expected a real number")
+    single = array.dtype.kind == "f" and array.dtype.itemsize < 8
+    value = float(array)
+    return Answer(value, None, "" if math.isfinite(value) else str(value), "", single)
+
+
+def _with_gradient(value: Any, gradient: Any, rows: int, single: bool = False) -> Answer:
+    answer = _number(value)
+    if answer.wrong:
+        return answer
+    try:
+        slope = np.asarray(gradient, dtype=np.float64)
+    except (TypeError, ValueError):
+        slope = np.empty(())
+    single = single or answer.single
+    if slope.shape != (rows,):
+        return Answer(
+            answer.value, None, "", f"a gradient of shape {slope.shape}, expected ({rows},)", single
+        )
+    wrong = "" if np.isfinite(slope).all() else f"{np.array2string(slope, precision=6, separator=', ')}"
+    return Answer(answer.value, slope, "", wrong, single)
+
+
+def caller_of(
+    function: Any, by_queries: bool, weighted: bool, backend: str | None, trial: Instance
+) -> Caller:
+    """Look at the signature of a loss, and find out which arrays it takes.
+
+    Parameters
+    ----------
+    function : callable
+        The loss.
+    by_queries, weighted : bool
+        Whether the formulation has queries and weights.
+    backend : str or None
+        Which arrays; None tries them.
+    trial : Instance
+        What it is tried on.
+
+    Raises
+    ------
+    TypeError
+        When it is no function of scores and labels.
+    """
+    if not callable(function) or isinstance(function, type):
+        raise TypeError(f"f is {shown(function)}, expected a function of (scores, y) or (scores, y, qid).")
+    takes_queries, name = _signature(function, by_queries)
+    kept = name if weighted else ""
+    if backend is not None:
+        return Caller(function, takes_queries, kept, backend)
+    attempts = [Caller(function, takes_queries, kept, kind) for kind in ("numpy", "torch", "jax")]
+    for attempt in attempts:
+        if attempt.backend != "numpy" and attempt.backend not in sys.modules:
+            continue
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            found = _library(attempt, trial)
+        if found:
+            return Caller(function, takes_queries, kept, found)
+    return attempts[0]
+
+
+def _library(attempt: Caller, trial: Instance) -> str:
+    """The library whose arrays come out where some arrays go in; empty where the call fails."""
+    make: Any = np.copy
+    if attempt.backend == "torch":
+        make = sys.modules["torch"].tensor
+    elif attempt.backend == "jax":
+        make = sys.modules["jax"].numpy.asarray
+    args, weights = attempt.arguments(trial, make)
+    try:
+        found = attempt.function(make(trial.scores.copy()), *args, **weights)
+    except Exception:  # noqa: BLE001 - of a function that is not ours
+        return ""
+    parts = found if isinstance(found, tuple) else (found,)
+    kinds = {type(part).__module__.split(".")[0] for part in parts}
+    if kinds & {"jax", "jaxlib"}:
+        return "jax"
+    return "torch" if "torch" in kinds else attempt.backend
+
+
+def _signature(function: Any, by_queries: bool) -> tuple[bool, str]:
+    """Whether a loss takes queries, and the name by which it takes weights."""
+    try:
+        signature = inspect.signature(getattr(function, "forward", function))
+    except (TypeError, ValueError):  # of a compiled function
+        return by_queries, ""
+    given = signature.parameters.values()
+    positional = [item for item in given if item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD)]
+    required = [item for item in positional if item.default is item.empty]
+    weights = next((item.name for item in given if item.name in _WEIGHT_NAMES), "")
+    required = [item for item in required if item.name != weights]
+    open_ended = any(item.kind is item.VAR_POSITIONAL for item in given)
+    named = [item.name for item in given if item.kind is item.KEYWORD_ONLY and item.default is item.empty]
+    if len(required) > 3 or (len(positional) < 2 and not open_ended) or set(named) - {weights}:
+        raise TypeError(
+            f"f takes ({', '.join(signature.parameters)}), expected a function of (scores, y) or (scores, y, qid); "
+            "pass a lambda that gives the other arguments their values."
+        )
+    third = positional[2] if len(positional) > 2 else None
+    if third is None or third.name == weights:
+        return by_queries and open_ended, weights
+    return third.default is third.empty or third.name in _QUERY_NAMES, weights

@@ -1,0 +1,242 @@
+"""The formulation that a loss is compared with: its risk as a function of scores, from the reference code."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from convexrank.core.problem import Problem
+from convexrank.data import as_groups, check_real_array, check_vector, shown
+from convexrank.data.display import short_text
+from convexrank.problems._linear_scores import LinearScores
+from convexrank.problems.bipartite._base import Bipartite
+from convexrank.problems.pairs.crucial_pairs import CrucialPairs
+from convexrank.verification.loss.instance import Design, Instance
+
+__all__ = ["Formulation", "Oracle", "formulation_of"]
+
+Array = np.ndarray
+
+Oracle = Callable[[Array], tuple[float, Array]]
+
+# What an instance brings, and what a risk has no part in.
+_DATA = {"X", "y", "qid", "pairs", "sample_weight"}
+_PENALTIES = {"l2", "l1", "dtype", "l1_ball", "l2_ball"}
+# Up to so many different labels are taken as the levels to draw from.
+_MOST_LEVELS = 8
+# Steps of difference quotients of the definition.
+STEP = 1e-5
+
+
+@dataclasses.dataclass(frozen=True)
+class Formulation:
+    """A problem class and its parameters, as a function of an instance.
+
+    Parameters
+    ----------
+    kind : type
+        The class.
+    parameters : dict
+        What is passed beside the data.
+    """
+
+    kind: type
+    parameters: dict[str, Any]
+
+    @property
+    def fields(self) -> set[str]:
+        """Names of all arguments."""
+        return {item.name for item in dataclasses.fields(self.kind)}
+
+    @property
+    def by_queries(self) -> bool:
+        """Whether the risk is a sum over queries, or over pairs that queries may keep apart."""
+        return "qid" in self.fields or issubclass(self.kind, CrucialPairs)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows may have weights."""
+        return "sample_weight" in self.fields
+
+    @property
+    def labels(self) -> str:
+        """Which labels are drawn."""
+        if issubclass(self.kind, Bipartite):
+            return "binary"
+        return "graded" if self.by_queries else "real"
+
+    def __str__(self) -> str:
+        parts = [f"{name}={short_text(value)}" for name, value in self.parameters.items()]
+        return f"{self.kind.__name__}({', '.join(parts)})"
+
+    def problem(self, instance: Instance) -> Any:
+        """Return the problem whose scores at w = 1 are those of the instance; None where no pair asks for an order."""
+        data: dict[str, Any] = {"X": instance.scores[:, None]}
+        if issubclass(self.kind, CrucialPairs):
+            pairs = pairs_of(instance)
+            if not len(pairs):
+                return None
+            data["pairs"] = pairs
+        else:
+            data["y"] = instance.y
+        if "qid" in self.fields:
+            data["qid"] = instance.qid
+        if self.weighted and instance.weights is not None:
+            data["sample_weight"] = instance.weights
+        if not instance.ordered:
+            return None
+        return self.kind(**data, **self.parameters)
+
+    def oracle(self, instance: Instance) -> Oracle | None:
+        """Return the risk and a subgradient as a function of scores; None where the formulation is not defined.
+
+        Pairs and queries without an order contribute nothing, so that the risk of nothing else is 0.
+        """
+        try:
+            found = self.problem(instance)
+        except ValueError:  # weights that leave no class, and the like
+            return None
+        if found is None:
+            return None if self.labels == "binary" else lambda scores: (0.0, np.zeros(len(scores)))
+
+        def risk(scores: Array) -> tuple[float, Array]:
+            with np.errstate(all="ignore"):
+                value, slope = found.reference_scores(scores)
+            return float(value), np.asarray(slope, dtype=np.float64)
+
+        return risk
+
+    def call(self, instance: Instance) -> str:
+        """Write the lines that give the value again."""
+        if self.problem(instance) is None:
+            return "0: no pair of rows has an order"
+        if issubclass(self.kind, CrucialPairs):
+            data = f"scores[:, None], {pairs_of(instance).tolist()}"
+        else:
+            data = "scores[:, None], y"
+            data += ", qid=qid" if instance.qid is not None and "qid" in self.fields else ""
+            data += ", sample_weight=sample_weight" if instance.weights is not None and self.weighted else ""
+        given = "".join(f", {name}={_argument(value)}" for name, value in self.parameters.items())
+        return f"cr.problems.{self.kind.__name__}({data}{given}).objective([1.])"
+
+    def neighbours(self) -> list[Formulation]:
+        """The same formulation with one parameter of another choice: of a flag, a list of names, a loss."""
+        found = []
+        hints = typing.get_type_hints(self.kind)
+        for item in dataclasses.fields(self.kind):
+            if item.name in _DATA | _PENALTIES or not item.init:
+                continue
+            if hints[item.name] is bool:
+                choices: tuple[Any, ...] = (True, False)
+            elif typing.get_origin(hints[item.name]) is typing.Literal:
+                choices = typing.get_args(hints[item.name])
+            elif item.name in ("loss", "cost"):
+                choices = ("hinge", "squared_hinge", "logistic", "exponential")
+            else:
+                continue
+            now = self.parameters.get(item.name, item.default)
+            found += [
+                Formulation(self.kind, {**self.parameters, item.name: choice})
+                for choice in choices
+                if choice != now and type(now).__name__.lower() != str(choice).replace("_", "")
+            ]
+        return found
+
+
+def pairs_of(instance: Instance) -> Array:
+    """Return the pairs of rows of one query, the one with the larger label first."""
+    same = np.ones((len(instance),) * 2, bool)
+    if instance.qid is not None:
+        same = instance.qid[:, None] == instance.qid[None, :]
+    return np.argwhere(same & (instance.y[:, None] > instance.y[None, :]))
+
+
+def _argument(value: Any) -> str:
+    module = type(value).__module__
+    if dataclasses.is_dataclass(value) and module.startswith("convexrank."):
+        place = module.split(".")[1]
+        return f"cr.{place}.{short_text(value)}"
+    return short_text(value) if isinstance(value, types.FunctionType) else repr(value)
+
+
+def formulation_of(
+    problem: Any, parameters: dict[str, Any], y: Any, qid: Any, weights: Any
+) -> tuple[Formulation, Design, Instance | None]:
+    """Return what is compared with, how instances are drawn, and the first one where data are given.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the problem is none with scores and labels, or the data do not fit.
+    """
+    made = not isinstance(problem, type)
+    kind: Any = type(problem) if made else problem
+    names = {item.name for item in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+    fits = issubclass(kind, LinearScores) and ("y" in names or issubclass(kind, CrucialPairs))
+    if not issubclass(kind, Problem) or not fits:
+        raise TypeError(
+            f"problem is {shown(problem)}, expected a problem with scores and labels, such as problems.RankSVM, or its "
+            "class."
+        )
+    unknown = set(parameters) - names | set(parameters) & _DATA
+    if unknown:
+        known = sorted(names - _DATA - _PENALTIES)
+        raise TypeError(
+            f"parameters has {', '.join(sorted(map(str, unknown)))}, which {kind.__name__} does not take beside its "
+            f"data; expected some of: {', '.join(known) or 'none'}."
+        )
+    if made:
+        if parameters or y is not None or qid is not None or weights is not None:
+            raise TypeError(
+                "problem is an instance, which has parameters and data of its own; drop y, qid, sample_weight and "
+                "parameters, or pass its class."
+            )
+        if issubclass(kind, CrucialPairs):
+            raise TypeError(
+                "problem is a CrucialPairs, whose pairs have no labels; pass the class, and y and qid."
+            )
+        y, qid = problem.y, getattr(problem, "qid", None)
+        weights = getattr(problem, "sample_weight", None)
+        parameters = {
+            item.name: getattr(problem, item.name)
+            for item in dataclasses.fields(kind)
+            if item.init and item.name not in _DATA | _PENALTIES
+        }
+    parameters = {name: value for name, value in parameters.items() if name not in _PENALTIES}
+    found = Formulation(kind, parameters)
+    first = None if y is None else _first(found, y, qid, weights)
+    if first is None and (qid is not None or weights is not None):
+        raise ValueError("y is None, but qid or sample_weight is given; pass the labels of the same rows.")
+    levels = None if first is None else np.unique(first.y)
+    if levels is not None and (len(levels) > _MOST_LEVELS or len(levels) < 2):
+        levels = None
+    trial = Instance(np.array([0.5, 0.0]), np.array([1.0, 0.0]))
+    found.problem(trial)  # bad parameters are refused here
+    return found, Design(found.labels, levels), first
+
+
+def _first(found: Formulation, y: Any, qid: Any, weights: Any) -> Instance:
+    """The instance of the caller's labels and queries, with scores 0; binary labels become 0 and 1."""
+    if found.labels == "binary":
+        from convexrank.data import check_binary_labels
+
+        labels = check_binary_labels(y).astype(float)
+    else:
+        labels = check_vector(y, name="y")
+    given = np.asarray(y)
+    if given.dtype.kind in "iu" and found.labels != "real":
+        labels = labels.astype(np.int64)
+    if qid is not None and not found.by_queries:
+        raise ValueError(f"qid is given, but {found.kind.__name__} ranks one list; drop it.")
+    groups = None if qid is None else as_groups(qid, len(labels))
+    numbers = None if groups is None else groups.spread(groups.query)
+    if weights is not None:
+        if not found.weighted:
+            raise ValueError(f"sample_weight is given, but {found.kind.__name__} takes none; drop it.")
+        weights = check_vector(check_real_array(weights, "sample_weight"), len(labels), "sample_weight")
+    return Instance(np.zeros(len(labels)), labels, numbers, weights)

@@ -1,0 +1,209 @@
+"""One instance of a ranking loss: scores, labels, queries and weights of a few rows; random ones of every kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+__all__ = ["KINDS", "Design", "Instance", "draw"]
+
+Array = np.ndarray
+
+# Scores and labels beyond these are called large: losses overflow there first.
+_LARGE_SCORE, _LARGE_LABEL = 30.0, 30.0
+# Few different sizes, because JAX compiles for each.
+_ROWS, _MOST_QUERIES = (2, 3, 5, 8), 3
+
+#: What an instance may be special in, from the first that is named.
+KINDS = ("weights", "large labels", "large scores", "queries without an order", "tied scores", "tied labels")
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """What a loss is called with.
+
+    Parameters
+    ----------
+    scores, y : ndarray, shape (n,)
+        Scores and labels.
+    qid : ndarray of int or None, shape (n,)
+        Numbers of queries, 0, 1, …; None where all rows are one list.
+    weights : ndarray or None, shape (n,)
+        Weights of rows.
+    """
+
+    scores: Array
+    y: Array
+    qid: Array | None = None
+    weights: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @cached_property
+    def key(self) -> bytes:
+        """The contents, to look an instance up by."""
+        parts = (self.scores, self.y.astype(float), self.qid, self.weights)
+        return b"|".join(b"" if part is None else part.tobytes() for part in parts)
+
+    def changed(self, **values: Any) -> Self:
+        """Return the same instance with some arrays replaced."""
+        return replace(self, **values)
+
+    def rows(self, places: Array) -> Self:
+        """Return the instance of these rows, in this order; queries are numbered from 0 again."""
+        qid = None if self.qid is None else np.unique(self.qid[places], return_inverse=True)[1].ravel()
+        weights = None if self.weights is None else self.weights[places]
+        return replace(self, scores=self.scores[places], y=self.y[places], qid=qid, weights=weights)
+
+    @cached_property
+    def groups(self) -> list[Array]:
+        """The rows of each query."""
+        if self.qid is None:
+            return [np.arange(len(self))]
+        return [np.flatnonzero(self.qid == query) for query in np.unique(self.qid)]
+
+    @cached_property
+    def ordered(self) -> list[Array]:
+        """The rows of each query that has two different labels."""
+        return [rows for rows in self.groups if np.ptp(self.y[rows]) > 0]
+
+    @cached_property
+    def kind(self) -> str:
+        """What is special about the instance; "plain" where nothing is."""
+        weights = self.weights
+        special = (
+            weights is not None and bool((weights != 1.0).any()),
+            float(np.abs(self.y).max()) > _LARGE_LABEL,
+            float(np.abs(self.scores).max()) > _LARGE_SCORE,
+            len(self.ordered) < len(self.groups),
+            any(len(np.unique(self.scores[rows])) < len(rows) for rows in self.groups),
+            len(np.unique(self.y)) > 2
+            and any(len(np.unique(self.y[rows])) < len(rows) for rows in self.groups),
+        )
+        return next((name for name, holds in zip(KINDS, special, strict=True) if holds), "plain")
+
+    def counts(self) -> dict[str, float]:
+        """Sizes that a loss may be divided by; pairs are those of one query with different labels."""
+        n, ordered = len(self), self.ordered
+        pairs = sum(int((self.y[rows][:, None] > self.y[rows][None, :]).sum()) for rows in ordered)
+        top = self.y > (0.0 if len(np.unique(self.y)) > 2 else float(self.y.min()))
+        found = {
+            "pairs": pairs,
+            "rows": n,
+            "queries": len(self.groups),
+            "queries with an order": len(ordered),
+            "positives": int(top.sum()),
+            "negatives": int((~top).sum()),
+            "rows of queries with an order": sum(map(len, ordered)),
+            "pairs of rows": n * (n - 1) // 2,
+            "rows²": n * n,
+            "sum of y": float(self.y.sum()),
+        }
+        if self.weights is not None:
+            found["sum of weights"] = float(self.weights.sum())
+        return {name: float(value) for name, value in found.items()}
+
+    def text(self) -> list[str]:
+        """The arrays as lines of Python."""
+        given = {"scores": self.scores, "y": self.y, "qid": self.qid, "sample_weight": self.weights}
+        return [
+            f"{name} = np.array([{', '.join(_number(value) for value in array.tolist())}])"
+            for name, array in given.items()
+            if array is not None
+        ]
+
+
+def _number(value: Any) -> str:
+    return repr(int(value)) + "." if isinstance(value, float) and value.is_integer() else repr(value)
+
+
+@dataclass(frozen=True)
+class Design:
+    """How instances are drawn.
+
+    Parameters
+    ----------
+    labels : {"binary", "graded", "real"}
+        Which labels, where no levels are given.
+    levels : ndarray or None
+        The labels to choose from.
+    queries : bool
+        Whether there may be several queries; a loss of one list has none.
+    weights : bool
+        Whether rows may have weights.
+    """
+
+    labels: str
+    levels: Array | None = None
+    queries: bool = False
+    weights: bool = False
+
+    @property
+    def alternation(self) -> tuple[str, ...]:
+        """The kinds that are drawn in turn."""
+        kinds = ["plain", "tied scores", "tied labels", "one positive", "large scores"]
+        kinds += ["queries without an order"] if self.labels != "binary" else []
+        kinds += ["large labels"] if self.levels is None and self.labels == "graded" else []
+        return (*kinds, "plain")
+
+
+def draw(rng: np.random.Generator, design: Design, kind: str, numbered: bool) -> Instance:
+    """Draw an instance; every query has an order unless the kind says otherwise.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Where it comes from.
+    design : Design
+        Which labels, queries and weights there are.
+    kind : str
+        One of ``design.alternation``.
+    numbered : bool
+        Whether the loss takes numbers of queries.
+    """
+    n, idle = int(rng.choice(_ROWS)), kind == "queries without an order"
+    least = 1 if idle else 2
+    count = int(rng.integers(1, min(_MOST_QUERIES, n // least) + 1)) if design.queries else 1
+    sizes = least + rng.multinomial(n - least * count, np.full(count, 1.0 / count))
+    parts = [_labels(rng, design, int(size), kind, idle and rng.random() < 0.6) for size in sizes]
+    scores = rng.normal(size=n).round(3)
+    if kind == "tied scores":
+        scores = rng.integers(-1, 3, size=n).astype(float)
+    elif kind == "large scores":
+        scores = (scores * rng.choice([50.0, 1000.0])).round()
+    weights = rng.choice([0.5, 1.0, 2.0, 3.0], size=n) if design.weights and rng.random() < 0.5 else None
+    if design.weights and weights is None:
+        weights = np.ones(n)
+    qid = np.repeat(np.arange(count), sizes) if numbered else None
+    found = Instance(scores, np.concatenate(parts), qid, weights)
+    return found.rows(rng.permutation(n))
+
+
+def _labels(rng: np.random.Generator, design: Design, size: int, kind: str, tied: bool) -> Array:
+    """Labels of one query: all the same if ``tied``, else with an order where there are two rows."""
+    if design.levels is not None:
+        levels = design.levels
+    elif kind == "large labels":
+        levels = np.array([0.0, 1.0, 40.0])
+    else:
+        levels = {"binary": np.arange(2.0), "graded": np.arange(4.0), "real": np.arange(-2.0, 3.0)}[
+            design.labels
+        ]
+    if kind == "tied labels" or tied:
+        levels = np.sort(rng.choice(levels, 2, replace=False))
+    if tied:
+        return np.repeat(rng.choice(levels), size)
+    if kind == "one positive":
+        y = np.repeat(levels[0], size)
+        y[0] = levels[-1]
+        return y
+    y = rng.choice(levels, size)
+    if design.labels == "real" and design.levels is None and kind == "plain":
+        y = rng.normal(size=size).round(2)
+    if size > 1 and np.ptp(y) == 0:
+        y[0] = rng.choice(levels[levels != y[0]])
+    return y

@@ -1,0 +1,322 @@
+"""Compare somebody else's loss with a formulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from convexrank.data import check_choice, check_integer, check_positive, check_real
+from convexrank.verification.loss.caller import Caller, caller_of
+from convexrank.verification.loss.checks import NAMES, Checker, Found
+from convexrank.verification.loss.formulation import Formulation, formulation_of
+from convexrank.verification.loss.instance import Design, Instance, draw
+from convexrank.verification.loss.report import Counterexample, LossReport
+from convexrank.verification.loss.scale import Line, Scale, fit_scale, good_instances, lines_of
+from convexrank.verification.loss.shrink import shrink, size_of
+
+__all__ = ["verify_loss"]
+
+_UNDEFINED = "no formulation of two classes is defined"
+# Failing instances that are made small; the smallest result is shown.
+_SHRUNK = 3
+# Scales that are tried where none fits.
+_SIMPLE = (Scale(), Scale(over="pairs"), Scale(over="queries"))
+
+
+def verify_loss(
+    f: Callable[..., Any],
+    problem: Any,
+    *,
+    y: Any = None,
+    qid: Any = None,
+    sample_weight: Any = None,
+    scale: Any = "fit",
+    shift: Any = "fit",
+    unordered: Literal["zero", "finite"] = "zero",
+    instances: int = 200,
+    seed: int = 0,
+    tol: float = 1e-6,
+    backend: str | None = None,
+    **parameters: Any,
+) -> LossReport:
+    """Compare a loss with a formulation: value, gradient, invariances, ties, queries without an order, large scores.
+
+    The values of the formulation come from its reference code in numpy, without penalties. Scale and shift are fitted
+    on instances without ties, then held fixed; the scale may be divided or multiplied by a count, such as the number
+    of pairs. The first disagreement is shown on the smallest instance found.
+
+    Parameters
+    ----------
+    f : callable
+        ``f(scores, y)`` or ``f(scores, y, qid)``; arrays of shape (n,), qid are integers 0, 1, …. Returns a number, or
+        a number and its gradient. A keyword ``sample_weight`` or ``weights`` gets the weights of rows. The function is
+        written with numpy, JAX or torch; JAX and torch differentiate it.
+    problem : Problem class or Problem
+        The formulation. The labels of an instance are the levels that random instances draw from.
+    y, qid, sample_weight : array, shape (n,), optional
+        The data of the first instance, with a class; they also say which labels there are.
+    scale : "fit" or float
+        What f is divided by; fitted by default.
+    shift : "fit", "labels" or float
+        What f is more than the scaled formulation. With "labels" any function of labels, queries and weights: then
+        only differences between scores are compared, as for a cross-entropy in place of a divergence.
+    unordered : {"zero", "finite"}
+        Queries whose rows all have the same label contribute nothing to the formulations. With "finite" f may let them
+        count, as softmax losses do, and need only be finite there.
+    instances : int
+        How many random instances.
+    seed : int
+        The same seed gives the same instances.
+    tol : float
+        Relative agreement; single precision is compared to 2e-4.
+    backend : {"numpy", "jax", "torch"} or None
+        Which arrays f is called with; by default what f accepts and returns.
+    **parameters : object
+        Arguments of the problem class beside its data, such as ``loss="hinge"``.
+
+    Returns
+    -------
+    LossReport
+        ``report.agrees``, ``report.formula``, ``report.first``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When f is no function of scores and labels, the problem has no labels, or an argument is out of range. What f
+        raises is part of the report.
+
+    Notes
+    -----
+    About 5 + 2n calls of f for an instance of n ≤ 15 rows. Bipartite formulations are not defined on one class, so
+    that nothing is compared there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import convexrank as cr
+    >>> def hinge(scores, y):
+    ...     margins = scores[y == 1][:, None] - scores[y == 0]
+    ...     return np.maximum(0.0, 1.0 - margins).mean()
+    >>> cr.verify_loss(hinge, cr.problems.Push, price="identity", loss="hinge", instances=20)
+    LossReport: agrees with Push(price='identity', loss='hinge') on 20 instances, in numpy
+    f = 1 / pairs × Push + 0
+    """
+    check_integer(instances, "instances", 1)
+    check_integer(seed, "seed", 0)
+    check_positive(tol, "tol")
+    if backend is not None:
+        check_choice(backend, {name: name for name in ("numpy", "jax", "torch")}, "backend")
+    check_choice(unordered, {"zero": 0, "finite": 1}, "unordered")
+    factor, moved = _number(scale, "scale", ("fit",)), _number(shift, "shift", ("fit", "labels"))
+    if factor == 0.0:
+        raise ValueError("scale is 0, expected a number other than 0, or 'fit'.")
+    formulation, design, first = formulation_of(problem, dict(parameters), y, qid, sample_weight)
+    trial = draw(np.random.default_rng(0), replace(design, weights=False), "plain", False)
+    caller = caller_of(f, formulation.by_queries, formulation.weighted, backend, trial)
+    if sample_weight is not None and not caller.weights:
+        raise TypeError(
+            "sample_weight is given, but f has no argument sample_weight or weights; drop it or add one."
+        )
+    design = replace(
+        design, queries=caller.takes_queries and formulation.by_queries, weights=bool(caller.weights)
+    )
+    if first is not None and not design.queries:
+        first = first.changed(qid=None) if first.qid is None or len(first.groups) < 2 else None
+    goods = good_instances(formulation, design, caller, seed)
+    lines = lines_of(formulation, caller, goods, tol)
+    constant = 0.0 if shift == "labels" else moved
+    fitted = fit_scale(lines, len(goods), tol, factor, constant)
+    found = fitted or _nearest(formulation, caller, goods, factor, constant)
+    shifts = _shifts(formulation, goods)
+    checker = Checker(formulation, caller, found, shift == "labels", tol, shifts, unordered == "zero")
+    tried = _instances(first, design, caller, instances, seed)
+    checks, failing = _run(checker, tried)
+    smallest = _smallest(checker, failing)
+    hints = _notes(caller) if design.labels == "binary" else ()
+    if smallest is not None:
+        hints += _hints(formulation, caller, goods, lines, fitted, tol, shift == "labels")
+        hints += _hint_of_ties(smallest)
+    shown = "labels" if shift == "labels" else found.shift
+    return LossReport(
+        str(formulation),
+        caller.backend,
+        found,
+        shown,
+        fitted is not None,
+        len(tried),
+        checks,
+        smallest,
+        hints,
+    )
+
+
+def _number(value: Any, name: str, words: tuple[str, ...]) -> float | None:
+    """A number, or None for one of the words."""
+    if isinstance(value, str):
+        check_choice(value, {word: word for word in words}, name)
+        return None
+    number = check_real(value, name)
+    if not np.isfinite(number):
+        raise ValueError(f"{name} is {value}, expected a finite number or one of: {', '.join(words)}.")
+    return number
+
+
+def _instances(
+    first: Instance | None, design: Design, caller: Caller, count: int, seed: int
+) -> list[Instance]:
+    """The caller's instance with scores of three kinds, then random ones of every kind in turn."""
+    rng = np.random.default_rng([seed, 0])
+    kinds = design.alternation
+    found = [draw(rng, design, kinds[number % len(kinds)], caller.takes_queries) for number in range(count)]
+    if first is not None:
+        if caller.takes_queries and first.qid is None:
+            first = first.changed(qid=np.zeros(len(first), np.int64))
+        if caller.weights and first.weights is None:
+            first = first.changed(weights=np.ones(len(first)))
+        n = len(first)
+        own = [rng.normal(size=n).round(3), rng.integers(-1, 3, size=n).astype(float), np.zeros(n)]
+        found[: min(3, count)] = [first.changed(scores=scores) for scores in own][:count]
+    return found
+
+
+def _shifts(formulation: Formulation, goods: list[list[Instance]]) -> str:
+    """Which shifts of scores leave the formulation as it is."""
+    rng, by_queries, everywhere = np.random.default_rng(0), True, True
+    for vectors in goods[:8]:
+        one = vectors[1]
+        risk = formulation.oracle(one)
+        if risk is None:
+            continue
+        moves = rng.normal(size=len(one.groups))
+        numbers = np.zeros(len(one), int) if one.qid is None else one.qid
+        centre = risk(one.scores)[0]
+        allowed = 1e-9 * max(1.0, abs(centre))
+        by_queries &= abs(risk(one.scores + moves[numbers])[0] - centre) <= allowed
+        everywhere &= abs(risk(one.scores + 1.5)[0] - centre) <= allowed
+    return "queries" if by_queries else "all" if everywhere else ""
+
+
+def _nearest(
+    formulation: Formulation,
+    caller: Caller,
+    goods: list[list[Instance]],
+    factor: float | None,
+    shift: float | None,
+) -> Scale:
+    """The simple scale whose values come nearest, for a loss that none fits."""
+    pairs = []
+    for vectors in goods:
+        risk, answer = formulation.oracle(vectors[1]), caller(vectors[1])
+        if risk is not None and not answer.wrong:
+            pairs.append((vectors[1], risk(vectors[1].scores)[0], answer.value))
+    best, least = _SIMPLE[0], np.inf
+    for scale in _SIMPLE:
+        errors = [
+            abs(scale.expected(one, risk) - value) / (abs(value) + abs(scale.expected(one, risk)) + 1e-9)
+            for one, risk, value in pairs
+        ]
+        if errors and float(np.median(errors)) < least - 1e-6:
+            best, least = scale, float(np.median(errors))
+    best = best if factor is None else Scale(factor)
+    return best if shift is None else replace(best, shift=shift)
+
+
+def _run(
+    checker: Checker, tried: list[Instance]
+) -> tuple[tuple[tuple[str, int, int], ...], tuple[str, list[Instance]] | None]:
+    """Make every check on every instance; return the counts, and the instances on which the first one fails."""
+    counts: list[tuple[str, int, int]] = []
+    failing: tuple[str, list[Instance]] | None = None
+    for name in NAMES:
+        results = [(instance, checker.check(name, instance)) for instance in tried]
+        made = [(instance, result) for instance, result in results if result is not False]
+        bad = [instance for instance, result in made if isinstance(result, Found)]
+        if made:
+            counts.append((name, len(made), len(bad)))
+        if bad and failing is None:
+            failing = name, bad
+    return tuple(counts), failing
+
+
+def _smallest(checker: Checker, failing: tuple[str, list[Instance]] | None) -> Counterexample | None:
+    """Make failing instances small, and write down the smallest."""
+    if failing is None:
+        return None
+    name, bad = failing
+    family = name.partition(":")[0]
+
+    def found(instance: Instance) -> tuple[str, Found] | None:
+        """What the same kind of check finds; an instance may turn into a plainer one on the way."""
+        check = f"{family}: {instance.kind}" if ":" in name else name
+        result = checker.check(check, instance)
+        return (check, result) if isinstance(result, Found) else None
+
+    starts = sorted(bad, key=size_of)[:_SHRUNK]
+    shrunk = [shrink(instance, lambda candidate: found(candidate) is not None) for instance in starts]
+    smallest = min(shrunk, key=size_of)
+    result = found(smallest)
+    if result is None:  # a loss that answers differently each time
+        smallest, result = next((one, seen) for one in bad if (seen := found(one)) is not None)
+    check, what = result
+    instance = smallest if checker.caller.takes_queries else smallest.changed(qid=None)
+    if not checker.caller.weights:
+        instance = instance.changed(weights=None)
+    text = "\n".join((*instance.text(), *what.lines))
+    return Counterexample(
+        check, instance.scores, instance.y, instance.qid, instance.weights, what.found, what.expected, text
+    )
+
+
+def _notes(caller: Caller) -> tuple[str, ...]:
+    """What a loss of two classes gives where there is one."""
+    for label in (0.0, 1.0):
+        weights = np.ones(2) if caller.weights else None
+        answer = caller(Instance(np.zeros(2), np.full(2, label), None, weights))
+        if answer.wrong:
+            return (f"note: f gives {answer.wrong} for y = [{label:.0f}, {label:.0f}], where {_UNDEFINED}",)
+    return ()
+
+
+def _hint_of_ties(first: Counterexample) -> tuple[str, ...]:
+    if first.check.endswith("without an order") and not isinstance(first.found, str):
+        return ("hint: unordered='finite' leaves open what queries without an order contribute",)
+    return ()
+
+
+def _hints(
+    formulation: Formulation,
+    caller: Caller,
+    goods: list[list[Instance]],
+    lines: list[Line],
+    fitted: Scale | None,
+    tol: float,
+    by_labels: bool,
+) -> tuple[str, ...]:
+    """What may explain a disagreement: another choice of a parameter, or a shift or scale that labels decide."""
+    found = []
+    share = fitted.share if fitted is not None else 0.0
+    for other in formulation.neighbours():
+        try:
+            lines_there = lines_of(other, caller, goods, tol)
+        except (ValueError, TypeError):  # a choice that does not go with the others
+            continue
+        scale = fit_scale(lines_there, len(goods), tol, shift=0.0 if by_labels else None)
+        if scale is not None and scale.share > max(share, 0.9):
+            found.append(
+                f"hint: f fits {other}: f = {scale.formula} × {other.kind.__name__} + {scale.shift:.6g}"
+            )
+    slopes = fit_scale([replace(line, shift=0.0) for line in lines], len(goods), tol)
+    shifts = [line.shift for line in lines]
+    if not found and len(lines) >= 0.9 * len(goods) and not by_labels:
+        steady = slopes is not None and slopes.share >= 0.9
+        if steady and max(shifts) - min(shifts) > 1e-3 * max(1.0, abs(max(shifts))):
+            found.append("hint: at fixed labels f differs by a constant only; shift='labels' allows for it")
+        elif not steady:
+            found.append(
+                "hint: at fixed labels f is the formulation times a number, plus a constant, but no count gives "
+                "the number"
+            )
+    return tuple(found)
