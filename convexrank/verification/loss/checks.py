@@ -98,6 +98,8 @@ class Checker:
             if name.partition(": ")[2] != instance.kind:
                 return False
             return (self._value if name.startswith("value") else self._gradient)(instance)
+        if self.formulation.labels == "binary" and not instance.ordered:  # the formulation is not defined
+            return False
         if instance.kind.startswith("large") or (name == "numbers of queries" and len(instance.groups) < 2):
             return False
         if name == "shift of scores" and not self.shifts:
@@ -191,15 +193,17 @@ class Checker:
             return None
         ours = self.formulation.call(instance)
         if self.by_labels:
-            ours = f"{ours} - {ours.replace('[1.]', '[0.]')}" if ours.startswith("cr.") else ours
+            ours = f"{ours} - {ours.replace('[1.]', '[0.]')}" if "objective" in ours else ours
         ours = f"({ours})" if self.by_labels and factor != 1.0 else ours
-        ours = f"{factor:.6g} * {ours}" if factor != 1.0 and "cr." in ours else ours
+        ours = f"{factor:.6g} * {ours}" if factor != 1.0 and "objective" in ours else ours
         ours += (
-            f" + {self.scale.shift:.6g}" if self.scale.shift and not self.by_labels and "cr." in ours else ""
+            f" + {self.scale.shift:.6g}"
+            if self.scale.shift and not self.by_labels and "objective" in ours
+            else ""
         )
         ours = (
             f"# expected {expected:.6g}; {ours}"
-            if "cr." not in ours
+            if "objective" not in ours
             else f"{ours}  # {number_text(expected, 6)}"
         )
         lines = (f"{call}  # {answer.wrong or number_text(found, 6)}", ours)

@@ -122,7 +122,8 @@ class Formulation:
             data += ", qid=qid" if instance.qid is not None and "qid" in self.fields else ""
             data += ", sample_weight=sample_weight" if instance.weights is not None and self.weighted else ""
         given = "".join(f", {name}={_argument(value)}" for name, value in self.parameters.items())
-        return f"cr.problems.{self.kind.__name__}({data}{given}).objective([1.])"
+        place = "cr.problems." if self.kind.__module__.startswith("convexrank.") else ""
+        return f"{place}{self.kind.__name__}({data}{given}).objective([1.])"
 
     def neighbours(self) -> list[Formulation]:
         """The same formulation with one parameter of another choice: of a flag, a list of names, a loss."""
@@ -176,7 +177,7 @@ def formulation_of(
     """
     made = not isinstance(problem, type)
     kind: Any = type(problem) if made else problem
-    names = {item.name for item in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+    names = set(getattr(kind, "__dataclass_fields__", ()))
     fits = issubclass(kind, LinearScores) and ("y" in names or issubclass(kind, CrucialPairs))
     if not issubclass(kind, Problem) or not fits:
         raise TypeError(
@@ -204,7 +205,7 @@ def formulation_of(
         weights = getattr(problem, "sample_weight", None)
         parameters = {
             item.name: getattr(problem, item.name)
-            for item in dataclasses.fields(kind)
+            for item in getattr(kind, "__dataclass_fields__", {}).values()
             if item.init and item.name not in _DATA | _PENALTIES
         }
     parameters = {name: value for name, value in parameters.items() if name not in _PENALTIES}

@@ -16,10 +16,12 @@ __all__ = ["Scale", "close", "fit_scale", "good_instances", "tolerance_of"]
 
 Array = np.ndarray
 
-# Good instances, and the vectors of scores of each: two fix scale and shift, the others must agree.
-_GOOD, _VECTORS = 24, 4
+# Good instances, and the vectors of scores of each: two fix scale and shift, the third must agree.
+_GOOD, _VECTORS = 16, 3
 # A scale that so few instances share is an accident.
 _FEWEST = 4
+# The share of instances that a scale with no count, one count, or two has to fit.
+_SHARES = (0.0, 0.35, 0.5)
 # Relative agreement asked of single precision.
 SINGLE = 2e-4
 
@@ -146,6 +148,7 @@ def fit_scale(
     counts = [line.instance.counts() for line in lines]
     slopes, shifts = np.array([line.slope for line in lines]), np.array([line.shift for line in lines])
     names = ["", *counts[0]]
+    sizes = np.array([[c.get(name, 1.0) for name in names] for c in counts])
     best: Scale | None = None
     order = sorted(
         itertools.product(range(len(names)), repeat=2), key=lambda pair: (sum(map(bool, pair)), sum(pair))
@@ -153,22 +156,22 @@ def fit_scale(
     for above, below in order:
         if above == below and above:
             continue
-        ratio = np.array([c.get(names[above], 1.0) for c in counts]) / np.array(
-            [c.get(names[below], 1.0) or math.nan for c in counts]
-        )
         with np.errstate(all="ignore"):
-            factors = slopes / ratio
-        held = factors[np.isfinite(factors)]
-        tries = (
-            [factor] if factor is not None else list(dict.fromkeys(float(f"{value:.6g}") for value in held))
-        )
-        for value in tries:
-            agrees = np.abs(factors - value) <= near * max(abs(value), 1e-12)
-            if value == 0.0 or agrees.sum() / total <= (best.share if best else 0.0):
-                continue
-            exact = float(np.median(factors[agrees])) if factor is None else value
-            moved = _common(shifts[agrees], near) if shift is None else shift
-            best = Scale(_rounded(exact), names[above], names[below], moved, float(agrees.sum() / total))
+            factors = slopes * sizes[:, below] / sizes[:, above]
+        held = factors[np.isfinite(factors) & (factors != 0.0)] if factor is None else np.array([factor])
+        if not len(held):
+            continue
+        agreeing = np.abs(factors - held[:, None]) <= near * np.abs(held[:, None])
+        agrees = agreeing[int(np.argmax(agreeing.sum(axis=1)))]
+        share = float(agrees.sum() / total)
+        # counts fit a few instances by accident
+        if share <= (best.share if best else 0.0) or share < _SHARES[bool(above) + bool(below)]:
+            continue
+        exact = float(np.median(factors[agrees])) if factor is None else factor
+        moved = _common(shifts[agrees], near) if shift is None else shift
+        best = Scale(_rounded(exact), names[above], names[below], moved, share)
+        if share == 1.0:
+            break
     return best if best is not None and best.share * total >= min(_FEWEST, total) else None
 
 

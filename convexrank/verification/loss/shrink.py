@@ -87,8 +87,10 @@ def _simpler(instance: Instance) -> Iterator[Instance]:
     yield instance.changed(y=ranks)
     yield instance.changed(scores=np.zeros(len(instance)))
     yield instance.changed(scores=np.round(instance.scores))
+    for score in instance.scores.tolist():
+        yield instance.changed(scores=instance.scores - score)
     for place, value in enumerate(instance.y.tolist()):
-        for simpler in _numbers(value):
+        for simpler in (number for number in _numbers(value) if number >= min(0.0, value)):
             yield instance.changed(y=_with(instance.y, place, simpler))
     for place, value in enumerate(instance.scores.tolist()):
         for simpler in _numbers(value):

@@ -281,7 +281,7 @@ def _notes(caller: Caller) -> tuple[str, ...]:
 
 
 def _hint_of_ties(first: Counterexample) -> tuple[str, ...]:
-    if first.check.endswith("without an order") and not isinstance(first.found, str):
+    if first.check == "value: queries without an order" and not isinstance(first.found, str):
         return ("hint: unordered='finite' leaves open what queries without an order contribute",)
     return ()
 
