@@ -56,6 +56,8 @@ USERS_CALL = (
     "convexrank.estimators.graph_ranks",
     "convexrank.regularizers",
     "convexrank.solvers",
+    "convexrank.verification.loss.report",
+    "convexrank.verification.loss.verify",
     "convexrank.verification.report",
 )
 

@@ -346,6 +346,7 @@ def test_reports_show_the_result():
         (hinge, {"unordered": "no"}, "unordered is 'no'"),
         (hinge, {"backend": "cupy"}, "backend is 'cupy'"),
         (hinge, {"instances": 0}, "instances is 0"),
+        (hinge, {"instances": 10**6}, "instances is 1000000"),
         (hinge, {"seed": -1}, "seed is -1"),
         (hinge, {"tol": 0.0}, "tol is 0"),
     ],

@@ -41,12 +41,13 @@ MODULES = (
     "convexrank.regularizers",
     "convexrank.solvers",
     "convexrank.verification.report",
+    "convexrank.verification.loss.verify",
 )
 # What users get, and do not make.
 RESULTS = {
-    "Band", "Bound", "BregmanResult", "ClaimsReport", "Claim", "Comparison", "Difference", "Farm", "FarmGain",
-    "Finding", "Interval", "LetorData", "LetorFold", "PerturbationBound", "PublishedRank", "RademacherAverage",
-    "RankingRisk", "Report", "SampleSize", "ScoreCard", "Shapes", "Solution", "State", "TableData",
+    "Band", "Bound", "BregmanResult", "ClaimsReport", "Claim", "Comparison", "Counterexample", "Difference", "Farm",
+    "FarmGain", "Finding", "Interval", "LetorData", "LetorFold", "LossReport", "PerturbationBound", "PublishedRank",
+    "RademacherAverage", "RankingRisk", "Report", "SampleSize", "ScoreCard", "Shapes", "Solution", "State", "TableData",
 }  # fmt: skip
 # Helpers of the package that stand in a public list for its own modules, and what contributors write claims with.
 INTERNAL = {

@@ -87,7 +87,7 @@ class Instance:
         return next((name for name, holds in zip(KINDS, special, strict=True) if holds), "plain")
 
     def counts(self) -> dict[str, float]:
-        """Sizes that a loss may be divided by; pairs are those of one query with different labels."""
+        """Return sizes that a loss may be divided by; pairs are those of one query with different labels."""
         n, ordered = len(self), self.ordered
         pairs = sum(int((self.y[rows][:, None] > self.y[rows][None, :]).sum()) for rows in ordered)
         top = self.y > (0.0 if len(np.unique(self.y)) > 2 else float(self.y.min()))
@@ -169,7 +169,9 @@ def draw(rng: np.random.Generator, design: Design, kind: str, numbered: bool) ->
     least = 1 if idle else 2
     count = int(rng.integers(1, min(_MOST_QUERIES, n // least) + 1)) if design.queries else 1
     sizes = least + rng.multinomial(n - least * count, np.full(count, 1.0 / count))
-    parts = [_labels(rng, design, int(size), kind, idle and (count == 1 or rng.random() < 0.6)) for size in sizes]
+    parts = [
+        _labels(rng, design, int(size), kind, idle and (count == 1 or rng.random() < 0.6)) for size in sizes
+    ]
     scores = rng.normal(size=n).round(3)
     if kind == "tied scores":
         scores = rng.integers(-1, 3, size=n).astype(float)

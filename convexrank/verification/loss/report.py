@@ -88,10 +88,11 @@ class LossReport:
     Examples
     --------
     >>> import convexrank as cr
-    >>> report = cr.verify_loss(cr.jax_losses.list_net, cr.problems.ListNet, instances=8)
-    >>> report
-    LossReport: agrees with ListNet() on 8 instances, in jax
-    f = 1 × ListNet + 0
+    >>> def square(scores, y):
+    ...     return 0.5 * ((scores - y - (scores - y).mean()) ** 2).sum()
+    >>> report = cr.verify_loss(square, cr.problems.NDCGRegression, gain="linear", instances=8)
+    >>> report.agrees, report.first.check
+    (False, 'value: queries without an order')
     """
 
     formulation: str

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from convexrank.data import check_choice, check_integer, check_positive, check_real
+from convexrank.data import check_choice, check_integer, check_probability, check_real
 from convexrank.verification.loss.caller import Caller, caller_of
 from convexrank.verification.loss.checks import NAMES, Checker, Found
 from convexrank.verification.loss.formulation import Formulation, formulation_of
@@ -20,6 +20,8 @@ from convexrank.verification.loss.shrink import shrink, size_of
 __all__ = ["verify_loss"]
 
 _UNDEFINED = "no formulation of two classes is defined"
+# Random instances at most; beyond them nothing new is drawn.
+_MOST = 100_000
 # Failing instances that are made small; the smallest result is shown.
 _SHRUNK = 3
 # Scales that are tried where none fits.
@@ -99,14 +101,15 @@ def verify_loss(
     >>> import convexrank as cr
     >>> def hinge(scores, y):
     ...     margins = scores[y == 1][:, None] - scores[y == 0]
-    ...     return np.maximum(0.0, 1.0 - margins).mean()
+    ...     return 2.0 * np.maximum(0.0, 1.0 - margins).sum() / len(scores)
     >>> cr.verify_loss(hinge, cr.problems.Push, price="identity", loss="hinge", instances=20)
     LossReport: agrees with Push(price='identity', loss='hinge') on 20 instances, in numpy
-    f = 1 / pairs × Push + 0
+    f = 2 / rows × Push + 0
     """
-    check_integer(instances, "instances", 1)
-    check_integer(seed, "seed", 0)
-    check_positive(tol, "tol")
+    instances, seed = check_integer(instances, "instances", 1), check_integer(seed, "seed", 0)
+    if instances > _MOST:
+        raise ValueError(f"instances is {instances}, expected at most {_MOST}.")
+    tol = check_probability(tol, "tol")
     if backend is not None:
         check_choice(backend, {name: name for name in ("numpy", "jax", "torch")}, "backend")
     check_choice(unordered, {"zero": 0, "finite": 1}, "unordered")
