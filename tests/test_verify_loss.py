@@ -14,7 +14,7 @@ from convexrank.verification.loss.shrink import shrink
 from tests.published_losses import MISTAKES, cross_entropy, hinge, margins, pair_hinge
 
 P = cr.problems
-HINGE = {"price": "identity", "loss": "hinge", "instances": 16}
+HINGE = {"price": "identity", "loss": "hinge", "instances": 8}
 
 
 def hinges(f, **options):
@@ -24,7 +24,7 @@ def hinges(f, **options):
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.source)
 def test_published_mistakes_are_found_on_small_instances(mistake):
     options = {"instances": 16, **mistake.parameters, **mistake.options}
-    right = cr.verify_loss(mistake.right, mistake.problem, **options)
+    right = cr.verify_loss(mistake.right, mistake.problem, **{**options, "instances": 8})
     assert right.agrees, str(right)
     report = cr.verify_loss(mistake.wrong, mistake.problem, **options)
     assert not report.agrees
@@ -297,7 +297,7 @@ def test_the_definition_agrees_with_itself_for_other_formulations(problem, param
 
     one_list = lambda scores, y: oracle(scores, y, None)  # noqa: E731
     loss = oracle if "qid" in problem.__dataclass_fields__ else one_list
-    report = cr.verify_loss(loss, problem, instances=12, **parameters)
+    report = cr.verify_loss(loss, problem, instances=8, **parameters)
     assert report.agrees, str(report)
 
 
@@ -307,7 +307,7 @@ def test_the_definition_agrees_with_itself_for_other_formulations(problem, param
 def test_reports_show_the_result():
     report = hinges(hinge)
     assert repr(report).splitlines()[:2] == [
-        "LossReport: agrees with Push(price='identity', loss='hinge') on 16 instances, in numpy",
+        "LossReport: agrees with Push(price='identity', loss='hinge') on 8 instances, in numpy",
         "f = 1 / pairs × Push + 0",
     ]
     assert re.search(r"order of rows +\d+ +0\n", str(report))
