@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 import convexrank as cr
@@ -196,12 +195,14 @@ def gain_regression_of_int32(scores, y):
 
 
 def mean_of_pairs(least):
-    """The mean over the pairs of a list, in JAX; where there is none, 0 / 0 is masked after the division."""
+    """The mean over the pairs of a list and its gradient; the value is masked, the gradient is 0 times infinity."""
 
     def loss(scores, y):
         pairs = y[:, None] > y[None, :]
-        gaps = jnp.maximum(0.0, 1.0 - scores[:, None] + scores[None, :])
-        return jnp.where(pairs, gaps / jnp.maximum(pairs.sum(), least), 0.0).sum()
+        gaps = np.maximum(0.0, 1.0 - scores[:, None] + scores[None, :])
+        share = np.float64(1.0) / max(pairs.sum(), least)
+        pulls = pairs * (gaps > 0) * share
+        return np.where(pairs, gaps * share, 0.0).sum(), pulls.sum(axis=0) - pulls.sum(axis=1)
 
     return loss
 
@@ -242,6 +243,6 @@ MISTAKES = (
     ),
     Mistake(
         "pytorch/pytorch#121416", mean_of_pairs(0), mean_of_pairs(1), P.RankSVM, {},
-        "gradient: queries without an order", 1, {"instances": 7},
+        "gradient: queries without an order", 1,
     ),
 )  # fmt: skip
