@@ -6,6 +6,7 @@ from convexrank.graphs.examples import equal_inflows, small_farm
 from convexrank.graphs.farms import Farm, FarmGain, farm_gain, inject_farm
 from convexrank.graphs.graph import Graph
 from convexrank.graphs.labelled import LabelledGraph
+from convexrank.graphs.stored.webgraph import WebGraph
 from convexrank.graphs.transition import Transition
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Graph",
     "LabelledGraph",
     "Transition",
+    "WebGraph",
     "equal_inflows",
     "farm_gain",
     "inject_farm",

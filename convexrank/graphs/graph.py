@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -12,8 +13,10 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.read_only import read_only
 from convexrank.data import (
     check_flag,
+    check_integer,
     check_list,
     check_nodes,
+    check_path,
     check_vector,
     in_node_order,
     index_of,
@@ -31,6 +34,7 @@ from convexrank.graphs.io.build import (
     out_degrees,
 )
 from convexrank.graphs.io.foreign import edges_of_networkx, edges_of_pandas, edges_of_scipy
+from convexrank.graphs.stored.pages import Pages
 from convexrank.graphs.transition import Transition
 
 __all__ = ["Graph"]
@@ -71,6 +75,7 @@ class Graph:
     sources: Array
     weights: Array | None = None
     names: tuple[Any, ...] | None = field(default=None, kw_only=True)
+    pages: ClassVar[Pages | None] = None  # the files behind an opened graph
 
     def __post_init__(self) -> None:
         offsets, sources = check_ids(self.offsets, "offsets"), check_ids(self.sources, "sources")
@@ -87,9 +92,14 @@ class Graph:
         """Take over arrays as read-only ones: copies can be written to, and compiled loops trust what was checked."""
         self.__dict__.update({name: read_only(value) for name, value in state.items()})
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self.pages is not None:  # another process opens the files by itself
+            return type(self).open, (str(self.pages.folder),)
+        return super().__reduce_ex__(protocol)
+
     def __repr__(self) -> str:
         kind = "" if self.weights is None else ", weighted"
-        return f"Graph(n={self.n}, m={self.m}{kind})"
+        return f"Graph(n={self.n}, m={self.m}{kind}{'' if self.pages is None else ', in files'})"
 
     # --- where graphs come from ------------------------------------------------------------------------------------
 
@@ -244,6 +254,125 @@ class Graph:
         source, target, weight, names = read_edges(path, delimiter, weighted, skip_rows, named, n, shown)
         return cls.from_edges(source, target, weight, n, self_loops=self_loops, names=names)
 
+    # --- graphs in files --------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the graph to a folder, which :meth:`open` maps into memory.
+
+        The folder has the arrays as ``.npy`` files, names if there are any, and a manifest with sizes and checksums. It
+        appears under its name when it is complete, and not before: when the disk is full, or the program ends
+        meanwhile, there is nothing that could be opened.
+
+        Parameters
+        ----------
+        path : str or Path
+            The folder to be; there must be nothing of that name.
+
+        Raises
+        ------
+        OSError
+            When there is something of that name already, or the disk is full.
+        TypeError
+            When names are other than texts and numbers.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import convexrank as cr
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     cr.Graph.from_edges([0, 0, 1], [1, 2, 2]).save(folder + "/links")
+        ...     cr.Graph.open(folder + "/links")
+        Graph(n=3, m=3, in files)
+        """
+        from convexrank.graphs.stored.folder import write_graph
+
+        write_graph(self, Path(check_path(path)))
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """Open a graph that :meth:`save` or :meth:`build` wrote; its edges stay on the disk.
+
+        Its arrays are memory maps, read-only. What is computed from it is what the graph in memory gives; loops over
+        the edges read them in order, the next stretch ahead, and hold a few stretches at a time. So PageRank needs
+        memory for ranks and degrees only: about 60 bytes a node with the default solver. ``edges``, ``to_scipy``,
+        ``reversed``, exact references and proofs copy the edges into memory.
+
+        Parameters
+        ----------
+        path : str or Path
+            The folder.
+
+        Raises
+        ------
+        ValueError, OSError
+            When it is no such folder, its writing was interrupted, or its files are not those that the manifest
+            describes: sizes and a sample of each are compared here; ids and weights are checked when they are first
+            read.
+        """
+        from convexrank.graphs.stored.folder import opened
+
+        pages, names = opened(Path(check_path(path)))
+        graph = cls.__new__(cls)
+        weights = None if pages.weights is None else pages.weights.values
+        arrays = {"offsets": pages.offsets.values, "sources": pages.sources.values, "weights": weights}
+        graph.__setstate__({**arrays, "names": names, "pages": pages})
+        return graph
+
+    @classmethod
+    def build(
+        cls, edges: Any, path: str | Path, *, n: int | None = None, self_loops: bool = True,
+        memory: int = 1 << 30, delimiter: str | None = None, weighted: bool | None = None, skip_rows: int = 0,
+    ) -> Self:  # fmt: skip
+        """Write the graph of more edges than fit in memory to a folder, and open it.
+
+        A counting sort in two passes over the edges: the first counts the edges into each node; the second puts them
+        into files, each for a range of targets that fits in memory, which are then sorted one after the other. The
+        result is that of :meth:`from_edges`: parallel edges are added up, edges of weight 0 dropped.
+
+        Parameters
+        ----------
+        edges : str, Path, ndarray, tuple or iterable
+            A file with an edge on each line, as for :meth:`read`, whose ends are numbers; a ``.npy`` file or an array
+            of shape (m, 2), such as a memory map; a tuple (sources, targets) or (sources, targets, weights) of arrays;
+            or anything that gives such tuples or (k, 2) arrays each time that it is gone through, such as a list of
+            memory maps, or :class:`~convexrank.graphs.WebGraph`.
+        path : str or Path
+            The folder to be; there must be nothing of that name. While it is made, another 8 bytes for each edge are
+            needed beside it, 16 with weights.
+        n, self_loops : int, bool
+            As for :meth:`from_edges`.
+        memory : int
+            Bytes that the arrays may take, about.
+        delimiter, weighted, skip_rows : str, bool, int
+            As for :meth:`read`; for files of lines only.
+
+        Raises
+        ------
+        ValueError, TypeError, OSError
+            When edges are wrong, with the piece or line; when they differ in the second pass; when nodes, or the edges
+            into a single one, do not fit into ``memory``; or the disk is full. Nothing is left of the folder then.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import convexrank as cr
+        >>> pieces = [(np.array([0, 0]), np.array([1, 2])), (np.array([1, 2]), np.array([2, 0]))]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     graph = cr.Graph.build(pieces, folder + "/links")
+        ...     cr.problems.PageRank(graph).solve().x.round(4).tolist()
+        [0.3878, 0.2148, 0.3974]
+        """
+        from convexrank.graphs.stored.building import build
+        from convexrank.graphs.stored.pieces import EdgePieces
+
+        pieces = EdgePieces.of(
+            edges, delimiter, weighted, skip_rows, None if n is None else check_integer(n, "n", 1)
+        )
+        loops = check_flag(self_loops, "self_loops")
+        build(pieces, Path(check_path(path)), loops, check_integer(memory, "memory", 1))
+        return cls.open(path)
+
     # --- what can be asked of one ----------------------------------------------------------------------------------
 
     @property
@@ -259,7 +388,7 @@ class Graph:
     @cached_property
     def degrees(self) -> Array:
         """Total weight of the edges out of each node; their number, int32, where they all count once."""
-        total = out_degrees(self.sources, self.weights, self.n)
+        total = out_degrees(self.sources, self.weights, self.n, (edges for _, edges in self.stretches()))
         if self.weights is not None:
             refuse_extremes(total, self.names)
         return total
@@ -287,7 +416,9 @@ class Graph:
         out = np.empty(self.n)
         weights = () if self.weights is None else (self.weights,)
         function = edge_sums.gather if self.weights is None else edge_sums.gather_weighted
-        each_range(function, cuts(self.offsets), self.offsets, self.sources, *weights, x, out)
+        each_range(
+            function, cuts(self.offsets), self.offsets, self.sources, *weights, x, out, pages=self.pages
+        )
         return out
 
     def push(self, s: Array) -> Array:
@@ -296,11 +427,25 @@ class Graph:
 
         s = one_a_node(s, self.n, "s")
         out = np.zeros(self.n)
-        if self.weights is None:
-            edge_sums.scatter(self.offsets, self.sources, s, out)
-        else:
-            edge_sums.scatter_weighted(self.offsets, self.sources, self.weights, s, out)
+        for rows, _ in self.stretches():
+            offsets = self.offsets[rows.start : rows.stop + 1]
+            if self.weights is None:
+                edge_sums.scatter(offsets, self.sources, s[rows], out)
+            else:
+                edge_sums.scatter_weighted(offsets, self.sources, self.weights, s[rows], out)
         return out
+
+    def stretches(self) -> Iterator[tuple[slice, slice]]:
+        """Go through the nodes and the edges into them in the order of the arrays, reading files behind these ahead.
+
+        Yields
+        ------
+        tuple of slice
+            Nodes, and the edges into them: all at once where the graph is in memory.
+        """
+        cut = iter([(0, self.n)]) if self.pages is None else self.pages.stretches(0, self.n)
+        for first, last in cut:
+            yield slice(first, last), slice(int(self.offsets[first]), int(self.offsets[last]))
 
     def edges(self) -> tuple[Array, Array, Array]:
         """Return sources, targets and weights, one entry for each edge, by target: 12 bytes or more each."""

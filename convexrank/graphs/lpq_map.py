@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -74,7 +75,8 @@ class NormMap:
         heaviest = np.ones(self.graph.n)
         if self.graph.weights is not None:
             heaviest = np.zeros(self.graph.n)
-            np.maximum.at(heaviest, self.graph.sources, self.graph.weights)
+            for _, edges in self.graph.stretches():
+                np.maximum.at(heaviest, self.graph.sources[edges], self.graph.weights[edges])
         entries = self._log_entries(heaviest, self.degrees)
         entries[self.graph.dangling] = -np.inf
         return entries
@@ -82,10 +84,24 @@ class NormMap:
     @cached_property
     def _edge_factors(self) -> Array:
         """The p-th power (for p = ∞ the first) of each entry relative to the largest of its source."""
-        if self.graph.weights is None:
-            return np.empty(0)
-        logs = self._edge_logs(slice(None)) - self._node_entries[self.graph.sources]
+        return np.empty(0) if self.graph.weights is None else self._factors(slice(None))
+
+    def _factors(self, edges: slice) -> Array:
+        logs = self._edge_logs(edges) - self._node_entries[self.graph.sources[edges]]
         return np.exp(logs if math.isinf(self.p) else self.p * logs)
+
+    def _gather(self, function: Any, sent: Array, out: Array, first: int, last: int) -> None:
+        """Call a compiled loop over the edges into some nodes, with their factors where there are weights."""
+        graph = self.graph
+        offsets, sources = graph.offsets, graph.sources
+        if graph.weights is None or graph.pages is None:
+            held = (self._edge_factors,) if graph.weights is not None or math.isinf(self.p) else ()
+            function(offsets, sources, *held, sent, out, first, last)
+            return
+        # of a graph in files the factors of a stretch are computed when it is read
+        edges = slice(int(offsets[first]), int(offsets[last]))
+        mine, rows = offsets[first : last + 1] - edges.start, last - first
+        function(mine, sources[edges], self._factors(edges), sent, out[first:last], 0, rows)
 
     def _edge_logs(self, edges: slice | Array) -> Array:
         sources = self.graph.sources[edges]
@@ -179,12 +195,12 @@ class NormMap:
         from convexrank.graphs.compiled import edge_sums
 
         graph, offsets, out = self.graph, self.graph.offsets, np.empty(self.graph.n)
-        weighted = graph.weights is not None
-        held = (self._edge_factors,) if weighted else ()
-        function = edge_sums.gather_weighted if weighted else edge_sums.gather
+        function = edge_sums.gather if graph.weights is None else edge_sums.gather_weighted
+        if graph.pages is None:
+            _ = self._edge_factors  # once, before there are threads
 
         def roots(first: int, last: int) -> Array:
-            function(offsets, graph.sources, *held, sent, out, first, last)
+            self._gather(function, sent, out, first, last)
             part = out[first:last]
             part += common
             low = np.flatnonzero(part < TINY) + first
@@ -198,7 +214,7 @@ class NormMap:
                 part += constant
             return low if shared else low[offsets[low + 1] > offsets[low]]
 
-        lost = np.concatenate(each_range(roots, cuts(offsets)))
+        lost = np.concatenate(each_range(roots, cuts(offsets), pages=graph.pages))
         return out, lost
 
     def _row_logs(self, r: Array, rows: Array) -> Array:
@@ -217,15 +233,13 @@ class NormMap:
 
         graph, out = self.graph, np.empty(self.graph.n)
         sent = np.exp(self._node_entries) * r
-        each_range(
-            edge_sums.largest,
-            cuts(graph.offsets),
-            graph.offsets,
-            graph.sources,
-            self._edge_factors,
-            sent,
-            out,
-        )
+        if graph.pages is None:
+            _ = self._edge_factors
+
+        def largest(first: int, last: int) -> None:
+            self._gather(edge_sums.largest, sent, out, first, last)
+
+        each_range(largest, cuts(graph.offsets), pages=graph.pages)
         common = math.exp(float(self._common_logs(r).max(initial=-math.inf)))
         np.maximum(out, common, out=out)
         return self._factor * out**self.theta + self._constant(r)

@@ -20,7 +20,8 @@ def reached_from(graph: Graph, start: Array) -> Array:
     Both are booleans, shape (n,).
     """
     reached = start.copy()
-    for _ in range(_ROUNDS):
+    # of a graph in files no search: that would take the edges into memory
+    for _ in range(_ROUNDS if graph.pages is None else graph.n + 1):
         more = reached | (graph.pull(reached.astype(np.float64)) > 0.0)
         if np.array_equal(more, reached):
             return reached

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import Any
+from itertools import chain
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,12 +14,15 @@ from convexrank.data import check_integer, check_vector
 from convexrank.data.checks import read_array
 
 __all__ = [
+    "MOST_NODES",
+    "Stretches",
     "assemble",
     "check_edge_weights",
     "check_endpoints",
     "check_ids",
     "cuts",
     "each_range",
+    "merge_parallel",
     "most_nodes",
     "out_degrees",
 ]
@@ -31,7 +35,7 @@ _CHUNK = 1 << 20
 _WORTH_THREADS = 200_000
 # Below this many edges compiling costs more than it gains.
 _WORTH_COMPILING = 50_000
-_MOST_NODES = 2**31 - 1
+MOST_NODES = 2**31 - 1
 _FEW_NODES = 1 << 24
 
 
@@ -70,8 +74,20 @@ def cuts(offsets: Array, parts: int | None = None) -> Array:
     return np.concatenate([[0], inner, [len(offsets) - 1]]).astype(np.int64)
 
 
+class Stretches(Protocol):
+    """Files behind arrays, whose rows are read in stretches."""
+
+    def stretches(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """Cut rows into stretches, each read when it is asked for."""
+        ...
+
+
 def each_range(
-    function: Callable[..., Any], bounds: Array, *arguments: Any, pool: Executor | None = None
+    function: Callable[..., Any],
+    bounds: Array,
+    *arguments: Any,
+    pool: Executor | None = None,
+    pages: Stretches | None = None,
 ) -> list[Any]:
     """Call ``function(*arguments, first, last)`` for every range, the first here, each other on a thread of its own.
 
@@ -85,12 +101,21 @@ def each_range(
         Passed on.
     pool : Executor, optional
         Threads for all ranges but the first, where many calls follow each other; by default they are started here.
+    pages : object, optional
+        What cuts each range into stretches, with a call for each: the files behind the arrays.
 
     Returns
     -------
     list
         What the calls returned, in order.
     """
+    if pages is not None:
+        cut = pages.stretches
+
+        def stretch_by_stretch(first: int, last: int) -> list[Any]:
+            return [function(*arguments, *ends) for ends in cut(first, last)]
+
+        return list(chain.from_iterable(each_range(stretch_by_stretch, bounds, pool=pool)))
     here, *others = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     if not others:
         return [function(*arguments, *here)]
@@ -132,7 +157,7 @@ def check_endpoints(source: Any, target: Any, n: int | None) -> tuple[Array, Arr
                 f"{name}[{int(np.argmax(values))}] is {top}, expected node ids below n = {n}; raise n, or renumber "
                 "the nodes."
             )
-        if n is None and most_nodes(len(values)) <= top < _MOST_NODES:
+        if n is None and most_nodes(len(values)) <= top < MOST_NODES:
             raise ValueError(
                 f"{name}[{int(np.argmax(values))}] is {top}, which makes {top + 1} nodes for {len(values)} edges; "
                 f"renumber the nodes from 0, or pass n={top + 1} if that is meant."
@@ -143,9 +168,9 @@ def check_endpoints(source: Any, target: Any, n: int | None) -> tuple[Array, Arr
         raise ValueError(
             "the graph is empty: no edges, and no number of nodes n; pass n for nodes without edges."
         )
-    if n > _MOST_NODES:
+    if n > MOST_NODES:
         raise ValueError(
-            f"n is {n}, or source and target have ids up to that, expected at most {_MOST_NODES} nodes; renumber them "
+            f"n is {n}, or source and target have ids up to that, expected at most {MOST_NODES} nodes; renumber them "
             "from 0."
         )
     return ends[0], ends[1], n
@@ -222,7 +247,7 @@ def assemble(
             values = np.ascontiguousarray(weight[part])
             edge_sums.place_weighted(*ends, values, cursor, sources, weights, self_loops)
     del cursor
-    offsets, sources, weights = _merge(offsets, sources, weights)
+    offsets, sources, weights = merge_parallel(offsets, sources, weights)
     return offsets, sources, None if weights is None or (weights == 1.0).all() else weights
 
 
@@ -242,7 +267,16 @@ def _assemble_small(
     return offsets, sources, None if (matrix.data == 1.0).all() else matrix.data
 
 
-def _merge(offsets: Array, sources: Array, weights: Array | None) -> tuple[Array, Array, Array | None]:
+def merge_parallel(
+    offsets: Array, sources: Array, weights: Array | None
+) -> tuple[Array, Array, Array | None]:
+    """Sort the sources of each row in place, and add up parallel edges.
+
+    Returns
+    -------
+    tuple
+        Offsets, sources and weights, copies where edges were parallel; None where every edge counts once.
+    """
     from convexrank.graphs.compiled import edge_sums
 
     bounds = cuts(offsets)
@@ -257,20 +291,25 @@ def _merge(offsets: Array, sources: Array, weights: Array | None) -> tuple[Array
     return ends, sources[:number].copy(), merged[:number].copy()
 
 
-def out_degrees(sources: Array, weights: Array | None, n: int) -> Array:
-    """Return the total weight of the edges out of each node.
+def out_degrees(sources: Array, weights: Array | None, n: int, parts: Iterable[slice]) -> Array:
+    """Return the total weight of the edges out of each node, which come in parts.
 
     Shape (n,), of int32 where every edge counts once: ``weights`` is None.
     """
     from convexrank.graphs.compiled import edge_sums
 
     total = np.zeros(n, dtype=np.int32 if weights is None else np.float64)
-    if weights is None and len(sources) >= _WORTH_COMPILING:
-        edge_sums.tally(sources, total)
-        return total
-    for part in _pieces(len(sources)):  # bincount copies what it is given into wider types
-        added = np.bincount(sources[part], None if weights is None else weights[part], n)
-        total += added.astype(total.dtype)
+    for edges in parts:
+        mine = sources[edges]
+        if len(sources) >= _WORTH_COMPILING:
+            if weights is None:
+                edge_sums.tally(mine, total)
+            else:  # as if all led to one node
+                edge_sums.scatter_weighted(np.array([0, len(mine)]), mine, weights[edges], np.ones(1), total)
+            continue
+        for part in _pieces(len(mine)):  # bincount copies what it is given into wider types
+            added = np.bincount(mine[part], None if weights is None else weights[edges][part], n)
+            total += added.astype(total.dtype)
     return total
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,9 +19,9 @@ from convexrank.backend.progress import progress_bar
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import check_integer
 from convexrank.data.files.lines import is_packed, text_lines
-from convexrank.graphs.io.build import most_nodes
+from convexrank.graphs.io.build import MOST_NODES, most_nodes
 
-__all__ = ["read_edges"]
+__all__ = ["edge_pieces", "read_edges"]
 
 Array = np.ndarray
 _COMMENTS = ("#", "%")
@@ -120,11 +120,11 @@ class _Form:
         except ValueError as error:
             raise ValueError(f"{where}: the weight is {text[:60]!r}, expected a number. {_HINT}") from error
 
-    def refuse(self, bad: Array, what: str, values: Array, expected: str) -> None:
-        """Refuse the first edge that is bad, with its line."""
+    def refuse(self, bad: Array, what: str, values: Array, expected: str, start: int) -> None:
+        """Refuse the first edge that is bad, with its line; ``start`` edges are before these."""
         if bad.any():
             edge = int(np.argmax(bad))
-            line, _ = next(islice(self.lines(), edge, None))
+            line, _ = next(islice(self.lines(), start + edge, None))
             raise ValueError(f"{self.path}, line {line}: {what} is {values[edge]}, expected {expected}.")
 
 
@@ -153,9 +153,45 @@ def read_edges(
     ends, weight = _read_numbered(form)
     if n is None and not skip_rows:
         _warn_of_counts(form, ends)
-        _refuse_counts(form, ends)
+        _refuse_counts(form, ends[0], len(ends) - 1, int(ends[1:].max(initial=-1)))
     _refuse_values(form, ends, weight, n)
     return ends[:, 0], ends[:, 1], weight, None
+
+
+def edge_pieces(
+    path: str | Path, delimiter: str | None, weighted: bool | None, skip_rows: int, n: int | None, rows: int
+) -> Iterator[tuple[str, tuple[Array, ...]]]:
+    """Read one edge from each line, so many at a time; the arguments are those of :meth:`Graph.build`.
+
+    Yields
+    ------
+    tuple
+        What to call a piece, and its sources, targets, and weights if there are any.
+    """
+    form = _form(path, delimiter, weighted, skip_rows, None)
+    if not form.numbered:
+        raise ValueError(
+            f"{path} calls its nodes by names, and a dictionary of all names has to be in memory; number them first, "
+            "or read the file with Graph.read."
+        )
+    kinds = [("source", np.int64), ("target", np.int64), ("weight", np.float64)][: 2 + form.weighted]
+    usecols = None if form.plain else tuple(range(len(kinds)))
+    lines, signs = (line for _, line in form.lines()), _comments(form)
+    start, first, top = 0, None, -1
+    while some := list(islice(lines, rows)):
+        try:
+            found = _parsed(form, some, usecols, np.dtype(kinds), 1, comments=signs)
+        except (ValueError, DeprecationWarning) as error:
+            _find_line(form, error)
+            raise
+        ends = np.stack([found["source"], found["target"]], axis=1)
+        weight = found["weight"] if form.weighted else None
+        _refuse_values(form, ends, weight, MOST_NODES if n is None else n, start)
+        first, rest = (ends[0], ends[1:]) if first is None else (first, ends)
+        start, top = start + len(ends), max(top, int(rest.max(initial=-1)))
+        yield f"{path}", (found["source"], found["target"], *([] if weight is None else [weight]))
+    if n is None and not skip_rows and first is not None:
+        _refuse_counts(form, first, start - 1, top)
 
 
 def _form(
@@ -216,9 +252,15 @@ def _read_numbered(form: _Form) -> tuple[Array, Array | None]:
             raise ValueError(f"lines have {ends.shape[1]} columns")
         return ends, _columns(form, (2,), np.float64)[:, 0] if form.weighted else None
     except (ValueError, OSError, EOFError, zlib.error, DeprecationWarning) as error:
-        for _ in form.edges():  # finds the line, and raises
-            pass
-        raise ValueError(f"{form.path}: {error}. {_HINT}") from error
+        _find_line(form, error)
+        raise
+
+
+def _find_line(form: _Form, error: Exception) -> None:
+    """Raise an error that names the line which cannot be read."""
+    for _ in form.edges():
+        pass
+    raise ValueError(f"{form.path}: {error}. {_HINT}") from error
 
 
 def _columns(form: _Form, columns: tuple[int, ...] | None, kind: Any) -> Array:
@@ -228,12 +270,19 @@ def _columns(form: _Form, columns: tuple[int, ...] | None, kind: Any) -> Array:
     lines: Any = (line for _, line in form.lines())
     if whole:
         lines = form.raw_lines() if form.progress else form.path
+    return _parsed(form, lines, columns, kind, 2, form.skip_rows if whole else 0, _comments(form))
+
+
+def _parsed(
+    form: _Form, lines: Any, columns: tuple[int, ...] | None, kind: Any, ndmin: Literal[1, 2], skip: int = 0,
+    comments: str | tuple[str, ...] = _COMMENTS,
+) -> Array:  # fmt: skip
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Input line .* contained no data", UserWarning)  # a comment
         warnings.filterwarnings("error", "loadtxt.*integer via a float", DeprecationWarning)
         return np.loadtxt(
-            lines, dtype=kind, comments=_comments(form), delimiter=form.delimiter,
-            skiprows=form.skip_rows if whole else 0, usecols=columns, ndmin=2, encoding="utf-8-sig",
+            lines, dtype=kind, comments=comments, delimiter=form.delimiter, skiprows=skip, usecols=columns,
+            ndmin=ndmin, encoding="utf-8-sig",
         )  # fmt: skip
 
 
@@ -261,11 +310,10 @@ def _warn_of_counts(form: _Form, ends: Array) -> None:
         )
 
 
-def _refuse_counts(form: _Form, ends: Array) -> None:
+def _refuse_counts(form: _Form, first: Array, rest: int, top: int) -> None:
     """Refuse a first line that is no edge but the numbers of nodes and of edges."""
-    nodes, edges = ends[0]
-    rest = ends[1:]
-    if len(rest) >= _FEW_EDGES and edges == len(rest) and nodes >= rest.max():
+    nodes, edges = first
+    if rest >= _FEW_EDGES and edges == rest and nodes >= top:
         number, _ = next(form.lines())
         raise ValueError(
             f"{form.path}, line {number}: {nodes} {edges} reads like the numbers of nodes and edges, as {edges} lines "
@@ -273,7 +321,7 @@ def _refuse_counts(form: _Form, ends: Array) -> None:
         )
 
 
-def _refuse_values(form: _Form, ends: Array, weight: Array | None, n: int | None) -> None:
+def _refuse_values(form: _Form, ends: Array, weight: Array | None, n: int | None, start: int = 0) -> None:
     """Refuse edges that no graph has."""
     lowest, highest, count = ends.min(axis=1), ends.max(axis=1), len(ends)
     limit = most_nodes(count) if n is None else check_integer(n, "n", 1)
@@ -283,10 +331,14 @@ def _refuse_values(form: _Form, ends: Array, weight: Array | None, n: int | None
         if n is None
         else " = n; raise n, or renumber the nodes"
     )
-    form.refuse(lowest < 0, "the node", lowest, "node ids of at least 0")
-    form.refuse(highest >= limit, "the node", highest, f"node ids below {limit}{mend}")
+    form.refuse(lowest < 0, "the node", lowest, "node ids of at least 0", start)
+    form.refuse(highest >= limit, "the node", highest, f"node ids below {limit}{mend}", start)
     if weight is not None:
         bad = ~(np.isfinite(weight) & (weight >= 0))
         form.refuse(
-            bad, "the weight", weight, "a finite number of at least 0; split signed edges into two graphs"
+            bad,
+            "the weight",
+            weight,
+            "a finite number of at least 0; split signed edges into two graphs",
+            start,
         )

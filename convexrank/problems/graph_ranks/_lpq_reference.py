@@ -34,9 +34,10 @@ def log_image(problem: Any, r: Array) -> Array:
         else:
             common = log_r[dangling] - np.log(n)
         step = max(1, _PIECE * n // max(problem.graph.m, 1))
-        for first in range(0, n, step):
-            rows = slice(first, first + step)
-            out[rows] = _log_norms(problem, log_r, power * common, rows)
+        for nodes, _ in problem.graph.stretches():
+            for first in range(nodes.start, nodes.stop, step):
+                rows = slice(first, min(first + step, nodes.stop))
+                out[rows] = _log_norms(problem, log_r, power * common, rows)
         norm = out / power
         if problem.weak_links != "outside":
             return theta * norm
@@ -46,7 +47,7 @@ def log_image(problem: Any, r: Array) -> Array:
 def _log_norms(problem: Any, log_r: Array, common: Array, rows: slice) -> Array:
     """Logarithm of the p-th power of the norm (for p = ∞ of the norm) at some nodes."""
     graph, inside = problem.graph, problem.weak_links == "inside"
-    ends = graph.offsets[rows.start : min(rows.stop, graph.n) + 1]
+    ends = graph.offsets[rows.start : rows.stop + 1]
     edges = slice(int(ends[0]), int(ends[-1]))
     sources = graph.sources[edges]
     weight: Any = 1.0 if graph.weights is None else graph.weights[edges]

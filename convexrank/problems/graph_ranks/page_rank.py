@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -170,10 +170,10 @@ class PageRank(GraphRank):
         # dangling nodes, whose degree is 0, are the source of no edge
         with np.errstate(divide="ignore", invalid="ignore"):
             sent = w / degrees
-        pieces = _pieces(graph.offsets)
-        rest = alpha * sum(w[part][graph.degrees[part] == 0].sum(axis=0) for part in pieces)
+        nodes = (slice(first, first + _PIECE) for first in range(0, graph.n, _PIECE))
+        rest = alpha * sum(w[part][graph.degrees[part] == 0].sum(axis=0) for part in nodes)
         total = np.zeros(w.shape[1:])
-        for part in pieces:
+        for part in chain.from_iterable(_pieces(graph.offsets, rows) for rows, _ in graph.stretches()):
             teleport = self.teleport[part]
             flow = alpha * _inflow(graph, sent, part)
             flow += rest * (teleport if self.dangling == "teleport" else one.escape)
@@ -295,11 +295,12 @@ class PageRank(GraphRank):
         return cls(graph, alpha, v if kind == 1 else v[:, 0], mode)
 
 
-def _pieces(offsets: Array) -> list[slice]:
-    """Cut the rows into pieces of at most about ``_PIECE`` edges."""
-    ends = np.searchsorted(offsets, np.arange(0, offsets[-1], _PIECE)[1:], side="right") - 1
-    bounds = sorted({0, *ends.tolist(), len(offsets) - 1})
-    return [slice(*rows) for rows in pairwise(bounds)]
+def _pieces(offsets: Array, rows: slice) -> list[slice]:
+    """Cut rows into pieces of at most about ``_PIECE`` edges."""
+    mine = offsets[rows.start : rows.stop + 1]
+    ends = np.searchsorted(mine, np.arange(mine[0], mine[-1], _PIECE)[1:], side="right") - 1
+    bounds = sorted({rows.start, *(rows.start + ends).tolist(), rows.stop})
+    return [slice(*piece) for piece in pairwise(bounds)]
 
 
 def _inflow(graph: Graph, sent: Array, part: slice) -> Array:

@@ -208,12 +208,17 @@ class TrustPropagation(GraphRank):
         )
 
     def _log_map(self, r: Array, graph: Graph, seeds: Array) -> Array:
-        weight = 1.0 if graph.weights is None else graph.weights
         with np.errstate(divide="ignore"):
-            logs = np.log(weight / graph.out_weight[graph.sources]) + np.log(r[graph.sources])
-        return (
-            self.gamma * np.exp(log_sums(self.p * logs, graph.offsets) / self.q) + (1.0 - self.gamma) * seeds
-        )
+            sent = np.log(r), np.log(graph.out_weight)
+        image = (1.0 - self.gamma) * seeds
+        for rows, edges in graph.stretches():
+            sources, offsets = graph.sources[edges], graph.offsets[rows.start : rows.stop + 1] - edges.start
+            logs = sent[0][sources] - sent[1][sources]
+            if graph.weights is not None:
+                with np.errstate(divide="ignore"):
+                    logs += np.log(graph.weights[edges])
+            image[rows] += self.gamma * np.exp(log_sums(self.p * logs, offsets) / self.q)
+        return image
 
     def reference(self) -> Array:
         """Return the solution by iteration with a dense matrix from the seeds, O(n²) per round."""

@@ -182,12 +182,12 @@ class _Ranks:
     def _sweep(self, z: Array) -> Array:
         """Sweep over all ranges, write z, and show every range what the others became; return sums over the nodes."""
         base, moved = self._right_hand_side(), self._moved
-        ranges = {int(first): i for i, first in enumerate(self.bounds[:-1])}
 
         def one(first: int, last: int) -> Any:
-            return self.layout.sweep(base, self.sent[ranges[first]], moved, z, first, last)
+            mine = int(np.searchsorted(self.bounds[:-1], first, side="right")) - 1
+            return self.layout.sweep(base, self.sent[mine], moved, z, first, last)
 
-        sums = np.sum(each_range(one, self.bounds, pool=self._pool), axis=0)
+        sums = np.sum(each_range(one, self.bounds, pool=self._pool, pages=self.problem.graph.pages), axis=0)
         _exchange(self.sent, self.bounds)
         return np.append(sums, z.sum()) if z.ndim == 1 else sums[:, : z.shape[1]]
 
