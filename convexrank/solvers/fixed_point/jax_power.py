@@ -15,15 +15,14 @@ from convexrank.backend.deadline import rounds_in_time
 from convexrank.backend.jax_oracles import on_device, pad, shape_class, with_x64
 from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
-from convexrank.graphs import Graph
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
+from convexrank.solvers.fixed_point._mesh import OnMesh, check_mesh
+from convexrank.solvers.fixed_point._planes import add_up, layout, spread
 
 __all__ = ["JaxPower"]
 
 Array = np.ndarray
 
-# Edges of a node that are added up before a segment sum sees them.
-_PLANES = 8
 # So many rounds without a shorter step, and rounding has been reached.
 _PATIENCE = 4
 
@@ -37,6 +36,13 @@ class JaxPower:
     nothing. A round gathers the planes one after the other, adds them, and a segment sum over one entry per column does
     the rest, so that only an eighth of the edges go through it.
 
+    With a mesh the nodes are cut into ranges of about equally many edges, one for each device, which holds the edges
+    into its nodes. A round gathers what all nodes send, 8 bytes each, and adds up the rank of dangling nodes; all else
+    stays on the device. The mesh may span processes that ``jax.distributed.initialize`` brought together: each makes
+    the same call with the same graph, best one opened from files, of which it reads the edges into its own nodes. All
+    get the same solution; each computes the certificate by itself, on its host. A limit of time is refused there,
+    because clocks differ.
+
     A step is ``rounds`` applications of the map. The residual reported is :math:`\frac{\alpha}{1-\alpha}` times the
     last change in the L1 norm, which bounds the error. In float64, whatever JAX's global setting is.
     Memory: 4 bytes per edge and at most 28 more per node for the padding, 8 more per edge with weights.
@@ -45,6 +51,8 @@ class JaxPower:
     ----------
     rounds : int
         Applications of the map between two looks at the error, fewer where a time limit is near.
+    mesh : jax.sharding.Mesh, optional
+        The devices that share the nodes, whatever the names of its axes; by default JAX's default device has all.
 
     References
     ----------
@@ -57,9 +65,18 @@ class JaxPower:
     >>> solution = cr.problems.PageRank(graph).solve("jax-power")
     >>> print(f"{solution.x.round(4).tolist()}, distance at most {solution.gap:.0e}")
     [0.3878, 0.2148, 0.3974], distance at most 3e-09
+
+    On all devices that there are:
+
+    >>> import jax
+    >>> mesh = jax.make_mesh((len(jax.devices()),), ("nodes",))
+    >>> solution = cr.problems.PageRank(graph).solve(cr.solvers.JaxPower(mesh=mesh))
+    >>> solution.x.round(4).tolist()
+    [0.3878, 0.2148, 0.3974]
     """
 
     rounds: int = 10
+    mesh: Any = None
 
     name = "jax-power"
     requires = frozenset({"AffineFixedPoint"})
@@ -67,20 +84,19 @@ class JaxPower:
 
     def __post_init__(self) -> None:
         keep_checked(self, check_integer, "rounds", minimum=1)
+        if self.mesh is not None:
+            check_mesh(self.mesh)
 
     def init(self, problem: AffineFixedPoint, x0: Array) -> State:
         """Put the graph on the device; nothing is known about the error yet."""
-        device = _Device.prepare(problem, x0)
+        device = _Device.prepare(problem, x0) if self.mesh is None else OnMesh.prepare(problem, x0, self.mesh)
         return State(x0, math.nan, math.inf, (device, device.pad(x0), math.inf, 0, math.inf))
 
     def step(self, problem: AffineFixedPoint, state: State) -> State:
         """Apply the map ``rounds`` times."""
         device, x, shortest, since, pace = state.memory
         rounds, start = rounds_in_time(self.rounds, pace), time.perf_counter()
-        with with_x64():
-            x, change = _jitted_advance()(*device.arrays, x, rounds)
-            length = float(np.max(np.asarray(change)))
-            host = np.array(x)[: problem.graph.n]
+        x, host, length = device.advance(x, rounds)
         since = 0 if length < shortest else since + 1
         alpha = problem.alpha
         pace = (time.perf_counter() - start) / rounds
@@ -94,6 +110,7 @@ class _Device:
     """What a run needs, on the device: planes, weights or None, rows, and vectors of one entry per node."""
 
     size: int
+    nodes: int
     arrays: tuple[Any, ...]
 
     @classmethod
@@ -107,7 +124,13 @@ class _Device:
         escape = np.ascontiguousarray(np.stack(columns, axis=1)).reshape(x0.shape)
         vectors = [_padded(values, size) for values in (escape, (1.0 - alpha) * problem.teleport)]
         put = on_device((planes, *([] if weights is None else [weights]), rows, share, dangling, *vectors))
-        return cls(size, put if weights is not None else (put[0], None, *put[1:]))
+        return cls(size, graph.n, put if weights is not None else (put[0], None, *put[1:]))
+
+    def advance(self, x: Any, rounds: int) -> tuple[Any, Array, float]:
+        """Apply the map; return the ranks on the device and on the host, and the size of the last change."""
+        with with_x64():
+            x, change = _jitted_advance()(*self.arrays, x, rounds)
+            return x, np.array(x)[: self.nodes], float(np.max(np.asarray(change)))
 
     def pad(self, x: Array) -> Any:
         return on_device((_padded(np.asarray(x, dtype=np.float64), self.size),))[0]
@@ -117,42 +140,6 @@ def _padded(values: Array, size: int) -> Array:
     full = np.zeros((size, *values.shape[1:]))
     full[: len(values)] = values
     return full
-
-
-def layout(graph: Graph, size: int) -> tuple[Array, Array | None, Array]:
-    """Lay the edges out in planes: column c holds up to eight sources of node ``rows[c]``.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph, of n nodes.
-    size : int
-        More than n; node n and the following are padding.
-
-    Returns
-    -------
-    tuple
-        Planes, int32 of shape (8, c), padded with n; their weights, padded with 0, or None; the node of each column.
-    """
-    n, lengths = graph.n, np.diff(graph.offsets)
-    columns = -(-lengths // _PLANES)
-    width = shape_class(max(int(columns.sum()), 1))
-    ends = np.cumsum(columns) * _PLANES
-    real = np.zeros(width * _PLANES, dtype=bool)
-    real[: int(columns.sum()) * _PLANES] = True
-    missing = columns * _PLANES - lengths
-    for k in range(1, _PLANES):
-        real[ends[missing >= k] - k] = False
-    planes = _laid_out(graph.sources, real, n)
-    weights = None if graph.weights is None else _laid_out(graph.weights, real, 0.0)
-    rows = pad(np.repeat(np.arange(n, dtype=np.int32), columns), width, size - 1)
-    return planes, weights, rows
-
-
-def _laid_out(values: Array, real: Array, fill: float) -> Array:
-    flat = np.full(len(real), fill, dtype=values.dtype)
-    flat[real] = values
-    return np.ascontiguousarray(flat.reshape(-1, _PLANES).T)
 
 
 @lru_cache(maxsize=1)
@@ -171,19 +158,9 @@ def _jitted_advance() -> Callable[..., Any]:
         x: Any,
         rounds: Any,
     ) -> Any:
-        one_column = x.ndim == 1
-
-        def spread(values: Any) -> Any:
-            return values if one_column else values[:, None]
-
         def image(x: Any) -> Any:
-            sent = x * spread(share)
-            total = jnp.zeros((rows.shape[0], *x.shape[1:]))
-            for k in range(_PLANES):  # unrolled: one loop that gathers and adds
-                part = sent[planes[k]]
-                total += part if weights is None else part * spread(weights[k])
-            inflow = jax.ops.segment_sum(total, rows, x.shape[0], indices_are_sorted=True)
-            return inflow + jnp.sum(x * spread(dangling), axis=0) * escape + base
+            inflow = add_up(planes, weights, rows, x * spread(share, x), x.shape[0])
+            return inflow + jnp.sum(x * spread(dangling, x), axis=0) * escape + base
 
         def round_(_: Any, pair: Any) -> Any:
             return image(pair[0]), pair[0]

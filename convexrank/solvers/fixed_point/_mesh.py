@@ -1,0 +1,193 @@
+"""A graph over a mesh of JAX's devices: each holds the edges into a range of nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from convexrank.backend.deadline import time_left
+from convexrank.backend.jax_oracles import shape_class, with_x64
+from convexrank.data import shown
+from convexrank.graphs import Graph
+from convexrank.solvers.fixed_point._affine import AffineFixedPoint
+from convexrank.solvers.fixed_point._planes import PLANES, add_up, columns_of, in_planes, spread
+
+__all__ = ["OnMesh", "check_mesh"]
+
+Array = np.ndarray
+
+_AXIS = "nodes"
+
+
+def check_mesh(mesh: Any) -> None:
+    """Refuse what is no mesh of devices."""
+    import jax
+
+    if not isinstance(mesh, jax.sharding.Mesh) or mesh.empty:
+        raise TypeError(
+            f"mesh is {shown(mesh)}, expected a jax.sharding.Mesh of devices; make one with "
+            'jax.make_mesh((len(jax.devices()),), ("nodes",)).'
+        )
+
+
+@dataclass(frozen=True)
+class OnMesh:
+    """What a run needs, cut by nodes over the devices of a mesh.
+
+    Every device has ``size`` places for nodes, the last of which is padding; node i of range d is at place
+    d·size + i − bounds[d] of all.
+    """
+
+    mesh: Any  # of one axis, whose sharding the compiler chooses
+    bounds: Array  # ends of the ranges of nodes
+    size: int
+    arrays: tuple[Any, ...]
+
+    @classmethod
+    def prepare(cls, problem: AffineFixedPoint, x0: Array, mesh: Any) -> OnMesh:
+        """Put the edges on the devices of this process; those of others are put there by theirs."""
+        import jax
+
+        _refuse_clocks(mesh)
+        graph, alpha, operators = problem.graph, problem.alpha, problem.operators
+        flat = jax.sharding.Mesh(mesh.devices.ravel(), (_AXIS,))
+        bounds = _ranges(graph, mesh.size)
+        size = shape_class(int(np.diff(bounds).max()) + 1)
+        made = cls(flat, bounds, size, ())
+        edges = made._edges(graph)
+        share = operators[0].share
+        columns = [np.broadcast_to(alpha * operator.escape, graph.n) for operator in operators]
+        escape = np.stack(columns, axis=1).reshape(x0.shape)
+        vectors = alpha * share, (share == 0.0).astype(np.float64), escape, (1.0 - alpha) * problem.teleport
+        return cls(flat, bounds, size, (*edges, *map(made.pad, vectors)))
+
+    def pad(self, x: Array) -> Any:
+        """Put one value for each node, or a row of them, on the devices that have the nodes."""
+
+        def part(number: int) -> Array:
+            first, last = self.bounds[number : number + 2]
+            full = np.zeros((self.size, *x.shape[1:]))
+            full[: last - first] = x[first:last]
+            return full
+
+        return self._put((self.size, *x.shape[1:]), part)
+
+    def _put(self, shape: tuple[int, ...], part: Callable[[int], Array]) -> Any:
+        """Make an array whose parts, one of a shape for each device, lie below one another."""
+        import jax
+
+        sharding = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec(_AXIS))
+        whole = (self.mesh.size * shape[0], *shape[1:])
+
+        def of(index: Any) -> Array:
+            return part((index[0].start or 0) // shape[0])
+
+        with with_x64():
+            return jax.make_array_from_callback(whole, sharding, of)
+
+    def _edges(self, graph: Graph) -> tuple[Any, Any, Any]:
+        columns = columns_of(np.diff(graph.offsets))
+        width = shape_class(max(1, *(int(columns[low:high].sum()) for low, high in pairwise(self.bounds))))
+        laid: dict[int, tuple[Any, ...]] = {}
+
+        def lay(number: int, which: int) -> Any:
+            if number not in laid:
+                low, high = self.bounds[number : number + 2]
+                edges = slice(int(graph.offsets[low]), int(graph.offsets[high]))
+                weights = None if graph.weights is None else graph.weights[edges]
+                lengths = np.diff(graph.offsets[low : high + 1])
+                places = self._places(graph.sources[edges])
+                laid[number] = in_planes(lengths, places, weights, self.size - 1, self.size - 1, width)
+            return laid[number][which]
+
+        shape = (PLANES, width)
+        planes = self._put(shape, lambda number: lay(number, 0))
+        weights = None if graph.weights is None else self._put(shape, lambda number: lay(number, 1))
+        return planes, weights, self._put((width,), lambda number: lay(number, 2))
+
+    def _places(self, nodes: Array) -> Array:
+        """Where nodes are on the devices."""
+        home = np.searchsorted(self.bounds, nodes, side="right") - 1
+        # ranges without nodes end where the next one begins, and the search finds the last of these
+        return (nodes + (home * self.size - self.bounds[home])).astype(np.int32)
+
+    def advance(self, x: Any, rounds: int) -> tuple[Any, Array, float]:
+        """Apply the map; return the ranks on the devices and on the host, and the size of the last change."""
+        with with_x64():
+            x, whole, change = _jitted_advance(self.mesh, self.arrays[1] is not None)(*self.arrays, x, rounds)
+            length = float(np.max(_on_host(change)))
+            ranks = _on_host(whole)
+        places = [
+            np.arange(number * self.size, number * self.size + high - low)
+            for number, (low, high) in enumerate(pairwise(self.bounds.tolist()))
+        ]
+        return x, ranks[np.concatenate(places)], length
+
+
+def _refuse_clocks(mesh: Any) -> None:
+    """Refuse a limit of time over processes: some would stop, and the others wait for them."""
+    if math.isfinite(time_left()) and len({device.process_index for device in mesh.devices.flat}) > 1:
+        raise ValueError(
+            "time_limit is given, and the mesh spans processes, whose clocks would stop them at different steps; pass "
+            "max_iter in its place."
+        )
+
+
+def _on_host(replicated: Any) -> Array:
+    """What every device has, though those of other processes cannot be read."""
+    return np.asarray(replicated.addressable_shards[0].data)
+
+
+def _ranges(graph: Graph, parts: int) -> Array:
+    """Cut the nodes into ranges of about equally many edges, none with more than about twice its share of nodes."""
+    n, m = graph.n, graph.m
+    each = max(1, -(-m // n))  # a node counts as much as its edges do on the average
+    nodes = np.arange(n + 1, dtype=np.int64)
+    load = nodes * each
+    load += graph.offsets
+    wanted = np.linspace(0, load[-1], parts + 1)[1:-1]
+    return np.concatenate([[0], np.searchsorted(load, wanted), [n]]).astype(np.int64)
+
+
+@lru_cache(maxsize=8)
+def _jitted_advance(mesh: Any, weighted: bool) -> Callable[..., Any]:
+    import jax
+    import jax.numpy as jnp
+    from jax.sharding import PartitionSpec as P
+
+    def advance(
+        planes: Any,
+        weights: Any,
+        rows: Any,
+        share: Any,
+        dangling: Any,
+        escape: Any,
+        base: Any,
+        x: Any,
+        rounds: Any,
+    ) -> Any:
+        def everywhere(values: Any) -> Any:
+            return jax.lax.all_gather(values, _AXIS, tiled=True)
+
+        def image(x: Any) -> Any:
+            inflow = add_up(planes, weights, rows, everywhere(x * spread(share, x)), x.shape[0])
+            lost = jax.lax.psum(jnp.sum(x * spread(dangling, x), axis=0), _AXIS)
+            return inflow + lost * escape + base
+
+        def round_(_: Any, pair: Any) -> Any:
+            return image(pair[0]), pair[0]
+
+        last, before = jax.lax.fori_loop(0, rounds, round_, (x, x))
+        change = jax.lax.psum(jnp.sum(jnp.abs(last - before), axis=0), _AXIS)
+        return last, everywhere(last), change
+
+    cut = P(_AXIS)
+    given = (cut, cut if weighted else None, *[cut] * 6, P())
+    mapped = jax.shard_map(advance, mesh=mesh, in_specs=given, out_specs=(cut, P(), P()), check_vma=False)
+    return jax.jit(mapped)
