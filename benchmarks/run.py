@@ -27,6 +27,7 @@ from pnorm import exact, pnorm
 from projections import projections
 from report import Section, environment, plain, restructured, summary
 from retargeting import retargeting
+from scale_graphs import stored_graphs
 from sizes import sizes
 from startup import startup
 from top import top
@@ -46,6 +47,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "projections": projections,
     "learned": learned_divergence,
     "graphs": graphs,
+    "scale": stored_graphs,
     "retargeting": retargeting,
     "extremes": extremes,
     "bounds": bounds,

@@ -10,12 +10,65 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from measure import fresh, median
+from measure import fresh, interleaved, median, peak_megabytes, ratio
+from report import Section, Table, Target, at_most, seconds_text
 
+# Pages (as a power of two), links of a page, and the bytes that a build may take.
+_SIZE = (20, 30, 200_000_000)
+# From effort 2 on: 10^9 links in 12 GB of disk, of which 4 GB are left when the build is done; given back.
+_LARGE = (25, 31, 1_600_000_000)
+_TOL = 1e-6
 _NODES_AT_ONCE = 1 << 16
 # Odd, so that its multiples run through all numbers below a power of two.
 _STRIDE = 0x9E3779B1
 _BYTES = 1 << 24
+
+
+def stored_graphs(effort: int) -> Section:
+    """Build and rank a graph in files, each in a fresh process; on demand one of a thousand million links."""
+    rows, targets = [], []
+    for size in (_SIZE, _LARGE) if effort > 1 else (_SIZE,):
+        cells, more = _measured(*size, large=size is _LARGE)
+        rows += cells
+        targets += more
+    note = (
+        "Links of a made-up crawl, drawn anew for each pass of the build. PageRank (gauss-seidel) to 1e-6 with a "
+        "certificate. Memory: the peak of a fresh process with all libraries. Reading: all arrays from beginning to "
+        "end, without computing; before each sweep and each reading the system was asked to forget the files, or not."
+    )
+    return Section((Table("Graphs in files", ("what", "measured"), tuple(rows), note),), tuple(targets))
+
+
+def _measured(scale: int, links: int, memory: int, large: bool) -> tuple[list[tuple[str, str]], list[Target]]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/graph"
+        built = fresh("scale_graphs:build", folder=path, scale=scale, links=links, memory=memory).result
+        cold, warm = (
+            fresh("scale_graphs:rank", folder=path, tol=_TOL, cold=cold).result for cold in (True, False)
+        )
+        against = [] if large else [fresh("scale_graphs:pulls", folder=path).result]
+    name = f"{built['edges'] / 1e6:.0f} M links"
+    rows = [
+        (f"{name}, {built['nodes'] / 1e6:.1f} M pages: disk", f"{cold['bytes'] / 1e9:.2f} GB"),
+        (f"{name}: build", f"{seconds_text(built['seconds'])}, {built['peak'] / 1e3:.2f} GB of memory"),
+    ]
+    for where, found in (("not in the page cache", cold), ("in the page cache", warm)):
+        text = f"{seconds_text(found['sweep'])}, reading {seconds_text(found['reading'])}"
+        rows.append((f"{name}: a sweep, files {where}", text))
+        text = f"{seconds_text(found['seconds'])}, {found['sweeps']} sweeps, {found['peak'] / 1e3:.2f} GB"
+        text += f", gap {found['gap']:.0e}"
+        rows.append((f"{name}: a solve, files {where}", text))
+    slower = cold["sweep"] / cold["reading"]
+    targets = [at_most(f"{name}, a sweep against reading the files from the disk", slower, 1.5, " ×")]
+    for pull in against:
+        share = ratio(pull["files"], pull["memory"])
+        rows.append((f"{name}: a product with the matrix, against memory", f"{share:.2f} ×"))
+        targets.append(at_most(f"{name}, in files against in memory", share, 1.3, " ×"))
+    if large:
+        for what, found in (("building", built), ("ranking", cold)):
+            targets.append(at_most(f"{name}, memory of {what}", found["peak"] / 1e3, 3.0, " GB"))
+        targets.append(Target(f"{name}, certified", "≤ 1e-06", f"{cold['gap']:.0e}", cold["gap"] <= _TOL))
+    return rows, targets
 
 
 class Crawl:
@@ -59,7 +112,8 @@ def build(folder: str, scale: int, links: int, memory: int) -> dict[str, Any]:
 
     begun = time.perf_counter()
     graph = cr.Graph.build(Crawl(scale, links), folder, memory=memory)
-    return {"seconds": time.perf_counter() - begun, "nodes": graph.n, "edges": graph.m}
+    seconds = time.perf_counter() - begun
+    return {"seconds": seconds, "nodes": graph.n, "edges": graph.m, "peak": peak_megabytes()}
 
 
 def rank(folder: str, tol: float, cold: bool) -> dict[str, Any]:
@@ -86,7 +140,18 @@ def rank(folder: str, tol: float, cold: bool) -> dict[str, Any]:
     sweeps = [now[0] - before[1] for before, now in pairwise(moments)]
     size = sum(file.stat().st_size for file in Path(folder).iterdir())
     found = {"gap": solution.gap, "seconds": seconds, "sweeps": solution.iterations, "bytes": size}
-    return {**found, "sweep": median(sweeps), "reading": median(reading), "all": sweeps, "readings": reading}
+    return {**found, "sweep": median(sweeps), "reading": median(reading), "peak": peak_megabytes()}
+
+
+def pulls(folder: str) -> dict[str, list[float]]:
+    """Time one product with the matrix, of the graph in files and of a copy in memory, in turns."""
+    import numpy as np
+
+    import convexrank as cr
+
+    graph = cr.Graph.open(folder)
+    held, x = cr.Graph(np.array(graph.offsets), np.array(graph.sources)), np.full(graph.n, 1.0 / graph.n)
+    return interleaved({"files": lambda: graph.pull(x), "memory": lambda: held.pull(x)}, 7)
 
 
 def _forget(folder: str) -> None:
@@ -106,15 +171,3 @@ def _read(folder: str) -> float:
             while opened.readinto(held):
                 pass
     return time.perf_counter() - begun
-
-
-if __name__ == "__main__":
-    import sys
-
-    scale, links, memory = (int(x) for x in sys.argv[1:4])
-    with tempfile.TemporaryDirectory() as folder:
-        path = folder + "/graph"
-        b = fresh("scale_graphs:build", folder=path, scale=scale, links=links, memory=memory)
-        print(b, flush=True)
-        for cold in (True, False):
-            print(fresh("scale_graphs:rank", folder=path, tol=1e-6, cold=cold), flush=True)
