@@ -17,7 +17,7 @@ import numpy as np
 
 from convexrank.backend.progress import progress_bar
 from convexrank.backend.warning_level import level_of_caller
-from convexrank.data import check_integer
+from convexrank.data import check_flag, check_integer, shown
 from convexrank.data.files.lines import is_packed, text_lines
 from convexrank.graphs.io.build import MOST_NODES, most_nodes
 
@@ -198,6 +198,13 @@ def _form(
     path: str | Path, delimiter: str | None, weighted: bool | None, skip_rows: int, named: bool | None
 ) -> _Form:
     """Look at the first two lines."""
+    skip_rows = check_integer(skip_rows, "skip_rows", 0)
+    weighted, named = (
+        value if value is None else check_flag(value, name)
+        for value, name in ((weighted, "weighted"), (named, "named"))
+    )
+    if delimiter is not None and not (isinstance(delimiter, str) and delimiter):
+        raise TypeError(f"delimiter is {shown(delimiter)}, expected a text, or None for that of the file")
     delimiter = delimiter or _DELIMITERS.get(Path(path).name.removesuffix(".gz").rpartition(".")[2].lower())
     form = _Form(path, delimiter, skip_rows)
     lines = [line for _, line in islice(form.lines(), 2)]

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from convexrank.data import shown
+from convexrank.data import check_path, shown
 from convexrank.graphs.io.build import MOST_NODES, check_edge_weights, check_endpoints
 from convexrank.graphs.io.edge_lists import edge_pieces
 from convexrank.graphs.stored.webgraph import WebGraph
@@ -50,7 +50,9 @@ class EdgePieces:
     ) -> Self:
         """Look what was given, and refuse what cannot be gone through twice."""
         if isinstance(edges, str | PathLike):
-            path = Path(edges)
+            path = Path(check_path(edges, "edges"))
+            if not path.is_file():
+                raise FileNotFoundError(f"edges is {shown(str(path))}, and there is no such file.")
             if path.suffix not in (".npy", ".npz"):
                 if path.name.removesuffix(".gz").endswith(".mtx"):
                     raise ValueError(
@@ -103,7 +105,7 @@ class EdgePieces:
 
 def _numbered(pieces: Iterable[Any]) -> Iterator[tuple[str, Any]]:
     for number, piece in enumerate(pieces):
-        where = f"piece {number}"
+        where = f"edges, piece {number}"
         yield (
             (f"{where}, {piece}", _mapped(Path(piece)))
             if isinstance(piece, str | PathLike)
