@@ -16,7 +16,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.graphs.graph import Graph
 from convexrank.graphs.io.build import cuts, each_range
 
-__all__ = ["NormMap"]
+__all__ = ["NormMap", "NormPart"]
 
 Array = np.ndarray
 
@@ -87,8 +87,33 @@ class NormMap:
         return np.empty(0) if self.graph.weights is None else self._factors(slice(None))
 
     def _factors(self, edges: slice) -> Array:
+        return np.exp(self.log_factors(edges))
+
+    def log_factors(self, edges: slice) -> Array:
+        """Return logarithms of p-th powers (for p = ∞ the first) of entries relative to the largest of their source."""
         logs = self._edge_logs(edges) - self._node_entries[self.graph.sources[edges]]
-        return np.exp(logs if math.isinf(self.p) else self.p * logs)
+        return logs if math.isinf(self.p) else self.p * logs
+
+    @property
+    def log_entries(self) -> tuple[Array, Array]:
+        """Logarithms of each node's largest entry, and of the one that it has everywhere; −infinity for none."""
+        if self.weak_links == "inside":
+            return self._node_entries, self._weak_entries
+        everywhere = np.full(self.graph.n, -np.inf)
+        if self.weak_links is not None:
+            share = self.alpha if self.weak_links == "entry" else 1.0
+            with np.errstate(divide="ignore"):
+                everywhere[self.graph.dangling] = np.log(share / self.graph.n)
+        return self._node_entries, everywhere
+
+    @property
+    def log_constants(self) -> tuple[float, float, float]:
+        """Logarithms of the entry of the sum of all ranks, of the norm's factor, and of the constant beside it."""
+        with np.errstate(divide="ignore"):
+            weak, alpha = float(np.log(self._weak)), float(np.log(self.alpha))
+        if self.weak_links == "outside":
+            return -math.inf, alpha, weak
+        return (weak if self.weak_links == "entry" else -math.inf), 0.0, -math.inf
 
     def _gather(self, function: Any, sent: Array, out: Array, first: int, last: int) -> None:
         """Call a compiled loop over the edges into some nodes, with their factors where there are weights."""
@@ -243,6 +268,25 @@ class NormMap:
         common = math.exp(float(self._common_logs(r).max(initial=-math.inf)))
         np.maximum(out, common, out=out)
         return self._factor * out**self.theta + self._constant(r)
+
+
+@dataclass(frozen=True, eq=False)
+class NormPart:
+    """A part of a fixed point of such maps: r = U(r)/‖U(r)‖₁, or r = γU(r) + s where there are seeds.
+
+    Parameters
+    ----------
+    image : NormMap
+        The map U.
+    seeds : ndarray, shape (n,), or None
+        What is added.
+    gamma : float
+        The factor γ.
+    """
+
+    image: NormMap
+    seeds: Array | None
+    gamma: float
 
 
 def log_sum(logs: Array) -> float:

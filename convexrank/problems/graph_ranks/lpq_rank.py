@@ -17,7 +17,7 @@ from convexrank.data import check_choice, check_flags, check_positive, check_rea
 from convexrank.data.nodes import names_of
 from convexrank.graphs import Graph
 from convexrank.graphs.certified_order import certified_prefix
-from convexrank.graphs.lpq_map import NormMap
+from convexrank.graphs.lpq_map import NormMap, NormPart
 from convexrank.graphs.transition import check_alpha
 from convexrank.problems.graph_ranks._base import GraphRank
 from convexrank.problems.graph_ranks._lpq_reference import dense_rank, log_image
@@ -167,7 +167,7 @@ class LpqRank(GraphRank):
     @property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities; a certificate for θ < 1 only."""
-        names = {"FixedPoint", "Referenced"}
+        names = {"FixedPoint", "Referenced", "NormFixedPoint"}
         return frozenset(names | {"Certified", "Ordered"} if self.modulus < 1.0 else names)
 
     default_solver = "power"
@@ -185,6 +185,11 @@ class LpqRank(GraphRank):
     @cached_property
     def _map(self) -> NormMap:
         return NormMap(self.graph, self.p, self.modulus, self.alpha, self.weak_links, self.degrees)
+
+    @property
+    def norm_parts(self) -> tuple[NormPart, ...]:
+        """The map, whose image is scaled to sum to 1."""
+        return (NormPart(self._map, None, 0.0),)
 
     def start(self) -> Array:
         """Return the uniform distribution."""

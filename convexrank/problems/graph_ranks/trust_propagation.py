@@ -12,7 +12,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_real, check_vector, keep, keep_checked
 from convexrank.graphs import Graph
-from convexrank.graphs.lpq_map import NormMap, log_sums
+from convexrank.graphs.lpq_map import NormMap, NormPart, log_sums
 from convexrank.graphs.reach import reached_from
 from convexrank.graphs.transition import check_alpha
 from convexrank.problems.graph_ranks._base import GraphRank
@@ -120,7 +120,7 @@ class TrustPropagation(GraphRank):
         return np.concatenate(parts)
 
     default_solver = "power"
-    capabilities = frozenset({"FixedPoint", "Referenced", "Certified"})
+    capabilities = frozenset({"FixedPoint", "Referenced", "Certified", "NormFixedPoint"})
 
     @property
     def dimension(self) -> int:
@@ -131,6 +131,12 @@ class TrustPropagation(GraphRank):
     def modulus(self) -> float:
         """The factor by which the map brings any two points closer: γ for p = q, else p/q."""
         return self.gamma if self.p == self.q else self.p / self.q
+
+    @property
+    def norm_parts(self) -> tuple[NormPart, ...]:
+        """The maps of trust and of distrust, with seeds."""
+        pairs = zip(self._maps, self._sides, strict=True)
+        return tuple(NormPart(image, (1.0 - self.gamma) * seeds, self.gamma) for image, (_, seeds) in pairs)
 
     def parts(self, x: Any) -> tuple[Array, ...]:
         """Return trust, and distrust where it was requested, each of shape (n,)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -18,11 +18,11 @@ from convexrank.graphs import Graph
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._planes import PLANES, add_up, columns_of, in_planes, spread
 
-__all__ = ["OnMesh", "check_mesh"]
+__all__ = ["AXIS", "OnMesh", "check_mesh", "on_host"]
 
 Array = np.ndarray
 
-_AXIS = "nodes"
+AXIS = "nodes"
 
 
 def check_mesh(mesh: Any) -> None:
@@ -52,27 +52,32 @@ class OnMesh:
     @classmethod
     def prepare(cls, problem: AffineFixedPoint, x0: Array, mesh: Any) -> OnMesh:
         """Put the edges on the devices of this process; those of others are put there by theirs."""
-        import jax
-
-        _refuse_clocks(mesh)
         graph, alpha, operators = problem.graph, problem.alpha, problem.operators
-        flat = jax.sharding.Mesh(mesh.devices.ravel(), (_AXIS,))
-        bounds = _ranges(graph, mesh.size)
-        size = shape_class(int(np.diff(bounds).max()) + 1)
-        made = cls(flat, bounds, size, ())
-        edges = made._edges(graph)
+        made = cls.empty(graph, mesh)
+        held = graph.weights
+        edges = made.edges(graph, None if held is None else held.__getitem__, 0.0)
         share = operators[0].share
         columns = [np.broadcast_to(alpha * operator.escape, graph.n) for operator in operators]
         escape = np.stack(columns, axis=1).reshape(x0.shape)
         vectors = alpha * share, (share == 0.0).astype(np.float64), escape, (1.0 - alpha) * problem.teleport
-        return cls(flat, bounds, size, (*edges, *map(made.pad, vectors)))
+        return replace(made, arrays=(*edges, *map(made.pad, vectors)))
 
-    def pad(self, x: Array) -> Any:
+    @classmethod
+    def empty(cls, graph: Graph, mesh: Any) -> OnMesh:
+        """Cut the nodes of a graph, and put nothing on the devices yet."""
+        import jax
+
+        _refuse_clocks(mesh)
+        bounds = _ranges(graph, mesh.size)
+        size = shape_class(int(np.diff(bounds).max()) + 1)
+        return cls(jax.sharding.Mesh(mesh.devices.ravel(), (AXIS,)), bounds, size, ())
+
+    def pad(self, x: Array, nothing: float = 0.0) -> Any:
         """Put one value for each node, or a row of them, on the devices that have the nodes."""
 
         def part(number: int) -> Array:
             first, last = self.bounds[number : number + 2]
-            full = np.zeros((self.size, *x.shape[1:]))
+            full = np.full((self.size, *x.shape[1:]), nothing)
             full[: last - first] = x[first:last]
             return full
 
@@ -82,7 +87,7 @@ class OnMesh:
         """Make an array whose parts, one of a shape for each device, lie below one another."""
         import jax
 
-        sharding = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec(_AXIS))
+        sharding = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec(AXIS))
         whole = (self.mesh.size * shape[0], *shape[1:])
 
         def of(index: Any) -> Array:
@@ -91,7 +96,10 @@ class OnMesh:
         with with_x64():
             return jax.make_array_from_callback(whole, sharding, of)
 
-    def _edges(self, graph: Graph) -> tuple[Any, Any, Any]:
+    def edges(
+        self, graph: Graph, weight: Callable[[slice], Array] | None, nothing: float
+    ) -> tuple[Any, Any, Any]:
+        """Put planes, what belongs to each edge, and rows on the devices; ``nothing`` is for padding."""
         columns = columns_of(np.diff(graph.offsets))
         width = shape_class(max(1, *(int(columns[low:high].sum()) for low, high in pairwise(self.bounds))))
         laid: dict[int, tuple[Any, ...]] = {}
@@ -100,15 +108,16 @@ class OnMesh:
             if number not in laid:
                 low, high = self.bounds[number : number + 2]
                 edges = slice(int(graph.offsets[low]), int(graph.offsets[high]))
-                weights = None if graph.weights is None else graph.weights[edges]
+                weights = None if weight is None else weight(edges)
                 lengths = np.diff(graph.offsets[low : high + 1])
                 places = self._places(graph.sources[edges])
-                laid[number] = in_planes(lengths, places, weights, self.size - 1, self.size - 1, width)
+                nobody = self.size - 1
+                laid[number] = in_planes(lengths, places, weights, nobody, nobody, width, nothing)
             return laid[number][which]
 
         shape = (PLANES, width)
         planes = self._put(shape, lambda number: lay(number, 0))
-        weights = None if graph.weights is None else self._put(shape, lambda number: lay(number, 1))
+        weights = None if weight is None else self._put(shape, lambda number: lay(number, 1))
         return planes, weights, self._put((width,), lambda number: lay(number, 2))
 
     def _places(self, nodes: Array) -> Array:
@@ -121,13 +130,16 @@ class OnMesh:
         """Apply the map; return the ranks on the devices and on the host, and the size of the last change."""
         with with_x64():
             x, whole, change = _jitted_advance(self.mesh, self.arrays[1] is not None)(*self.arrays, x, rounds)
-            length = float(np.max(_on_host(change)))
-            ranks = _on_host(whole)
-        places = [
-            np.arange(number * self.size, number * self.size + high - low)
-            for number, (low, high) in enumerate(pairwise(self.bounds.tolist()))
-        ]
-        return x, ranks[np.concatenate(places)], length
+            length = float(np.max(on_host(change)))
+            ranks = on_host(whole)
+        return x, self.by_node(ranks), length
+
+    def by_node(self, places: Array) -> Array:
+        """Return what is at the places of nodes, in their order."""
+        parts = enumerate(pairwise(self.bounds.tolist()))
+        return np.concatenate(
+            [places[k * self.size : k * self.size + high - low] for k, (low, high) in parts]
+        )
 
 
 def _refuse_clocks(mesh: Any) -> None:
@@ -139,7 +151,7 @@ def _refuse_clocks(mesh: Any) -> None:
         )
 
 
-def _on_host(replicated: Any) -> Array:
+def on_host(replicated: Any) -> Array:
     """What every device has, though those of other processes cannot be read."""
     return np.asarray(replicated.addressable_shards[0].data)
 
@@ -173,21 +185,21 @@ def _jitted_advance(mesh: Any, weighted: bool) -> Callable[..., Any]:
         rounds: Any,
     ) -> Any:
         def everywhere(values: Any) -> Any:
-            return jax.lax.all_gather(values, _AXIS, tiled=True)
+            return jax.lax.all_gather(values, AXIS, tiled=True)
 
         def image(x: Any) -> Any:
             inflow = add_up(planes, weights, rows, everywhere(x * spread(share, x)), x.shape[0])
-            lost = jax.lax.psum(jnp.sum(x * spread(dangling, x), axis=0), _AXIS)
+            lost = jax.lax.psum(jnp.sum(x * spread(dangling, x), axis=0), AXIS)
             return inflow + lost * escape + base
 
         def round_(_: Any, pair: Any) -> Any:
             return image(pair[0]), pair[0]
 
         last, before = jax.lax.fori_loop(0, rounds, round_, (x, x))
-        change = jax.lax.psum(jnp.sum(jnp.abs(last - before), axis=0), _AXIS)
+        change = jax.lax.psum(jnp.sum(jnp.abs(last - before), axis=0), AXIS)
         return last, everywhere(last), change
 
-    cut = P(_AXIS)
+    cut = P(AXIS)
     given = (cut, cut if weighted else None, *[cut] * 6, P())
     mapped = jax.shard_map(advance, mesh=mesh, in_specs=given, out_specs=(cut, P(), P()), check_vma=False)
     return jax.jit(mapped)

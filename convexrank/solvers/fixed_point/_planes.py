@@ -42,7 +42,13 @@ def columns_of(lengths: Array) -> Array:
 
 
 def in_planes(
-    lengths: Array, sources: Array, weights: Array | None, nobody: int, last: int, width: int | None = None
+    lengths: Array,
+    sources: Array,
+    weights: Array | None,
+    nobody: int,
+    last: int,
+    width: int | None = None,
+    nothing: float = 0.0,
 ) -> tuple[Array, Array | None, Array]:
     """Lay the edges of some rows out.
 
@@ -58,6 +64,8 @@ def in_planes(
         The row of columns that are padding as a whole.
     width : int, optional
         How many columns; by default a little more than are needed.
+    nothing : float
+        The weight of padding.
 
     Returns
     -------
@@ -74,7 +82,7 @@ def in_planes(
     for k in range(1, PLANES):
         real[ends[missing >= k] - k] = False
     planes = _laid_out(sources, real, nobody)
-    held = None if weights is None else _laid_out(weights, real, 0.0)
+    held = None if weights is None else _laid_out(weights, real, nothing)
     rows = pad(np.repeat(np.arange(len(lengths), dtype=np.int32), columns), width, last)
     return planes, held, rows
 

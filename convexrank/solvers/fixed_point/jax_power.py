@@ -17,6 +17,7 @@ from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._mesh import OnMesh, check_mesh
+from convexrank.solvers.fixed_point._mesh_norms import NormsOnMesh
 from convexrank.solvers.fixed_point._planes import add_up, layout, spread
 
 __all__ = ["JaxPower"]
@@ -36,12 +37,12 @@ class JaxPower:
     nothing. A round gathers the planes one after the other, adds them, and a segment sum over one entry per column does
     the rest, so that only an eighth of the edges go through it.
 
-    With a mesh the nodes are cut into ranges of about equally many edges, one for each device, which holds the edges
-    into its nodes. A round gathers what all nodes send, 8 bytes each, and adds up the rank of dangling nodes; all else
-    stays on the device. The mesh may span processes that ``jax.distributed.initialize`` brought together: each makes
-    the same call with the same graph, best one opened from files, of which it reads the edges into its own nodes. All
-    get the same solution; each computes the certificate by itself, on its host. A limit of time is refused there,
-    because clocks differ.
+    With a mesh it takes L_{p,q} ranks and trust as well, in logarithms. The nodes are cut into ranges of about equally
+    many edges, one for each device, which holds the edges into its nodes. A round gathers what all nodes send, 8 bytes
+    each, and adds up the rank of dangling nodes; all else stays on the device. The mesh may span processes that
+    ``jax.distributed.initialize`` brought together: each makes the same call with the same graph, best one opened from
+    files, of which it reads the edges into its own nodes. All get the same solution; each computes the certificate by
+    itself, on its host. A limit of time is refused there, because clocks differ.
 
     A step is ``rounds`` applications of the map. The residual reported is :math:`\frac{\alpha}{1-\alpha}` times the
     last change in the L1 norm, which bounds the error. In float64, whatever JAX's global setting is.
@@ -86,11 +87,19 @@ class JaxPower:
         keep_checked(self, check_integer, "rounds", minimum=1)
         if self.mesh is not None:
             check_mesh(self.mesh)
+            self.__dict__["or_requires"] = frozenset({"NormFixedPoint"})
 
     def init(self, problem: AffineFixedPoint, x0: Array) -> State:
         """Put the graph on the device; nothing is known about the error yet."""
-        device = _Device.prepare(problem, x0) if self.mesh is None else OnMesh.prepare(problem, x0, self.mesh)
+        device = self._prepared(problem, x0)
         return State(x0, math.nan, math.inf, (device, device.pad(x0), math.inf, 0, math.inf))
+
+    def _prepared(self, problem: Any, x0: Array) -> Any:
+        if self.mesh is None:
+            return _Device.prepare(problem, x0)
+        if "AffineFixedPoint" in problem.capabilities:
+            return OnMesh.prepare(problem, x0, self.mesh)
+        return NormsOnMesh.prepare(problem, self.mesh)
 
     def step(self, problem: AffineFixedPoint, state: State) -> State:
         """Apply the map ``rounds`` times."""
@@ -98,11 +107,12 @@ class JaxPower:
         rounds, start = rounds_in_time(self.rounds, pace), time.perf_counter()
         x, host, length = device.advance(x, rounds)
         since = 0 if length < shortest else since + 1
-        alpha = problem.alpha
+        factor = problem.modulus
         pace = (time.perf_counter() - start) / rounds
         memory = (device, x, min(shortest, length), since, pace)
         stalled = length == 0.0 or since >= _PATIENCE
-        return State(host, math.nan, alpha * length / (1.0 - alpha), memory, stalled=stalled)
+        residual = factor * length / (1.0 - factor) if factor < 1.0 else length
+        return State(host, math.nan, residual, memory, stalled=stalled)
 
 
 @dataclass(frozen=True)

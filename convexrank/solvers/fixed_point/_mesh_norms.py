@@ -1,0 +1,146 @@
+"""Maps of norms over a mesh of JAX's devices, in logarithms: L_{p,q} ranks and trust."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from convexrank.backend.jax_oracles import with_x64
+from convexrank.core.capabilities import FixedPoint
+from convexrank.graphs.lpq_map import NormPart
+from convexrank.solvers.fixed_point._mesh import AXIS, OnMesh, on_host
+
+__all__ = ["NormFixedPoint", "NormsOnMesh"]
+
+Array = np.ndarray
+
+
+@runtime_checkable
+class NormFixedPoint(FixedPoint, Protocol):
+    """A fixed point whose parts, one after the other in x, are maps of norms over the edges of a graph."""
+
+    @property
+    def norm_parts(self) -> tuple[NormPart, ...]:
+        """The parts."""
+        ...
+
+
+@dataclass(frozen=True)
+class NormsOnMesh:
+    """What a run needs, for each part."""
+
+    problem: NormFixedPoint
+    parts: tuple[OnMesh, ...]
+    constants: tuple[tuple[float, ...], ...]
+    seeded: bool
+
+    @classmethod
+    def prepare(cls, problem: NormFixedPoint, mesh: Any) -> NormsOnMesh:
+        """Put the edges on the devices, with what belongs to nodes."""
+        parts, constants = [], []
+        for part in problem.norm_parts:
+            image, power = part.image, _power(part.image.p)
+            made = OnMesh.empty(image.graph, mesh)
+            factor = None if image.graph.weights is None else image.log_factors
+            edges = made.edges(image.graph, factor, 0.0)
+            vectors = [made.pad(power * entries, -math.inf) for entries in image.log_entries]
+            # without seeds the same place says which nodes are no padding
+            vectors.append(made.pad(np.ones(image.graph.n) if part.seeds is None else part.seeds))
+            parts.append(OnMesh(made.mesh, made.bounds, made.size, (*edges, *vectors)))
+            constants.append((image.p, image.theta, *image.log_constants, part.gamma))
+        seeded = problem.norm_parts[0].seeds is not None
+        return cls(problem, tuple(parts), tuple(constants), seeded)
+
+    def pad(self, x: Array) -> tuple[Any, ...]:
+        """Put the parts of x on the devices."""
+        pieces = np.asarray(x, dtype=np.float64).reshape(len(self.parts), -1)
+        return tuple(part.pad(piece) for part, piece in zip(self.parts, pieces, strict=True))
+
+    def advance(self, x: tuple[Any, ...], rounds: int) -> tuple[Any, Array, float]:
+        """Apply the maps; return x on the devices and on the host, and the length of the last step."""
+        moved, last, before = [], [], []
+        infinite = self.constants[0][0] == math.inf
+        with with_x64():
+            for part, mine, numbers in zip(self.parts, x, self.constants, strict=True):
+                function = _jitted_advance(part.mesh, part.arrays[1] is not None, infinite, self.seeded)
+                there, *found = function(
+                    *part.arrays, np.array([_power(numbers[0]), *numbers[1:]]), mine, rounds
+                )
+                moved.append(there)
+                for kept, values in zip((last, before), found, strict=True):
+                    kept.append(part.by_node(on_host(values)))
+        point = np.concatenate(last)
+        return tuple(moved), point, self.problem.distance(point, np.concatenate(before))
+
+
+def _power(p: float) -> float:
+    return 1.0 if math.isinf(p) else p
+
+
+@lru_cache(maxsize=16)
+def _jitted_advance(mesh: Any, weighted: bool, infinite: bool, seeded: bool) -> Callable[..., Any]:
+    import jax
+    import jax.numpy as jnp
+    from jax.sharding import PartitionSpec as P
+
+    together = jnp.maximum if infinite else jnp.logaddexp
+
+    def over_rows(planes: Any, factors: Any, rows: Any, sent: Any, size: int) -> Any:
+        """Logarithm of the sum, or the largest, of what is sent along the edges into each row."""
+        logs = sent[planes] if factors is None else sent[planes] + factors
+        top = jax.ops.segment_max(jnp.max(logs, axis=0), rows, size, indices_are_sorted=True)
+        if infinite:
+            return top
+        shift = jnp.where(jnp.isfinite(top), top, 0.0)
+        terms = jnp.sum(jnp.exp(logs - shift[rows]), axis=0)
+        return shift + jnp.log(jax.ops.segment_sum(terms, rows, size, indices_are_sorted=True))
+
+    def over_all(logs: Any, largest: bool = False) -> Any:
+        top = jax.lax.pmax(jnp.max(logs), AXIS)
+        if largest:
+            return top
+        shift = jnp.where(jnp.isfinite(top), top, 0.0)
+        return shift + jnp.log(jax.lax.psum(jnp.sum(jnp.exp(logs - shift)), AXIS))
+
+    def everywhere(values: Any) -> Any:
+        return jax.lax.all_gather(values, AXIS, tiled=True)
+
+    def advance(
+        planes: Any,
+        factors: Any,
+        rows: Any,
+        entries: Any,
+        common: Any,
+        seeds: Any,
+        numbers: Any,
+        x: Any,
+        rounds: Any,
+    ) -> Any:
+        power, theta, with_sum, log_scale, beside, gamma = numbers
+
+        def image(r: Any) -> Any:
+            logs, total = power * jnp.log(r), jnp.log(jax.lax.psum(jnp.sum(r), AXIS))
+            inflow = over_rows(planes, factors, rows, everywhere(logs + entries), r.shape[0])
+            shared = together(over_all(logs + common, infinite), power * (with_sum + total))
+            norm = theta / power * together(inflow, shared)
+            found = jnp.logaddexp(log_scale + norm, beside + theta * total)
+            if seeded:
+                return gamma * jnp.exp(found) + seeds
+            found = jnp.where(seeds > 0.0, found, -jnp.inf)
+            return jnp.exp(found - over_all(found))
+
+        def round_(_: Any, pair: Any) -> Any:
+            return image(pair[0]), pair[0]
+
+        last, before = jax.lax.fori_loop(0, rounds, round_, (x, x))
+        return last, everywhere(last), everywhere(before)
+
+    cut = P(AXIS)
+    given = (cut, cut if weighted else None, *[cut] * 4, P(), cut, P())
+    mapped = jax.shard_map(advance, mesh=mesh, in_specs=given, out_specs=(cut, P(), P()), check_vma=False)
+    return jax.jit(mapped)
