@@ -53,7 +53,7 @@ def problems():
     return {
         "teleport": (cr.problems.PageRank(skewed(60, 400, 0, True), 0.9), (1, 2, 4)),
         "uniform, two": (cr.problems.PageRank(skewed(60, 300, 1, False), 0.8, v, "uniform"), (4,)),
-        "norms": (cr.problems.LpqRank(skewed(60, 300, 2, True), 4, 5, 0.9, "outside"), (1, 4)),
+        "norms": (cr.problems.LpqRank(skewed(60, 300, 2, True), 4, 5, 0.9, "outside"), (4,)),
         "trust": (cr.problems.TrustPropagation(skewed(60, 300, 4, False), [0, 7], [3], 0.8, 2, 2.5), (2,)),
     }
 

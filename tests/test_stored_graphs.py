@@ -58,7 +58,7 @@ def assert_same(found, expected):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("loops", [False, True])
 def test_a_build_gives_the_graph_in_memory(tmp_path, small_steps, weighted, loops):
-    for seed in range(12):
+    for seed in range(6):
         n, source, target, weight = drawn(seed, weighted)
         n = n if seed % 4 or not len(source) else None
         expected = cr.Graph.from_edges(source, target, weight, n, self_loops=loops)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.compilation import SMALL, jit
 from convexrank.backend.deadline import time_left
 from convexrank.backend.jax_oracles import shape_class, with_x64
 from convexrank.data import shown
@@ -129,10 +130,17 @@ class OnMesh:
     def advance(self, x: Any, rounds: int) -> tuple[Any, Array, float]:
         """Apply the map; return the ranks on the devices and on the host, and the size of the last change."""
         with with_x64():
-            x, whole, change = _jitted_advance(self.mesh, self.arrays[1] is not None)(*self.arrays, x, rounds)
+            x, whole, change = _jitted_advance(self.mesh, self.arrays[1] is not None, self.is_small)(
+                *self.arrays, x, rounds
+            )
             length = float(np.max(on_host(change)))
             ranks = on_host(whole)
         return x, self.by_node(ranks), length
+
+    @property
+    def is_small(self) -> bool:
+        """Whether programs for so few nodes are compiled in haste."""
+        return self.size <= SMALL
 
     def by_node(self, places: Array) -> Array:
         """Return what is at the places of nodes, in their order."""
@@ -168,7 +176,7 @@ def _ranges(graph: Graph, parts: int) -> Array:
 
 
 @lru_cache(maxsize=8)
-def _jitted_advance(mesh: Any, weighted: bool) -> Callable[..., Any]:
+def _jitted_advance(mesh: Any, weighted: bool, small: bool) -> Callable[..., Any]:
     import jax
     import jax.numpy as jnp
     from jax.sharding import PartitionSpec as P
@@ -202,4 +210,4 @@ def _jitted_advance(mesh: Any, weighted: bool) -> Callable[..., Any]:
     cut = P(AXIS)
     given = (cut, cut if weighted else None, *[cut] * 6, P())
     mapped = jax.shard_map(advance, mesh=mesh, in_specs=given, out_specs=(cut, P(), P()), check_vma=False)
-    return jax.jit(mapped)
+    return jit(mapped, small)

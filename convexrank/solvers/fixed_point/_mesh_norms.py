@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from convexrank.backend.compilation import jit
 from convexrank.backend.jax_oracles import with_x64
 from convexrank.core.capabilities import FixedPoint
 from convexrank.graphs.lpq_map import NormPart
@@ -67,7 +68,9 @@ class NormsOnMesh:
         infinite = self.constants[0][0] == math.inf
         with with_x64():
             for part, mine, numbers in zip(self.parts, x, self.constants, strict=True):
-                function = _jitted_advance(part.mesh, part.arrays[1] is not None, infinite, self.seeded)
+                function = _jitted_advance(
+                    part.mesh, part.arrays[1] is not None, infinite, self.seeded, part.is_small
+                )
                 there, *found = function(
                     *part.arrays, np.array([_power(numbers[0]), *numbers[1:]]), mine, rounds
                 )
@@ -83,7 +86,9 @@ def _power(p: float) -> float:
 
 
 @lru_cache(maxsize=16)
-def _jitted_advance(mesh: Any, weighted: bool, infinite: bool, seeded: bool) -> Callable[..., Any]:
+def _jitted_advance(
+    mesh: Any, weighted: bool, infinite: bool, seeded: bool, small: bool
+) -> Callable[..., Any]:
     import jax
     import jax.numpy as jnp
     from jax.sharding import PartitionSpec as P
@@ -143,4 +148,4 @@ def _jitted_advance(mesh: Any, weighted: bool, infinite: bool, seeded: bool) -> 
     cut = P(AXIS)
     given = (cut, cut if weighted else None, *[cut] * 4, P(), cut, P())
     mapped = jax.shard_map(advance, mesh=mesh, in_specs=given, out_specs=(cut, P(), P()), check_vma=False)
-    return jax.jit(mapped)
+    return jit(mapped, small)
