@@ -12,9 +12,11 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank.core.score_model import Curvature
+from convexrank.features import Thresholds
 from convexrank.problems import REGISTRY
 from convexrank.solvers import WorkingSets
 from convexrank.solvers.descent._coordinate_descent import ColumnModel
+from tests.tolerances import tolerance
 
 # Of the largest l1 that leaves a weight: strong enough that the data below do not drive the logarithm down.
 L1 = 0.4
@@ -150,10 +152,65 @@ def test_an_l1_that_leaves_no_weight_says_so(solver):
         assert ("l1 is so large that every weight is 0" in solution.message) is said
 
 
-def test_l1_max_of_a_risk_with_kinks_is_refused():
-    X, y = data()
-    with pytest.raises(ValueError, match="not smooth and convex"):
-        cr.problems.TopPush(X, y, l2=0.1).l1_max()
+def kinked(name):
+    """Instances whose risk has kinks, of both forms of X."""
+    X, y = data(5, rows=40, columns=6)
+    dense, problems = X.toarray(), cr.problems
+    pairs = np.argwhere(y[:, None] > y[None, :])[::7]
+    return {
+        "TopPush": lambda: problems.TopPush(dense, y, l1=1.0),
+        "TopPush, sparse, weighted": lambda: problems.TopPush(X, y, l1=1.0, sample_weight=np.arange(40) % 4),
+        "TopPush, monotone": lambda: problems.TopPush(
+            Thresholds(dense, bins=3, monotone={0: 1, 1: -1}), y, l1=1.0
+        ),
+        "RmaxPush": lambda: problems.RmaxPush(dense, y, "hinge", l1=1.0),
+        "RmaxPush, logistic": lambda: problems.RmaxPush(X, y, "logistic", l1=1.0),
+        "RankSVM": lambda: problems.RankSVM(dense, y, np.arange(40) // 10, "hinge", l1=1.0),
+        "ConvexRisk": lambda: problems.ConvexRisk(dense, y, "hinge", l1=1.0),
+        "Push": lambda: problems.Push(dense, y, 2, "hinge", l1=1.0),
+        "CrucialPairs": lambda: problems.CrucialPairs(dense, pairs, 2, "hinge", l1=1.0),
+    }[name]()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["TopPush", "TopPush, sparse, weighted", "TopPush, monotone", "RmaxPush", "RmaxPush, logistic", "RankSVM"]
+    + ["ConvexRisk", "Push", "CrucialPairs"],
+)
+def test_l1_max_of_a_risk_with_kinks(name):
+    """The conic solver finds nothing below the value at 0 just above it, and something just below it."""
+    problem = kinked(name)
+    assert not problem.differentiable
+    most, at_zero = problem.l1_max(), problem.objective(np.zeros(problem.dimension))
+    assert most > 0
+    lower = []
+    for factor in (1.001, 0.97):
+        model = problem.changed(l1=factor * most).to_cvxpy()
+        lower.append(at_zero - model.problem.solve(solver="CLARABEL"))
+    close = tolerance("conic") * max(1.0, abs(at_zero))
+    assert abs(lower[0]) <= close < lower[1]
+
+
+def test_l1_max_is_0_where_no_direction_clears_the_top():
+    X = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, -1.0], [-1.0, 2.0], [-3.0, -3.0]])
+    problem = cr.problems.TopPush(X, [1, 1, 0, 0, 0], l1=1.0)
+    assert problem.l1_max() == 0.0
+    with pytest.raises(ValueError, match="no path"):
+        problem.path(l1="auto")
+
+
+@pytest.mark.parametrize("loss", ["price", "loss", "order"])
+def test_l1_max_says_where_it_is_not_known(loss):
+    from convexrank import atoms, losses, prices
+
+    X, y = data(5, rows=30, columns=3)
+    problem = {
+        "price": lambda: cr.problems.Push(X, y, prices.Custom(lambda r: atoms.positive(r - 3.0)), l1=1.0),
+        "loss": lambda: cr.problems.RmaxPush(X, y, losses.Custom(lambda z: atoms.positive(-z)), l1=1.0),
+        "order": lambda: cr.problems.LearnedDivergence(X.toarray(), y, l1=1.0),
+    }[loss]()
+    with pytest.raises(ValueError, match=r"l1_max is not known for .* several l1 instead"):
+        problem.l1_max()
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])

@@ -41,6 +41,7 @@ from convexrank.data import (
     keep_checked,
     shown,
 )
+from convexrank.problems._largest_l1 import least_steepness
 from convexrank.problems._solver_choice import Choice, choose
 from convexrank.problems._streams import Stream, check_chunks
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
@@ -332,22 +333,39 @@ class LinearScores(Problem):
             return self.X.most_violating(violations, count)
         return largest(violations, count)
 
-    def l1_max(self) -> float:
-        r"""Return the smallest :math:`\lambda_1` whose minimiser is w = 0: :math:`\|X^\top \nabla R(0)\|_\infty`.
+    @property
+    def smooth_at_zero(self) -> bool:
+        """Whether the risk is differentiable at scores of 0; kinks elsewhere do not matter to :meth:`l1_max`."""
+        return self.differentiable
 
-        Neither l2 nor a ball changes it. Of weights that must be at least 0, only those count that would rise.
+    @property
+    def shared_at_zero(self) -> Array | None:
+        """Rows that share the slope of a maximum in any way where all scores are 0; None where that is not known."""
+        return None
+
+    def l1_max(self) -> float:
+        r"""Return the smallest :math:`\lambda_1` whose minimiser is w = 0: :math:`\min_u \|X^\top u\|_\infty`.
+
+        The minimum is over the subgradients u of the risk at scores of 0. A risk that is smooth there has one; hinges
+        have their kinks elsewhere. Where rows share a maximum (``TopPush``, ``RmaxPush``), a linear program with an
+        unknown for each of them decides. Neither l2 nor a ball changes the number. Of weights that must be at least 0,
+        only those count that would rise.
 
         Raises
         ------
         ValueError
-            When the risk is not convex or has a kink: then no gradient at 0 tells.
+            When the risk is not convex, or its subgradients at 0 are not known.
         """
-        if not (self.convex and self.differentiable):
+        if self.convex and self.smooth_at_zero:
+            slope = self.risk_and_subgradient(np.zeros(self.dimension))[1]
+            return max(self.penalty.steepness(-slope), 0.0)
+        if not self.convex or self.shared_at_zero is None or isinstance(self.X, Chunks):
             raise ValueError(
-                f"{type(self).__name__} with these arguments is not smooth and convex, so that its gradient at 0 does "
-                "not tell the largest l1; solve it for several l1 instead."
+                f"l1_max is not known for {type(self).__name__} with these arguments: its risk is not convex, or has a "
+                "kink at scores of 0 whose subgradients are not stated; solve it for several l1 instead."
             )
-        return max(self.penalty.steepness(-self.risk_and_subgradient(np.zeros(self.dimension))[1]), 0.0)
+        pull = self.reference_scores(np.zeros(self.rows))[1]
+        return least_steepness(self.X, pull, self.shared_at_zero, self.penalty)
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient with respect to w."""

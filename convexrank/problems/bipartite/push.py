@@ -135,6 +135,13 @@ class Push(Bipartite):
         return self.loss.smooth and getattr(self.price, "smooth", True)
 
     @property
+    def smooth_at_zero(self) -> bool:
+        """Whether the price is differentiable and the loss is at 0: the hinge is, its kink is at 1."""
+        return (self.loss.smooth or isinstance(self.loss, losses.Hinge)) and getattr(
+            self.price, "smooth", True
+        )
+
+    @property
     def takes_chunks(self) -> bool:  # type: ignore[override]
         """Whether X may be rows out of memory: where the loss factorises, in two passes."""
         return self.loss.factorises

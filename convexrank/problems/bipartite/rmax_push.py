@@ -94,6 +94,11 @@ class RmaxPush(Bipartite):
 
     differentiable = False  # the maximum over negatives has kinks
 
+    @property
+    def shared_at_zero(self) -> Array | None:
+        """The negatives: all are the highest; None of a loss that may have a kink at 0."""
+        return self.negatives if self.loss.smooth or isinstance(self.loss, losses.Hinge) else None
+
     @cached_property
     def risk(self) -> RiskData:
         """The risk as a JAX function of the positives' and negatives' scores."""

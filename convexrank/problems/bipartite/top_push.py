@@ -72,6 +72,11 @@ class TopPush(Bipartite):
     differentiable = False  # the maximum over negatives has kinks
     logarithmic_slope = 1.0  # the risk is a logarithm: a unit of margin lowers it by one
 
+    @property
+    def shared_at_zero(self) -> Array:
+        """The negatives: all are the highest."""
+        return self.negatives
+
     @cached_property
     def risk(self) -> RiskData:
         """The risk as a JAX function of the positives' and negatives' scores."""

@@ -128,6 +128,11 @@ class ConvexRisk(SecondOrder):
         return self.cost.smooth
 
     @property
+    def smooth_at_zero(self) -> bool:
+        """Whether the cost is differentiable at 0: the hinge is, its kink is at 1."""
+        return self.cost.smooth or isinstance(self.cost, losses.Hinge)
+
+    @property
     def has_curvature(self) -> bool:
         """Newton's method, unless second derivatives would need too many pairs."""
         return self.differentiable and (self.cost.factorises or self.X.shape[0] <= _FEW_ROWS)

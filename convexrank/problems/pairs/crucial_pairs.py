@@ -106,6 +106,13 @@ class CrucialPairs(SecondOrder):
         """Whether loss and price are both differentiable."""
         return self.loss.smooth and getattr(self.price, "smooth", True)
 
+    @property
+    def smooth_at_zero(self) -> bool:
+        """Whether the price is differentiable and the loss is at 0: the hinge is, its kink is at 1."""
+        return (self.loss.smooth or isinstance(self.loss, losses.Hinge)) and getattr(
+            self.price, "smooth", True
+        )
+
     @cached_property
     def _groups(self) -> tuple[int, Array]:
         """Number of distinct lower rows, and the one of each pair, numbered from 0."""

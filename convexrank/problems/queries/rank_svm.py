@@ -113,6 +113,11 @@ class RankSVM(SecondOrder, QueryScores):
         """Whether the loss is: the square is."""
         return self.loss.smooth
 
+    @property
+    def smooth_at_zero(self) -> bool:
+        """Yes: the kink of the hinge is at a margin of 1."""
+        return True
+
     attained = True  # the hinge reaches zero
 
     @cached_property
