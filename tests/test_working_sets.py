@@ -85,11 +85,72 @@ def test_score_models_are_second_order(name):
     above, below = (problem.score_model(scores + sign * width * direction) for sign in (1.0, -1.0))
     slope = (above.value - below.value) / (2 * width)
     assert found.gradient @ direction == pytest.approx(slope, rel=1e-5, abs=1e-7)
-    if found.curvature is not None:
+    if found.curvature is not None and found.curvature.exact:
         bent, shares = found.curvature.diagonal * direction, found.curvature.shares
         bent = bent - shares @ (found.curvature.rates * (shares.T @ direction))
         seen = (above.gradient - below.gradient) / (2 * width)
         np.testing.assert_allclose(bent, seen, atol=1e-5 * max(1.0, np.abs(seen).max()))
+
+
+def in_weights(problem, w):
+    """The curvature in the scores as one in the weights, from dense matrices."""
+    found, X = problem.score_model(problem.scores(w)).curvature, np.asarray(problem.X)
+    shares = found.shares.toarray()
+    bends = np.diag(found.diagonal) - (shares * found.rates) @ shares.T
+    return X.T @ bends @ X + problem.l2 * np.eye(problem.dimension)
+
+
+@pytest.mark.parametrize("name", ["IRPush", "MarginRetargeting"])
+def test_curvatures_in_the_scores_are_those_in_the_weights(name):
+    """Two pieces of code: pools and offsets as columns, and their sums over rows; every divergence and bound comes."""
+    for seed in range(16):
+        problem = REGISTRY[name].random(seed)
+        w = 0.5 * np.random.default_rng(seed).normal(size=problem.dimension)
+        expected = problem.second_order(w)[2]
+        scale = max(1.0, np.abs(expected).max())
+        np.testing.assert_allclose(in_weights(problem, w), expected, atol=tolerance("pieces") * scale)
+
+
+def test_pairs_that_are_counted_are_exact_for_two_grades_at_the_start():
+    X, y = data(7, rows=40, columns=5)
+    problem = cr.problems.RankSVM(X.toarray(), y, np.arange(40) // 10, "squared_hinge", l1=1.0)
+    zero = np.zeros(5)
+    np.testing.assert_allclose(
+        in_weights(problem, zero), problem.second_order(zero)[2], atol=tolerance("pieces") * 40
+    )
+    # away from it they keep the degrees, and the model stays convex
+    away = in_weights(problem, np.random.default_rng(0).normal(size=5))
+    assert np.linalg.eigvalsh(away).min() >= -1e-9
+
+
+RISKS = {
+    "IRPush": lambda X, y, g, q: cr.problems.IRPush(X, y, l1=1.0),
+    "MarginRetargeting": lambda X, y, g, q: cr.problems.MarginRetargeting(X, g, q, l1=1.0),
+    "MarginRetargeting, KL": lambda X, y, g, q: cr.problems.MarginRetargeting(X, g, q, "kl", 0.02, l1=1.0),
+    "RankSVM": lambda X, y, g, q: cr.problems.RankSVM(X, g, q, "squared_hinge", l1=1.0),
+    "LearnedDivergence": lambda X, y, g, q: cr.problems.LearnedDivergence(X, g, strong=1.0, l1=1.0),
+}
+
+
+@pytest.mark.parametrize("name", RISKS)
+def test_many_thresholds_take_few_steps(name):
+    """Without their curvature the first four take twenty steps or more, or none is enough; the last states none."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 6))
+    noisy = np.abs(X[:, 0]) - X[:, 1] + rng.normal(size=200)
+    grades = np.digitize(noisy, np.quantile(noisy, [0.5, 0.8]))
+    problem = RISKS[name](Thresholds(X, bins=32), grades == 2, grades, np.arange(200) // 20)
+    problem = problem.changed(l1=0.03 * problem.l1_max())
+    solution = problem.solve("working-sets", max_iter=60 if name == "LearnedDivergence" else 15)
+    assert solution.converged
+    assert solution.certificate.kind == "global"
+
+
+def test_a_learned_divergence_over_a_design_has_no_constant_and_is_solved_without():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    problem = cr.problems.LearnedDivergence(Thresholds(X, bins=4), X[:, 0] > 0, strong=1.0, l1=0.01)
+    one, other = problem.solve("accelerated"), problem.solve("working-sets")
+    assert abs(one.value - other.value) <= one.gap + other.gap
 
 
 @pytest.mark.parametrize("p", [0.5, 1.0, 4.0, 64.0])

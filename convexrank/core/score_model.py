@@ -27,11 +27,14 @@ class Curvature:
         The columns of S.
     rates : ndarray, shape (m,)
         The factors c.
+    exact : bool
+        Whether these are the second derivatives, not only about as large.
     """
 
     diagonal: Array
     shares: sparse.csc_array
     rates: Array
+    exact: bool = True
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import centred_gram, transposed_times
+from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_log_sum_exp
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
@@ -107,6 +109,22 @@ class IRPush(Bipartite):
         hessian = centred_gram(self.X, mean, self.join((bend, push)))
         hessian.flat[:: self.dimension + 1] += self.l2
         return value + 0.5 * self.l2 * float(w @ w), slope + self.l2 * w, hessian
+
+    def score_model(self, scores: Array) -> ScoreModel:
+        r"""Return the risk to second order in the scores.
+
+        With the names of :meth:`second_order`, and A and B the sums of a and of b, its second derivatives are
+        :math:`\operatorname{diag}(b + Aq) - A qq^\top - \tfrac1B bb^\top + B (q - \tfrac bB)(q - \tfrac bB)^\top`.
+        """
+        value, pull, bend, softmax = self._chances(scores)
+        total, bent = float(pull.sum()), float(bend.sum())
+        diagonal = self.join((bend, total * softmax))
+        share = bend / bent if bent > 0.0 else bend
+        nothing = np.zeros(len(softmax)), np.zeros(len(bend))
+        sides = (nothing[1], softmax), (share, nothing[0]), (-share, softmax)
+        columns = sparse.csc_array(np.column_stack([self.join(side) for side in sides]))
+        curvature = Curvature(diagonal, columns, np.array([total, bent, -bent]))
+        return ScoreModel(value, self.join((-pull, total * softmax)), curvature)
 
     @cached_property
     def conjugate(self) -> Conjugate:

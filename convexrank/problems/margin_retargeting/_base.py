@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import dense
+from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost
+from convexrank.problems.margin_retargeting._score_curvature import score_curvature
 from convexrank.problems.queries._base import QueryScores, query_sums
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
 
@@ -75,6 +78,21 @@ class MarginScores(SecondOrder, QueryScores):
     def query_oracle(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, all queries at once."""
         return self.rules.evaluate(self.fit(scores), scores)
+
+    def score_model(self, scores: Array) -> ScoreModel:
+        """Return the risk to second order in the scores; pools of targets and offsets take products away."""
+        ordered = self.split(np.asarray(scores, dtype=np.float64))[0]
+        fit = self.fit(ordered)
+        value, slope = self.rules.evaluate(fit, ordered)
+        found = score_curvature(self.rules, fit, ordered)
+        places = sparse.csr_array(
+            (np.ones(len(self._rows)), (self._rows, np.arange(len(self._rows)))),
+            shape=(self.rows, len(self._rows)),
+        )
+        shares = sparse.csc_array(places @ found.shares)
+        return ScoreModel(
+            value, self.join((slope,)), Curvature(self.join((found.diagonal,)), shares, found.rates)
+        )
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and generalised Hessian of risk + l2/2·‖w‖². O(n d² + n log n).

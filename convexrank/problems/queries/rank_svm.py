@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 
 from convexrank import losses
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad, shape_class
+from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.data import keep
 from convexrank.pair_sums.within_queries import active_sums, pair_list
 from convexrank.problems._linear_scores import RiskData
@@ -179,6 +181,27 @@ class RankSVM(SecondOrder, QueryScores):
             values = short**2 * below[:, 0] + 2.0 * short * below[:, 1] + below[:, 2]
             slopes = 2.0 * ((1.0 + centred) * above[:, 0] - above[:, 1] - short * below[:, 0] - below[:, 1])
         return float(self._row_weights @ np.maximum(values, 0.0)), self._row_weights * slopes
+
+    def score_model(self, scores: Array) -> ScoreModel:
+        r"""Return the risk to second order in the scores, roughly: the pairs of each row are counted, not listed.
+
+        With :math:`b_i, a_i` the violating partners below and above a row and T their sum over a query, rows i and j
+        are taken to have :math:`(b_i a_j + a_i b_j) / T` pairs, which keeps all counts. It is exact where all pairs of
+        two grades violate the margin, as at the start.
+        """
+        ordered = self.split(np.asarray(scores, dtype=np.float64))[0]
+        value, slope = self.query_oracle(ordered)
+        if not self.loss.smooth:
+            return ScoreModel(value, self.join((slope,)))
+        groups, (_, below, above) = self.groups, self._sides(ordered)
+        lower, upper = (2.0 * self._row_weights * side[:, 0] for side in (below, above))
+        totals = groups.sums(lower)
+        rates = 0.5 / np.where(totals > 0.0, totals, np.inf)
+        shape, parts = (self.rows, len(groups)), (lower + upper, lower - upper)
+        columns = [sparse.csc_array((part, self._rows, groups.offsets), shape=shape) for part in parts]
+        shares = sparse.csc_array(sparse.hstack(columns, format="csc"))
+        curvature = Curvature(self.join((parts[0],)), shares, np.concatenate([rates, -rates]), exact=False)
+        return ScoreModel(value, self.join((slope,)), curvature)
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and (generalised) Hessian of risk + l2/2·‖w‖². O(n d² + n d log n)."""

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.design import Design
 from convexrank.core.results import Certificate, CertificateError, Witness
 from convexrank.data import Chunks, check_choice, check_positive, check_vector, keep, keep_checked
 from convexrank.links import Link, fit_link
@@ -135,7 +136,9 @@ class LearnedDivergence(LinearScores):
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance; the published field offers no objective."""
         offered = super().capabilities if self.oracle == "marginal" else _OF_A_FIELD
-        return offered if self.strong is None or isinstance(self.X, Chunks) else offered | {"Lipschitz"}
+        return (
+            offered if self.strong is None or isinstance(self.X, Chunks | Design) else offered | {"Lipschitz"}
+        )
 
     @property
     def default_solver(self) -> str:
