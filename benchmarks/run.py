@@ -31,6 +31,7 @@ from scale_graphs import stored_graphs
 from sizes import sizes
 from startup import startup
 from top import top
+from trees import trees
 from wide import wide
 
 # This process stays small: it imports neither numpy nor the package's problems, see measure.fresh.
@@ -41,6 +42,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "top": top,
     "kinks": kinks,
     "wide": wide,
+    "trees": trees,
     "sizes": sizes,
     "chunks": chunks,
     "pairs": pairs,

@@ -29,15 +29,20 @@ def _single(effort: int) -> Section:
         for found in fresh("wide:strengths", p=p, repeats=1 + 2 * effort).result:
             cells = (f"{p}", f"{found['share']:g}", seconds_text(found["ours"]), seconds_text(found["peer"]))
             bound = f"{found['gap']:.0e}, {found['kind']}"
-            rows.append((*cells, str(found["weights"]), str(found["peer weights"]), bound))
+            counts = str(found["weights"]), str(found["peer weights"]), str(found["zeros"])
+            rows.append((*cells, *counts, f"{100 * found['scans']:.0f} %", bound))
             what = f"PNormPush p = {p}, l1 = {found['share']:g} λmax, 20 000 × 47 000: time over liblinear's"
             targets.append(at_most(what, found["ratio"], 1.0, aim=0.5))
             if found["kind"] != "global":
                 targets.append(Target(what, "a global bound", found["kind"], False))
-    columns = ("p", "l1 / λmax", "working-sets", "liblinear", "weights", "liblinear's", "gap")
+    columns = (
+        *("p", "l1 / λmax", "working-sets", "liblinear", "weights", "liblinear's"),
+        *("proved 0", "time in scans", "gap"),
+    )
     note = (
         "Declared and solved. liblinear: l1 logistic regression at the first of several C with as many weights; its "
-        "tolerance is 1e-4 of a violation, and it states no gap."
+        "tolerance is 1e-4 of a violation, and it states no gap. Proved 0: of 47 000 weights, by zero_weights at the "
+        "solution. Time in scans: in looks at all columns between working sets, the most that screening could save."
     )
     return Section((Table("l1 on wide sparse rows", columns, tuple(rows), note),), tuple(targets))
 
@@ -107,9 +112,31 @@ def strengths(p: float, repeats: int) -> list[dict[str, Any]]:
                 "peer weights": int(np.count_nonzero(model.coef_)),
                 "gap": last["ours"].gap,
                 "kind": last["ours"].certificate.kind,
+                "zeros": int(last["ours"].instance.zero_weights(last["ours"]).sum()),
+                "scans": _share_of_scans(ours),
             }
         )
     return found
+
+
+def _share_of_scans(solve: Any) -> float:
+    """Time the looks at all columns within a solve."""
+    from unittest.mock import patch
+
+    from convexrank.solvers.descent import working_sets
+
+    spent, look = [0.0], working_sets._look
+
+    def timed(*arguments: Any, **options: Any) -> Any:
+        start = time.perf_counter()
+        found = look(*arguments, **options)
+        spent[0] += time.perf_counter() - start
+        return found
+
+    with patch.object(working_sets, "_look", timed):
+        start = time.perf_counter()
+        solve()
+        return spent[0] / (time.perf_counter() - start)
 
 
 def path(repeats: int) -> dict[str, Any]:

@@ -89,6 +89,19 @@ def test_folds_that_cut_a_query_are_refused():
     assert RetargetingRankerCV(values=[0.1], cv=folds).fit(X, y, qid).scores_.shape == (1, 1)
 
 
+def test_a_fold_whose_queries_have_no_order_is_refused():
+    X, y, qid = graded()
+    flat = np.isin(qid, ["q0", "q1", "q2"])
+    y[flat] = 1.0
+    without, rest = np.flatnonzero(flat), np.flatnonzero(~flat)
+    for fold, message in (
+        ((rest, without), "fold 0 of cv: no query to judge by has two rows of different grades"),
+        ((without, rest), "fold 0 of cv: none of the 3 queries has two rows of different grades"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            RetargetingRankerCV(values=[0.1], cv=[fold]).fit(X, y, qid)
+
+
 def test_one_list_of_grades_is_cut_by_folds_of_rows():
     X, y, _ = graded(queries=1, rows=40)
     model = RetargetingRankerCV(path="alpha", values=[0.1, 1.0], cv=KFold(2), standardize=False).fit(X, y)

@@ -61,6 +61,18 @@ def test_a_path_ends_where_no_minimiser_exists():
         cr.path(cr.problems.PNormPush(X, y, p=2), l2=[0.0])
 
 
+def test_a_path_over_p_without_penalty():
+    """Right where classes overlap; where they do not, and over thresholds, the message says what is missing."""
+    X, y = data()
+    path = cr.path(cr.problems.PNormPush(X, y, p=2), p=[1.0, 4.0])
+    alone = cr.problems.PNormPush(X, y, p=4).solve()
+    assert abs(path[-1].value - alone.value) <= path[-1].gap + alone.gap
+    with pytest.raises(ValueError, match=r"no point: already at p = 1: .*add l2 or l1"):
+        cr.path(cr.problems.PNormPush(X, X[:, 0] > 0, p=2), p=[1.0, 4.0])
+    with pytest.raises(ValueError, match="both l1 and l2 are 0"):
+        cr.path(cr.problems.PNormPush(cr.features.Thresholds(X), y, p=2, l1=0.3), l1=[0.3, 0.0])
+
+
 def test_a_metric_stops_the_path_and_chooses():
     X, y = data(rows=300, columns=60)
     problem = cr.problems.PNormPush(X[:150], y[:150], p=1, l1=1.0)

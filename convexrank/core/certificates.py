@@ -27,7 +27,7 @@ from convexrank.core.minorants import EPS, Bundle, Minorant, rounding
 from convexrank.core.results import Certificate, Witness
 from convexrank.regularizers import Penalty
 
-__all__ = ["LinearRisk", "certificate_radius", "certify"]
+__all__ = ["LinearRisk", "certificate_radius", "certify", "own_gap", "witness_bound"]
 
 Array = np.ndarray
 
@@ -124,12 +124,12 @@ def _certify(problem: LinearRisk, w: Array, witness: Witness | None, rounds: int
         kind, radius = certificate_radius(problem.penalty, problem.risk_infimum, w, value, problem.unit)
     if not math.isfinite(value) or not own.usable:
         return Certificate(math.inf, value, -math.inf, kind, radius)
-    gap = _own_gap(problem, own, w, radius)
+    gap = own_gap(problem, own, w, radius)
     outside = _outside(problem.penalty, w) * _length(own.slope)
     above = _Above(value, own.risk_error + 4.0 * EPS * abs(value) + outside)
     enough = tol * max(1.0, abs(value))
     if witness is not None:
-        lower, everywhere = _witness_bound(problem, witness, radius)
+        lower, everywhere = witness_bound(problem, witness, radius)
         found = above.bound(lower)
         if kind == "ball" and everywhere and found <= max(_FOR_ALL * gap, enough):
             gap, kind, radius = found, "global", math.inf
@@ -166,7 +166,7 @@ def _length(v: Array) -> float:
     return math.sqrt(float(v @ v))
 
 
-def _own_gap(problem: LinearRisk, own: Minorant, w: Array, radius: float) -> float:
+def own_gap(problem: LinearRisk, own: Minorant, w: Array, radius: float) -> float:
     """Bound value − optimum by the tangent at w itself: the risk cancels, and Ω(w) + Ω*(−slope) + ⟨slope, w⟩ is left.
 
     Where l2 alone is present, rounding of the slope moves it at second order only. For a risk with kinks the scores
@@ -186,7 +186,7 @@ def _own_gap(problem: LinearRisk, own: Minorant, w: Array, radius: float) -> flo
     return found if math.isfinite(found) else math.inf
 
 
-def _witness_bound(problem: LinearRisk, witness: Witness, radius: float) -> tuple[float, bool]:
+def witness_bound(problem: LinearRisk, witness: Witness, radius: float) -> tuple[float, bool]:
     """Return the lower bound that a witness proves, minus infinity if it proves none, and whether without a ball."""
     shares = witness.shares()
     points = np.atleast_2d(np.asarray(witness.points, dtype=np.float64))

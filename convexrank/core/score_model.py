@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,12 +30,16 @@ class Curvature:
         The factors c.
     exact : bool
         Whether these are the second derivatives, not only about as large.
+    steepness : float
+        Where the risk is a sum of log-sum-exps, the largest factor of scores in one, and 0 for squares: with it a gap
+        bounds how far the gradient is from that at a minimiser. Infinity where no such bound is known.
     """
 
     diagonal: Array
     shares: sparse.csc_array
     rates: Array
     exact: bool = True
+    steepness: float = math.inf
 
 
 @dataclass(frozen=True)

@@ -126,14 +126,24 @@ class RetargetingRankerCV(PathSearch, RetargetingRanker):
 
     def _folds(self, X: Any, y: Array, qid: Any) -> Iterable[tuple[Array, Array]]:
         count = 5 if self.cv is None else self.cv
-        if isinstance(count, int):
-            return GroupKFold(count).split(X, y, np.zeros(len(y)) if qid is None else qid)
-        splitter: Any = check_cv(count, y)
-        folds = list(splitter.split(X, y, qid))
+        splitter: Any = GroupKFold(count) if isinstance(count, int) else check_cv(count, y)
+        groups = np.zeros(len(y)) if qid is None and isinstance(count, int) else qid
+        folds = list(splitter.split(X, y, groups))
         for number, (train, test) in enumerate(folds):
+            if qid is not None and self.scoring is None and not _has_an_order(y[test], qid[test]):
+                raise ValueError(
+                    f"fold {number} of cv: no query to judge by has two rows of different grades, so that all rankings "
+                    "score the same. Pass fewer folds, or a splitter that spreads such queries."
+                )
             if qid is not None and np.isin(qid[test], qid[train]).any():
                 raise ValueError(
                     f"cv cuts a query in fold {number}, which fits some of its documents and judges others. Pass a "
                     "number of folds, or a splitter of groups such as GroupKFold."
                 )
         return folds
+
+
+def _has_an_order(y: Array, qid: Array) -> bool:
+    """Whether some query has rows of different grades."""
+    queries, grades = (np.unique(values, return_inverse=True)[1] for values in (qid, y))
+    return len(np.unique(np.c_[queries, grades], axis=0)) > len(np.unique(queries))

@@ -42,6 +42,7 @@ from convexrank.data import (
     shown,
 )
 from convexrank.problems._largest_l1 import least_steepness
+from convexrank.problems._proved_zeros import proved_zeros
 from convexrank.problems._solver_choice import Choice, choose
 from convexrank.problems._streams import Stream, check_chunks
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
@@ -366,6 +367,38 @@ class LinearScores(Problem):
             )
         pull = self.reference_scores(np.zeros(self.rows))[1]
         return least_steepness(self.X, pull, self.shared_at_zero, self.penalty)
+
+    def zero_weights(self, x: Any, witness: Witness | None = None) -> Array:
+        r"""Return which weights are proved to be 0 at every minimiser, by the gap at x: gap-safe screening.
+
+        A weight is 0 where the slope of the risk along its column stays below :math:`\lambda_1` by more than that
+        slope can be from the one at a minimiser. The smaller the gap, the more is proved. O(nd). The source of
+        :mod:`convexrank.problems._proved_zeros` derives the radius.
+
+        Parameters
+        ----------
+        x : array or Solution
+            A point; a solution brings its witness.
+        witness : Witness, optional
+            Evidence for a bound without a ball.
+
+        Returns
+        -------
+        ndarray of bool, shape (d,)
+            False where nothing is proved: everywhere without l1, with a ball, where only a bound over a ball is known,
+            and for risks other than sums of log-sum-exps (``PNormPush``, ``BottomPush``, ``TopBottomPush``,
+            ``ListNet``) and squares (``NDCGRegression``).
+
+        Examples
+        --------
+        >>> import convexrank as cr
+        >>> X = [[1.0, 0.1], [2.0, 0.2], [1.5, -0.3], [0.0, 0.2]]
+        >>> problem = cr.problems.PNormPush(X, [1, 1, 0, 0], p=4, l1=0.1)
+        >>> problem.zero_weights(problem.solve()).tolist()
+        [False, True]
+        """
+        given = x.witness if witness is None and isinstance(x, Solution) else witness
+        return proved_zeros(self, self.check_point(x, "x"), given)
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient with respect to w."""

@@ -295,7 +295,9 @@ class LogForm(Bipartite):
         """Return the risk to second order in the scores; each log-sum-exp takes one product away."""
         value, parts = risk_and_shares(self.terms, scores)
         rates, bends = self._rates
-        curvature = Curvature(self._summed(bends, parts), self._columns_of_terms(parts), bends)
+        steepness = max(abs(term.sign_times_power) for term in self.terms)
+        columns = self._columns_of_terms(parts)
+        curvature = Curvature(self._summed(bends, parts), columns, bends, steepness=steepness)
         return ScoreModel(value, self._summed(rates, parts), curvature)
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:

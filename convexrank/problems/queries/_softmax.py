@@ -113,7 +113,7 @@ class SoftmaxQueries(SecondOrder, QueryScores):
         shares, _ = self._softmax(self.split(np.asarray(scores, dtype=np.float64))[0])
         diagonal = self.join((self.query_weights[self.groups.query] * shares,))
         columns = self._by_query(shares)
-        return ScoreModel(value, gradient, Curvature(diagonal, columns, self.query_weights))
+        return ScoreModel(value, gradient, Curvature(diagonal, columns, self.query_weights, steepness=1.0))
 
     def _by_query(self, values: Array) -> sparse.csc_array:
         """One column per query, with values at the rows that count, given query by query."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -217,9 +217,10 @@ class NDCGRegression(SoftmaxQueries):
             return ScoreModel(value, gradient, without_products(self.join((self._row_weights * levels,))))
         diagonal = self.join((self._row_weights,))
         if not self.offsets:
-            return ScoreModel(value, gradient, without_products(diagonal))
+            return ScoreModel(value, gradient, replace(without_products(diagonal), steepness=0.0))
         columns = self._by_query(np.ones(self.groups.rows))
-        return ScoreModel(value, gradient, Curvature(diagonal, columns, self._weights / self.groups.sizes))
+        rates = self._weights / self.groups.sizes
+        return ScoreModel(value, gradient, Curvature(diagonal, columns, rates, steepness=0.0))
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²)."""

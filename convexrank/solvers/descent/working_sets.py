@@ -97,8 +97,8 @@ class WorkingSets:
               \qquad H = \operatorname{diag}(h) - S\operatorname{diag}(c)S^\top,
 
     each by coordinate descent, which costs the entries of the columns, and a search along the step. Then all columns
-    are looked at again. H is exact for risks made of log-sum-exps, for squares and for best targets, and about right for pairs
-    with squared hinges; for others it is a multiple of the identity that follows the slope of the gradient.
+    are looked at again. H is exact for risks made of log-sum-exps, for squares and for best targets, and about right
+    for pairs with squared hinges; for others it is a multiple of the identity that follows the slope of the gradient.
 
     Where the risk has no lower bound (a logarithm), a second point is found for a penalty that is a little weaker.
     Its gradient is strictly feasible for the dual, so that a mixture of the two proves a bound that needs no ball.
