@@ -113,6 +113,7 @@ def test_nothing_is_proved_where_nothing_is_known():
         cr.problems.IRPush(X, y, l1=0.5),
         cr.problems.RankSVM(X, y, np.arange(30) // 10, "hinge", l1=0.5),
         cr.problems.ConvexRisk(X, y, l1=0.3, l1_ball=1.0),
+        cr.problems.PNormPush(cr.data.Chunks([(X[:20], y[:20]), (X[20:], y[20:])]), y, p=2, l1=0.5, l2=0.1),
     ):
         assert not problem.zero_weights(np.zeros(4)).any()
     with pytest.raises(ValueError, match="x"):

@@ -385,9 +385,9 @@ class LinearScores(Problem):
         Returns
         -------
         ndarray of bool, shape (d,)
-            False where nothing is proved: everywhere without l1, with a ball, where only a bound over a ball is known,
-            and for risks other than sums of log-sum-exps (``PNormPush``, ``BottomPush``, ``TopBottomPush``,
-            ``ListNet``) and squares (``NDCGRegression``).
+            False where nothing is proved: everywhere without l1, with a ball, for rows out of memory, where only a
+            bound over a ball is known, and for risks other than sums of log-sum-exps (``PNormPush``, ``BottomPush``,
+            ``TopBottomPush``, ``ListNet``) and squares (``NDCGRegression``).
 
         Examples
         --------

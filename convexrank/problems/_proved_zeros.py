@@ -35,6 +35,7 @@ from convexrank.core.certificates import LinearRisk, certificate_radius, own_gap
 from convexrank.core.minorants import EPS, rounding
 from convexrank.core.results import Witness
 from convexrank.core.score_model import ScoreModel
+from convexrank.data import Chunks
 
 __all__ = ["movement", "proved_zeros"]
 
@@ -87,7 +88,7 @@ def movement(bends: Array, ranges: Array, steepness: float, gap: float) -> Array
 def proved_zeros(problem: _Scored, w: Array, witness: Witness | None) -> Array:
     """Return which weights are 0 at every minimiser, shape (d,); none where the curvature of the dual is not known."""
     penalty, none = problem.penalty, np.zeros(problem.dimension, dtype=bool)
-    if penalty.l1 == 0 or penalty.ball is not None:
+    if penalty.l1 == 0 or penalty.ball is not None or isinstance(problem.X, Chunks):
         return none
     found = _evidence(problem, w, witness)
     bends_and_ranges = _sizes(problem.X, found[1]) if found is not None else None
