@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
+import tempfile
 
 import matplotlib
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 matplotlib.use("Agg")
@@ -15,6 +18,14 @@ settings.register_profile(
     "convexrank", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], phases=PHASES
 )
 settings.load_profile("convexrank")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Share compiled programs among the processes of this run, and nothing with the user's own."""
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.mkdtemp(prefix="convexrank-tests-")
+        os.environ["CONVEXRANK_CACHE_DIR"] = folder
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def pytest_collection_finish() -> None:

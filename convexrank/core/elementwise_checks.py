@@ -173,7 +173,7 @@ class OnGrid:
         self._points = _with_middles(grid[:-1], grid[1:])
         points = self._points.ravel()
         try:
-            self._compiled = _compile(function, points)
+            self._compiled = _compile(function)
             together, alone, *_ = self._at(points)
         except Exception as error:
             raise ValueError(
@@ -277,7 +277,7 @@ def _with_middles(left: Array, right: Array) -> Array:
     return np.stack([left, 0.5 * (left + right), right])
 
 
-def _compile(function: Function, points: Array) -> Function:
+def _compile(function: Function) -> Function:
     """Compile what :class:`OnGrid` asks for, with derivatives of each entry by itself."""
     import jax
     import jax.numpy as jnp
@@ -293,6 +293,5 @@ def _compile(function: Function, points: Array) -> Function:
         ((_, values), slopes), (_, bends) = forward(x)
         return jnp.asarray(function(x)), values, slopes, bends
 
-    with with_x64():
-        # evaluated a few dozen times: XLA would take longer to optimise it than to run it
-        return jit(both, small=True).lower(points).compile()
+    # evaluated a few dozen times: XLA would take longer to optimise it than to run it
+    return jit(both, small=True)

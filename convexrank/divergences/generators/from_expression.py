@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.atoms import is_cvxpy
+from convexrank.backend.compilation import jit
 from convexrank.core.elementwise_checks import OnGrid, apply
 from convexrank.data import check_real
 from convexrank.divergences.base import Divergence, _library
@@ -241,7 +242,7 @@ def _compiled(function: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, Any]
     def slope(t: Any) -> Any:
         return jax.grad(lambda u: jnp.sum(jnp.broadcast_to(function(u), u.shape)))(t)
 
-    return jax.jit(lambda x: jax.jvp(slope, (x,), (jnp.ones_like(x),)))
+    return jit(lambda x: jax.jvp(slope, (x,), (jnp.ones_like(x),)), small=False)
 
 
 def _derivatives(function: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:

@@ -152,7 +152,8 @@ def _programs(
         update = solver(objective).update
         return jax.lax.fori_loop(0, count, lambda _, pair: tuple(update(*pair)), (x, state))
 
-    return jit(begin, small), jit(advance, small)
+    keep = fixed is None
+    return jit(begin, small, keep), jit(advance, small, keep)
 
 
 def _state(problem: JaxObjective, memory: _Memory) -> State:

@@ -1,0 +1,202 @@
+"""Programs kept on disk: found again, and never taken from where somebody else could have put them."""
+
+from __future__ import annotations
+
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import serialize_executable
+
+import convexrank.backend.program_cache as program_cache
+from convexrank.backend.compilation import jit
+from convexrank.backend.host_callback import call_on_host
+from convexrank.backend.jax_start import with_x64
+
+X = np.linspace(-1.0, 2.0, 7)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    jit(lambda x: x, small=True)  # looks once whether the compiler knows the options, by a program of its own
+    monkeypatch.setenv("CONVEXRANK_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "programs"
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    """Counts what is compiled and not loaded."""
+    counted, compile_now = [], jax.stages.Lowered.compile
+    monkeypatch.setattr(
+        jax.stages.Lowered,
+        "compile",
+        lambda self, *a, **k: counted.append(self) or compile_now(self, *a, **k),
+    )
+    return counted
+
+
+def run(shift=1.0, small=True, x=X):
+    """Value and gradient by a program that this process has not kept in memory."""
+    jax.clear_caches()
+    with with_x64():
+        value, slope = jit(jax.value_and_grad(lambda x: jnp.sum(x**3) + shift), small)(x)
+        return float(value), np.asarray(slope)
+
+
+def right(found, shift=1.0):
+    np.testing.assert_allclose(found[0], (X**3).sum() + shift, rtol=1e-12)
+    np.testing.assert_allclose(found[1], 3 * X**2, rtol=1e-12)
+
+
+def files(folder):
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+def test_a_program_is_compiled_once(folder, compilations):
+    for _ in range(3):
+        right(run())
+    assert len(compilations) == len(files(folder)) == 1
+
+
+@pytest.mark.parametrize("other", [{"shift": 2.0}, {"small": False}, {"x": np.append(X, 0.0)}])
+def test_programs_that_differ_are_told_apart(folder, compilations, other):
+    right(run())
+    value, slope = run(**other)
+    x = other.get("x", X)
+    np.testing.assert_allclose(value, (x**3).sum() + other.get("shift", 1.0), rtol=1e-12)
+    assert slope.shape == x.shape
+    assert len(compilations) == len(files(folder)) == 2
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda content: b"",
+        lambda content: content[:-9],
+        lambda content: content[:-100] + bytes([content[-100] ^ 1]) + content[-99:],
+    ],
+    ids=["empty", "cut off", "one bit"],
+)
+def test_a_spoilt_file_is_replaced(folder, compilations, spoil):
+    run()
+    (file,) = files(folder)
+    whole = file.read_bytes()
+    file.write_bytes(spoil(whole))
+    right(run())
+    right(run())
+    assert len(compilations) == 2
+    assert file.read_bytes() != spoil(whole)
+
+
+def test_what_jax_refuses_to_load_is_compiled(folder, compilations):
+    run()
+    (file,) = files(folder)
+    file.unlink()
+    program_cache._write(file, b"not a program")
+    right(run())
+    assert len(compilations) == 2
+
+
+@pytest.mark.parametrize("what", ["folder", "file"])
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_nothing_is_loaded_that_others_may_write_to(folder, compilations, what, mode):
+    run()
+    (file,) = files(folder)
+    (folder if what == "folder" else file).chmod(mode)
+    right(run())
+    assert len(compilations) == 2
+
+
+def test_nothing_is_loaded_that_belongs_to_somebody_else(folder, compilations, monkeypatch):
+    run()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    right(run())
+    assert len(compilations) == 2
+
+
+@pytest.mark.parametrize("value", ["", "0", "off", "None"])
+def test_the_variable_switches_it_off(folder, compilations, monkeypatch, value):
+    monkeypatch.setenv("CONVEXRANK_CACHE_DIR", value)
+    right(run())
+    right(run())
+    assert len(compilations) == 2
+    assert not files(folder)
+
+
+def test_without_the_variable_it_is_in_the_cache_of_the_user(tmp_path, monkeypatch):
+    monkeypatch.delenv("CONVEXRANK_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a"))
+    run()
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "b"))
+    run()
+    places = (
+        tmp_path / "a" / "convexrank" / "programs",
+        tmp_path / "b" / ".cache" / "convexrank" / "programs",
+    )
+    assert all(len(files(place)) == 1 and place.stat().st_mode & 0o777 == 0o700 for place in places)
+
+
+def test_without_a_folder_all_is_compiled(tmp_path, compilations, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("CONVEXRANK_CACHE_DIR", str(tmp_path / "file" / "folder"))
+    right(run())
+    right(run())
+    assert len(compilations) == 2
+
+
+def test_a_write_that_fails_leaves_nothing(folder, monkeypatch):
+    def full(*_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(program_cache.os, "replace", full)
+    right(run())
+    assert not files(folder)
+
+
+def test_programs_that_call_back_are_not_stored(folder, compilations, monkeypatch):
+    # JAX of today refuses to serialize them; what it did with them tomorrow would hold addresses of this process
+    monkeypatch.setattr(serialize_executable, "serialize", lambda compiled: (b"anything", None, None))
+
+    def outside(x):
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return call_on_host(lambda x: (2.0 * x,), (shape,), x, vmap_method="sequential")[0]
+
+    for _ in range(2):
+        jax.clear_caches()
+        with with_x64():
+            np.testing.assert_array_equal(jit(outside, small=True)(X), 2.0 * X)
+    assert len(compilations) == 2
+    assert not files(folder)
+
+
+def test_the_oldest_go_when_there_are_too_many(folder, monkeypatch):
+    run()
+    (old,) = files(folder)
+    os.utime(old, (1, 1))
+    size = old.stat().st_size
+    monkeypatch.setattr(program_cache, "_MOST", int(1.5 * size))
+    monkeypatch.setattr(program_cache, "_LEFT", int(1.2 * size))
+    run(shift=2.0)
+    (new,) = files(folder)
+    assert new != old
+
+
+def test_arguments_of_every_kind(folder):
+    program = jit(lambda tree, scale, x: scale * tree["a"] + x, small=True)
+    for tree in ({"a": X}, {"a": jnp.asarray(X, jnp.float32)}):
+        for scale in (2, 2.0, np.float32(2.0), True):
+            expected = scale * np.asarray(tree["a"], np.float32) + X
+            np.testing.assert_allclose(program(tree, scale, X), expected, rtol=1e-6)
+    with with_x64():
+        assert program({"a": X}, 2.0, X).dtype == np.float64
+    assert program({"a": X}, 2.0, X).dtype == np.float32
+    # while JAX traces, and where it is told not to compile, there is nothing to load
+    before = len(files(folder))
+    mapped = jax.vmap(lambda x: program({"a": x}, 2.0, x))(jnp.stack([X, X]))
+    np.testing.assert_allclose(mapped, 3.0 * np.stack([X, X]), rtol=1e-6)
+    with jax.disable_jit():
+        np.testing.assert_allclose(jit(lambda x: x + 1.0, small=True)(X), X + 1.0, rtol=1e-6)
+    assert len(files(folder)) == before
