@@ -91,3 +91,15 @@ def test_the_least_value_of_a_model_counts_where_constraints_hold_but_for_roundi
     model = problem.to_cvxpy()
     for point in np.random.default_rng(seed).normal(size=(3, problem.dimension)):
         assert abs(model.value_at(point) - problem.objective(point)) <= tolerance("degenerate model")
+
+
+@pytest.mark.parametrize(("strong", "smooth"), [(0.01, 100.0), (1e-3, 1e3), (None, 100.0)])
+def test_links_with_moduli_far_apart(strong, smooth):
+    """The squares of the model once cancelled but for a small part, and no attempt kept digits enough."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 3))
+    y = np.tanh(2.0 * X @ rng.normal(size=3)) + 0.3 * rng.normal(size=12)
+    problem = cr.problems.LearnedDivergence(X, y, strong, smooth, l2=1e-2)
+    exact, fast = solved(problem), problem.solve()
+    assert exact.converged
+    assert abs(exact.value - fast.value) <= exact.gap + fast.gap

@@ -20,9 +20,10 @@ def class_model(
 ) -> tuple[Any, list[Any]]:
     """Return m(θ) as a cvxpy expression of the scores, and constraints; with moduli it has variables of its own.
 
-    Where u is one of them, ⟨sorted u, sorted v⟩ plus squares is the dearest assignment of the costs
-    ½(√k·u_i + v_j/√k)², stated by the dual of the assignment problem. An output range moves the scores, at the price of
-    its support function.
+    With y + e/√k one of them, ⟨sorted y + e/√k, sorted v⟩ + ½‖e‖² + ½‖v‖²/k is the dearest assignment of the costs
+    ½(e_i + v_j/√k)² + y_i·v_j, stated by the dual of the assignment problem. All terms are of the size of the cost: k
+    times the square of y + e/√k itself would leave digits to be cancelled where the moduli are far apart. An output
+    range moves the scores, at the price of its support function.
 
     Parameters
     ----------
@@ -61,9 +62,10 @@ def class_model(
     if smooth is None:
         return cp.dotsort(v, y) + envelope + linear, limits
     k, row, column = smooth - base, np.ones((1, n)), np.ones((n, 1))
-    u, a, b = cp.Variable((n, 1), name="u"), cp.Variable((n, 1), name="a"), cp.Variable((1, n), name="b")
-    costs = 0.5 * cp.square(math.sqrt(k) * u @ row + column @ cp.reshape(v, (1, n), "C") / math.sqrt(k))
-    total = cp.sum(a) + cp.sum(b) + 0.5 * k * float(y @ y) - k * (y @ u[:, 0])
+    e, a, b = cp.Variable((n, 1), name="e"), cp.Variable((n, 1), name="a"), cp.Variable((1, n), name="b")
+    across = cp.reshape(v, (1, n), "C")
+    costs = 0.5 * cp.square(e @ row + column @ across / math.sqrt(k)) + y[:, None] @ across
+    total = cp.sum(a) + cp.sum(b)
     return total + envelope + linear, [*limits, a @ row + column @ b >= costs]
 
 
