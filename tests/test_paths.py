@@ -51,6 +51,36 @@ def test_paths_along_l2_and_p_and_of_queries():
     assert queries.counts[-1] > 0
 
 
+@pytest.mark.parametrize("columns", [0, 3])
+@pytest.mark.parametrize("dangling", ["teleport", "uniform", "drop"])
+def test_a_sweep_over_alpha(columns, dangling):
+    rng = np.random.default_rng(0)
+    edges = rng.integers(0, 400, (2, 1600))  # some nodes have no link
+    graph = cr.Graph.from_edges(*edges, n=400)
+    v = rng.random((400, columns)) if columns else None
+    problem = cr.problems.PageRank(graph, personalization=v, dangling=dangling)
+    alphas = [0.99, 0.0, 0.5, 0.85, 0.9, 0.95, 0.97]
+    sweep = problem.path(alpha=alphas, tol=1e-9)
+    assert sweep.values.tolist() == sorted(alphas)
+    assert sweep.gaps.max() <= 1e-9
+    alone = [problem.changed(alpha=alpha) for alpha in sorted(alphas)]
+    for own, solution in zip(alone, sweep, strict=True):
+        assert own.distance(solution.x, own.reference()) <= 1.1e-9
+    steps = [own.solve(tol=1e-9).iterations for own in alone]
+    assert sum(solution.iterations for solution in sweep) < sum(steps)
+    assert sweep.coefficients.shape == (7, *problem.shape)
+
+
+def test_the_plot_of_a_sweep_over_alpha():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    problem = cr.problems.PageRank(cr.Graph.from_edges([0, 0, 1], [1, 2, 2]))
+    panels = problem.path(alpha=[0.1, 0.5, 0.9]).plot()
+    assert panels[0].get_ylabel() == "rank"
+    assert panels[0].get_xscale() == "linear"
+    np.testing.assert_array_equal(panels[0].lines[0].get_xdata(), [0.1, 0.5, 0.9])
+    plt.close("all")
+
+
 def test_a_path_ends_where_no_minimiser_exists():
     X, y = np.array([[3.0], [4.0], [0.0], [0.5]]), [1, 1, 0, 0]
     path = cr.path(cr.problems.PNormPush(X, y, p=2, l1=9.0), l1="auto", n=40, ratio=1e-3)
@@ -134,6 +164,15 @@ def test_bad_input(options, error, words):
 
 
 def test_what_a_path_cannot_follow():
+    ranks = cr.problems.PageRank(cr.Graph.from_edges([0, 0, 1], [1, 2, 2]))
+    with pytest.raises(ValueError, match="alpha is 1"):
+        ranks.path(alpha=[0.5, 1.0])
+    with pytest.raises(ValueError, match=r"alpha is -0\.1"):
+        ranks.path(alpha=[-0.1])
+    with pytest.raises(ValueError, match="PageRank has no parameter l1"):
+        ranks.path(l1="auto")
+    with pytest.raises(ValueError, match="metric judges scores of rows, and PageRank has none"):
+        ranks.path(alpha=[0.5], metric=cr.metrics.auc, validation=([[1.0]], [1]))
     X, y = data()
     with pytest.raises(ValueError, match="has no parameter p"):
         cr.path(cr.problems.ListNet(X, y, np.arange(90) // 9, l1=1.0), p=[1.0])

@@ -22,7 +22,7 @@ Array = np.ndarray
 
 # Parameters that a path may follow; strengths fall along it.
 _STRENGTHS = ("l1", "l2")
-_PARAMETERS = (*_STRENGTHS, "p")
+_PARAMETERS = (*_STRENGTHS, "p", "alpha")
 # No minimiser exists from here on.
 _ENDS = frozenset({Status.SEPARABLE, Status.UNBOUNDED})
 
@@ -34,7 +34,7 @@ class Path:
     Parameters
     ----------
     parameter : str
-        ``"l1"``, ``"l2"`` or ``"p"``.
+        ``"l1"``, ``"l2"``, ``"p"`` or ``"alpha"``.
     values : ndarray, shape (m,)
         Its values, in the order in which they were solved.
     solutions : tuple of Solution
@@ -105,7 +105,7 @@ class Path:
 
     @property
     def coefficients(self) -> Array:
-        """The weights, shape (m, d)."""
+        """The weights, or the ranks of a graph, shape (m, d)."""
         return np.array([solution.x for solution in self.solutions])
 
     @property
@@ -127,7 +127,7 @@ class Path:
             The rows; where the problem's X is a design, the table that its ``transform`` takes will do.
         """
         own = self.solutions[0].instance
-        if own is not None and isinstance(own.X, Design) and not isinstance(X, Design):
+        if own is not None and isinstance(getattr(own, "X", None), Design) and not isinstance(X, Design):
             X = own.X.transform(X)  # type: ignore[attr-defined]  # all of ours have it
         return np.array([np.asarray(X @ solution.x) for solution in self.solutions])
 
@@ -200,16 +200,16 @@ class Path:
         panels = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
         if len(panels) != rows:
             raise ValueError(f"ax holds {len(panels)} Axes, expected {rows}.")
-        weights = self.coefficients
+        weights = self.coefficients.reshape(len(self), -1)
         for place in np.argsort(-np.abs(weights).max(axis=0))[: check_integer(most, "most", 1)]:
             panels[0].plot(self.values, weights[:, place], linewidth=1.2)
-        panels[0].set_ylabel("weight")
+        panels[0].set_ylabel("rank" if self.parameter == "alpha" else "weight")
         panels[1].plot(self.values, np.maximum(self.gaps, np.finfo(float).tiny), "k.-", linewidth=1.0)
         panels[1].set(ylabel="certified gap", yscale="log")
         if self.metric is not None:
             panels[2].plot(self.values, self.metric, "k.-", linewidth=1.0)
             panels[2].set_ylabel("metric")
-        if self.values.min() > 0:
+        if self.values.min() > 0 and self.parameter != "alpha":
             panels[0].set_xscale("log")
         panels[-1].set_xlabel(self.parameter)
         if self.parameter in _STRENGTHS:
@@ -223,6 +223,7 @@ def path(
     l1: Any = None,
     l2: Any = None,
     p: Any = None,
+    alpha: Any = None,
     n: int = 100,
     ratio: float = 1e-2,
     solver: Any = None,
@@ -235,16 +236,17 @@ def path(
 ) -> Path:
     r"""Solve a problem along one of its parameters, each value from the solution before it.
 
-    Strengths fall and p rises along the path, so that each problem is a little harder than the one before. Every point
-    has its own certificate. The path ends where no minimiser exists any more, and says where.
+    Strengths fall, p and α rise along the path, so that each problem is a little harder than the one before. Every
+    point has its own certificate. The path ends where no minimiser exists any more, and says where.
 
     Parameters
     ----------
     problem : Problem
         The problem; its own value of the parameter is not used.
-    l1, l2, p : sequence of float or "auto"
-        Exactly one of them: the values. For l1, ``"auto"`` takes n values in geometric progression from the largest
-        that matters, :math:`\lambda_{\max}` (``problem.l1_max()``), down to ratio times that.
+    l1, l2, p, alpha : sequence of float or "auto"
+        Exactly one of them: the values. The ranks of a graph have alpha, the probability of following a link. For l1,
+        ``"auto"`` takes n values in geometric progression from the largest that matters, :math:`\lambda_{\max}`
+        (``problem.l1_max()``), down to ratio times that.
     n : int
         Number of values with ``"auto"``.
     ratio : float
@@ -278,12 +280,20 @@ def path(
     >>> path = cr.path(problem, p=[1, 4, 16])
     >>> path.values.tolist(), [round(float(w[0]), 3) for w in path.coefficients]
     ([1.0, 4.0, 16.0], [0.912, 0.386, 0.141])
+    >>> graph = cr.Graph.from_edges([0, 0, 1, 2, 3, 3], [1, 2, 2, 0, 2, 0])
+    >>> sweep = cr.path(cr.problems.PageRank(graph), alpha=[0.1, 0.5, 0.9])
+    >>> sweep.coefficients[:, 3].round(3).tolist()
+    [0.225, 0.125, 0.025]
     """
-    name, values = _values_of(problem, {"l1": l1, "l2": l2, "p": p}, n, ratio)
+    name, values = _values_of(problem, {"l1": l1, "l2": l2, "p": p, "alpha": alpha}, n, ratio)
     check_positive(tol, "tol")
     check_integer(patience, "patience", 1)
     if (metric is None) != (validation is None):
         raise ValueError("metric and validation belong together: give both, or neither.")
+    if metric is not None and not hasattr(problem, "X"):
+        raise ValueError(
+            f"metric judges scores of rows, and {type(problem).__name__} has none; leave it out."
+        )
     solutions: list[Solution] = []
     watched: list[float] = []
     stopped, start = "", None
@@ -352,7 +362,7 @@ def _values_of(problem: Any, given: dict[str, Any], n: int, ratio: float) -> tup
         return name, np.geomspace(top, share * top, check_integer(n, "n", 1))
     found = check_vector(values, None, name)
     for value in found:
-        (check_nonnegative if name in _STRENGTHS else check_positive)(float(value), name)
+        (check_positive if name == "p" else check_nonnegative)(float(value), name)
     if not len(found):
         raise ValueError(f"{name} is empty, expected at least one value.")
     ordered = np.unique(found)
