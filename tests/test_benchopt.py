@@ -67,7 +67,7 @@ def run(name, told):
         solver.run(tolerances[-1])
     elif solver.sampling_strategy == "callback":
         counter = itertools.count()
-        solver.run(lambda: next(counter) < 400)
+        solver.run(lambda: next(counter) < 1_500)
     else:
         solver.run({"iteration": 400, "run_once": 1}[solver.sampling_strategy])
     return solver.get_result()
