@@ -17,6 +17,7 @@ from bounds import bounds
 from chunks import chunks
 from extremes import extremes
 from graphs import graphs
+from growth import growth
 from instances import data_name
 from interval_coverage import coverage
 from kinks import kinks
@@ -44,6 +45,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "wide": wide,
     "trees": trees,
     "sizes": sizes,
+    "growth": growth,
     "chunks": chunks,
     "pairs": pairs,
     "projections": projections,
