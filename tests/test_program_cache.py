@@ -99,12 +99,12 @@ def test_what_jax_refuses_to_load_is_compiled(folder, compilations):
     assert len(compilations) == 2
 
 
-@pytest.mark.parametrize("what", ["folder", "file"])
+@pytest.mark.parametrize("what", ["outer folder", "folder", "file"])
 @pytest.mark.parametrize("mode", [0o770, 0o707])
 def test_nothing_is_loaded_that_others_may_write_to(folder, compilations, what, mode):
     run()
     (file,) = files(folder)
-    (folder if what == "folder" else file).chmod(mode)
+    {"outer folder": folder.parent, "folder": folder, "file": file}[what].chmod(mode)
     right(run())
     assert len(compilations) == 2
 

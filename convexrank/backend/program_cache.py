@@ -86,8 +86,11 @@ def _folder() -> Path | None:
     root = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "convexrank"
     try:
         folder = root.expanduser() / "programs"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return folder if _is_private(folder.stat()) else None
+        for place in (folder.parent, folder):  # whoever may write to the outer one may exchange the inner one
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _is_private(place.stat()):
+                return None
+        return folder
     except (OSError, RuntimeError):  # RuntimeError: there is no home
         return None
 
