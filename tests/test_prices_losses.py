@@ -294,6 +294,7 @@ def test_bad_custom_prices_are_refused(name):
     + [(lambda r: (r**3 + r) ** 0.5, 2)],
 )
 def test_a_face_of_a_custom_price_is_compiled_once_at_most(monkeypatch, function, most):
+    monkeypatch.setenv("CONVEXRANK_CACHE_DIR", "off")
     compiled = []
     compile_ = jax.stages.Lowered.compile
     monkeypatch.setattr(

@@ -70,6 +70,11 @@ class _Kept:
         self._config: Any = jax.config
         self._flatten = jax.tree_util.tree_flatten
 
+    @property
+    def count(self) -> int:
+        """How many programs are in memory."""
+        return len(self._programs)
+
     def __call__(self, *arguments: Any) -> Any:
         leaves, tree = self._flatten(arguments)
         key = tree, self._config.jax_enable_x64, *[_kind(leaf) for leaf in leaves]
