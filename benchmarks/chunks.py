@@ -9,7 +9,8 @@ from typing import Any
 
 from kinks import queries_of
 from measure import fresh, interleaved, median, ratio
-from report import Section, Table, at_most, seconds_text
+from report import Table, at_most, seconds_text
+from scale_points import Point, Scaled
 
 _SEED = 11
 _ROWS = ((1_000_000, 20), (200_000, 100))
@@ -19,15 +20,15 @@ _LARGE = (10_000_000, 100_000_000)
 _COLUMNS, _AT_ONCE = 20, 1_000_000
 
 
-def chunks(effort: int) -> Section:
+def chunks(effort: int) -> Scaled:
     """Time each job beside its peer in the same process; on demand, solve what fits no memory."""
-    rows, targets = [], []
+    rows, targets, points = [], [], []
     jobs: list[tuple[str, str, dict[str, Any]]] = [
-        (f"PNormPush, {n:,} × {d}".replace(",", " "), "pushed", {"rows": n, "columns": d}) for n, d in _ROWS
+        (f"PNormPush, {_size(n, d)}", "pushed", {"rows": n, "columns": d}) for n, d in _ROWS
     ]
     jobs.append(
         (
-            f"MarginRetargeting, {120 * _QUERIES:,} × 136".replace(",", " "),
+            f"MarginRetargeting, {_size(120 * _QUERIES, 136)}",
             "retargeted",
             {"queries": _QUERIES},
         )
@@ -38,6 +39,7 @@ def chunks(effort: int) -> Section:
         cells = (name, seconds_text(median(found["memory"])), seconds_text(median(found["pieces"])))
         rows.append((*cells, f"{against:.2f} ×", str(found["passes"]), f"{found['gap']:.0e}"))
         targets.append(at_most(f"{name}, in pieces against in memory", against, 1.3, " ×"))
+        points.append(_point(name, found, min(found["pieces"])))
     note = (
         "Declared and solved by lbfgs to 1e-8 with a certificate; float32 in a file that the page cache holds, and "
         "float64 in memory. Passes: over the file, with the first look."
@@ -45,10 +47,21 @@ def chunks(effort: int) -> Section:
     columns = ("rows", "in memory", "in pieces", "ratio", "passes", "gap")
     tables = [Table("Rows out of memory", columns, tuple(rows), note)]
     if effort > 1:
-        table, more = _large()
+        table, more, large = _large()
         tables.append(table)
         targets += more
-    return Section(tuple(tables), tuple(targets))
+        points += large
+    return Scaled(tuple(tables), tuple(targets), tuple(points))
+
+
+def _size(rows: int, columns: int) -> str:
+    return f"{rows:,} × {columns}".replace(",", " ")
+
+
+def _point(name: str, found: dict[str, Any], seconds: float) -> Point:
+    size, entries = float(found["disk"]), float(found["entries"])
+    peak = float(found.get("peak", 0.0))
+    return Point(name, "pieces", "entries", entries, found["passes"], size, seconds, peak, size)
 
 
 def _rows(rows: int, columns: int, rng: Any) -> tuple[Any, Any]:
@@ -106,28 +119,29 @@ def _compared(X: Any, labels: tuple[Any, ...], solved: Any, repeats: int) -> dic
         times = interleaved({"memory": lambda: solved(held, *labels), "pieces": pieces}, repeats)
     solution = answers["solution"]
     gap = solution.gap / max(1.0, abs(solution.value))
-    return {**times, "passes": answers["chunks"].passes, "gap": gap}
+    sizes = {"entries": X.size, "disk": X.nbytes}
+    return {**times, **sizes, "passes": answers["chunks"].passes, "gap": gap}
 
 
 # --- more than fits -------------------------------------------------------------------------------------------------
 
 
-def _large() -> tuple[Table, list[Any]]:
-    rows, targets = [], []
+def _large() -> tuple[Table, list[Any], list[Point]]:
+    rows, targets, points = [], [], []
     for n in _LARGE:
-        outcome = fresh("chunks:large", rows=n)
-        found, name = outcome.result, f"{n:,} × {_COLUMNS}".replace(",", " ")
+        found, name = fresh("chunks:large", rows=n).result, _size(n, _COLUMNS)
         cells = (name, f"{found['disk'] / 1e9:.1f} GB", f"{found['peak'] / 1e3:.2f} GB")
         seconds = (seconds_text(found["looked"]), seconds_text(found["solved"]))
         rows.append((*cells, *seconds, str(found["passes"]), f"{found['gap']:.0e}"))
         targets.append(at_most(f"PNormPush, {name}, memory", found["peak"] / 1e3, 3.0, " GB"))
         targets.append(at_most(f"PNormPush, {name}, certified gap", found["gap"], 1e-6))
+        points.append(_point(f"PNormPush, {name}", found, found["looked"] + found["solved"]))
     note = (
         "PNormPush (p = 8, l2 = 1e-4) to 1e-6, float32 in one file, which is removed again. Memory: the peak of a "
         "fresh process, with the labels and all libraries."
     )
     columns = ("rows", "disk", "memory", "first look", "solve", "passes", "gap")
-    return Table("More rows than memory", columns, tuple(rows), note), targets
+    return Table("More rows than memory", columns, tuple(rows), note), targets, points
 
 
 def large(rows: int) -> dict[str, Any]:
@@ -154,5 +168,6 @@ def large(rows: int) -> dict[str, Any]:
         solution = cr.problems.PNormPush(made, made.y, p=8, l2=1e-4).solve(tol=1e-6)
         seconds = time.perf_counter() - begun - looked
     gap = solution.gap / max(1.0, abs(solution.value))
-    found = {"disk": disk, "peak": peak_megabytes(), "looked": looked, "solved": seconds}
+    sizes = {"entries": rows * _COLUMNS, "disk": disk, "peak": peak_megabytes()}
+    found = {**sizes, "looked": looked, "solved": seconds}
     return {**found, "passes": made.passes, "gap": gap}

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from boosting import boosting
 from bounds import bounds
-from chunks import chunks
 from extremes import extremes
 from graphs import graphs
 from growth import growth
@@ -28,7 +27,7 @@ from pnorm import exact, pnorm
 from projections import projections
 from report import Section, environment, plain, restructured, summary
 from retargeting import retargeting
-from scale_graphs import stored_graphs
+from scale import scale
 from sizes import sizes
 from startup import startup
 from top import top
@@ -46,12 +45,11 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "trees": trees,
     "sizes": sizes,
     "growth": growth,
-    "chunks": chunks,
+    "scale": scale,
     "pairs": pairs,
     "projections": projections,
     "learned": learned_divergence,
     "graphs": graphs,
-    "scale": stored_graphs,
     "retargeting": retargeting,
     "extremes": extremes,
     "bounds": bounds,
