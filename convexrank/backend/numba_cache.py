@@ -24,7 +24,7 @@ def read_only_array(kind: Any, dimensions: int = 1) -> Any:
     return numba.types.Array(kind, dimensions, "C", readonly=True)
 
 
-def compiled(signature: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def compiled(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that compiles a function at once, for one signature.
 
     The machine code is kept beside the source, or in the user's cache, or where ``NUMBA_CACHE_DIR`` says, so that later
@@ -35,6 +35,8 @@ def compiled(signature: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
     ----------
     signature : numba signature
         Types of the arguments and of the result.
+    **options
+        Of numba.njit, such as ``nogil``.
 
     Returns
     -------
@@ -44,8 +46,8 @@ def compiled(signature: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
 
     def compile_now(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
-            return numba.njit(signature, cache=True)(function)
+            return numba.njit(signature, cache=True, **options)(function)
         except (RuntimeError, OSError):  # no folder can be written to, or writing there failed
-            return numba.njit(signature)(function)
+            return numba.njit(signature, **options)(function)
 
     return compile_now

@@ -21,6 +21,7 @@ import numpy as np
 from convexrank.backend.gram import row_lengths
 from convexrank.core.minorants import EPS, Minorant, rounding
 from convexrank.data import Chunks
+from convexrank.data.chunks.products import scores_of, sums_of
 
 __all__ = ["FORMULATIONS", "LogSums", "Portion", "Stream", "Sums", "check_chunks"]
 
@@ -166,7 +167,7 @@ class Stream:
             with np.errstate(
                 over="ignore", invalid="ignore"
             ):  # far away a steep risk is infinite; callers check
-                scores = np.asarray(X @ w, dtype=np.float64)
+                scores = scores_of(X, w)
                 factors, values, pulls = (portion.reference if reference else portion.contributions)(scores)
                 part = self._part(X, scores, values, pulls, reference)
                 total = part if total is None else total.merged(part)
@@ -175,8 +176,7 @@ class Stream:
         return factors, total
 
     def _part(self, X: Any, scores: Array, values: Array, pulls: Array, reference: bool) -> Sums:
-        # one after the other: BLAS is slow where a factor has two or three columns
-        slopes = np.array([X.T @ pull for pull in pulls])
+        slopes = sums_of(X, pulls)
         sizes, highest = np.zeros((len(values), 3)), 0.0
         if reference:
             extents = np.abs(pulls)

@@ -29,6 +29,7 @@ from convexrank.data.chunks.arguments import (
 )
 from convexrank.data.chunks.parquet import Parquet, parquet_files
 from convexrank.data.chunks.pieces import Piece, Seen, first_look, same_again
+from convexrank.data.chunks.products import scores_of, sums_of
 from convexrank.data.chunks.reader import read_ahead
 from convexrank.data.chunks.sources import Arrays, Files, Given, Source
 from convexrank.data.chunks.text import Text
@@ -139,7 +140,7 @@ class Chunks(Design):
         y, qid : array, shape (n,)
             Their labels; their queries, if there are any.
         rows_per_piece : int, optional
-            Rows of a piece; by default so many that a piece has 2 MB in float64.
+            Rows of a piece; by default so many that a piece has 4 MB in float32.
 
         Returns
         -------
@@ -279,7 +280,7 @@ class Chunks(Design):
         Yields
         ------
         Piece
-            ``X`` in float64, dense or CSR, and ``rows``, which of all rows it holds.
+            ``X``, dense in float32 or float64 as the data are, or CSR in float64; ``rows``, which of all rows it holds.
 
         Raises
         ------
@@ -336,13 +337,13 @@ class Chunks(Design):
     def _scores(self, w: Array) -> Array:
         scores = np.empty(self._shape[0])
         for piece in self.pieces():
-            scores[piece.rows] = piece.X @ w
+            scores[piece.rows] = scores_of(piece.X, w)
         return scores
 
     def _sums(self, u: Array) -> Array:
         sums = np.zeros(self._shape[1])
         for piece in self.pieces():
-            sums += piece.X.T @ u[piece.rows]
+            sums += sums_of(piece.X, u[None, piece.rows])[0]
         return sums
 
     def row_lengths(self) -> Array:
@@ -360,7 +361,8 @@ class Chunks(Design):
         for piece in self.pieces():
             first, last = np.searchsorted(ordered, (piece.rows.start, piece.rows.stop))
             if last > first:
-                found.append(piece.X[ordered[first:last] - piece.rows.start])
+                some = piece.X[ordered[first:last] - piece.rows.start]
+                found.append(some.astype(np.float64, copy=False))
         if not found:
             return np.zeros((0, self._shape[1]))
         back = np.empty(len(order), dtype=np.int64)

@@ -48,7 +48,7 @@ class Raw:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Rows in float64, dense or CSR, and which of all rows they are."""
+    """Rows, dense in float32 or float64, or CSR in float64; and which of all rows they are."""
 
     X: Any
     rows: slice
@@ -73,9 +73,11 @@ def _where(raw: Raw, number: int) -> str:
 
 
 def _checksum(matrix: Any) -> int:
-    """A checksum of some thousand entries spread over rows and columns, and of the shape."""
+    """A checksum of some thousand entries in float64 spread over rows and columns, and of the shape."""
     total = zlib.crc32(repr(matrix.shape).encode())
     for part in sample_of(matrix):
+        if isinstance(matrix, np.ndarray):
+            part = np.frombuffer(part, matrix.dtype).astype(np.float64).tobytes()
         total = zlib.crc32(part, total)
     return total
 
@@ -167,7 +169,9 @@ def _compact(labels: Array) -> Array:
 
 
 def same_again(raw: Raw, number: int, start: int, seen: tuple[int, int] | None) -> Piece | None:
-    """Return a piece in float64 that has the size and the checksum it had at first; None for one without rows.
+    """Return a piece that has the size and the checksum it had at first; None for one without rows.
+
+    It is in float32 where its source gives that, else in float64.
 
     Raises
     ------
@@ -182,7 +186,8 @@ def same_again(raw: Raw, number: int, start: int, seen: tuple[int, int] | None) 
     if sparse.issparse(raw.X):
         matrix = as_csr(raw.X, "X", np.float64)
     else:
-        matrix = np.ascontiguousarray(raw.X, dtype=np.float64)
+        as_it_is = getattr(raw.X, "dtype", None) == np.float32
+        matrix = np.ascontiguousarray(raw.X, dtype=np.float32 if as_it_is else np.float64)
     if _checksum(matrix) != seen[1]:
         raise ValueError(_changed(raw, number))
     return Piece(matrix, slice(start, start + size))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,8 +17,11 @@ from convexrank.data.sparse_matrices import well_formed
 
 __all__ = ["Arrays", "Files", "Given", "Source", "rows_at_once", "states_of"]
 
-# Entries of a piece where the caller names no number of rows: 2 MB in float64, which stay in the cache.
-_ENTRIES = 1 << 18
+Array = np.ndarray
+
+# Entries of a piece where the caller names no number of rows: 4 MB in float32. The cache holds it, and what a piece
+# costs beside the arithmetic is little.
+_ENTRIES = 1 << 20
 
 
 class Source(Protocol):
@@ -62,10 +66,11 @@ class Arrays:
         """
         X = self.X
         step, name = rows_at_once(X.shape[1], self.rows), str(getattr(X, "filename", None) or "")
-        for start in range(0, X.shape[0], step):
-            part = slice(start, start + step)
-            y, qid = (None if v is None or not labels else v[part] for v in (self.y, self.qid))
-            yield Raw(_rows_of(X, part), y, qid, name, start)
+        with _reader(X) as rows_of:
+            for start in range(0, X.shape[0], step):
+                part = slice(start, min(start + step, X.shape[0]))
+                y, qid = (None if v is None or not labels else v[part] for v in (self.y, self.qid))
+                yield Raw(rows_of(part), y, qid, name, start)
 
     def state(self) -> tuple[Any, ...]:
         """Look at the files behind memory maps."""
@@ -74,17 +79,34 @@ class Arrays:
         return states_of(names)
 
 
-def _rows_of(X: Any, part: slice) -> Any:
-    """Return a stretch of rows; of a file that is mapped into memory it is mapped alone.
+@contextmanager
+def _reader(X: Any) -> Iterator[Callable[[slice], Any]]:
+    """Give what returns a stretch of rows; those of a file that is mapped into memory are read from the file.
 
-    Pages of a map count as memory of the process for as long as it stands, whether others need the room or not.
+    Reading costs less than the faults of the pages of a map, which also count as memory of the process for as long as
+    the map stands, whether others need the room or not.
     """
     whole = isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap) and X.flags.c_contiguous
-    if not whole or X.filename is None:
-        return X[part]
-    start, stop, _ = part.indices(X.shape[0])
-    place = X.offset + start * X.strides[0]
-    return np.memmap(X.filename, X.dtype, "r", offset=place, shape=(stop - start, X.shape[1]))
+    # changes of a private copy are in no file
+    if not whole or X.filename is None or X.mode == "c":
+        yield X.__getitem__
+        return
+    with open(X.filename, "rb", buffering=0) as file:
+
+        def read(part: slice) -> Array:
+            rows = np.empty((part.stop - part.start, X.shape[1]), X.dtype)
+            room, done = rows.reshape(-1).view(np.uint8), 0
+            file.seek(X.offset + part.start * X.strides[0])
+            while done < len(room):
+                if not (count := file.readinto(room[done:])):
+                    raise ValueError(
+                        f"{X.filename} ends within row {part.start + done // X.strides[0]}, and it was longer when it "
+                        "was opened; leave the file alone while it is in use."
+                    )
+                done += count
+            return rows
+
+        yield read
 
 
 @dataclass(frozen=True, eq=False)
