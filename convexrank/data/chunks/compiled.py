@@ -11,7 +11,7 @@ import numba
 
 from convexrank.backend.numba_cache import compiled, read_only_array
 
-__all__ = ["added", "multiplied"]
+__all__ = ["added", "multiplied", "squared"]
 
 _ROWS = read_only_array(numba.float32, 2)
 _NUMBERS, _TABLE = numba.float64[::1], numba.float64[:, ::1]
@@ -38,3 +38,15 @@ def added(rows: Any, pulls: Any, sums: Any) -> None:  # pragma: no cover
             if pull != 0.0:
                 for j in range(rows.shape[1]):
                     sums[m, j] += pull * rows[i, j]
+
+
+@compiled(numba.void(_ROWS, _NUMBERS, _NUMBERS), **_LOOPS)
+def squared(rows: Any, of_rows: Any, of_columns: Any) -> None:  # pragma: no cover
+    """Write the sum of the squares of each row, and add them up for each column."""
+    for i in range(rows.shape[0]):
+        total = 0.0
+        for j in range(rows.shape[1]):
+            entry = float(rows[i, j])
+            total += entry * entry
+            of_columns[j] += entry * entry
+        of_rows[i] = total

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.gram import row_lengths, squares_times
 from convexrank.data.checks import check_matrix, read_array
+from convexrank.data.chunks.products import lengths_and_squares
 from convexrank.data.fields import sample_of
 from convexrank.data.sparse_matrices import as_csr
 
@@ -119,15 +119,21 @@ def first_look(raw: Raw, number: int, columns: int | None, labelled: tuple[bool,
     if len(shape) and size == 0:
         return Seen(0, 0, 0, y, qid, 0.0, np.zeros(0))
     try:
-        matrix = check_matrix(raw.X, name, most=LARGEST)
+        matrix = check_matrix(raw.X, name, _kind_of(raw.X), most=LARGEST)
     except (ValueError, TypeError) as error:
         kind = ValueError if isinstance(error, ValueError) else TypeError
         raise kind(f"{error}{_bad_row(raw)}") from error
-    squares = squares_times(matrix, None)
-    longest = float(row_lengths(matrix).max())
+    lengths, squares = lengths_and_squares(matrix)
+    longest = float(lengths.max())
     return Seen(
         size, int(matrix.shape[1]), _checksum(matrix), y, qid, longest, squares, sparse.issparse(matrix)
     )
+
+
+def _kind_of(X: Any) -> Any:
+    """The type in which a piece is held: float32 where its source has that, and no sparse matrix; else float64."""
+    as_it_is = isinstance(X, np.ndarray) and X.dtype == np.float32
+    return np.float32 if as_it_is else np.float64
 
 
 def _bad_row(raw: Raw) -> str:
@@ -186,8 +192,7 @@ def same_again(raw: Raw, number: int, start: int, seen: tuple[int, int] | None) 
     if sparse.issparse(raw.X):
         matrix = as_csr(raw.X, "X", np.float64)
     else:
-        as_it_is = getattr(raw.X, "dtype", None) == np.float32
-        matrix = np.ascontiguousarray(raw.X, dtype=np.float32 if as_it_is else np.float64)
+        matrix = np.ascontiguousarray(raw.X, dtype=_kind_of(raw.X))
     if _checksum(matrix) != seen[1]:
         raise ValueError(_changed(raw, number))
     return Piece(matrix, slice(start, start + size))

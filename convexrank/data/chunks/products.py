@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["scores_of", "sums_of"]
+from convexrank.backend.gram import row_lengths, squares_times
+
+__all__ = ["lengths_and_squares", "scores_of", "sums_of"]
 
 Array = np.ndarray
 
@@ -45,6 +47,17 @@ def sums_of(rows: Any, pulls: Array) -> Array:
         for total, pull in zip(sums, pulls, strict=True):
             total += block @ pull[part]
     return sums
+
+
+def lengths_and_squares(rows: Any) -> tuple[Array, Array]:
+    """Return the Euclidean lengths of rows X, shape (r,), and the sums of squares of columns, shape (d,)."""
+    if not _compiled(rows):
+        return row_lengths(rows), squares_times(rows, None)
+    from convexrank.data.chunks.compiled import squared
+
+    of_rows, of_columns = np.empty(len(rows)), np.zeros(rows.shape[1])
+    squared(rows, of_rows, of_columns)
+    return np.sqrt(of_rows, out=of_rows), of_columns
 
 
 def _compiled(rows: Any) -> bool:
