@@ -28,6 +28,7 @@ import numpy as np
 
 from convexrank.core.results import Solution
 from convexrank.data import check_positive_weights, check_vector
+from convexrank.problems._streams import refuse_chunks
 from convexrank.problems.single_index._centred_norm import centred_square_norm
 from convexrank.problems.single_index.kernel_learned_divergence import KernelLearnedDivergence
 from convexrank.problems.single_index.learned_divergence import LearnedDivergence
@@ -134,6 +135,7 @@ def perturbation_bound(
         solution = None if solution is None else problem.coordinates(solution)
         problem = problem.linear
     _check_problem(problem)
+    refuse_chunks(problem.X, "distances to minimisers")
     n, d = problem.X.shape
     moved = check_vector(targets, n, "targets")
     weights = check_positive_weights(metric, d, "metric")

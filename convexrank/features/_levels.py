@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_integer, check_list, shown
+from convexrank.data import Chunks, check_integer, check_list, shown
 
 __all__ = ["ColumnLevels", "levels_of", "read_columns", "read_directions"]
 
@@ -185,6 +185,11 @@ def read_columns(
     ValueError, TypeError
         When X is not a dense table of real numbers, has infinite entries, or has other columns than those named.
     """
+    if isinstance(X, Chunks):
+        raise TypeError(
+            f"X is {X!r}, rows out of memory, of which no levels are made; take a sample in memory, such as "
+            "chunks[::100]."
+        )
     if hasattr(X, "toarray"):
         raise TypeError(
             f"X is {shown(X)}, expected a dense table: levels of sparse columns would fill the memory; "

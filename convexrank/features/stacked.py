@@ -12,7 +12,7 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.backend.design import Design
 from convexrank.backend.gram import columns_of, row_lengths
-from convexrank.data import check_list, check_matrix, keep
+from convexrank.data import Chunks, check_list, check_matrix, keep
 
 __all__ = ["Stacked"]
 
@@ -48,6 +48,12 @@ class Stacked(Design):
         given = check_list(self.parts, "parts", "a design or a matrix")
         if not given:
             raise ValueError("parts is empty, expected at least one design or matrix.")
+        for place, part in enumerate(given):
+            if isinstance(part, Chunks):
+                raise TypeError(
+                    f"parts[{place}] is {part!r}, rows out of memory, which are not put beside other columns; write "
+                    "all columns to the files, or take a sample in memory, such as chunks[::100]."
+                )
         parts = tuple(check_matrix(part, f"parts[{place}]") for place, part in enumerate(given))
         rows = [int(part.shape[0]) for part in parts]
         if len(set(rows)) > 1:

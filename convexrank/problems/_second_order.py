@@ -9,6 +9,7 @@ import numpy as np
 from convexrank.backend import jax_oracles
 from convexrank.backend.cached import cached_property
 from convexrank.problems._linear_scores import LinearScores
+from convexrank.problems._streams import refuse_chunks
 
 __all__ = ["SecondOrder"]
 
@@ -31,6 +32,7 @@ class SecondOrder(LinearScores):
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and Hessian of risk + l2/2·‖w‖² from one pass. O(n d²)."""
+        refuse_chunks(self.X, "second derivatives")
         w = self.check_point(w)
         risk = self.risk
         value, gradient, curvature = jax_oracles.second_order(risk.function, risk.data, self._columns, w)

@@ -23,7 +23,7 @@ from convexrank.core.minorants import EPS, Minorant, rounding
 from convexrank.data import Chunks
 from convexrank.data.chunks.products import scores_of, sums_of
 
-__all__ = ["FORMULATIONS", "LogSums", "Portion", "Stream", "Sums", "check_chunks"]
+__all__ = ["FORMULATIONS", "LogSums", "Portion", "Stream", "Sums", "check_chunks", "refuse_chunks"]
 
 Array = np.ndarray
 
@@ -47,6 +47,15 @@ def check_chunks(problem: Any, X: Chunks, taken: bool, penalised: bool) -> None:
         raise ValueError(
             f"X is {X!r}, rows out of memory, and both l1 and l2 are 0: whether a minimiser exists is found by linear "
             "programming on all rows at once; give l2, however small."
+        )
+
+
+def refuse_chunks(X: Any, what: str) -> None:
+    """Refuse what is not computed for rows out of memory, and say what is."""
+    if isinstance(X, Chunks):
+        raise TypeError(
+            f"X is {X!r}, rows out of memory, for which {what} are not computed; values, gradients, certificates and "
+            "solve are. Take a sample of the rows in memory for them, such as chunks[::100] with the labels of these."
         )
 
 

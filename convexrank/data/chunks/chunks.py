@@ -355,6 +355,8 @@ class Chunks(Design):
 
     def __getitem__(self, rows: Any) -> Any:
         """Return some rows as a matrix in memory, in float64: one pass."""
+        if isinstance(rows, tuple):
+            return self.columns(np.zeros(0))
         places = row_numbers(rows, self._shape[0])
         order = np.argsort(places, kind="stable")
         ordered, found = places[order], []
@@ -376,6 +378,10 @@ class Chunks(Design):
             f"{self!r} are rows out of memory, whose columns are not built; methods that need the matrix itself (exact "
             "models, proofs, l1 by columns) take rows in memory: a sample of them, such as chunks[::100]."
         )
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+        """Refuse: all rows would be in memory at once."""
+        return self.columns(np.zeros(0))
 
     def transform(self, X: Any) -> Any:
         """Return the rows as they are: the columns are the features themselves."""

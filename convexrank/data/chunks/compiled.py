@@ -46,7 +46,7 @@ def squared(rows: Any, of_rows: Any, of_columns: Any) -> None:  # pragma: no cov
     for i in range(rows.shape[0]):
         total = 0.0
         for j in range(rows.shape[1]):
-            entry = float(rows[i, j])
+            entry = 1.0 * rows[i, j]  # float() would keep it in float32
             total += entry * entry
             of_columns[j] += entry * entry
         of_rows[i] = total

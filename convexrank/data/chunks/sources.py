@@ -95,7 +95,7 @@ def _reader(X: Any) -> Iterator[Callable[[slice], Any]]:
 
         def read(part: slice) -> Array:
             rows = np.empty((part.stop - part.start, X.shape[1]), X.dtype)
-            room, done = rows.reshape(-1).view(np.uint8), 0
+            room, done = memoryview(rows.reshape(-1).view(np.uint8)), 0  # type: ignore[arg-type]
             file.seek(X.offset + part.start * X.strides[0])
             while done < len(room):
                 if not (count := file.readinto(room[done:])):

@@ -15,6 +15,7 @@ from convexrank.core.results import Status
 from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.data import Chunks, check_binary_labels, check_weights, keep
 from convexrank.problems._second_order import SecondOrder
+from convexrank.problems._streams import refuse_chunks
 from convexrank.problems.bipartite._boosting_oracle import (
     LogSumExpCoordinates,
     LogSumExpTerm,
@@ -275,6 +276,7 @@ class LogForm(Bipartite):
 
         With shares s of a term at the scores, its Hessian in w is c·t² times the covariance of the rows under s.
         """
+        refuse_chunks(self.X, "second derivatives")
         w = self.check_point(w)
         scores = self.scores(w)
         value, parts = risk_and_shares(self.terms, scores)
@@ -333,6 +335,7 @@ class LogForm(Bipartite):
         ValueError
             With l1, which boosting cannot treat.
         """
+        refuse_chunks(self.X, "edges of columns")
         if self.l1 > 0:
             raise ValueError(
                 f"boosting takes no l1 penalty, got l1={self.l1}; drop it, or use another solver."

@@ -13,6 +13,7 @@ from convexrank.backend.gram import centred_gram, transposed_times
 from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_log_sum_exp
+from convexrank.problems._streams import refuse_chunks
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
 from convexrank.problems.duals._blocks import Conjugate
@@ -101,6 +102,7 @@ class IRPush(Bipartite):
         terms, the Hessian of the risk is :math:`\sum_i b_i (x_i-m)(x_i-m)^\top + (\sum_i a_i) \sum_k q_k
         (x_k-m)(x_k-m)^\top`.
         """
+        refuse_chunks(self.X, "second derivatives")
         w = self.check_point(w)
         value, pull, bend, softmax = self._chances(self.scores(w))
         push = pull.sum() * softmax

@@ -12,6 +12,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import dense
 from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.problems._second_order import SecondOrder
+from convexrank.problems._streams import refuse_chunks
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost
 from convexrank.problems.margin_retargeting._score_curvature import score_curvature
 from convexrank.problems.queries._base import QueryScores, query_sums
@@ -99,6 +100,7 @@ class MarginScores(SecondOrder, QueryScores):
 
         (3.20) with the constraints taken in: targets that are pooled move together, and those at a bound do not move.
         """
+        refuse_chunks(self.X, "second derivatives")
         w = self.check_point(w)
         rows, scores = self._dense_rows, self._ordered(w)
         fit = self.fit(scores)

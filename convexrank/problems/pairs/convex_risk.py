@@ -17,6 +17,7 @@ from convexrank.pair_sums import all_pairs, logistic
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_exponential, reference_graded
 from convexrank.problems._second_order import SecondOrder
+from convexrank.problems._streams import refuse_chunks
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.duals._blocks import Conjugate
 from convexrank.problems.duals._loss_blocks import Pairs, graded_pairs
@@ -220,6 +221,7 @@ class ConvexRisk(SecondOrder):
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²) with the exponential cost."""
+        refuse_chunks(self.X, "second derivatives")
         if not self.cost.factorises:
             return super().second_order(w)
         w = self.check_point(w)

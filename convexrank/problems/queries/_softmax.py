@@ -14,6 +14,7 @@ from convexrank.backend.jax_oracles import pad
 from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._second_order import SecondOrder
+from convexrank.problems._streams import refuse_chunks
 from convexrank.problems.duals._blocks import Conjugate, Shares
 from convexrank.problems.queries._base import QueryScores, query_sums
 
@@ -122,6 +123,7 @@ class SoftmaxQueries(SecondOrder, QueryScores):
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²)."""
+        refuse_chunks(self.X, "second derivatives")
         w = self.check_point(w)
         value, gradient = self.smooth_value_and_gradient(w)
         shares = self._softmax(self._ordered(w))[0]

@@ -16,6 +16,7 @@ from convexrank.data import keep
 from convexrank.data.gains import gains
 from convexrank.divergences.names import name_of
 from convexrank.problems._linear_scores import RiskData
+from convexrank.problems._streams import refuse_chunks
 from convexrank.problems.duals._blocks import Conjugate
 from convexrank.problems.duals._query_blocks import Exponentials, Squares
 from convexrank.problems.queries._base import query_sums, random_queries
@@ -224,6 +225,7 @@ class NDCGRegression(SoftmaxQueries):
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²)."""
+        refuse_chunks(self.X, "second derivatives")
         if self._is_softmax:
             return super().second_order(w)
         w = self.check_point(w)
