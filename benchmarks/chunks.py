@@ -34,7 +34,7 @@ def chunks(effort: int) -> Scaled:
         )
     )
     for name, job, arguments in jobs:
-        found = fresh(f"chunks:{job}", **arguments, repeats=3 + 4 * effort).result
+        found = fresh(f"chunks:{job}", **arguments, repeats=3 + 2 * effort).result
         against = ratio(found["pieces"], found["memory"])
         cells = (name, seconds_text(median(found["memory"])), seconds_text(median(found["pieces"])))
         rows.append((*cells, f"{against:.2f} ×", str(found["passes"]), f"{found['gap']:.0e}"))
@@ -61,7 +61,9 @@ def _size(rows: int, columns: int) -> str:
 def _point(name: str, found: dict[str, Any], seconds: float) -> Point:
     size, entries = float(found["disk"]), float(found["entries"])
     peak = float(found.get("peak", 0.0))
-    return Point(name, "pieces", "entries", entries, found["passes"], size, seconds, peak, size)
+    return Point(
+        name, "pieces", "entries", entries, found["passes"], size, seconds, peak, size, rows=found["rows"]
+    )
 
 
 def _rows(rows: int, columns: int, rng: Any) -> tuple[Any, Any]:
@@ -119,7 +121,7 @@ def _compared(X: Any, labels: tuple[Any, ...], solved: Any, repeats: int) -> dic
         times = interleaved({"memory": lambda: solved(held, *labels), "pieces": pieces}, repeats)
     solution = answers["solution"]
     gap = solution.gap / max(1.0, abs(solution.value))
-    sizes = {"entries": X.size, "disk": X.nbytes}
+    sizes = {"rows": len(X), "entries": X.size, "disk": X.nbytes}
     return {**times, **sizes, "passes": answers["chunks"].passes, "gap": gap}
 
 
@@ -168,6 +170,6 @@ def large(rows: int) -> dict[str, Any]:
         solution = cr.problems.PNormPush(made, made.y, p=8, l2=1e-4).solve(tol=1e-6)
         seconds = time.perf_counter() - begun - looked
     gap = solution.gap / max(1.0, abs(solution.value))
-    sizes = {"entries": rows * _COLUMNS, "disk": disk, "peak": peak_megabytes()}
+    sizes = {"rows": rows, "entries": rows * _COLUMNS, "disk": disk, "peak": peak_megabytes()}
     found = {**sizes, "looked": looked, "solved": seconds}
     return {**found, "passes": made.passes, "gap": gap}

@@ -35,6 +35,8 @@ class Point:
         Bytes of files.
     processes : int
         How many processes share the work.
+    rows : float
+        Rows of X, each of which has an exponential to be taken; 0 for graphs.
     """
 
     what: str
@@ -47,6 +49,7 @@ class Point:
     megabytes: float = 0.0
     disk: float = 0.0
     processes: int = 1
+    rows: float = 0.0
 
 
 @dataclass(frozen=True)
