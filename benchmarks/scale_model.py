@@ -156,13 +156,14 @@ def public_graphs(costs: dict[str, float]) -> Table:
         worst = size * costs["disk"] + edges * costs["gather"]
         times = tuple(_duration(costs["sweeps"] * seconds) for seconds in (best, worst))
         counts = (f"{nodes / 1e6:,.0f} M", f"{edges / 1e9:.2f} G")
-        rows.append((name, *counts, _gigabytes(size), _gigabytes(_NODE * nodes), *times))
-    columns = ("graph", "nodes", "links", "disk", "memory", "time at least", "time at most")
+        sizes = (_gigabytes(size), _gigabytes(_NODE * nodes), f"{costs['sweeps']:.0f}")
+        rows.append((name, *counts, *sizes, *times))
+    columns = ("graph", "nodes", "links", "disk", "memory", "sweeps", "time at least", "time at most")
     note = (
-        f"Estimates, not measurements: {costs['sweeps']:.0f} sweeps, as the probe takes to 1e-6; {_NODE} bytes of "
-        f"memory a node; {_EDGE} bytes of disk a link ({2 * _EDGE} from 2³¹ nodes on) and {_OFFSET} a node. At least: "
-        "reading and arithmetic overlap, and nodes come in the order of a crawl. At most: one after the other, and "
-        "nodes in no order."
+        f"Estimates, not measurements: as many sweeps as a small crawl takes to a certified 1e-6; {_NODE} bytes of "
+        f"memory a node; {_EDGE} bytes of disk a link and {_OFFSET} a node. A Graph takes fewer than 2³¹ nodes today; "
+        f"for more, {2 * _EDGE} bytes a link are reckoned. At least: reading and arithmetic overlap, and nodes come in "
+        "the order of a crawl. At most: one after the other, and nodes in no order."
     )
     return Table("Public graphs, estimated", columns, tuple(rows), note)
 
