@@ -34,7 +34,7 @@ def chunks(effort: int) -> Scaled:
         )
     )
     for name, job, arguments in jobs:
-        found = fresh(f"chunks:{job}", **arguments, repeats=3 + 2 * effort).result
+        found = fresh(f"chunks:{job}", **arguments, repeats=3 + effort).result
         against = ratio(found["pieces"], found["memory"])
         cells = (name, seconds_text(median(found["memory"])), seconds_text(median(found["pieces"])))
         rows.append((*cells, f"{against:.2f} ×", str(found["passes"]), f"{found['gap']:.0e}"))

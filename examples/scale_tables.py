@@ -12,11 +12,8 @@ _UNITS = {"": 1.0, "M": 1e6, "G": 1e9, "GB": 1e9, "entries": 1.0, "edges": 1.0}
 
 def table(text, title):
     """Return the rows of the table with a title as lists of cells, without its head; none where it is absent."""
-    found = re.search(
-        rf"^{re.escape(title)}\n-+\n\n\.\. list-table::\n.*?\n\n((?:   .*\n)+)",
-        text,
-        re.MULTILINE | re.DOTALL,
-    )
+    head = rf"^{re.escape(title)}\n-+\n\n\.\. list-table::\n   :header-rows: 1\n\n"
+    found = re.search(head + r"((?:   .+\n)+)", text, re.MULTILINE)
     if found is None:
         return []
     rows = [re.split(r"\n     - ", row) for row in re.split(r"^   \* - ", found[1], flags=re.MULTILINE)[1:]]
