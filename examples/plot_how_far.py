@@ -30,7 +30,7 @@ figure, panel = plt.subplots(figsize=(8.0, 4.6), layout="constrained")
 for _, where, _, _, passes, a_pass, _, time, model, _ in measured:
     total = float(passes) * amount(a_pass)
     panel.plot([total, total], [seconds(time), seconds(model)], color=colours[where], linewidth=1)
-    panel.plot(total, seconds(model), "o", color=colours[where], markerfacecolor="white")
+    panel.plot(total, seconds(model), "o", color=colours[where], markerfacecolor="white", label="model")
     panel.plot(total, seconds(time), "o", color=colours[where], label=words[where])
 for name, _, _, size, _, sweeps, low, high in public:
     total = float(sweeps) * amount(size)
@@ -50,6 +50,6 @@ panel.set(xscale="log", yscale="log", xlabel="bytes read in all passes", ylabel=
 panel.set_yticks(list(ticks), list(ticks.values()))
 panel.set_xticks([1e8, 1e9, 1e10, 1e11, 1e12, 1e13], ["100 MB", "1 GB", "10 GB", "100 GB", "1 TB", "10 TB"])
 panel.minorticks_off()
-panel.margins(0.08)
+panel.margins(0.12)
 panel.grid(alpha=0.25)
 plt.show()

@@ -25,7 +25,7 @@ def scores_of(rows: Any, w: Array) -> Array:
     from convexrank.data.chunks.compiled import multiplied
 
     scores = np.empty(len(rows))
-    multiplied(rows, np.ascontiguousarray(w), scores)
+    multiplied(rows, np.ascontiguousarray(w, dtype=np.float64), scores)
     return scores
 
 
@@ -37,7 +37,7 @@ def sums_of(rows: Any, pulls: Array) -> Array:
     if _compiled(rows):
         from convexrank.data.chunks.compiled import added
 
-        added(rows, np.ascontiguousarray(pulls), sums)
+        added(rows, np.ascontiguousarray(pulls, dtype=np.float64), sums)
         return sums
     length = max(64, _BLOCK // rows.shape[1])
     for start in range(0, len(rows), length):
