@@ -56,6 +56,8 @@ from convexrank.data.samples import (
     load_screening,
     load_web,
 )
+from convexrank.data.shards.shards import Shards
+from convexrank.data.shards.watch import RankError
 from convexrank.data.sparse_matrices import well_formed
 
 __all__ = [
@@ -64,7 +66,9 @@ __all__ = [
     "LetorFold",
     "Matrix",
     "QueryGroups",
+    "RankError",
     "Sample",
+    "Shards",
     "TableData",
     "WebSample",
     "as_groups",

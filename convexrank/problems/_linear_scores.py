@@ -41,6 +41,7 @@ from convexrank.data import (
     keep_checked,
     shown,
 )
+from convexrank.data.shards.agreement import arguments_of
 from convexrank.problems._largest_l1 import least_steepness
 from convexrank.problems._proved_zeros import proved_zeros
 from convexrank.problems._solver_choice import Choice, choose
@@ -109,6 +110,7 @@ class LinearScores(Problem):
         check_flags(self)
         keep_checked(self, check_nonnegative, "l2", "l1")
         if isinstance(self.X, Chunks):
+            self.X.agree(type(self).__name__, arguments_of(self))
             check_chunks(self, self.X, self.takes_chunks, bool(self.l1 or self.l2))
         if isinstance(self.X, Design) and not self.takes_designs:
             raise TypeError(

@@ -6,7 +6,8 @@ each log-sum-exp is one of those of the pieces, and its gradient their mean with
 .. math::
     L = \log\sum_k e^{L_k}, \qquad \nabla L = \sum_k e^{L_k - L}\,\nabla L_k .
 
-Merging is associative, so that pieces may come in any grouping: from one process after the other, or from many.
+Merging is associative, so that pieces may come in any grouping: of one process after the other, then of all processes
+in the order of their ranks, by compensated sums.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from convexrank.backend.gram import row_lengths
 from convexrank.core.minorants import EPS, Minorant, rounding
 from convexrank.data import Chunks
 from convexrank.data.chunks.products import scores_of, sums_of
+from convexrank.data.shards.sums import compensated_sum
 
 __all__ = ["FORMULATIONS", "LogSums", "Portion", "Stream", "Sums", "check_chunks", "refuse_chunks"]
 
@@ -87,6 +89,33 @@ class Sums:
         """Return what both sets of rows contribute together."""
         return self._weighted(self.values + other.values, np.ones(1), other, np.ones(1))
 
+    @classmethod
+    def of_ranks(cls, parts: list[Self]) -> Self:
+        """Return what the rows of all ranks contribute together."""
+        return cls._combined(parts, np.ones((len(parts), len(parts[0].values))), None)
+
+    @classmethod
+    def _combined(cls, parts: list[Self], shares: Array, values: Array | None) -> Self:
+        if len(parts) == 1:
+            return parts[0]
+        weights = shares[:, :, None]
+        return cls(
+            compensated_sum(np.array([part.values for part in parts])) if values is None else values,
+            compensated_sum(weights * np.array([part.slopes for part in parts])),
+            compensated_sum(weights * np.array([part.sizes for part in parts])),
+            max(part.highest for part in parts),
+        )
+
+    def packed(self) -> Array:
+        """Return all as one vector."""
+        return np.concatenate(([self.highest], self.values, self.sizes.ravel(), self.slopes.ravel()))
+
+    @classmethod
+    def unpacked(cls, vector: Array, count: int) -> Self:
+        """Return what was packed, of so many sums."""
+        values, sizes, slopes = np.split(vector[1:], [count, 4 * count])
+        return cls(values, slopes.reshape(count, -1), sizes.reshape(count, 3), float(vector[0]))
+
     def _weighted(self, values: Array, own: Array, other: Self, its: Array) -> Self:
         return type(self)(
             values,
@@ -107,6 +136,17 @@ class LogSums(Sums):
         values = np.logaddexp(self.values, other.values)
         level = np.where(np.isneginf(values), 0.0, values)
         return self._weighted(values, np.exp(self.values - level), other, np.exp(other.values - level))
+
+    @classmethod
+    def of_ranks(cls, parts: list[Self]) -> Self:
+        """Return the log-sum-exps of the rows of all ranks."""
+        found = np.array([part.values for part in parts])
+        highest = found.max(axis=0)
+        level = np.where(np.isneginf(highest), 0.0, highest)
+        shares = np.exp(found - level)
+        with np.errstate(divide="ignore"):
+            total = compensated_sum(shares)
+            return cls._combined(parts, shares / np.where(total > 0.0, total, 1.0), level + np.log(total))
 
 
 class Portion(Protocol):
@@ -170,7 +210,32 @@ class Stream:
             slope = factors @ total.slopes
         return Minorant(value, value - along, slope, error, 2.0 * error, slope_error)
 
+    def count(self, reference: bool) -> int:
+        """Return to how many sums each piece contributes."""
+        return 1
+
     def _total(self, w: Array, reference: bool) -> tuple[Array, Sums]:
+        """Return factors, and what the rows of all ranks contribute."""
+        count, columns = self.count(reference), len(w)
+        # whether there are rows, the factors, and the sums; a rank without rows knows no factors
+        length = 2 + count * (5 + columns)
+
+        def packed() -> Array:
+            found = self._own(w, reference)
+            if found is None:
+                return np.zeros(length)
+            factors, total = found
+            return np.concatenate(([1.0], factors, total.packed()))
+
+        rows = self.problem.X.across(packed, length, w.tobytes() + bytes([reference]))
+        rows = rows[rows[:, 0] > 0.0]
+        if not len(rows):
+            raise ValueError("there are no rows.")
+        parts = [self.kind.unpacked(row[1 + count :], count) for row in rows]
+        return rows[0, 1 : 1 + count], self.kind.of_ranks(parts)
+
+    def _own(self, w: Array, reference: bool) -> tuple[Array, Sums] | None:
+        """Return factors, and what the rows of this rank contribute; None where it has none that count."""
         factors, total = np.zeros(0), None
         for portion, X in self.portions():
             with np.errstate(
@@ -180,9 +245,7 @@ class Stream:
                 factors, values, pulls = (portion.reference if reference else portion.contributions)(scores)
                 part = self._part(X, scores, values, pulls, reference)
                 total = part if total is None else total.merged(part)
-        if total is None:
-            raise ValueError("there are no rows.")
-        return factors, total
+        return None if total is None else (factors, total)
 
     def _part(self, X: Any, scores: Array, values: Array, pulls: Array, reference: bool) -> Sums:
         slopes = sums_of(X, pulls)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Self
 
@@ -28,18 +29,18 @@ from convexrank.data.chunks.arguments import (
     row_numbers,
 )
 from convexrank.data.chunks.parquet import Parquet, parquet_files
-from convexrank.data.chunks.pieces import Piece, Seen, first_look, same_again
+from convexrank.data.chunks.pieces import NoRowsError, Piece, Seen, first_look, same_again
 from convexrank.data.chunks.products import scores_of, sums_of
 from convexrank.data.chunks.reader import read_ahead
-from convexrank.data.chunks.sources import Arrays, Files, Given, Source
+from convexrank.data.chunks.sources import Arrays, Files, Given, Source, Told
 from convexrank.data.chunks.text import Text
 from convexrank.data.sparse_matrices import well_formed
 
-__all__ = ["Chunks"]
+__all__ = ["SOURCES", "Chunks"]
 
 Array = np.ndarray
 
-_SOURCES = (Arrays, Files, Given, Parquet, Text)
+SOURCES = (Arrays, Files, Given, Parquet, Text, Told)
 
 
 class Chunks(Design):
@@ -95,7 +96,7 @@ class Chunks(Design):
     """
 
     def __init__(self, pieces: Any) -> None:
-        self._source: Source = pieces if isinstance(pieces, _SOURCES) else re_iterable(pieces)
+        self._source: Source = pieces if isinstance(pieces, SOURCES) else re_iterable(pieces)
         self.passes = 0
         self._state = self._source.state()
         self._look()
@@ -117,7 +118,7 @@ class Chunks(Design):
         self.passes += 1
         sizes = np.array([one.size for one in seen], dtype=np.int64)
         if not sizes.sum():
-            raise ValueError("pieces have no rows; pass at least one row.")
+            raise NoRowsError("pieces have no rows; pass at least one row.")
         filled = [one for one in seen if one.size]
         self._shape, self.sparse = (int(sizes.sum()), filled[0].columns), any(one.sparse for one in filled)
         self._starts = np.concatenate(([0], sizes.cumsum()))
@@ -126,6 +127,8 @@ class Chunks(Design):
         with np.errstate(over="ignore"):
             self._mean_squares = np.sum([one.squares for one in filled], axis=0) / self._shape[0]
         self._seen = [(one.size, one.checksum) for one in seen]
+        #: The types of floating point numbers that pieces hold.
+        self.kinds = sorted({one.kind for one in filled if one.kind.startswith("float")})
 
     # --- ways in ------------------------------------------------------------------------------------------------------
 
@@ -321,6 +324,24 @@ class Chunks(Design):
     def most_rows(self) -> int:
         """The number of rows of the largest piece."""
         return int(np.diff(self._starts).max())
+
+    @property
+    def begin(self) -> int:
+        """The number of the first row that this process holds."""
+        return 0
+
+    # --- over processes: here there is one, which does what is asked --------------------------------------------------
+
+    def across(self, local: Callable[[], Array], length: int, same: bytes) -> Array:
+        """Return what each process computes from its rows, a vector of that length, one row for each process."""
+        return local()[None]
+
+    def agree(self, name: str, said: dict[str, str]) -> None:
+        """Refuse arguments that differ between processes."""
+
+    def ending_after(self, seconds: float | None) -> AbstractContextManager[float | None]:
+        """End what runs inside after so many seconds, on all processes at once; gives the seconds left to others."""
+        return nullcontext(seconds)
 
     # --- as a matrix --------------------------------------------------------------------------------------------------
 

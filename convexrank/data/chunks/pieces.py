@@ -14,13 +14,17 @@ from convexrank.data.chunks.products import lengths_and_squares
 from convexrank.data.fields import sample_of
 from convexrank.data.sparse_matrices import as_csr
 
-__all__ = ["LARGEST", "Piece", "Raw", "Seen", "first_look", "same_again"]
+__all__ = ["LARGEST", "NoRowsError", "Piece", "Raw", "Seen", "first_look", "same_again"]
 
 Array = np.ndarray
 
 # Entries beyond it have products that overflow.
 LARGEST = 1e150
 _SMALL = 127
+
+
+class NoRowsError(ValueError):
+    """There are no rows at all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +60,7 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What is kept of a piece: its size, a checksum, labels, queries, its longest row, its sums of squares."""
+    """What is kept of a piece: its size, a checksum, labels, queries, its longest row, its sums of squares, its type."""
 
     size: int
     columns: int
@@ -66,6 +70,7 @@ class Seen:
     longest: float
     squares: Array
     sparse: bool = False
+    kind: str = ""
 
 
 def _where(raw: Raw, number: int) -> str:
@@ -125,8 +130,9 @@ def first_look(raw: Raw, number: int, columns: int | None, labelled: tuple[bool,
         raise kind(f"{error}{_bad_row(raw)}") from error
     lengths, squares = lengths_and_squares(matrix)
     longest = float(lengths.max())
+    kind = str(getattr(raw.X, "dtype", matrix.dtype))
     return Seen(
-        size, int(matrix.shape[1]), _checksum(matrix), y, qid, longest, squares, sparse.issparse(matrix)
+        size, int(matrix.shape[1]), _checksum(matrix), y, qid, longest, squares, sparse.issparse(matrix), kind
     )
 
 

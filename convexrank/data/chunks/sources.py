@@ -15,7 +15,7 @@ from scipy import sparse
 from convexrank.data.chunks.pieces import Raw
 from convexrank.data.sparse_matrices import well_formed
 
-__all__ = ["Arrays", "Files", "Given", "Source", "rows_at_once", "states_of"]
+__all__ = ["Arrays", "Files", "Given", "Source", "Told", "rows_at_once", "states_of"]
 
 Array = np.ndarray
 
@@ -202,3 +202,27 @@ class Given:
     def state(self) -> tuple[Any, ...]:
         """Nothing is known of it."""
         return ()
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """Pieces of another source; somebody is told of each."""
+
+    source: Source
+    tell: Callable[[], None]
+
+    def pieces(self, labels: bool) -> Iterator[Raw]:
+        """Hand on the pieces.
+
+        Yields
+        ------
+        Raw
+            A piece.
+        """
+        for raw in self.source.pieces(labels):
+            self.tell()
+            yield raw
+
+    def state(self) -> tuple[Any, ...]:
+        """Look at the other source."""
+        return self.source.state()

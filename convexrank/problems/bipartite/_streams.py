@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.cached import cached_property
 from convexrank.problems._streams import LogSums, Stream
 from convexrank.problems.bipartite._boosting_oracle import LogSumExpTerm, log_sum_exp_gradient
 
@@ -55,6 +56,14 @@ class LogStream(Stream):
     def terms(self) -> tuple[LogSumExpTerm, ...]:
         """The log-sum-exps of the first row: their factors and powers are those of all."""
         return self._alone(slice(0, 1)).terms
+
+    def count(self, reference: bool) -> int:
+        """Return how many log-sum-exps there are."""
+        return self._counts[reference]
+
+    @cached_property
+    def _counts(self) -> tuple[int, int]:
+        return len(self.terms), len(self._alone(slice(0, 1)).reference_levels(np.zeros(1)))
 
     def portions(self) -> Iterator[tuple[LogPortion, Any]]:
         """Go through the pieces once.

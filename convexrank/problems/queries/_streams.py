@@ -59,7 +59,7 @@ class QueryStream(Stream):
         ends = whole.groups.offsets[1:]
         last = whole._rows[ends - 1]  # the last row of each query
         first = whole._rows[whole.groups.offsets[:-1]]
-        borders, plan, before = whole.X.borders, [], 0
+        borders, plan, before = whole.X.borders, [], int(np.searchsorted(first, whole.X.begin))
         for border in borders:
             after = int(np.searchsorted(last, border))
             if after > before:
@@ -76,7 +76,9 @@ class QueryStream(Stream):
         tuple of QueryPortion and matrix
             The queries that end in a piece.
         """
-        plan, held, start = iter(self._plan), [], 0
+        if not self._plan:
+            return
+        plan, held, start = iter(self._plan), [], self.problem.X.begin
         rows, portion = next(plan)
         for piece in self.problem.X.pieces():
             held = [*held, piece.X]

@@ -1,0 +1,137 @@
+"""What ranks have to agree on before they compute: versions, columns, types, labels, arguments."""
+
+from __future__ import annotations
+
+import re
+import sys
+import zlib
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from convexrank.data.shards.local import Local
+
+__all__ = ["arguments_of", "check_alike", "check_queries", "labels_type", "sheet"]
+
+Array = np.ndarray
+
+# Where objects are differs from process to process.
+_PLACE = re.compile(r" at 0x[0-9a-f]+")
+
+_COLUMNS = "X of all ranks has the same columns in the same order (from_letor: pass n_features)"
+#: What a sheet names that has to be the same on all ranks that know it, and what to do.
+_ALIKE = {
+    "convexrank": "install the same version on all hosts",
+    "numpy": "install the same version on all hosts",
+    "jax": "install the same version on all hosts",
+    "columns": _COLUMNS,
+    "type of X": "pass X of all ranks in the same floating point type",
+    "labels": "give y on all ranks or on none",
+    "queries": "give qid on all ranks or on none",
+    "timeout": "pass the same timeout on all ranks",
+}
+
+
+def sheet(local: Local | None, timeout: float, error: BaseException | None) -> dict[str, Any]:
+    """Return what a rank says of itself and of its rows."""
+    import convexrank
+
+    jax = sys.modules.get("jax")
+    said: dict[str, Any] = {
+        "error": None if error is None else f"{type(error).__name__}: {error}",
+        "convexrank": convexrank.__version__,
+        "numpy": np.__version__,
+        "jax": None if jax is None else jax.__version__,
+        "timeout": timeout,
+    }
+    if local is None:
+        return said
+    own = local.chunks
+    said |= {"rows": local.rows, "columns": local.columns}
+    if own is not None:
+        said |= {
+            "type of X": "/".join(own.kinds) or None,
+            "labels": own.y is not None,
+            "queries": own.qid is not None,
+            "y": None if own.y is None else own.y.dtype.str,
+            "qid": None if own.qid is None else own.qid.dtype.str,
+            "longest": own.longest,
+            "sparse": own.sparse,
+            "most": own.most_rows,
+        }
+    return said
+
+
+def check_alike(said: list[dict[str, Any]]) -> None:
+    """Refuse what differs between ranks.
+
+    Raises
+    ------
+    ValueError
+        On all ranks alike: the message names two ranks, and what each has.
+    """
+    for name, advice in _ALIKE.items():
+        known = [(rank, one[name]) for rank, one in enumerate(said) if one.get(name) is not None]
+        for rank, value in known:
+            if value != known[0][1]:
+                raise ValueError(
+                    f"{name}: {_shown(known[0][1])} on rank {known[0][0]}, and {_shown(value)} on rank {rank}; {advice}."
+                )
+    if not any(one.get("rows") for one in said):
+        raise ValueError("X has no rows on any rank; pass at least one row.")
+
+
+def _shown(value: Any) -> str:
+    return {True: "given", False: "not given"}[value] if isinstance(value, bool) else str(value)
+
+
+def labels_type(said: list[dict[str, Any]], name: str) -> np.dtype[Any] | None:
+    """Return the type that holds the labels, or the queries, of all ranks; None where there are none.
+
+    Raises
+    ------
+    TypeError
+        When they are objects, or numbers on one rank and strings on another.
+    """
+    types = [np.dtype(one[name]) for one in said if one.get(name)]
+    if not types:
+        return None
+    if any(kind.kind == "O" for kind in types) or len({kind.kind == "U" for kind in types}) > 1:
+        raise TypeError(
+            f"{name} has the types {', '.join(sorted({str(kind) for kind in types}))}, expected numbers, or strings of "
+            "numpy, on all ranks."
+        )
+    return np.result_type(*types)
+
+
+def check_queries(parts: list[Array]) -> None:
+    """Refuse queries whose rows are on several ranks.
+
+    Raises
+    ------
+    ValueError
+        The message names a query and two ranks.
+    """
+    own = [np.unique(part) for part in parts]
+    ids, counts = np.unique(np.concatenate(own), return_counts=True)
+    if (counts > 1).any():
+        query = ids[np.argmax(counts > 1)]
+        ranks = [rank for rank, part in enumerate(own) if (part == query).any()]
+        raise ValueError(
+            f"qid {query} has rows on rank {ranks[0]} and on rank {ranks[1]}; all rows of a query belong to one shard."
+        )
+
+
+def arguments_of(problem: Any) -> dict[str, str]:
+    """Return the arguments of a problem but X, in words that are the same in all processes: arrays by a checksum."""
+    values = {field.name: getattr(problem, field.name) for field in fields(problem) if field.name != "X"}
+    return {name: _word(value) for name, value in values.items()}
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        total = zlib.crc32(np.ascontiguousarray(value).view(np.uint8).data) if value.size else 0
+        return f"an array of {value.dtype}, shape {value.shape}, checksum {total:08x}"
+    text = _PLACE.sub("", repr(value))
+    return text if len(text) < 200 else f"{text[:100]}..., checksum {zlib.crc32(text.encode()):08x}"

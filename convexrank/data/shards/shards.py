@@ -1,0 +1,300 @@
+"""Rows over processes as a matrix that is known by its products."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from convexrank.data.checks import check_positive, read_array
+from convexrank.data.chunks.arguments import row_numbers
+from convexrank.data.chunks.chunks import Chunks
+from convexrank.data.chunks.pieces import Piece
+from convexrank.data.shards.agreement import check_alike, check_queries, labels_type, sheet
+from convexrank.data.shards.local import local_rows
+from convexrank.data.shards.ranks import Ranks
+from convexrank.data.shards.sums import compensated_sum
+from convexrank.data.shards.watch import RankError
+
+__all__ = ["Shards"]
+
+Array = np.ndarray
+
+
+class Shards(Chunks):
+    r"""Rows over the processes of a JAX program: each holds its own, and X is all of them, in the order of the ranks.
+
+    Every process makes ``Shards`` of its rows and then runs the same program: ``PNormPush(shards, shards.y, p=8,
+    l2=1e-4).solve()`` returns the same solution on every rank, to the last bit. Each rank goes through its own rows;
+    what they contribute (for a push some log-sum-exps and vectors of d numbers) is gathered from all ranks and added
+    up in one order, so that w and the state of the solver are the same everywhere. The certificate is that of all rows.
+
+    The processes are those of :func:`jax.distributed.initialize`; without it there is one rank. What goes wrong on one
+    rank is an error on all of them; a rank that stays silent ends all after the timeout, with its number. The page
+    "Rows over processes" has the details.
+
+    Parameters
+    ----------
+    X : array, memory map, CSR matrix, jax.Array, Chunks or callable
+        The rows of this rank, shape (r, d); r may be 0. Of a sharded :class:`jax.Array` those that are addressable
+        here. A function is called, and what it returns taken: then what goes wrong in it is known to all ranks.
+    y, qid : array, shape (r,), optional
+        Their labels and queries; not for :class:`Chunks`, which have their own. All rows of a query are on one rank.
+    timeout : float
+        Seconds that a rank may do nothing while others wait for it.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Numbers of rows and columns (n, d), all ranks together.
+    y, qid : ndarray, shape (n,)
+        Labels and queries of all rows, on every rank.
+    own : slice
+        Which of all rows this rank holds.
+    rank, ranks : int
+        The number of this rank, from 0, and how many there are.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for :class:`Chunks`; when versions, columns, types or arguments differ between ranks; when no rank has
+        rows, or a query has rows on two.
+    RankError
+        When another rank fails, or is silent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import convexrank as cr
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 3))
+    >>> y = X[:, 0] + rng.normal(size=1000) > 1.0
+    >>> shards = cr.data.Shards(X, y)
+    >>> shards
+    Shards(1000 rows, 3 columns, rank 0 of 1 with 1000 rows)
+    >>> solution = cr.problems.PNormPush(shards, shards.y, p=8, l2=1e-2).solve()
+    >>> solution.status.name, bool(solution.gap < 1e-8)
+    ('CONVERGED', True)
+    """
+
+    def __init__(self, X: Any, y: Any = None, qid: Any = None, *, timeout: float = 30.0) -> None:
+        self._together = Ranks(check_positive(timeout, "timeout"))
+        self.rank, self.ranks = self._together.index, self._together.count
+        local, error = None, None
+        try:
+            local = local_rows(X, y, qid, self._together.beat)
+        except Exception as caught:  # noqa: BLE001 - raised again once the others know
+            error = caught
+        said = self._together.exchange(sheet(local, self._together.timeout, error))
+        if error is not None:
+            raise error
+        for rank, one in enumerate(said):
+            if one["error"]:
+                raise RankError(f"rank {rank} of {self.ranks}: {one['error']}")
+        check_alike(said)
+        assert local is not None
+        self._local = local.chunks
+        self._take_stock(said)
+
+    def _take_stock(self, said: list[dict[str, Any]]) -> None:
+        """Put together what all ranks know of all rows."""
+        counts = [int(one["rows"]) for one in said]
+        self._starts = np.concatenate(([0], np.cumsum(counts)))
+        known = [one for one in said if one["rows"]]
+        self._shape, self.sparse = (sum(counts), int(known[0]["columns"])), any(one["sparse"] for one in known)
+        self.longest = max(one["longest"] for one in known)
+        self._most_rows = max(one["most"] for one in known)
+        self.y, self.qid = (self._labels(said, name) for name in ("y", "qid"))
+        own = np.zeros(self._shape[1])
+        if self._local is not None:
+            with np.errstate(over="ignore"):
+                own = self._local.mean_squares * self._local.shape[0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._mean_squares = compensated_sum(self.across(lambda: own, len(own), b"")) / self._shape[0]
+
+    def _labels(self, said: list[dict[str, Any]], name: str) -> Array | None:
+        kind = labels_type(said, name)
+        if kind is None:
+            return None
+        own = np.zeros(0) if self._local is None else getattr(self._local, name)
+        parts = self._together.gather_any(own.astype(kind))
+        if name == "qid":
+            check_queries(parts)
+        whole = np.concatenate(parts)
+        whole.flags.writeable = False
+        return whole
+
+    # --- over processes ---------------------------------------------------------------------------------------------
+
+    @property
+    def own(self) -> slice:
+        """Which of all rows this rank holds."""
+        return slice(int(self._starts[self.rank]), int(self._starts[self.rank + 1]))
+
+    def whole(self, values: Any) -> Array:
+        """Return a number for each of all rows, of numbers for the rows of each rank: weights, for example.
+
+        Parameters
+        ----------
+        values : array, shape (r,)
+            Numbers for the rows of this rank.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            Those of all ranks, in their order.
+
+        Raises
+        ------
+        ValueError, RankError
+            When there is not one number for each row; on the other ranks the second.
+        """
+        size = self.own.stop - self.own.start
+
+        def checked() -> Array:
+            vector = read_array(values, "values")
+            if vector.shape != (size,) or vector.dtype.kind not in "biuf":
+                raise ValueError(
+                    f"values has shape {vector.shape} and type {vector.dtype}, expected ({size},) numbers, one for each "
+                    "row of this rank."
+                )
+            return vector.astype(np.float64)
+
+        return self._by_row(checked, b"whole")
+
+    def across(self, local: Callable[[], Array], length: int, same: bytes) -> Array:
+        """Return what each process computes from its rows, a vector of that length, one row for each process."""
+        return self._together.gather(local, length, same)
+
+    def agree(self, name: str, said: dict[str, str]) -> None:
+        """Refuse arguments that differ between processes.
+
+        Raises
+        ------
+        ValueError
+            On all ranks alike: the message names the argument and two ranks.
+        """
+        heard = self._together.exchange([name, said])
+        for rank, (other, arguments) in enumerate(heard):
+            first = heard[0]
+            if other != first[0]:
+                raise ValueError(
+                    f"rank 0 makes {first[0]} and rank {rank} makes {other}; all ranks have to run the same program."
+                )
+            for key, value in arguments.items():
+                if value != first[1][key]:
+                    raise ValueError(
+                        f"{key} is {first[1][key]} on rank 0 and {value} on rank {rank}; pass {name} the same arguments "
+                        "on all ranks, and of arrays those of all rows: shards.y, shards.qid, shards.whole(weights)."
+                    )
+
+    @contextmanager
+    def ending_after(self, seconds: float | None) -> Iterator[None]:
+        """End what runs inside after so many seconds, on all ranks at the same step, whatever their clocks say."""
+        limit = math.inf if seconds is None else check_positive(seconds, "time_limit", infinite=True)
+        self._together.end = time.perf_counter() + limit
+        try:
+            yield None
+        finally:
+            self._together.end = math.inf
+
+    def _by_row(self, local: Callable[[], Array], same: bytes) -> Array:
+        """Return numbers for all rows, of what each rank computes for its own."""
+        counts = np.diff(self._starts)
+        most = int(counts.max())
+
+        def padded() -> Array:
+            values = local()
+            return np.concatenate((values, np.zeros(most - len(values))))
+
+        found = self.across(padded, most, same)
+        return np.concatenate([row[:count] for row, count in zip(found, counts, strict=True)])
+
+    # --- passes -----------------------------------------------------------------------------------------------------
+
+    def pieces(self) -> Iterator[Piece]:
+        """Go through the pieces of this rank, reading ahead.
+
+        Yields
+        ------
+        Piece
+            ``X`` in float64, dense or CSR, and ``rows``, which of all rows it holds.
+        """
+        begin = self.begin
+        for piece in () if self._local is None else self._local.pieces():
+            self._together.beat()
+            rows = slice(begin + piece.rows.start, begin + piece.rows.stop)
+            yield replace(piece, rows=rows)
+
+    @property
+    def passes(self) -> int:  # type: ignore[override]
+        """How often this rank went through its pieces so far, with the first look."""
+        return 0 if self._local is None else self._local.passes
+
+    @property
+    def begin(self) -> int:
+        """The number of the first row that this rank holds."""
+        return self.own.start
+
+    @property
+    def borders(self) -> Array:
+        """The number of rows up to the end of each piece of this rank."""
+        return np.zeros(0, dtype=np.int64) if self._local is None else self._local.borders + self.begin
+
+    @property
+    def most_rows(self) -> int:
+        """The number of rows of the largest piece of any rank."""
+        return self._most_rows
+
+    # --- as a matrix ------------------------------------------------------------------------------------------------
+
+    def _scores(self, w: Array) -> Array:
+        own = self._local
+        return self._by_row(lambda: np.zeros(0) if own is None else own @ w, w.tobytes())
+
+    def _sums(self, u: Array) -> Array:
+        own, columns = self._local, self._shape[1]
+
+        def summed() -> Array:
+            return np.zeros(columns) if own is None else own.T @ u[self.own]
+
+        return compensated_sum(self.across(summed, columns, u.tobytes()))
+
+    def row_lengths(self) -> Array:
+        """Return the Euclidean lengths of the rows, shape (n,): one pass."""
+        own = self._local
+        return self._by_row(lambda: np.zeros(0) if own is None else own.row_lengths(), b"lengths")
+
+    def __getitem__(self, rows: Any) -> Any:
+        """Return some rows as a matrix in memory, in float64, on every rank: one pass."""
+        if self.sparse:
+            raise TypeError(
+                f"rows of {self!r} are sparse, and stay where they are; take them from what a rank was given."
+            )
+        places, columns = row_numbers(rows, self._shape[0]), self._shape[1]
+        owners = np.searchsorted(self._starts, places, side="right") - 1
+        most = int(np.bincount(owners, minlength=self.ranks).max()) if len(places) else 0
+
+        def chosen() -> Array:
+            mine = places[owners == self.rank] - self.begin
+            held = np.zeros((most, columns))
+            if len(mine) and self._local is not None:
+                held[: len(mine)] = self._local[mine]
+            return held.ravel()
+
+        found = self.across(chosen, most * columns, places.tobytes()).reshape(self.ranks, most, columns)
+        whole = np.empty((len(places), columns))
+        for rank in range(self.ranks):
+            mine = owners == rank
+            whole[mine] = found[rank, : int(mine.sum())]
+        return whole
+
+    def __repr__(self) -> str:
+        (rows, columns), size = self._shape, self.own.stop - self.own.start
+        place = f"rank {self.rank} of {self.ranks} with {size} rows"
+        return f"Shards({rows} rows, {columns} columns, {place})"

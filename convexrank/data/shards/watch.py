@@ -1,0 +1,227 @@
+"""A watch over the ranks: who still works, who waits, who is silent.
+
+Collectives of JAX wait for ever for a process that does not come (jax#38503). So each rank says every few seconds, in
+the key-value store of JAX's coordinator, what it does, and reads what the others do; a rank that waits too long for one
+that is silent ends with its name, and says so, and the others end with the same words.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+__all__ = ["RankError", "Watch"]
+
+# Looks at the store in the time of the timeout, and the seconds between them, at least and at most.
+_LOOKS, _SHORTEST, _LONGEST = 15, 0.1, 2.0
+# Looks without a sign of life, and seconds, after which a rank that broke a connection counts as gone.
+_MISSED, _SECONDS = 4, 2.0
+
+
+class RankError(RuntimeError):
+    """Another rank has failed, is silent, or computes something else: the message names it, on every rank.
+
+    Examples
+    --------
+    >>> from convexrank.data import RankError
+    >>> issubclass(RankError, RuntimeError)
+    True
+    """
+
+
+@dataclass(frozen=True)
+class _State:
+    """What a rank says: how often it has spoken, the step it is at, whether it waits there, what it has done, its end."""
+
+    spoken: int = 0
+    step: int = 0
+    waits: bool = False
+    beats: int = 0
+    end: str = ""
+
+    def text(self) -> str:
+        return f"{self.spoken} {self.step} {self.waits:d} {self.beats} {self.end}"
+
+    @classmethod
+    def read(cls, text: str) -> _State:
+        spoken, step, waits, beats, end = text.split(" ", 4)
+        return cls(int(spoken), int(step), waits == "1", int(beats), end)
+
+
+@dataclass
+class _Heard:
+    """The last words of a rank, when it spoke last, and when it came forward last."""
+
+    state: _State
+    spoke: float
+    moved: float
+
+
+class Watch:
+    """Speaks for this rank, and listens to the others, in a thread of its own.
+
+    Parameters
+    ----------
+    store : object
+        The client of JAX's coordinator.
+    name : str
+        What the keys begin with; the same on all ranks.
+    index, count : int
+        The number of this rank, and how many there are.
+    timeout : float
+        Seconds without any progress after which a rank that others wait for is silent.
+    """
+
+    def __init__(self, store: Any, name: str, index: int, count: int, timeout: float) -> None:
+        self.index, self.count, self.timeout = index, count, timeout
+        self.interval = min(max(timeout / _LOOKS, _SHORTEST), _LONGEST)
+        self.broken = ""
+        self._store, self._folder = store, f"{name}/state"
+        self._state, self._heard = _State(), dict[int, _Heard]()
+        self._answered = time.monotonic()
+        self._stop, self._wake = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="convexrank-watch", daemon=True)
+        self._thread.start()
+        # after JAX's own, so that it runs before: the store is still there
+        atexit.register(self.leave)
+
+    def arrive(self, step: int) -> None:
+        """Say that this rank waits at a step for the others."""
+        self._state = replace(self._state, step=step, waits=True)
+
+    def depart(self) -> None:
+        """Say that it goes on."""
+        self._state = replace(self._state, waits=False)
+
+    def beat(self) -> None:
+        """Say that it has got further."""
+        self._state = replace(self._state, beats=self._state.beats + 1)
+
+    def finish(self, reason: str) -> None:
+        """Say why it ends."""
+        self.broken = reason
+        self._say_end(reason)
+
+    def _say_end(self, reason: str) -> None:
+        self._state = replace(self._state, end=" ".join(reason.split()))
+        self._wake.set()
+
+    # --- the thread -------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            last = self._stop.is_set()
+            with suppress(Exception):  # a store that does not answer is noticed by the time of its last answer
+                self._talk()
+            if last:
+                return
+            self._wake.wait(self.interval)
+            self._wake.clear()
+
+    def _talk(self) -> None:
+        self._state = replace(self._state, spoken=self._state.spoken + 1)
+        self._store.key_value_set(f"{self._folder}/{self.index}", self._state.text(), allow_overwrite=True)
+        found = self._store.key_value_dir_get(self._folder)
+        now = time.monotonic()
+        for key, text in found:
+            rank, state = int(key.rsplit("/", 1)[1]), _State.read(text)
+            before = self._heard.get(rank)
+            if before is None or before.state.spoken != state.spoken:
+                moved = before is None or replace(before.state, spoken=state.spoken) != state
+                self._heard[rank] = _Heard(state, now, now if moved or before is None else before.moved)
+        self._answered = now
+
+    # --- what is heard ----------------------------------------------------------------------------------------------
+
+    def verdict(self, step: int, since: float, failed: float | None, error: str) -> str:
+        """Say why waiting has no end; empty where there is hope.
+
+        Parameters
+        ----------
+        step : int
+            Where this rank waits.
+        since : float
+            Since when.
+        failed : float, optional
+            When the collective broke down, if it did.
+        error : str
+            What it said.
+        """
+        now, patience = time.monotonic(), self.timeout
+        if failed is not None:  # a connection is closed: whoever is alive says so soon
+            since, patience = failed, min(self.timeout, max(_MISSED * self.interval, _SECONDS))
+        ends = [heard.state.end for rank, heard in sorted(self._heard.items()) if rank != self.index]
+        if reason := next(filter(None, ends), ""):
+            return reason
+        if now - max(self._answered, since) >= patience:
+            return f"{self._named([0])} is silent: the coordinator of JAX, which runs there, does not answer."
+        dead, stuck = [], []
+        for rank in range(self.count):
+            heard = self._heard.get(rank)
+            if rank == self.index:
+                continue
+            if now - max(since, heard.spoke if heard else since) >= patience:
+                dead.append(rank)
+            elif now - max(since, heard.moved if heard else since) >= self.timeout and not (
+                heard and (heard.state.step, heard.state.waits) >= (step, True)
+            ):
+                stuck.append(rank)
+        if dead:
+            return f"{self._named(dead)} is silent: no sign of life for {patience:g} s; its process has ended, or stands."
+        if stuck:
+            return (
+                f"{self._named(stuck)} is silent: its process lives, but has done nothing for {self.timeout:g} s while "
+                "others wait for it; all ranks have to run the same program, and timeout= says how long one may take."
+            )
+        if failed is not None and now - failed >= self.timeout:
+            return f"the ranks could not exchange their results, and all of them are there: {error}"
+        return ""
+
+    def _named(self, ranks: list[int]) -> str:
+        names = ", ".join(map(str, ranks))
+        return f"rank {names} of {self.count}" if len(ranks) == 1 else f"each of ranks {names} of {self.count}"
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Stop listening, unless something is to be said at the end of the program."""
+        if not self.broken:
+            atexit.unregister(self.leave)
+            self._end_thread()
+
+    def _end_thread(self) -> None:
+        self._stop.set()
+        self._wake.set()
+        self._thread.join(2.0)
+
+    def leave(self) -> None:
+        """Say good-bye when the program ends; end it at once where JAX would wait for ranks that do not come."""
+        error = getattr(sys, "last_value", None)  # what nobody has caught
+        if not self.broken:
+            why = f" with {type(error).__name__}: {error}" if error is not None else ""
+            self._say_end(f"rank {self.index} of {self.count} has ended its program{why}.")
+        if error is None and not self.broken:
+            self._end_thread()
+            return
+        if self.index == 0:  # the store is here: the others have to read first
+            end = time.monotonic() + max(_MISSED * self.interval, _SECONDS)
+            while time.monotonic() < end and not self._others_know():
+                time.sleep(_SHORTEST)
+        self._end_thread()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        # threads may hang in a collective, and JAX would wait minutes for the other ranks
+        os._exit(1)
+
+    def _others_know(self) -> bool:
+        return all(
+            rank == self.index or (rank in self._heard and self._heard[rank].state.end)
+            for rank in range(self.count)
+        )
