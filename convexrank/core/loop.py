@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar, cast
@@ -12,6 +13,7 @@ import numpy as np
 
 from convexrank.backend.deadline import OutOfTimeError, ending_after, stopped_inside
 from convexrank.backend.progress import progress_bar
+from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.capabilities import Certified, Ordered, Solvable
 from convexrank.core.results import Certificate, Solution, Status, Witness
 
@@ -37,6 +39,8 @@ class Options:
     callback: Callable[[Any], Any] | None
     progress: bool
     top: int = 0  # how many first entries are to be in a proved order; the tolerance is enough, too
+    checkpoint: Any = None  # where the best point so far is kept
+    every: int = 10  # after so many iterations
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,11 @@ class Monitor:
         if terminal is not None:
             self.best = state
             return terminal
+        if (
+            self.options.checkpoint is not None
+            and state.iteration % self.options.every == 0 < state.iteration
+        ):
+            self._keep(self.best or state)
         # the callback sees every state, the last one included
         stop = self.options.callback is not None and self.options.callback(state) is True
         if self._is_certified(state):
@@ -193,6 +202,21 @@ class Monitor:
         top = self.options.top
         return top > 0 and len(cast(Ordered, self.problem).proved_top(state.x, gap, top)) == top
 
+    def _keep(self, best: State) -> None:
+        """Write the best point so far, about which nothing is proved; a disk that is full stops no solve."""
+        nothing = Certificate(math.inf, best.value, -math.inf)
+        steps, status = len(self.trace["objective"]) - 1, Status.INTERRUPTED
+        kept = self._solution(best, nothing, status, status.message, steps)
+        try:
+            kept.save(self.options.checkpoint)
+        except OSError as error:
+            warnings.warn(
+                f"the checkpoint {self.options.checkpoint} was not written at step {kept.iterations} ({error}); an "
+                "older one stays as it was, and the solve goes on.",
+                RuntimeWarning,
+                stacklevel=level_of_caller(),
+            )
+
     def finish(self, status: Status, detail: str = "") -> Solution:
         """Build the solution from the best point."""
         if self._bar is not None:
@@ -220,6 +244,11 @@ class Monitor:
             if self.trace["gap"]:
                 self.trace["gap"][-1] = certificate.gap
             message = f"{message} ({certificate})"
+        return self._solution(best, certificate, status, message, iterations)
+
+    def _solution(
+        self, best: State, certificate: Certificate, status: Status, message: str, iterations: int
+    ) -> Solution:
         return Solution(
             x=best.x,
             value=best.value,

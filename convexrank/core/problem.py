@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -272,6 +273,8 @@ class Problem(Displayed):
         callback: Callable[[Any], Any] | None = None,
         progress: bool = False,
         stop: str | None = None,
+        checkpoint: Any = None,
+        every: int = 10,
     ) -> Solution:
         """Solve, fast by default, exactly with ``solver="exact"``.
 
@@ -299,6 +302,11 @@ class Problem(Displayed):
             ``"top-10"``, or with another number: converged also means that the first ten are proved to be in order,
             whatever the gap. Where ties prevent that, the tolerance decides, and the message says so. For
             :class:`~convexrank.problems.PageRank` and :class:`~convexrank.problems.LpqRank`.
+        checkpoint : path, optional
+            Write the best point so far to this file, in place of the one before; ``x0=Solution.load(path)`` goes on
+            from it. What a method remembers beside its point, such as curvature, it finds anew.
+        every : int
+            After so many iterations.
 
         Returns
         -------
@@ -317,14 +325,21 @@ class Problem(Displayed):
             When the status is not CONVERGED, or the problem has a remark on the answer (see ``solution.message``).
         """
         self.refuse_edited()
-        return solve(
-            self,
-            solver,
-            tol=tol,
-            max_iter=max_iter,
-            time_limit=time_limit,
-            x0=x0,
-            callback=callback,
-            progress=progress,
-            stop=stop,
-        )
+        with self._timed(time_limit) as seconds:
+            return solve(
+                self,
+                solver,
+                tol=tol,
+                max_iter=max_iter,
+                time_limit=seconds,
+                x0=x0,
+                callback=callback,
+                progress=progress,
+                stop=stop,
+                checkpoint=checkpoint,
+                every=every,
+            )
+
+    def _timed(self, seconds: float | None) -> AbstractContextManager[float | None]:
+        """Context of a solve that may take so many seconds; gives those that the solver has to look after itself."""
+        return nullcontext(seconds)

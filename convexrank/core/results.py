@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.core.display import draw_trace, solution_html, solution_line, solution_summary
+from convexrank.data.files.atomic import replacing
 
 __all__ = ["Certificate", "CertificateError", "ConvergenceWarning", "Solution", "Status", "Witness"]
 
@@ -331,7 +332,10 @@ class Solution:
         return self.status is Status.CONVERGED
 
     def save(self, path: Any) -> None:
-        """Write to one ``.npz`` file that :meth:`load` reads; nothing in it is executable."""
+        """Write to one ``.npz`` file that :meth:`load` reads; nothing in it is executable.
+
+        A file that is there is replaced once the new one is complete: where the disk is full the old one stays.
+        """
         plain = {
             "value": self.value,
             "gap": self.gap,
@@ -349,7 +353,7 @@ class Solution:
             arrays |= {"witness_points": self.witness.points, "witness_weights": self.witness.weights}
             if self.witness.widths is not None:
                 arrays["witness_widths"] = self.witness.widths
-        with open(path, "wb") as file:
+        with replacing(path) as file:
             np.savez(file, x=self.x, plain=np.array(json.dumps(plain)), **arrays)
 
     @classmethod

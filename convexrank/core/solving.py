@@ -18,7 +18,7 @@ from convexrank.core import capabilities
 from convexrank.core.capabilities import Ordered, Solvable, members
 from convexrank.core.loop import Options, Solver, iterate
 from convexrank.core.results import ConvergenceWarning, Solution, Status
-from convexrank.data import check_flag, check_integer, check_positive, shown
+from convexrank.data import check_flag, check_integer, check_path, check_positive, shown
 
 __all__ = ["SOLVERS", "available", "load", "resolve", "solve"]
 
@@ -231,6 +231,8 @@ def solve(
     callback: Callable[[Any], Any] | None,
     progress: bool,
     stop: str | None,
+    checkpoint: Any,
+    every: int,
 ) -> Solution:
     """Carry out ``problem.solve``; see :meth:`convexrank.core.problem.Problem.solve`."""
     if callback is not None and not callable(callback):
@@ -244,9 +246,15 @@ def solve(
         callback=callback,
         progress=check_flag(progress, "progress"),
         top=_check_stop(problem, stop),
+        checkpoint=None if checkpoint is None else check_path(checkpoint, "checkpoint"),
+        every=check_integer(every, "every", 1),
     )
     made = problem.adapt_solver(resolve(problem, solver))
     if hasattr(made, "solve"):
+        if options.checkpoint is not None:
+            raise ValueError(
+                f"checkpoint is {shown(checkpoint)}, but solver {made.name} takes no steps; leave it out."
+            )
         solution = made.solve(problem, options)
     else:
         start = problem.start() if x0 is None else np.array(problem.check_point(x0, "x0"))

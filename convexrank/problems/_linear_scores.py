@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
@@ -235,6 +236,9 @@ class LinearScores(Problem):
     def other_model(self) -> CvxpyModel:
         """Return the model with a variable for the scores: interior points solve some instances in this form only."""
         return self.to_cvxpy(explicit_scores=True)
+
+    def _timed(self, seconds: float | None) -> AbstractContextManager[float | None]:
+        return self.X.ending_after(seconds) if isinstance(self.X, Chunks) else super()._timed(seconds)
 
     @cached_property
     def capabilities(self) -> frozenset[str]:

@@ -75,9 +75,8 @@ def check_alike(said: list[dict[str, Any]]) -> None:
         known = [(rank, one[name]) for rank, one in enumerate(said) if one.get(name) is not None]
         for rank, value in known:
             if value != known[0][1]:
-                raise ValueError(
-                    f"{name}: {_shown(known[0][1])} on rank {known[0][0]}, and {_shown(value)} on rank {rank}; {advice}."
-                )
+                first = f"{_shown(known[0][1])} on rank {known[0][0]}"
+                raise ValueError(f"{name}: {first}, and {_shown(value)} on rank {rank}; {advice}.")
     if not any(one.get("rows") for one in said):
         raise ValueError("X has no rows on any rank; pass at least one row.")
 

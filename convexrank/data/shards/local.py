@@ -110,7 +110,9 @@ def _parts(X: Any, name: str) -> list[Any]:
     """The stretches of rows of an array that this process holds, each row in one process only."""
     found = []
     for shard in X.addressable_shards:
-        if any(part.start not in (None, 0) or part.stop not in (None, size) for part, size in _others(X, shard)):
+        if any(
+            part.start not in (None, 0) or part.stop not in (None, size) for part, size in _others(X, shard)
+        ):
             raise ValueError(
                 f"{name} is split along its columns ({X.sharding}), expected rows in one place: "
                 "PartitionSpec(axis, None)."

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from convexrank.backend.deadline import OutOfTimeError
+from convexrank.backend.jax_oracles import shape_class
 from convexrank.backend.jax_start import with_x64
 from convexrank.data.shards.watch import RankError, Watch
 
@@ -153,7 +154,9 @@ class Ranks:
         worst = states.max()
         if worst == _WELL:
             return
-        self.end = np.inf  # time was up for all at once; what can be said of the point so far has its own limit
+        self.end = (
+            np.inf
+        )  # time was up for all at once; what can be said of the point so far has its own limit
         culprit = int(np.argmax(states == worst))
         if error is not None and states[self.index] == worst:
             raise error
@@ -171,16 +174,14 @@ class Ranks:
             "Ctrl-C on one rank alone, start anew."
         )
 
-    def gather_any(self, values: Array) -> list[Array]:
-        """Return vectors of one type and of any lengths, of all ranks."""
+    def gather_any(self, values: Array, sizes: Array) -> list[Array]:
+        """Return vectors of one type, whatever it is, and of these sizes, of all ranks."""
         if self.count == 1:
             return [values]
-        sizes = [int(size) for size in self.gather(lambda: np.array([float(len(values))]), 1)[:, 0]]
-        room = np.zeros(max(sizes) * values.itemsize, dtype=np.uint8)
-        room[: values.nbytes] = np.ascontiguousarray(values).view(np.uint8)
-        if not len(room):
-            return [values] * self.count
-        found = self._collective(room)
+        words = -(-int(sizes.max()) * values.itemsize // 8)
+        room = np.zeros(words, dtype=np.int64)
+        room.view(np.uint8)[: values.nbytes] = np.ascontiguousarray(values).view(np.uint8)
+        found = self._collective(room).view(np.uint8)
         return [
             row[: size * values.itemsize].view(values.dtype) for row, size in zip(found, sizes, strict=True)
         ]
@@ -197,7 +198,10 @@ class Ranks:
     def _collective(self, vector: Array) -> Array:
         """Gather vectors of one length by JAX, in another thread; this one looks after the others meanwhile."""
         step, since, failed, said = self._begin(), time.monotonic(), None, ""
-        self._inbox.put(vector)
+        # bits, of few sizes: nothing of a number is touched, and little is compiled
+        words = np.zeros(shape_class(len(vector)), dtype=np.int64)
+        words[: len(vector)] = vector.view(np.int64)
+        self._inbox.put(words)
         while True:
             try:
                 done, found = self._outbox.get(timeout=0.5 * self._watch.interval)
@@ -211,7 +215,7 @@ class Ranks:
             else:
                 if done:
                     self._watch.depart()
-                    return found
+                    return np.ascontiguousarray(found[:, : len(vector)]).view(vector.dtype)
                 failed, said = time.monotonic(), str(found)
             if reason := self._watch.verdict(step, since, failed, said):
                 self._break(reason)

@@ -91,13 +91,12 @@ class Shards(Chunks):
         except Exception as caught:  # noqa: BLE001 - raised again once the others know
             error = caught
         said = self._together.exchange(sheet(local, self._together.timeout, error))
-        if error is not None:
-            raise error
+        if local is None or error is not None:
+            raise error or RankError("this rank has no rows.")
         for rank, one in enumerate(said):
             if one["error"]:
                 raise RankError(f"rank {rank} of {self.ranks}: {one['error']}")
         check_alike(said)
-        assert local is not None
         self._local = local.chunks
         self._take_stock(said)
 
@@ -106,7 +105,10 @@ class Shards(Chunks):
         counts = [int(one["rows"]) for one in said]
         self._starts = np.concatenate(([0], np.cumsum(counts)))
         known = [one for one in said if one["rows"]]
-        self._shape, self.sparse = (sum(counts), int(known[0]["columns"])), any(one["sparse"] for one in known)
+        self._shape, self.sparse = (
+            (sum(counts), int(known[0]["columns"])),
+            any(one["sparse"] for one in known),
+        )
         self.longest = max(one["longest"] for one in known)
         self._most_rows = max(one["most"] for one in known)
         self.y, self.qid = (self._labels(said, name) for name in ("y", "qid"))
@@ -122,7 +124,7 @@ class Shards(Chunks):
         if kind is None:
             return None
         own = np.zeros(0) if self._local is None else getattr(self._local, name)
-        parts = self._together.gather_any(own.astype(kind))
+        parts = self._together.gather_any(own.astype(kind), np.diff(self._starts))
         if name == "qid":
             check_queries(parts)
         whole = np.concatenate(parts)
@@ -160,8 +162,8 @@ class Shards(Chunks):
             vector = read_array(values, "values")
             if vector.shape != (size,) or vector.dtype.kind not in "biuf":
                 raise ValueError(
-                    f"values has shape {vector.shape} and type {vector.dtype}, expected ({size},) numbers, one for each "
-                    "row of this rank."
+                    f"values has shape {vector.shape} and type {vector.dtype}, expected ({size},) numbers, one for "
+                    "each row of this rank."
                 )
             return vector.astype(np.float64)
 
@@ -189,8 +191,9 @@ class Shards(Chunks):
             for key, value in arguments.items():
                 if value != first[1][key]:
                     raise ValueError(
-                        f"{key} is {first[1][key]} on rank 0 and {value} on rank {rank}; pass {name} the same arguments "
-                        "on all ranks, and of arrays those of all rows: shards.y, shards.qid, shards.whole(weights)."
+                        f"{key} is {first[1][key]} on rank 0 and {value} on rank {rank}; pass {name} the same "
+                        "arguments on all ranks, and of arrays those of all rows: shards.y, shards.qid, "
+                        "shards.whole(weights)."
                     )
 
     @contextmanager

@@ -37,7 +37,7 @@ class RankError(RuntimeError):
 
 @dataclass(frozen=True)
 class _State:
-    """What a rank says: how often it has spoken, the step it is at, whether it waits there, what it has done, its end."""
+    """What a rank says: how often it has spoken, its step, whether it waits there, what it has done, its end."""
 
     spoken: int = 0
     step: int = 0
@@ -117,7 +117,9 @@ class Watch:
     def _run(self) -> None:
         while True:
             last = self._stop.is_set()
-            with suppress(Exception):  # a store that does not answer is noticed by the time of its last answer
+            with suppress(
+                Exception
+            ):  # a store that does not answer is noticed by the time of its last answer
                 self._talk()
             if last:
                 return
@@ -173,7 +175,7 @@ class Watch:
             ):
                 stuck.append(rank)
         if dead:
-            return f"{self._named(dead)} is silent: no sign of life for {patience:g} s; its process has ended, or stands."
+            return f"{self._named(dead)} is silent: no sign of life for {patience:g} s; its process is gone or stands."
         if stuck:
             return (
                 f"{self._named(stuck)} is silent: its process lives, but has done nothing for {self.timeout:g} s while "
@@ -185,7 +187,9 @@ class Watch:
 
     def _named(self, ranks: list[int]) -> str:
         names = ", ".join(map(str, ranks))
-        return f"rank {names} of {self.count}" if len(ranks) == 1 else f"each of ranks {names} of {self.count}"
+        return (
+            f"rank {names} of {self.count}" if len(ranks) == 1 else f"each of ranks {names} of {self.count}"
+        )
 
     # --- the end ----------------------------------------------------------------------------------------------------
 

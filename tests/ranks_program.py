@@ -1,0 +1,227 @@
+"""One rank of a program over processes: python tests/ranks_program.py RANK COUNT PORT FOLDER; writes what it found."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROWS, COLUMNS = 240, 4
+# The borders of the shards: of different sizes, the first of one class only, one without any rows.
+BORDERS = {1: (0, ROWS), 2: (0, 70, ROWS), 4: (0, 70, 70, 150, ROWS)}
+# A rank that is silent is given up after so many seconds.
+PATIENCE = 3.0
+
+
+def data() -> tuple[Any, ...]:
+    """Rows sorted by their binary label, grades, and queries that stand together."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(ROWS, COLUMNS))
+    signal_ = X @ rng.normal(size=COLUMNS) + rng.normal(size=ROWS)
+    order = np.argsort(signal_ > 0.3, kind="stable")
+    X, signal_ = X[order], signal_[order]
+    qid = np.arange(ROWS) // 10
+    grades = np.clip(np.round(signal_ + rng.normal(size=ROWS)), -1, 2)
+    grades[::10], grades[1::10] = 0.0, 1.0
+    return X, (signal_ > 0.3).astype(int), grades, qid
+
+
+def cases(count: int) -> dict[str, tuple[Any, str, dict[str, Any]]]:
+    """Problems, which labels they take, and their arguments."""
+    import convexrank as cr
+
+    P = cr.problems
+    # what has to be compiled for it takes a second in each process
+    slow = {} if count == 4 else {"learned": (P.LearnedDivergence, "graded", {"strong": 1.0})}
+    return slow | {
+        "p norm": (P.PNormPush, "binary", {"p": 8}),
+        "weights": (P.PNormPush, "binary", {"p": 2, "sample_weight": 1.0 + np.arange(ROWS) % 3}),
+        "ir": (P.IRPush, "binary", {}),
+        "list net": (P.ListNet, "queries", {}),
+    }
+
+
+def found_of(make: Any, count: int) -> dict[str, Any]:
+    """Value, gradient, certificate and solution of each problem; ``make(part)`` gives X, y, qid and weights."""
+    found = {}
+    for name, (cls, kind, options) in cases(count).items():
+        X, y, qid, options = make(kind, options)
+        problem = cls(X, y, **({"qid": qid} if kind == "queries" else {}), l2=0.3, **options)
+        w = np.linspace(-0.5, 0.7, COLUMNS)
+        value, gradient = problem.value_and_gradient(w)
+        certificate, tangent = problem.certificate(w), problem.reference_minorant(w)
+        solution = problem.solve("lbfgs", tol=1e-12)
+        found[name] = {
+            "value": value,
+            "gradient": gradient.tolist(),
+            "gap": certificate.gap,
+            "lower": certificate.lower_bound,
+            "slope": tangent.slope.tolist(),
+            "x": solution.x.tolist(),
+            "bits": solution.x.tobytes().hex(),
+            "status": solution.status.name,
+            "solved gap": solution.gap,
+            "iterations": solution.iterations,
+        }
+    return found
+
+
+def main(rank: int, count: int, port: str, folder: Path) -> None:
+    import jax
+
+    try:
+        address = f"127.0.0.1:{port}"
+        jax.distributed.initialize(
+            address, count, rank, cluster_detection_method="deactivate", initialization_timeout=60
+        )
+    except Exception as error:  # noqa: BLE001 - whatever it is, the tests are skipped with it
+        write(folder, rank, {"unusable": f"{type(error).__name__}: {error}"})
+        return
+    import convexrank as cr
+
+    X, y, grades, qid = data()
+    part = slice(BORDERS[count][rank], BORDERS[count][rank + 1])
+    shards: dict[str, Any] = {}
+
+    def make(kind: str, options: dict[str, Any]) -> Any:
+        if kind not in shards:
+            labels = {"binary": (y[part],), "graded": (grades[part],), "queries": (grades[part], qid[part])}
+            shards[kind] = cr.data.Shards(X[part], *labels[kind], timeout=20.0)
+        held = shards[kind]
+        if "sample_weight" in options:
+            options = options | {"sample_weight": held.whole(options["sample_weight"][part])}
+        return held, held.y, held.qid, options
+
+    found: dict[str, Any] = {"cases": found_of(make, count)}
+    held = shards["binary"]
+    found["held"] = [repr(held), held.own.stop - held.own.start, held.passes]
+    found["errors"] = errors(rank, X[part], y[part], grades[part], qid[part], part)
+    problem = cr.problems.PNormPush(shards["binary"], shards["binary"].y, p=8, l2=0.3)
+    found["limits"] = limits(problem, folder, rank)
+    found["rows"] = problem.X[[3, 100, 239, 3]].tolist()
+    write(folder, rank, found)
+    found["silent"] = silent(rank, count, X[part], y[part])
+    write(folder, rank, found)
+
+
+def write(folder: Path, rank: int, found: Any) -> None:
+    part = folder / f"{rank}.part"
+    part.write_text(json.dumps(found))
+    part.replace(folder / f"{rank}.json")
+
+
+def message_of(call: Any) -> str:
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is compared
+        return f"{type(error).__name__}: {error}"
+    return "no error"
+
+
+class Breaking:
+    """Pieces, the reading of which fails after some passes."""
+
+    def __init__(self, pieces: Any, after: int | None) -> None:
+        self.pieces, self.left = pieces, after
+
+    def __iter__(self) -> Any:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise OSError("the disk is gone")
+        return iter(self.pieces)
+
+
+def errors(rank: int, X: Any, y: Any, grades: Any, qid: Any, part: slice) -> dict[str, str]:
+    """What is wrong on the last ranks with rows, and what all ranks say of it."""
+    import jax
+
+    import convexrank as cr
+
+    Shards, Push = cr.data.Shards, cr.problems.PNormPush
+    wrong, said = part.stop == ROWS, {}  # the last rank
+    spoiled = X.copy()
+    if wrong:
+        spoiled[1, 2] = np.nan
+    said["nan"] = message_of(lambda: Shards(spoiled, y))
+    said["columns"] = message_of(lambda: Shards(X[:, :3] if wrong else X, y))
+    said["type"] = message_of(lambda: Shards(X.astype(np.float32) if wrong else X, y))
+    said["query"] = message_of(lambda: Shards(X, grades, np.full(len(X), 7)))
+    version = jax.__version__
+    if wrong:
+        jax.__version__ = "0.0.1"
+    said["version"] = message_of(lambda: Shards(X, y))
+    jax.__version__ = version
+    said["missing file"] = message_of(
+        lambda: (
+            Shards(lambda: cr.data.Chunks.from_files("absent.npz") if wrong else cr.data.Chunks([(X, y)]))
+            if wrong or len(X)
+            else Shards(X, y)
+        )
+    )
+    one = Shards(X, np.zeros(len(X)))
+    said["one class"] = message_of(lambda: Push(one, one.y, p=2, l2=0.1))
+    held = Shards(X, y)
+    said["arguments"] = message_of(lambda: Push(held, held.y, p=4 if wrong else 2, l2=0.1))
+    said["labels of a rank"] = message_of(lambda: Push(held, y, p=2, l2=0.1))
+    said["start"] = message_of(
+        lambda: Push(held, held.y, p=2, l2=0.1).solve(x0=np.full(COLUMNS, 0.5 if wrong else 0.0))
+    )
+    pieces = cr.data.Chunks(Breaking([(X, y)], 5 if wrong else None)) if len(X) else X
+    broken = Shards(pieces) if len(X) else Shards(X, y)
+    said["broken pass"] = message_of(lambda: Push(broken, broken.y, p=8, l2=1e-3).solve("lbfgs", tol=1e-13))
+    # all of them are over: the ranks are in step
+    said["afterwards"] = Push(held, held.y, p=2, l2=0.1).solve().status.name
+    return said
+
+
+def limits(problem: Any, folder: Path, rank: int) -> dict[str, Any]:
+    """Ends that clocks and callbacks bring about, and going on from a checkpoint."""
+    import warnings
+
+    import convexrank as cr
+
+    path = folder / f"kept-{rank}.npz"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cr.ConvergenceWarning)
+        # one rank is slow in its callback: the clock of each tells another time
+        late = problem.solve(
+            "lbfgs",
+            tol=1e-14,
+            time_limit=0.4,
+            callback=lambda state: time.sleep(0.25 if rank == 0 else 0.05),
+        )
+        stopped = problem.solve("lbfgs", tol=1e-12, max_iter=5, checkpoint=path, every=4)
+    kept = cr.Solution.load(path)
+    resumed = problem.solve("lbfgs", tol=1e-12, x0=kept)
+    return {
+        "late": [late.status.name, late.iterations, late.x.tobytes().hex(), bool(np.isfinite(late.gap))],
+        "kept": [kept.status.name, kept.iterations, kept.value, stopped.value],
+        "resumed": [resumed.status.name, resumed.iterations, resumed.x.tolist()],
+    }
+
+
+def silent(rank: int, count: int, X: Any, y: Any) -> dict[str, Any]:
+    """The last rank of two is killed, that of four hangs; the others say so, and end."""
+    import convexrank as cr
+
+    shards = cr.data.Shards(X, y, timeout=PATIENCE)
+    problem = cr.problems.PNormPush(shards, shards.y, p=2, l2=0.1)
+    problem.objective(np.zeros(COLUMNS))
+    if rank == count - 1:
+        if count == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(2.5 * PATIENCE)
+    start = time.perf_counter()
+    said = message_of(lambda: problem.objective(np.ones(COLUMNS)))
+    return {"said": said, "seconds": time.perf_counter() - start}
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))

@@ -1,0 +1,442 @@
+"""Rows over processes: two and four real ones against one, what goes wrong on one rank, ranks that are silent."""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import convexrank as cr
+from convexrank.data import Chunks, Shards
+from convexrank.data.shards import watch as watching
+from convexrank.data.shards.agreement import arguments_of, check_alike, check_queries, labels_type
+from convexrank.data.shards.sums import compensated_sum
+from convexrank.data.shards.watch import Watch
+from convexrank.problems._streams import LogSums, Sums
+from tests import ranks_program as program
+from tests.tolerances import tolerance
+
+COUNTS = (2, 4)
+P = cr.problems
+
+
+def free_port():
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return bound.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def launched(tmp_path_factory):
+    """What the ranks of two and of four processes found, how they ended, and what they printed; started at once."""
+    started = {}
+    for count in COUNTS:
+        folder, port = tmp_path_factory.mktemp(f"ranks-{count}"), free_port()
+        started[count] = (
+            folder,
+            [
+                subprocess.Popen(
+                    [sys.executable, program.__file__, str(rank), str(count), str(port), str(folder)],
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    cwd=Path(cr.__file__).parent.parent,
+                )
+                for rank in range(count)
+            ],
+        )
+    ended = {}
+    try:
+        for count, (folder, processes) in started.items():
+            said = [process.communicate(timeout=240)[1] for process in processes]
+            found = []
+            for rank, text in enumerate(said):
+                path = folder / f"{rank}.json"
+                assert path.exists(), f"rank {rank} of {count} found nothing:\n{text[-3000:]}"
+                found.append(json.loads(path.read_text()))
+            if unusable := [one["unusable"] for one in found if "unusable" in one]:
+                pytest.skip(f"jax.distributed does not start here: {unusable[0]}")
+            ended[count] = found, [process.returncode for process in processes], said
+    finally:
+        for _, processes in started.values():
+            for process in processes:
+                process.kill()
+    return ended
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """The same by one process."""
+    X, y, grades, qid = program.data()
+
+    def make(kind, options):
+        labels = {"binary": (y,), "graded": (grades,), "queries": (grades, qid)}[kind]
+        held = Chunks.from_arrays(X, *labels)
+        return held, held.y, held.qid, options
+
+    return program.found_of(make, 1)
+
+
+def close(found, truth, scale=1.0):
+    scale = max(scale, float(np.abs(truth).max()))
+    return float(np.abs(np.asarray(found) - np.asarray(truth)).max()) <= tolerance("ranks") * scale
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_all_is_as_in_one_process(launched, alone, count):
+    for found in launched[count][0]:
+        assert len(found["cases"]) == (5 if count == 2 else 4)
+        for name, case in found["cases"].items():
+            truth = alone[name]
+            for what in ("value", "gradient", "slope", "x"):
+                assert close(case[what], truth[what]), (name, what)
+            # a gap is a difference of numbers of the size of the value
+            assert close(case["gap"], truth["gap"], abs(truth["value"])), name
+            assert close(case["lower"], truth["lower"], abs(truth["value"])), name
+            assert case["status"] == "CONVERGED"
+            assert case["solved gap"] <= 1e-12 * max(1.0, abs(case["value"]))
+            assert case["iterations"] == truth["iterations"]
+
+
+def test_the_truth_of_one_process_is_that_in_memory(alone):
+    X, y, grades, qid = program.data()
+    w = np.linspace(-0.5, 0.7, program.COLUMNS)
+    for name, (cls, kind, options) in program.cases(1).items():
+        labels = {"binary": (y,), "graded": (grades,), "queries": (grades, qid)}[kind]
+        assert close(alone[name]["value"], cls(X, *labels, l2=0.3, **options).objective(w))
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_solutions_are_the_same_bit_for_bit(launched, count):
+    ranks = launched[count][0]
+    for name, case in ranks[0]["cases"].items():
+        assert {found["cases"][name]["bits"] for found in ranks} == {case["bits"]}
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_each_rank_holds_its_rows_alone(launched, count):
+    borders = program.BORDERS[count]
+    X = program.data()[0]
+    for rank, found in enumerate(launched[count][0]):
+        size = borders[rank + 1] - borders[rank]
+        said, rows, passes = found["held"]
+        assert said == f"Shards(240 rows, 4 columns, rank {rank} of {count} with {size} rows)"
+        assert rows == size
+        assert (passes > 0) == (size > 0)
+        # rows that are asked for come to every rank, in the order asked for
+        assert found["rows"] == X[[3, 100, 239, 3]].tolist()
+
+
+# What is wrong on the last rank, or on all, and what every rank says.
+ERRORS = {
+    "nan": r"X of piece 0 contains NaN .* The first such row is row 1 of its source",
+    "columns": r"columns: 4 on rank 0, and 3 on rank {last}; X of all ranks has the same columns",
+    "type": r"type of X: float64 on rank 0, and float32 on rank {last}; pass X",
+    "query": r"qid 7 has rows on rank 0 and on rank {second}; all rows of a query belong to one shard",
+    "version": r"jax: \S+ on rank 0, and 0.0.1 on rank {last}; install the same version",
+    "missing file": r"No such file or directory: 'absent.npz'",
+    "one class": r"y has 1 class",
+    "arguments": r"p is 2\.0 on rank 0 and 4\.0 on rank {last}; pass PNormPush the same arguments on all ranks",
+    "labels of a rank": r"y is an array of int64, shape \(70,\), .* on rank 0 and .*shards\.y",
+    "start": r"rank {last} of {count} computes something else than rank 0 \(another point\).*same starting point",
+    "broken pass": r"OSError: the disk is gone",
+}
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("name", ERRORS)
+def test_what_is_wrong_on_one_rank_is_an_error_on_all(launched, count, name):
+    import re
+
+    last = count - 1
+    pattern = ERRORS[name].replace("{last}", str(last)).replace("{count}", str(count))
+    pattern = pattern.replace("{second}", "1" if count == 2 else "2")
+    for rank, found in enumerate(launched[count][0]):
+        said = found["errors"][name]
+        assert re.search(pattern, said), said
+        # the others learn whose error it is
+        if name in ("nan", "missing file", "broken pass"):
+            assert said.startswith(f"RankError: rank {last} of {count}: ") == (rank != last)
+        assert found["errors"]["afterwards"] == "CONVERGED"
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_clocks_that_differ_end_all_ranks_at_one_step(launched, count):
+    late = [found["limits"]["late"] for found in launched[count][0]]
+    status, iterations, _, certified = late[0]
+    assert status == "TIME_LIMIT"
+    assert iterations < 6
+    assert certified
+    assert all(one == late[0] for one in late)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_checkpoint_resumes(launched, alone, count):
+    for found in launched[count][0]:
+        status, iterations, value, stopped = found["limits"]["kept"]
+        assert (status, iterations) == ("INTERRUPTED", 4)
+        assert value > stopped  # of the fourth step, not of the fifth and last
+        status, iterations, x = found["limits"]["resumed"]
+        assert status == "CONVERGED"
+        assert iterations < alone["p norm"]["iterations"]
+        # both are certified to 1e-12, with l2 = 0.3
+        assert np.linalg.norm(np.array(x) - alone["p norm"]["x"]) < 2.0 * math.sqrt(2.0 * 1e-12 / 0.3)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_rank_that_is_killed_or_hangs_ends_all_with_its_name(launched, count):
+    found, codes, said = launched[count]
+    last = count - 1
+    for rank in range(last):
+        silent = found[rank]["silent"]
+        assert silent["said"].startswith(f"RankError: rank {last} of {count} is silent"), silent
+        assert ("gone" if count == 2 else "its process lives") in silent["said"]
+        assert silent["seconds"] < 3.0 * program.PATIENCE
+        # nothing waits for the silent one at the end of the program, and nothing crashes there
+        assert codes[rank] == 1, said[rank]
+    assert "silent" not in found[last] or "RankError" in found[last]["silent"]["said"]
+    assert codes[last] != 0
+
+
+# --- one process ------------------------------------------------------------------------------------------------------
+
+
+def test_one_rank_alone_is_chunks():
+    X, y, *_ = program.data()
+    shards, chunks = Shards(X, y), Chunks.from_arrays(X, y)
+    assert (shards.rank, shards.ranks, shards.own) == (0, 1, slice(0, len(X)))
+    w = np.ones(program.COLUMNS)
+    assert (shards @ w == chunks @ w).all()
+    assert (shards.T @ y.astype(float) == chunks.T @ y.astype(float)).all()
+    assert (shards.row_lengths() == chunks.row_lengths()).all()
+    assert (shards.mean_squares == chunks.mean_squares).all()
+    assert (shards[::-7] == X[::-7]).all()
+    assert shards[:0].shape == (0, 4)
+    assert (shards.whole(y) == y).all()
+    ours, theirs = P.PNormPush(shards, shards.y, p=4, l2=0.1), P.PNormPush(chunks, chunks.y, p=4, l2=0.1)
+    assert ours.value_and_gradient(w)[0] == theirs.value_and_gradient(w)[0]
+    estimator = cr.PushRanker(l2=0.1).fit(shards, shards.y)
+    assert np.isfinite(estimator.coef_).all()
+
+
+def test_rows_come_from_everywhere(tmp_path):
+    import jax
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    X, _, grades, qid = program.data()
+    X = X.astype(np.float32)
+    np.savez(tmp_path / "all.npz", X=X, y=grades, qid=qid)
+    np.save(tmp_path / "X.npy", X)
+    mesh = Mesh(np.array(jax.devices()[:1]), ("rows",))
+    device = jax.device_put(X, NamedSharding(mesh, PartitionSpec("rows")))
+    made = {
+        "array": Shards(X, grades, qid),
+        "memory map": Shards(np.load(tmp_path / "X.npy", mmap_mode="r"), grades, qid),
+        "chunks": Shards(Chunks([(X[:50], grades[:50], qid[:50]), (X[50:], grades[50:], qid[50:])])),
+        "function": Shards(lambda: Chunks.from_files(tmp_path / "all.npz")),
+        "files": Shards.from_files(tmp_path / "all.npz"),
+        "sparse": Shards(sparse.csr_array(X), grades, qid),
+        "jax": Shards(device, jax.numpy.asarray(grades), qid),
+    }
+    truth = P.ListNet(X, grades, qid, l2=0.1)
+    w = np.ones(program.COLUMNS)
+    for name, shards in made.items():
+        assert (shards.y == grades).all(), name
+        assert (shards.qid == qid).all(), name
+        problem = P.ListNet(shards, shards.y, shards.qid, l2=0.1)
+        assert close(problem.value_and_gradient(w)[1], truth.value_and_gradient(w)[1]), name
+    with pytest.raises(TypeError, match="stay where they are"):
+        made["sparse"][:3]
+
+
+def test_what_is_no_rows_is_refused(tmp_path):
+    X, y, *_ = program.data()
+    with pytest.raises(ValueError, match="X has no rows on any rank"):
+        Shards(X[:0], y[:0])
+    with pytest.raises(ValueError, match="X has no rows on any rank"):
+        Shards.from_arrays(X[:0], y[:0])
+    with pytest.raises(TypeError, match="has labels of its own"):
+        Shards(Chunks.from_arrays(X, y), y)
+    with pytest.raises(TypeError, match="pass the rows of this one"):
+        Shards(Shards(X, y))
+    with pytest.raises(ValueError, match=r"X has shape \(240,\)"):
+        Shards(X[:, 0], y)
+    with pytest.raises(ValueError, match="y has shape"):
+        Shards(X, y[:3])
+    with pytest.raises(ValueError, match="timeout"):
+        Shards(X, y, timeout=0.0)
+    with pytest.raises(FileNotFoundError):
+        Shards(lambda: Chunks.from_files(tmp_path / "absent.npz"))
+    shards = Shards(X, y)
+    with pytest.raises(ValueError, match=r"values has shape \(3,\).*expected \(240,\)"):
+        shards.whole([1.0, 2.0, 3.0])
+    with pytest.raises(TypeError, match=r"expected numbers, or strings"):
+        labels_type([{"y": "<f8"}, {"y": "<U3"}], "y")
+    with pytest.raises(ValueError, match="labels: given on rank 0, and not given on rank 2"):
+        check_alike([{"labels": True, "rows": 1}, {}, {"labels": False, "rows": 1}])
+    with pytest.raises(ValueError, match="qid b has rows on rank 0 and on rank 2"):
+        check_queries([np.array(["a", "b"]), np.array(["c"]), np.array(["b"])])
+
+
+def test_arguments_are_compared_by_what_they_say():
+    X, y, *_ = program.data()
+
+    def words(**more):
+        return arguments_of(P.Push(X, y, price=2, l2=0.1, **more))
+
+    assert words() == words()
+    # where an object happens to be says nothing about it
+    assert words(loss=cr.losses.Exponential()) == words(loss=cr.losses.Exponential())
+    weights = np.ones(len(X))
+    assert words(sample_weight=weights) == words(sample_weight=weights.copy())
+    weights[3] = 2.0
+    differing = [
+        key
+        for key, value in words(sample_weight=np.ones(len(X))).items()
+        if value != words(sample_weight=weights)[key]
+    ]
+    assert differing == ["sample_weight"]
+
+
+# --- sums -------------------------------------------------------------------------------------------------------------
+
+
+def test_sums_over_ranks_are_exact_to_the_last_bit():
+    rng = np.random.default_rng(0)
+    parts = rng.normal(size=(40, 30)) * 10.0 ** rng.integers(-8, 9, size=(40, 30))
+    exact = [float(sum(map(Fraction, column))) for column in parts.T.tolist()]
+    found = compensated_sum(parts)
+    plain = parts.sum(axis=0)
+    worst = np.abs(parts).sum(axis=0) * 2.0**-100
+    assert (np.abs(found - exact) <= np.spacing(np.abs(exact)) + worst).all()
+    assert (plain != exact).any()
+    assert compensated_sum(np.array([[math.inf], [1.0]])) == math.inf
+
+
+def test_log_sum_exps_of_ranks_are_those_of_all_rows():
+    rng = np.random.default_rng(1)
+    rows, scores = rng.normal(size=(50, 3)), 40.0 * rng.normal(size=50)
+
+    def part(places):
+        if not len(places):
+            return LogSums(np.array([-np.inf]), np.zeros((1, 3)), np.zeros((1, 3)), 0.0)
+        level = np.logaddexp.reduce(scores[places])
+        shares = np.exp(scores[places] - level)
+        return LogSums(np.array([level]), (shares @ rows[places])[None], np.full((1, 3), shares.sum()), 1.0)
+
+    cuts = [np.arange(0, 7), np.arange(0), np.arange(7, 8), np.arange(8, 50)]
+    found, truth = LogSums.of_ranks([part(cut) for cut in cuts]), part(np.arange(50))
+    assert close(found.values, truth.values)
+    assert close(found.slopes, truth.slopes)
+    assert close(found.sizes, truth.sizes)
+    empty = LogSums.of_ranks([part(np.arange(0))] * 2)
+    assert np.isneginf(empty.values).all()
+    assert (empty.slopes == 0.0).all()
+    again = LogSums.unpacked(truth.packed(), 1)
+    assert all((getattr(again, name) == getattr(truth, name)).all() for name in ("values", "slopes", "sizes"))
+    two = Sums(np.array([1.0]), np.ones((1, 3)), np.ones((1, 3)), 2.0)
+    assert Sums.of_ranks([two, two]).values.tolist() == [2.0]
+
+
+# --- the watch --------------------------------------------------------------------------------------------------------
+
+
+TIMEOUT = 0.5
+
+
+class Store:
+    """The coordinator's store as a dictionary; it may go away."""
+
+    def __init__(self):
+        self.held, self.gone = {}, False
+
+    def key_value_set(self, key, value, allow_overwrite=False):
+        if self.gone:
+            raise RuntimeError("UNAVAILABLE")
+        self.held[key] = value
+
+    def key_value_dir_get(self, folder):
+        if self.gone:
+            raise RuntimeError("UNAVAILABLE")
+        return [(key, value) for key, value in self.held.items() if key.startswith(folder)]
+
+
+@pytest.fixture
+def watched():
+    store = Store()
+    watches = [Watch(store, "job", rank, 3, TIMEOUT) for rank in range(3)]
+    yield store, watches
+    for one in watches:
+        one.broken = ""
+        one.close()
+
+
+def verdict_within(watch, seconds, step=1, failed=None):
+    """What a rank that waits at a step comes to, and after how long."""
+    since = time.monotonic()
+    if failed is not None:
+        failed = since
+    while time.monotonic() < since + seconds:
+        if said := watch.verdict(step, since, failed, "connection closed"):
+            return said, time.monotonic() - since
+        time.sleep(0.02)
+    return "", seconds
+
+
+def test_a_rank_that_works_is_waited_for_and_one_that_hangs_is_not(watched):
+    _, (first, second, third) = watched
+    first.arrive(1)
+    second.arrive(1)
+    for _ in range(8):  # one and a half times the timeout
+        third.beat()
+        assert verdict_within(first, 0.1)[0] == ""
+    said, seconds = verdict_within(first, 5.0)
+    assert said.startswith("rank 2 of 3 is silent: its process lives, but has done nothing for 0.5 s")
+    assert 0.2 < seconds < 3.0
+    # who says so first ends the others with the same words
+    first.finish(said)
+    assert verdict_within(second, 5.0)[0] == said
+
+
+def test_a_rank_without_a_sign_of_life_is_named(watched):
+    _, (first, second, third) = watched
+    for one in (first, second, third):
+        one.arrive(1)
+    assert verdict_within(first, 1.5 * TIMEOUT)[0] == ""  # all wait, and the collective may take its time
+    third.close()
+    assert verdict_within(first, 5.0)[0].startswith("rank 2 of 3 is silent: no sign of life for 0.5 s")
+
+
+def test_a_broken_collective_with_all_ranks_alive_says_so(watched):
+    _, watches = watched
+    for one in watches:
+        one.arrive(1)
+    said, _ = verdict_within(watches[0], 5.0, failed=True)
+    assert said == "the ranks could not exchange their results, and all of them are there: connection closed"
+
+
+def test_a_coordinator_that_is_gone_is_named(watched):
+    store, (_, second, _) = watched
+    store.gone = True
+    assert verdict_within(second, 5.0)[0].startswith("rank 0 of 3 is silent: the coordinator of JAX")
+
+
+def test_a_program_that_ends_early_says_so(watched, monkeypatch):
+    _, (first, _, third) = watched
+    ended = []
+    monkeypatch.setattr(watching.os, "_exit", ended.append)
+    monkeypatch.setattr(sys, "last_value", ZeroDivisionError("by zero"), raising=False)
+    third.leave()
+    assert ended == [1]
+    said, seconds = verdict_within(first, 5.0)
+    assert said == "rank 2 of 3 has ended its program with ZeroDivisionError: by zero."
+    assert seconds < 1.0
