@@ -20,6 +20,7 @@ __all__ = [
     "JobFailed",
     "Outcome",
     "fresh",
+    "fresh_together",
     "interleaved",
     "interleaved_fresh",
     "median",
@@ -100,14 +101,33 @@ def fresh(job: str, **arguments: Any) -> Outcome:
 
     The caller must be a small process itself: on Linux a child's peak memory starts at its parent's.
     """
-    command = [sys.executable, str(Path(__file__).resolve()), job, json.dumps(arguments)]
+    return fresh_together(job, [arguments])[0]
+
+
+def fresh_together(job: str, arguments: Sequence[dict[str, Any]]) -> list[Outcome]:
+    """Run a job in as many new interpreters as there are arguments, all at once."""
     surroundings = {**os.environ, "OMP_NUM_THREADS": THREADS}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=surroundings)
-    lines = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
-    if done.returncode or not lines:
-        raise JobFailed(f"{job} {arguments}: " + "\n".join(done.stderr.splitlines()[-8:]))
-    answer = json.loads(lines[-1].removeprefix(_MARK))
-    return Outcome(answer["result"], answer["peak"])
+    started = [
+        subprocess.Popen(
+            [sys.executable, str(Path(__file__).resolve()), job, json.dumps(given)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=surroundings,
+        )
+        for given in arguments
+    ]
+    found = []
+    for process, given in zip(started, arguments, strict=True):
+        said, errors = process.communicate()
+        lines = [line for line in said.splitlines() if line.startswith(_MARK)]
+        if process.returncode or not lines:
+            for other in started:
+                other.kill()
+            raise JobFailed(f"{job} {given}: " + "\n".join(errors.splitlines()[-8:]))
+        answer = json.loads(lines[-1].removeprefix(_MARK))
+        found.append(Outcome(answer["result"], answer["peak"]))
+    return found
 
 
 def peak_megabytes() -> float:

@@ -105,9 +105,18 @@ def main(rank: int, count: int, port: str, folder: Path) -> None:
     problem = cr.problems.PNormPush(shards["binary"], shards["binary"].y, p=8, l2=0.3)
     found["limits"] = limits(problem, folder, rank)
     found["rows"] = problem.X[[3, 100, 239, 3]].tolist()
+    found["example"] = example().x.tobytes().hex()
     write(folder, rank, found)
     found["silent"] = silent(rank, count, X[part], y[part])
     write(folder, rank, found)
+
+
+def example() -> Any:
+    """Run what the page shows."""
+    import runpy
+
+    file = Path(__file__).parents[1] / "docs" / "processes_example.py"
+    return runpy.run_path(str(file), run_name="example")["fit"]()
 
 
 def write(folder: Path, rank: int, found: Any) -> None:

@@ -123,6 +123,12 @@ def test_solutions_are_the_same_bit_for_bit(launched, count):
 
 
 @pytest.mark.parametrize("count", COUNTS)
+def test_the_example_of_the_page_runs(launched, count):
+    found = [one["example"] for one in launched[count][0]]
+    assert found == [found[0]] * count
+
+
+@pytest.mark.parametrize("count", COUNTS)
 def test_each_rank_holds_its_rows_alone(launched, count):
     borders = program.BORDERS[count]
     X = program.data()[0]

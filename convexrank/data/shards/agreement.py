@@ -35,12 +35,10 @@ _ALIKE = {
 
 def sheet(local: Local | None, timeout: float, error: BaseException | None) -> dict[str, Any]:
     """Return what a rank says of itself and of its rows."""
-    import convexrank
-
     jax = sys.modules.get("jax")
     said: dict[str, Any] = {
         "error": None if error is None else f"{type(error).__name__}: {error}",
-        "convexrank": convexrank.__version__,
+        "convexrank": sys.modules["convexrank"].__version__,
         "numpy": np.__version__,
         "jax": None if jax is None else jax.__version__,
         "timeout": timeout,
