@@ -57,18 +57,23 @@ def found_of(make: Any, count: int) -> dict[str, Any]:
         value, gradient = problem.value_and_gradient(w)
         certificate, tangent = problem.certificate(w), problem.reference_minorant(w)
         solution = problem.solve("lbfgs", tol=1e-12)
-        found[name] = {
-            "value": value,
-            "gradient": gradient.tolist(),
-            "gap": certificate.gap,
-            "lower": certificate.lower_bound,
-            "slope": tangent.slope.tolist(),
-            "x": solution.x.tolist(),
-            "bits": solution.x.tobytes().hex(),
-            "status": solution.status.name,
-            "solved gap": solution.gap,
-            "iterations": solution.iterations,
-        }
+        if hasattr(type(problem), "hessian_product"):
+            product = problem.hessian_product(w, np.arange(1.0, COLUMNS + 1)).tolist()
+            found[name] = {"product": product}
+        found.setdefault(name, {}).update(
+            {
+                "value": value,
+                "gradient": gradient.tolist(),
+                "gap": certificate.gap,
+                "lower": certificate.lower_bound,
+                "slope": tangent.slope.tolist(),
+                "x": solution.x.tolist(),
+                "bits": solution.x.tobytes().hex(),
+                "status": solution.status.name,
+                "solved gap": solution.gap,
+                "iterations": solution.iterations,
+            }
+        )
     return found
 
 
@@ -105,10 +110,38 @@ def main(rank: int, count: int, port: str, folder: Path) -> None:
     problem = cr.problems.PNormPush(shards["binary"], shards["binary"].y, p=8, l2=0.3)
     found["limits"] = limits(problem, folder, rank)
     found["rows"] = problem.X[[3, 100, 239, 3]].tolist()
+    found["sharded"] = sharded(count)
     found["example"] = example().x.tobytes().hex()
     write(folder, rank, found)
     found["silent"] = silent(rank, count, X[part], y[part])
     write(folder, rank, found)
+
+
+def sharded(count: int) -> dict[str, Any]:
+    """Arrays of JAX over all devices: cut by rows, the same everywhere, cut by columns."""
+    import jax
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    import convexrank as cr
+
+    X, y, *_ = data()
+    mesh = Mesh(np.array(jax.devices()), ("all",))
+
+    def over(values: Any, *spec: Any) -> Any:
+        placed = NamedSharding(mesh, PartitionSpec(*spec))
+        return jax.make_array_from_callback(values.shape, placed, lambda index: values[index])
+
+    X, y = X.astype(np.float32), y.astype(np.int32)
+    cut, same = (cr.data.Shards(over(X, *spec), over(y, *spec)) for spec in (("all",), ()))
+    return {
+        "devices": jax.local_device_count(),
+        "own": [cut.own.stop - cut.own.start, same.own.stop - same.own.start],
+        "values": [
+            cr.problems.PNormPush(held, held.y, p=8, l2=0.3).objective(np.ones(COLUMNS))
+            for held in (cut, same)
+        ],
+        "columns": message_of(lambda: cr.data.Shards(over(X, None, "all"), over(y))) if count == 2 else "",
+    }
 
 
 def example() -> Any:

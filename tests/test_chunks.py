@@ -104,6 +104,24 @@ def test_value_gradient_and_certificate_are_those_in_memory(case):
             assert 0.99 * getattr(theirs, error) <= getattr(ours, error) <= 10.0 * getattr(theirs, error)
 
 
+@pytest.mark.parametrize("case", ["p norm", "bottom", "both ends", "top alone"])
+def test_a_product_with_the_hessian_takes_one_pass(case):
+    memory, pieces = both(case)
+    w, v = np.random.default_rng(5).normal(size=(2, COLUMNS))
+    truth, before = memory.hessian(w) @ v, pieces.X.passes
+    assert close(pieces.hessian_product(w, v), truth)
+    assert pieces.X.passes == before + 1
+    assert close(memory.hessian_product(w, v), truth)
+    # an offset of the features cancels in each piece, and between pieces
+    cls, _, options, _ = CASES[case]
+    X, y, *_ = drawn()
+    shifted = Chunks(cut(X.astype(float) + 1e4, y))
+    far = cls(shifted, shifted.y, l2=0.3, **options)
+    near = cls(X.astype(np.float64), y, l2=0.3, **options)
+    found = np.abs(far.hessian_product(0.1 * w, v) - near.hessian(0.1 * w) @ v).max()
+    assert found <= tolerance("offset") * max(1.0, np.abs(truth).max())
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_solutions_are_those_in_memory(case):
     memory, pieces = both(case)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
 import socket
 import subprocess
 import sys
@@ -50,6 +52,7 @@ def launched(tmp_path_factory):
                     stderr=subprocess.PIPE,
                     text=True,
                     cwd=Path(cr.__file__).parent.parent,
+                    env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
                 )
                 for rank in range(count)
             ],
@@ -97,7 +100,8 @@ def test_all_is_as_in_one_process(launched, alone, count):
         assert len(found["cases"]) == (5 if count == 2 else 4)
         for name, case in found["cases"].items():
             truth = alone[name]
-            for what in ("value", "gradient", "slope", "x"):
+            assert ("product" in truth) == (name in ("p norm", "weights"))
+            for what in {"value", "gradient", "slope", "x", "product"} & truth.keys():
                 assert close(case[what], truth[what]), (name, what)
             # a gap is a difference of numbers of the size of the value
             assert close(case["gap"], truth["gap"], abs(truth["value"])), name
@@ -112,7 +116,10 @@ def test_the_truth_of_one_process_is_that_in_memory(alone):
     w = np.linspace(-0.5, 0.7, program.COLUMNS)
     for name, (cls, kind, options) in program.cases(1).items():
         labels = {"binary": (y,), "graded": (grades,), "queries": (grades, qid)}[kind]
-        assert close(alone[name]["value"], cls(X, *labels, l2=0.3, **options).objective(w))
+        problem = cls(X, *labels, l2=0.3, **options)
+        assert close(alone[name]["value"], problem.objective(w))
+        if "product" in alone[name]:
+            assert close(alone[name]["product"], problem.hessian(w) @ np.arange(1.0, 5.0))
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -120,6 +127,18 @@ def test_solutions_are_the_same_bit_for_bit(launched, count):
     ranks = launched[count][0]
     for name, case in ranks[0]["cases"].items():
         assert {found["cases"][name]["bits"] for found in ranks} == {case["bits"]}
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_arrays_of_jax_give_each_row_once(launched, count):
+    X, y, *_ = program.data()
+    truth = P.PNormPush(X.astype(np.float32), y, p=8, l2=0.3).objective(np.ones(program.COLUMNS))
+    for rank, one in enumerate(launched[count][0]):
+        found = one["sharded"]
+        assert found["devices"] == 2
+        assert found["own"] == [len(X) // count, len(X) if rank == 0 else 0]
+        assert close(found["values"], [truth, truth])
+        assert count == 4 or "X is split along its columns" in found["columns"]
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -161,8 +180,6 @@ ERRORS = {
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("name", ERRORS)
 def test_what_is_wrong_on_one_rank_is_an_error_on_all(launched, count, name):
-    import re
-
     last = count - 1
     pattern = ERRORS[name].replace("{last}", str(last)).replace("{count}", str(count))
     pattern = pattern.replace("{second}", "1" if count == 2 else "2")

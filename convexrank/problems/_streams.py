@@ -25,7 +25,7 @@ from convexrank.data import Chunks
 from convexrank.data.chunks.products import scores_of, sums_of
 from convexrank.data.shards.sums import compensated_sum
 
-__all__ = ["FORMULATIONS", "LogSums", "Portion", "Stream", "Sums", "check_chunks", "refuse_chunks"]
+__all__ = ["FORMULATIONS", "LogSums", "Portion", "Stream", "Sums", "check_chunks", "refuse_chunks", "shared"]
 
 Array = np.ndarray
 
@@ -140,13 +140,20 @@ class LogSums(Sums):
     @classmethod
     def of_ranks(cls, parts: list[Self]) -> Self:
         """Return the log-sum-exps of the rows of all ranks."""
-        found = np.array([part.values for part in parts])
-        highest = found.max(axis=0)
-        level = np.where(np.isneginf(highest), 0.0, highest)
+        values, shares = shared(np.array([part.values for part in parts]))
+        return cls._combined(parts, shares, values)
+
+
+def shared(found: Array) -> tuple[Array, Array]:
+    """Return the log-sum-exps (m,) of those of K parts (K, m), and the shares of the parts in them (K, m)."""
+    highest = found.max(axis=0)
+    level = np.where(np.isneginf(highest), 0.0, highest)
+    with np.errstate(
+        divide="ignore", invalid="ignore"
+    ):  # what is infinite is no point to stop at; callers check
         shares = np.exp(found - level)
-        with np.errstate(divide="ignore"):
-            total = compensated_sum(shares)
-            return cls._combined(parts, shares / np.where(total > 0.0, total, 1.0), level + np.log(total))
+        total = compensated_sum(shares)
+        return level + np.log(total), shares / np.where(total > 0.0, total, 1.0)
 
 
 class Portion(Protocol):

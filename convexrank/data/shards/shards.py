@@ -198,7 +198,13 @@ class Shards(Chunks):
 
     @contextmanager
     def ending_after(self, seconds: float | None) -> Iterator[None]:
-        """End what runs inside after so many seconds, on all ranks at the same step, whatever their clocks say."""
+        """End what runs inside after so many seconds, on all ranks at the same step, whatever their clocks say.
+
+        Yields
+        ------
+        None
+            Nobody else has to look at a clock.
+        """
         limit = math.inf if seconds is None else check_positive(seconds, "time_limit", infinite=True)
         self._together.end = time.perf_counter() + limit
         try:

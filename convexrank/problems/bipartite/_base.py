@@ -21,7 +21,7 @@ from convexrank.problems.bipartite._boosting_oracle import (
     LogSumExpTerm,
     risk_and_shares,
 )
-from convexrank.problems.bipartite._streams import LogStream
+from convexrank.problems.bipartite._streams import LogStream, Spread
 from convexrank.problems.duals._blocks import Conjugate, shares_of_terms
 
 __all__ = ["Bipartite", "LogForm", "ReferenceLevel", "random_features", "random_labels"]
@@ -292,6 +292,15 @@ class LogForm(Bipartite):
         hessian = centred_gram(self.X, centre, weights @ bends) - apart.T @ (bends[:, None] * apart)
         hessian.flat[:: self.dimension + 1] += self.l2
         return value, gradient, hessian
+
+    def hessian_product(self, w: Any, v: Any) -> Array:
+        """Return the Hessian of risk + l2/2·‖w‖² at w times v, shape (d,). O(n d): one pass over rows out of memory."""
+        w, v = self.check_point(w), self.check_point(v, "v")
+        stream = self.stream
+        found = Spread.of(self.terms, self.X, w, v) if stream is None else stream.spread(w, v)
+        terms = self.terms if stream is None else stream.terms
+        bends = np.array([term.rate * term.sign_times_power for term in terms])
+        return bends @ found.products + self.l2 * v
 
     def score_model(self, scores: Array) -> ScoreModel:
         """Return the risk to second order in the scores; each log-sum-exp takes one product away."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.problems._streams import LogSums, Stream
+from convexrank.data.shards.sums import compensated_sum
+from convexrank.problems._streams import LogSums, Stream, shared
 from convexrank.problems.bipartite._boosting_oracle import LogSumExpTerm, log_sum_exp_gradient
 
-__all__ = ["LogStream"]
+__all__ = ["LogStream", "Spread"]
 
 Array = np.ndarray
 
@@ -41,6 +43,56 @@ class LogPortion:
         return np.array([one[0] for one in levels]), np.array([one[1] for one in levels]), pulls
 
 
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Of some log-sum-exps: values (m,), means of rows (m, d) and of rows times v (m,), covariances times v (m, d).
+
+    The rows count by their softmax. Parts are merged about the common mean, where nothing cancels.
+    """
+
+    values: Array
+    means: Array
+    along: Array
+    products: Array
+
+    @classmethod
+    def of(cls, terms: tuple[LogSumExpTerm, ...], X: Any, w: Array, v: Array) -> Spread:
+        """Return that of the rows of one matrix."""
+        scores, steps = (np.asarray(X @ vector, dtype=np.float64) for vector in (w, v))
+        found = []
+        for term in terms:
+            value, shares = log_sum_exp_gradient(term.exponents(scores))
+            rows, weights, apart = term.rows, np.zeros(len(scores)), np.zeros(len(scores))
+            along = float(shares @ steps[rows])
+            weights[rows], apart[rows] = shares, shares * (steps[rows] - along)
+            found.append((value, np.asarray(X.T @ weights), along, np.asarray(X.T @ apart)))
+        return cls(*(np.array(column, dtype=np.float64) for column in zip(*found, strict=True)))
+
+    @classmethod
+    def together(cls, parts: list[Spread]) -> Spread:
+        """Return that of the rows of all parts."""
+        values, shares = shared(np.array([part.values for part in parts]))
+        all_means, all_along = (
+            np.array([part.means for part in parts]),
+            np.array([part.along for part in parts]),
+        )
+        means, along = compensated_sum(shares[:, :, None] * all_means), compensated_sum(shares * all_along)
+        apart = (all_means - means) * (all_along - along)[:, :, None]
+        products = np.array([part.products for part in parts]) + apart
+        return cls(values, means, along, compensated_sum(shares[:, :, None] * products))
+
+    def packed(self) -> Array:
+        """Return all as one vector."""
+        return np.concatenate((self.values, self.along, self.means.ravel(), self.products.ravel()))
+
+    @classmethod
+    def unpacked(cls, vector: Array, count: int) -> Spread:
+        """Return what was packed, of so many log-sum-exps."""
+        values, along, rest = np.split(vector, [count, 2 * count])
+        means, products = rest.reshape(2, count, -1)
+        return cls(values, means, along, products)
+
+
 class LogStream(Stream):
     """Evaluates a problem whose risk is a weighted sum of log-sum-exps, piece by piece."""
 
@@ -64,6 +116,22 @@ class LogStream(Stream):
     @cached_property
     def _counts(self) -> tuple[int, int]:
         return len(self.terms), len(self._alone(slice(0, 1)).reference_levels(np.zeros(1)))
+
+    def spread(self, w: Array, v: Array) -> Spread:
+        """Return what a product of the Hessian with v needs, of all rows: one pass."""
+        count, columns = self.count(False), len(w)
+
+        def packed() -> Array:
+            total = None
+            for portion, X in self.portions():
+                part = Spread.of(portion.problem.terms, X, w, v)
+                total = part if total is None else Spread.together([total, part])
+            if total is None:  # of no rows
+                return np.concatenate((np.full(count, -np.inf), np.zeros(count * (1 + 2 * columns))))
+            return total.packed()
+
+        rows = self.problem.X.across(packed, 2 * count * (1 + columns), w.tobytes() + v.tobytes())
+        return Spread.together([Spread.unpacked(row, count) for row in rows])
 
     def portions(self) -> Iterator[tuple[LogPortion, Any]]:
         """Go through the pieces once.
