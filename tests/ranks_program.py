@@ -16,7 +16,7 @@ ROWS, COLUMNS = 240, 4
 # The borders of the shards: of different sizes, the first of one class only, one without any rows.
 BORDERS = {1: (0, ROWS), 2: (0, 70, ROWS), 4: (0, 70, 70, 150, ROWS)}
 # A rank that is silent is given up after so many seconds.
-PATIENCE = 3.0
+PATIENCE = 4.0
 
 
 def data() -> tuple[Any, ...]:
@@ -32,25 +32,24 @@ def data() -> tuple[Any, ...]:
     return X, (signal_ > 0.3).astype(int), grades, qid
 
 
-def cases(count: int) -> dict[str, tuple[Any, str, dict[str, Any]]]:
+def cases() -> dict[str, tuple[Any, str, dict[str, Any]]]:
     """Problems, which labels they take, and their arguments."""
     import convexrank as cr
 
     P = cr.problems
-    # what has to be compiled for it takes a second in each process
-    slow = {} if count == 4 else {"learned": (P.LearnedDivergence, "graded", {"strong": 1.0})}
-    return slow | {
+    return {
         "p norm": (P.PNormPush, "binary", {"p": 8}),
         "weights": (P.PNormPush, "binary", {"p": 2, "sample_weight": 1.0 + np.arange(ROWS) % 3}),
         "ir": (P.IRPush, "binary", {}),
+        "convex risk": (P.ConvexRisk, "graded", {}),
         "list net": (P.ListNet, "queries", {}),
     }
 
 
-def found_of(make: Any, count: int) -> dict[str, Any]:
+def found_of(make: Any) -> dict[str, Any]:
     """Value, gradient, certificate and solution of each problem; ``make(part)`` gives X, y, qid and weights."""
     found = {}
-    for name, (cls, kind, options) in cases(count).items():
+    for name, (cls, kind, options) in cases().items():
         X, y, qid, options = make(kind, options)
         problem = cls(X, y, **({"qid": qid} if kind == "queries" else {}), l2=0.3, **options)
         w = np.linspace(-0.5, 0.7, COLUMNS)
@@ -103,7 +102,7 @@ def main(rank: int, count: int, port: str, folder: Path) -> None:
             options = options | {"sample_weight": held.whole(options["sample_weight"][part])}
         return held, held.y, held.qid, options
 
-    found: dict[str, Any] = {"cases": found_of(make, count)}
+    found: dict[str, Any] = {"cases": found_of(make)}
     held = shards["binary"]
     found["held"] = [repr(held), held.own.stop - held.own.start, held.passes]
     found["errors"] = errors(rank, X[part], y[part], grades[part], qid[part], part)
@@ -214,6 +213,11 @@ def errors(rank: int, X: Any, y: Any, grades: Any, qid: Any, part: slice) -> dic
     said["labels of a rank"] = message_of(lambda: Push(held, y, p=2, l2=0.1))
     said["start"] = message_of(
         lambda: Push(held, held.y, p=2, l2=0.1).solve(x0=np.full(COLUMNS, 0.5 if wrong else 0.0))
+    )
+    said["another call"] = message_of(
+        lambda: (
+            Shards(X, y, timeout=8.0).row_lengths() if wrong else Shards(X, y, timeout=8.0) @ np.ones(COLUMNS)
+        )
     )
     pieces = cr.data.Chunks(Breaking([(X, y)], 5 if wrong else None)) if len(X) else X
     broken = Shards(pieces) if len(X) else Shards(X, y)

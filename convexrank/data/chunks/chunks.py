@@ -332,7 +332,7 @@ class Chunks(Design):
 
     # --- over processes: here there is one, which does what is asked --------------------------------------------------
 
-    def across(self, local: Callable[[], Array], length: int, same: bytes) -> Array:
+    def across(self, local: Callable[[], Array], length: int, same: Any) -> Array:
         """Return what each process computes from its rows, a vector of that length, one row for each process."""
         return local()[None]
 

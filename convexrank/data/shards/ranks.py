@@ -83,12 +83,12 @@ class Ranks:
         """
         if self.count == 1:
             return [said]
-        step = self._begin()
+        step = self._begin(0)
         self._store.key_value_set(f"{self._name}/said/{step}/{self.index}", json.dumps(said))
         since, found = time.monotonic(), []
         for rank in range(self.count):
             while (text := self._read(f"{self._name}/said/{step}/{rank}")) is None:
-                if reason := self._watch.verdict(step, since, None, ""):
+                if reason := self._watch.verdict(since):
                     self._break(reason)
             found.append(json.loads(text))
         # who is here has read what was said before
@@ -105,7 +105,7 @@ class Ranks:
 
     # --- numbers ----------------------------------------------------------------------------------------------------
 
-    def gather(self, compute: Callable[[], Array], length: int, same: bytes = b"") -> Array:
+    def gather(self, compute: Callable[[], Array], length: int, same: Any = b"") -> Array:
         """Return what all ranks compute, one row for each; what goes wrong on one is raised on all.
 
         Parameters
@@ -114,7 +114,7 @@ class Ranks:
             Gives a vector in float64.
         length : int
             Its length, the same on all ranks.
-        same : bytes
+        same : bytes or array
             What it is computed from, which has to be the same on all ranks.
 
         Raises
@@ -188,16 +188,17 @@ class Ranks:
 
     # --- under the watch --------------------------------------------------------------------------------------------
 
-    def _begin(self) -> int:
+    def _begin(self, size: int) -> int:
         if self._watch.broken:
             raise RankError(self._watch.broken)
         self._step += 1
-        self._watch.arrive(self._step)
+        self._watch.arrive(self._step, size)
         return self._step
 
     def _collective(self, vector: Array) -> Array:
         """Gather vectors of one length by JAX, in another thread; this one looks after the others meanwhile."""
-        step, since, failed, said = self._begin(), time.monotonic(), None, ""
+        self._begin(len(vector))
+        since, failed, said = time.monotonic(), None, ""
         # bits, of few sizes: nothing of a number is touched, and little is compiled
         words = np.zeros(shape_class(len(vector)), dtype=np.int64)
         words[: len(vector)] = vector.view(np.int64)
@@ -217,7 +218,7 @@ class Ranks:
                     self._watch.depart()
                     return np.ascontiguousarray(found[:, : len(vector)]).view(vector.dtype)
                 failed, said = time.monotonic(), str(found)
-            if reason := self._watch.verdict(step, since, failed, said):
+            if reason := self._watch.verdict(since, failed, said):
                 self._break(reason)
 
     def _break(self, reason: str) -> NoReturn:

@@ -169,7 +169,7 @@ class Shards(Chunks):
 
         return self._by_row(checked, b"whole")
 
-    def across(self, local: Callable[[], Array], length: int, same: bytes) -> Array:
+    def across(self, local: Callable[[], Array], length: int, same: Any) -> Array:
         """Return what each process computes from its rows, a vector of that length, one row for each process."""
         return self._together.gather(local, length, same)
 
@@ -212,7 +212,7 @@ class Shards(Chunks):
         finally:
             self._together.end = math.inf
 
-    def _by_row(self, local: Callable[[], Array], same: bytes) -> Array:
+    def _by_row(self, local: Callable[[], Array], same: Any) -> Array:
         """Return numbers for all rows, of what each rank computes for its own."""
         counts = np.diff(self._starts)
         most = int(counts.max())
@@ -264,7 +264,7 @@ class Shards(Chunks):
 
     def _scores(self, w: Array) -> Array:
         own = self._local
-        return self._by_row(lambda: np.zeros(0) if own is None else own @ w, w.tobytes())
+        return self._by_row(lambda: np.zeros(0) if own is None else own @ w, np.ascontiguousarray(w))
 
     def _sums(self, u: Array) -> Array:
         own, columns = self._local, self._shape[1]
@@ -272,7 +272,7 @@ class Shards(Chunks):
         def summed() -> Array:
             return np.zeros(columns) if own is None else own.T @ u[self.own]
 
-        return compensated_sum(self.across(summed, columns, u.tobytes()))
+        return compensated_sum(self.across(summed, columns, np.ascontiguousarray(u)))
 
     def row_lengths(self) -> Array:
         """Return the Euclidean lengths of the rows, shape (n,): one pass."""
@@ -296,7 +296,9 @@ class Shards(Chunks):
                 held[: len(mine)] = self._local[mine]
             return held.ravel()
 
-        found = self.across(chosen, most * columns, places.tobytes()).reshape(self.ranks, most, columns)
+        found = self.across(chosen, most * columns, np.ascontiguousarray(places)).reshape(
+            self.ranks, most, columns
+        )
         whole = np.empty((len(places), columns))
         for rank in range(self.ranks):
             mine = owners == rank

@@ -22,6 +22,8 @@ __all__ = ["RankError", "Watch"]
 _LOOKS, _SHORTEST, _LONGEST = 15, 0.1, 2.0
 # Looks without a sign of life, and seconds, after which a rank that broke a connection counts as gone.
 _MISSED, _SECONDS = 4, 2.0
+# Timeouts that an exchange may take once all ranks are there.
+_EXCHANGE = 4
 
 
 class RankError(RuntimeError):
@@ -37,21 +39,27 @@ class RankError(RuntimeError):
 
 @dataclass(frozen=True)
 class _State:
-    """What a rank says: how often it has spoken, its step, whether it waits there, what it has done, its end."""
+    """What a rank says: how often it has spoken, its step and its size, whether it waits, what it did, its end."""
 
     spoken: int = 0
     step: int = 0
+    size: int = 0
     waits: bool = False
     beats: int = 0
     end: str = ""
 
     def text(self) -> str:
-        return f"{self.spoken} {self.step} {self.waits:d} {self.beats} {self.end}"
+        return f"{self.spoken} {self.step} {self.size} {self.waits:d} {self.beats} {self.end}"
 
     @classmethod
     def read(cls, text: str) -> _State:
-        spoken, step, waits, beats, end = text.split(" ", 4)
-        return cls(int(spoken), int(step), waits == "1", int(beats), end)
+        *numbers, end = text.split(" ", 5)
+        spoken, step, size, waits, beats = map(int, numbers)
+        return cls(spoken, step, size, bool(waits), beats, end)
+
+    def is_at(self, step: int) -> bool:
+        """Whether the rank has come to a step, or is beyond it."""
+        return (self.step, self.waits) >= (step, True)
 
 
 @dataclass
@@ -91,9 +99,9 @@ class Watch:
         # after JAX's own, so that it runs before: the store is still there
         atexit.register(self.leave)
 
-    def arrive(self, step: int) -> None:
-        """Say that this rank waits at a step for the others."""
-        self._state = replace(self._state, step=step, waits=True)
+    def arrive(self, step: int, size: int) -> None:
+        """Say that this rank waits at a step, of so many numbers, for the others."""
+        self._state = replace(self._state, step=step, size=size, waits=True)
 
     def depart(self) -> None:
         """Say that it goes on."""
@@ -141,39 +149,37 @@ class Watch:
 
     # --- what is heard ----------------------------------------------------------------------------------------------
 
-    def verdict(self, step: int, since: float, failed: float | None, error: str) -> str:
-        """Say why waiting has no end; empty where there is hope.
+    def verdict(self, since: float, failed: float | None = None, error: str = "") -> str:
+        """Say why waiting at the present step has no end; empty where there is hope.
 
         Parameters
         ----------
-        step : int
-            Where this rank waits.
         since : float
-            Since when.
+            Since when this rank waits.
         failed : float, optional
             When the collective broke down, if it did.
         error : str
             What it said.
         """
-        now, patience = time.monotonic(), self.timeout
+        now, patience, own = time.monotonic(), self.timeout, self._state
         if failed is not None:  # a connection is closed: whoever is alive says so soon
             since, patience = failed, min(self.timeout, max(_MISSED * self.interval, _SECONDS))
-        ends = [heard.state.end for rank, heard in sorted(self._heard.items()) if rank != self.index]
-        if reason := next(filter(None, ends), ""):
-            return reason
+        others = [(rank, self._heard.get(rank)) for rank in range(self.count) if rank != self.index]
+        for rank, heard in others:
+            if heard is not None and heard.state.end:
+                return heard.state.end
+            if heard is not None and heard.state.is_at(own.step) and heard.state.size != own.size:
+                return (
+                    f"{self._named([rank])} and rank {self.index} do not compute the same at step {own.step}; all "
+                    "ranks have to run the same program."
+                )
         if now - max(self._answered, since) >= patience:
             return f"{self._named([0])} is silent: the coordinator of JAX, which runs there, does not answer."
-        dead, stuck = [], []
-        for rank in range(self.count):
-            heard = self._heard.get(rank)
-            if rank == self.index:
-                continue
-            if now - max(since, heard.spoke if heard else since) >= patience:
-                dead.append(rank)
-            elif now - max(since, heard.moved if heard else since) >= self.timeout and not (
-                heard and (heard.state.step, heard.state.waits) >= (step, True)
-            ):
-                stuck.append(rank)
+        spoke = {rank: max(since, heard.spoke) if heard else since for rank, heard in others}
+        moved = {rank: max(since, heard.moved) if heard else since for rank, heard in others}
+        there = {rank for rank, heard in others if heard is not None and heard.state.is_at(own.step)}
+        dead = [rank for rank, last in spoke.items() if now - last >= patience]
+        stuck = [rank for rank, last in moved.items() if now - last >= self.timeout and rank not in there]
         if dead:
             return f"{self._named(dead)} is silent: no sign of life for {patience:g} s; its process is gone or stands."
         if stuck:
@@ -183,6 +189,11 @@ class Watch:
             )
         if failed is not None and now - failed >= self.timeout:
             return f"the ranks could not exchange their results, and all of them are there: {error}"
+        if len(there) == len(others) and now - max(moved.values()) >= _EXCHANGE * self.timeout:
+            return (
+                f"all ranks are there, but their exchange takes longer than {_EXCHANGE * self.timeout:g} s; look at "
+                "the network, or raise timeout=."
+            )
         return ""
 
     def _named(self, ranks: list[int]) -> str:
