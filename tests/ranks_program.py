@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -166,16 +167,15 @@ def message_of(call: Any) -> str:
 
 
 class Breaking:
-    """Pieces, the reading of which fails after some passes."""
+    """Pieces, the reading of which fails once, after some passes."""
 
-    def __init__(self, pieces: Any, after: int | None) -> None:
-        self.pieces, self.left = pieces, after
+    def __init__(self, pieces: Any, after: int, error: BaseException | None) -> None:
+        self.pieces, self.left, self.error = pieces, after, error
 
     def __iter__(self) -> Any:
-        if self.left is not None:
-            self.left -= 1
-            if self.left < 0:
-                raise OSError("the disk is gone")
+        self.left -= 1
+        if self.left == -1 and self.error is not None:
+            raise self.error
         return iter(self.pieces)
 
 
@@ -219,9 +219,17 @@ def errors(rank: int, X: Any, y: Any, grades: Any, qid: Any, part: slice) -> dic
             Shards(X, y, timeout=8.0).row_lengths() if wrong else Shards(X, y, timeout=8.0) @ np.ones(COLUMNS)
         )
     )
-    pieces = cr.data.Chunks(Breaking([(X, y)], 5 if wrong else None)) if len(X) else X
-    broken = Shards(pieces) if len(X) else Shards(X, y)
-    said["broken pass"] = message_of(lambda: Push(broken, broken.y, p=8, l2=1e-3).solve("lbfgs", tol=1e-13))
+
+    def failing(error: BaseException) -> Any:
+        pieces = Breaking([(X, y)], 10, error if wrong else None)
+        made = Shards(cr.data.Chunks(pieces)) if len(X) else Shards(X, y)
+        return Push(made, made.y, p=8, l2=1e-3).solve("lbfgs", tol=1e-13)
+
+    said["broken pass"] = message_of(lambda: failing(OSError("the disk is gone")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cr.ConvergenceWarning)
+        stopped = failing(KeyboardInterrupt())
+    said["interrupted"] = f"{stopped.status.name} {stopped.iterations} {stopped.x.tobytes().hex()}"
     # all of them are over: the ranks are in step
     said["afterwards"] = Push(held, held.y, p=2, l2=0.1).solve().status.name
     return said
@@ -229,8 +237,6 @@ def errors(rank: int, X: Any, y: Any, grades: Any, qid: Any, part: slice) -> dic
 
 def limits(problem: Any, folder: Path, rank: int) -> dict[str, Any]:
     """Ends that clocks and callbacks bring about, and going on from a checkpoint."""
-    import warnings
-
     import convexrank as cr
 
     path = folder / f"kept-{rank}.npz"

@@ -203,6 +203,13 @@ def test_clocks_that_differ_end_all_ranks_at_one_step(launched, count):
 
 
 @pytest.mark.parametrize("count", COUNTS)
+def test_ctrl_c_in_one_process_stops_all_at_one_step(launched, count):
+    said = {found["errors"]["interrupted"] for found in launched[count][0]}
+    assert len(said) == 1
+    assert re.match(r"INTERRUPTED [1-9]\d* [0-9a-f]{64}$", said.pop())
+
+
+@pytest.mark.parametrize("count", COUNTS)
 def test_a_checkpoint_resumes(launched, alone, count):
     for found in launched[count][0]:
         status, iterations, value, stopped = found["limits"]["kept"]
