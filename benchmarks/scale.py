@@ -6,13 +6,17 @@ from collections.abc import Callable
 
 from chunks import chunks
 from report import Section
+from scale_graphs import stored_graphs
 from scale_model import measured, probes, public_graphs
 from scale_points import Scaled
+from scale_rows import scale_rows
 
 # One line for each part: a function of the effort (0: a quick look; 2 and more: large data, on demand) in a module of
 # its own, which returns tables, targets and points.
 PARTS: tuple[Callable[[int], Scaled], ...] = (
     chunks,
+    scale_rows,
+    stored_graphs,
 )  # fmt: skip
 
 

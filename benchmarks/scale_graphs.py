@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from measure import fresh, interleaved, median, peak_megabytes, ratio
-from report import Section, Table, Target, at_most, seconds_text
+from report import Table, Target, at_most, seconds_text
+from scale_points import Point, Scaled
 
 # Pages (as a power of two), links of a page, and the bytes that a build may take.
 _SIZE = (20, 30, 200_000_000)
@@ -24,22 +25,26 @@ _STRIDE = 0x9E3779B1
 _BYTES = 1 << 24
 
 
-def stored_graphs(effort: int) -> Section:
+def stored_graphs(effort: int) -> Scaled:
     """Build and rank a graph in files, each in a fresh process; on demand one of a thousand million links."""
-    rows, targets = [], []
+    rows, targets, points = [], [], []
     for size in (_SIZE, _LARGE) if effort > 1 else (_SIZE,):
-        cells, more = _measured(*size, large=size is _LARGE)
+        cells, more, solves = _measured(*size, large=size is _LARGE)
         rows += cells
         targets += more
+        points += solves
     note = (
         "Links of a made-up crawl, drawn anew for each pass of the build. PageRank (gauss-seidel) to 1e-6 with a "
         "certificate. Memory: the peak of a fresh process with all libraries. Reading: all arrays from beginning to "
         "end, without computing; before each sweep and each reading the system was asked to forget the files, or not."
     )
-    return Section((Table("Graphs in files", ("what", "measured"), tuple(rows), note),), tuple(targets))
+    table = Table("Graphs in files", ("what", "measured"), tuple(rows), note)
+    return Scaled((table,), tuple(targets), tuple(points))
 
 
-def _measured(scale: int, links: int, memory: int, large: bool) -> tuple[list[tuple[str, str]], list[Target]]:
+def _measured(
+    scale: int, links: int, memory: int, large: bool
+) -> tuple[list[tuple[str, str]], list[Target], list[Point]]:
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/graph"
         built = fresh("scale_graphs:build", folder=path, scale=scale, links=links, memory=memory).result
@@ -68,7 +73,11 @@ def _measured(scale: int, links: int, memory: int, large: bool) -> tuple[list[tu
         for what, found in (("building", built), ("ranking", cold)):
             targets.append(at_most(f"{name}, memory of {what}", found["peak"] / 1e3, 3.0, " GB"))
         targets.append(Target(f"{name}, certified", "≤ 1e-06", f"{cold['gap']:.0e}", cold["gap"] <= _TOL))
-    return rows, targets
+    point = Point(
+        f"PageRank, {name}", "disk", "edges", built["edges"], warm["sweeps"], warm["bytes"], warm["seconds"],
+        warm["peak"], warm["bytes"],
+    )  # fmt: skip
+    return rows, targets, [point]
 
 
 class Crawl:

@@ -8,7 +8,8 @@ import time
 from typing import Any
 
 from measure import fresh_together, median
-from report import Section, Table, Target, seconds_text
+from report import Table, Target, seconds_text
+from scale_points import Point, Scaled
 
 __all__ = ["rank", "scale_rows"]
 
@@ -19,7 +20,7 @@ _FEW, _MANY = 32, 2_000_000
 _HOSTS = 16
 
 
-def scale_rows(effort: int) -> Section:
+def scale_rows(effort: int) -> Scaled:
     """Time evaluations and solves over one process and more, one core each; fit a model, and look at its errors."""
     cores = _cores()
     counts = [1, 2] + ([cores] if cores > 2 else [])
@@ -47,7 +48,19 @@ def scale_rows(effort: int) -> Section:
             error <= 0.2,
         ),
     ]
-    return Section((table, model), tuple(targets))
+    return Scaled((table, model), tuple(targets), tuple(_point(*run) for run in sorted(found.items())))
+
+
+def _point(key: tuple[int, int], runs: list[dict[str, Any]]) -> Point:
+    (count, rows), entries = key, float(key[1] * _COLUMNS)
+    name, seconds = (
+        f"PNormPush {rows:,} × {_COLUMNS}: an evaluation".replace(",", " "),
+        _of(runs, "evaluation"),
+    )
+    where = "memory" if count == 1 else "processes"
+    return Point(
+        name, where, "entries", entries, 1.0, 4.0 * entries, seconds, processes=count, rows=float(rows)
+    )
 
 
 def _measured(found: dict[tuple[int, int], list[dict[str, Any]]]) -> Table:

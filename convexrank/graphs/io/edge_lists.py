@@ -204,7 +204,9 @@ def _form(
         for value, name in ((weighted, "weighted"), (named, "named"))
     )
     if delimiter is not None and not (isinstance(delimiter, str) and delimiter):
-        raise TypeError(f"delimiter is {shown(delimiter)}, expected a text, or None to go by the name of the file.")
+        raise TypeError(
+            f"delimiter is {shown(delimiter)}, expected a text, or None to go by the name of the file."
+        )
     delimiter = delimiter or _DELIMITERS.get(Path(path).name.removesuffix(".gz").rpartition(".")[2].lower())
     form = _Form(path, delimiter, skip_rows)
     lines = [line for _, line in islice(form.lines(), 2)]
