@@ -234,8 +234,8 @@ class PageRank(GraphRank):
         >>> import convexrank as cr
         >>> graph = cr.Graph.from_edges([0, 0, 1], [1, 2, 2], names=["ann", "bob", "cat"])
         >>> problem = cr.problems.PageRank(graph)
-        >>> problem.score_intervals([0.2, 0.3, 0.5]).to_frame().round(3).loc["ann"].to_dict()
-        {'lower': 0.099, 'upper': 0.301}
+        >>> problem.score_intervals([0.2, 0.28, 0.52]).to_frame().round(3).loc["ann"].to_dict()
+        {'lower': 0.182, 'upper': 0.218}
         """
         r = self._one_rank(x)
         bound = self.certificate(r).gap
