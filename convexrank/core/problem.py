@@ -197,7 +197,7 @@ class Problem(Displayed):
         """
         point, given = (
             self.check_point(x),
-            x.witness if witness is None and isinstance(x, Solution) else witness,
+            Witness.of(x, witness),
         )
         given = self._as_tangents(point, given)
         proof = self.prove(point, given)

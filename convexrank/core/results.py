@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.core.display import draw_trace, solution_html, solution_line, solution_summary
+from convexrank.data.checks import shown
 from convexrank.data.files.atomic import replacing
 
 __all__ = ["Certificate", "CertificateError", "ConvergenceWarning", "Solution", "Status", "Witness"]
@@ -87,6 +88,22 @@ class Witness:
     points: Array
     weights: Array
     widths: Array | None = None
+
+    @classmethod
+    def of(cls, x: Any, given: Any) -> Self | None:
+        """Return the witness that a caller gave, or that of a solution.
+
+        Raises
+        ------
+        TypeError
+            When what was given is no witness.
+        """
+        chosen = x.witness if given is None and isinstance(x, Solution) else given
+        if chosen is not None and not isinstance(chosen, cls):
+            raise TypeError(
+                f"witness is {shown(chosen)}, expected a Witness, such as solution.witness, or None."
+            )
+        return chosen
 
     def shares(self) -> Array | None:
         """Return the weights scaled to sum to 1; None if they are negative, not finite, or all zero."""

@@ -29,7 +29,7 @@ from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
 from convexrank.core.minorants import Minorant, tangent
 from convexrank.core.problem import Problem
-from convexrank.core.results import Certificate, CertificateError, Solution, Status, Witness
+from convexrank.core.results import Certificate, CertificateError, Status, Witness
 from convexrank.core.score_model import ScoreModel
 from convexrank.core.separability import find_separation
 from convexrank.data import (
@@ -398,12 +398,12 @@ class LinearScores(Problem):
         Examples
         --------
         >>> import convexrank as cr
-        >>> X = [[1.0, 0.1], [2.0, 0.2], [1.5, -0.3], [0.0, 0.2]]
-        >>> problem = cr.problems.PNormPush(X, [1, 1, 0, 0], p=4, l1=0.1)
+        >>> X = [[1.0, 0.1], [2.0, -0.1], [1.5, 0.2], [0.0, -0.2]]
+        >>> problem = cr.problems.PNormPush(X, [1, 1, 0, 0], p=1, l1=0.1)
         >>> problem.zero_weights(problem.solve()).tolist()
         [False, True]
         """
-        given = x.witness if witness is None and isinstance(x, Solution) else witness
+        given = Witness.of(x, witness)
         return proved_zeros(self, self.check_point(x, "x"), given)
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
@@ -573,7 +573,8 @@ class LinearScores(Problem):
         """Bound value − optimum at x; see :mod:`convexrank.core.certificates`."""
         self.refuse_edited()
         w = self.check_point(x, "x")
-        return certify(self, w, witness) if self._in_units is None else self._in_units.certificate(w, witness)
+        given = Witness.of(w, witness)
+        return certify(self, w, given) if self._in_units is None else self._in_units.certificate(w, given)
 
     @cached_property
     def _in_units(self) -> _InUnits | None:
@@ -607,7 +608,7 @@ class LinearScores(Problem):
             )
         from convexrank.proof.linear import prove_linear
 
-        given = x.witness if witness is None and isinstance(x, Solution) else witness
+        given = Witness.of(x, witness)
         return prove_linear(self, self.check_point(x, "x"), given)
 
     @cached_property

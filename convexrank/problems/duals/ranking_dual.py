@@ -12,7 +12,7 @@ from convexrank.backend.gram import entries
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.minorants import EPS, rounding
 from convexrank.core.problem import Problem
-from convexrank.core.results import Certificate, Solution, Witness
+from convexrank.core.results import Certificate, Witness
 from convexrank.data import shown
 from convexrank.problems.bipartite.bottom_push import BottomPush, TopBottomPush
 from convexrank.problems.bipartite.ir_push import IRPush
@@ -174,7 +174,7 @@ class RankingDual(DualPoints):
         from convexrank.proof.duality.weak import prove_dual
 
         v = self.check_point(x)
-        given = x.witness if witness is None and isinstance(x, Solution) else witness
+        given = Witness.of(x, witness)
         best = min(self._primal_points(v, given), key=self._primal_value)
         return prove_dual(self, v, self.primal.project_feasible(best))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.cvxpy_model import CvxpyModel
-from convexrank.core.results import Certificate, CertificateError, Solution, Witness
+from convexrank.core.results import Certificate, CertificateError, Witness
 from convexrank.problems.page_rank_game._payoff import PageRankPayoff
 from convexrank.problems.page_rank_game.page_rank_dual import PageRankDual
 
@@ -177,7 +177,7 @@ class PageRankGame(PageRankPayoff):
         """Prove the same bound in ball arithmetic; see :mod:`convexrank.proof.games.page_rank`. O(n + m) balls."""
         from convexrank.proof.games.page_rank import prove_game
 
-        given = x.witness if witness is None and isinstance(x, Solution) else witness
+        given = Witness.of(x, witness)
         w = self.check_point(x)
         if not self.generator.contains(w):
             raise CertificateError("the point is no distribution of the game; project it first.")

@@ -17,7 +17,7 @@ from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._mesh import OnMesh, check_mesh
-from convexrank.solvers.fixed_point._mesh_norms import NormsOnMesh
+from convexrank.solvers.fixed_point._mesh_norms import NormFixedPoint, NormsOnMesh
 from convexrank.solvers.fixed_point._planes import add_up, layout, spread
 
 __all__ = ["JaxPower"]
@@ -87,7 +87,7 @@ class JaxPower:
         keep_checked(self, check_integer, "rounds", minimum=1)
         if self.mesh is not None:
             check_mesh(self.mesh)
-            self.__dict__["or_requires"] = frozenset({"NormFixedPoint"})
+            self.__dict__["or_requires"] = frozenset({NormFixedPoint.__name__})
 
     def init(self, problem: AffineFixedPoint, x0: Array) -> State:
         """Put the graph on the device; nothing is known about the error yet."""
