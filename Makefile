@@ -37,6 +37,8 @@ demo: .venv/.installed-demo
 
 # Two workers on two cores: the numerical libraries must not start threads of their own on top.
 quick test: export OMP_NUM_THREADS ?= 1
+# Many tests start processes of their own, which import the package again: its bytecode is kept, whatever the caller has set.
+quick test: export PYTHONDONTWRITEBYTECODE :=
 quick: .venv/.installed-dev
 	$(BIN)/pytest -n 2 --dist worksteal -q -m quick $(ARGS)
 

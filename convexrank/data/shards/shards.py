@@ -50,8 +50,6 @@ class Shards(Chunks):
 
     Attributes
     ----------
-    shape : tuple of int
-        Numbers of rows and columns (n, d), all ranks together.
     y, qid : ndarray, shape (n,)
         Labels and queries of all rows, on every rank.
     own : slice
