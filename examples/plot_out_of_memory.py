@@ -55,7 +55,8 @@ print(f"{chunks.y.mean():.1%} of the rows were clicked")
 problem = cr.problems.PNormPush(chunks, chunks.y, p=4, l2=1e-4)
 states = []
 solution = problem.solve(callback=lambda state: states.append((chunks.passes, state.x)))
-print(f"{solution.status.name} with {solution.solver} in {solution.iterations} steps: {solution.message}")
+print(solution)
+print(solution.message.rpartition("; ")[2])
 
 # %%
 # The rows in memory have the same minimum.

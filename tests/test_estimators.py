@@ -155,6 +155,7 @@ def test_labels(name):
     X, y = draw()
     model = PushRanker(l2=L2).fit(X, np.array(name)[y])
     assert model.classes_.tolist() == list(name)
+    assert model.positive_class_ == name[1]
     assert np.array_equal(model.coef_, PushRanker(l2=L2).fit(X, y).coef_)
     assert model.score(X, np.array(name, dtype=object)[y].tolist()) > 0.5
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
+import warnings
 
 import cvxpy as cp
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import sklearn
 from scipy import sparse
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -287,10 +288,27 @@ def test_what_is_not_routed_is_not_lost_in_silence():
         with pytest.raises(ValueError, match=r"\[qid\] are passed but are not explicitly set"):
             cross_validate(ranker, X, y, cv=GroupKFold(3), params={"qid": qid, "groups": qid})
         deaf = ranker.set_score_request(qid=False)
-        with pytest.raises(ValueError, match="qid is not given, but fit was given one"):
+        with pytest.raises(ValueError, match="qid reaches fit, but not score"):
             cross_validate(
                 deaf, X, y, cv=GroupKFold(3), params={"qid": qid, "groups": qid}, error_score="raise"
             )
+    search = GridSearchCV(RetargetingRanker(), {"alpha": [1e-3, 1e-2]}, cv=GroupKFold(3))
+    with warnings.catch_warnings():  # a score that fails would be a warning with a traceback, six times
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="All the 6 fits failed") as refusal:
+            search.fit(X, y, qid=qid, groups=qid)
+    assert str(refusal.value).count("set_score_request(qid=True)") == 1
+    with pytest.raises(ValueError, match="qid is not given, but fit was given one"):
+        RetargetingRanker().fit(X, y, qid).score(X, y)
+
+
+def test_a_search_by_another_score_may_fit_with_queries():
+    X, y, qid = draw(12, seed=3)
+    scores = cross_val_score(
+        RetargetingRanker(), X, y, cv=GroupKFold(3), params={"qid": qid}, groups=qid,
+        scoring=lambda model, rows, grades: float(model.decision_function(rows) @ grades),
+    )  # fmt: skip
+    assert np.isfinite(scores).all()
 
 
 def test_pickle_and_clone():

@@ -345,6 +345,18 @@ def test_small_and_constant_data(oracle):
     assert flat.predict([[1.0, 1.0]]) == pytest.approx([1.5])
 
 
+def test_a_fit_may_be_short_seen_and_start_from_the_last_one(capsys):
+    X, y, _ = draw()
+    model = SingleIndexRegressor(warm_start=True, verbose=True).fit(X, y)
+    first, steps = model.coef_, model.n_iter_
+    assert "LearnedDivergence" in capsys.readouterr().err
+    assert model.fit(X, y).n_iter_ < steps
+    assert np.abs(model.coef_ - first).max() <= 1e-6 * np.abs(first).max()
+    with pytest.warns(ConvergenceWarning, match="TIME_LIMIT"):
+        short = SingleIndexRegressor(tol=1e-14, time_limit=1e-6).fit(X, y)
+    assert short.solution_.status.name == "TIME_LIMIT"
+
+
 def test_not_converged_is_said():
     X, y, _ = draw()
     with pytest.warns(ConvergenceWarning, match="MAX_ITER"):
@@ -369,6 +381,9 @@ def test_not_converged_is_said():
         ({"solver": "magic"}, ValueError, "unknown solver 'magic'"),
         ({"tol": 0}, ValueError, "tol is 0"),
         ({"max_iter": 2.5}, TypeError, "max_iter is 2.5"),
+        ({"time_limit": 0}, ValueError, "time_limit is 0"),
+        ({"warm_start": "no"}, TypeError, "warm_start is 'no'"),
+        ({"verbose": 2}, TypeError, "verbose is 2"),
     ],
 )
 def test_bad_parameters_are_refused_by_fit(parameters, error, message):

@@ -123,18 +123,19 @@ class LinearEstimator(BaseEstimator):
 
     def _solved(self, problem: Problem, solver: Any = None) -> Solution:
         """Solve as the parameters say; with ``warm_start`` from the weights of the fit before, where they fit."""
-        start = None
-        if check_flag(self.warm_start, "warm_start"):
-            before = getattr(self, "coef_", None)
-            start = before if before is not None and len(before) == problem.dimension else None
         return problem.solve(
             solver,
             tol=self.tol,
             max_iter=self.max_iter,
             time_limit=self.time_limit,
-            x0=start,
+            x0=self._start(problem.dimension),
             progress=check_flag(self.verbose, "verbose"),
         )
+
+    def _start(self, dimension: int) -> Array | None:
+        """Return the weights of the fit before, where ``warm_start`` asks for them and they fit."""
+        before = getattr(self, "coef_", None) if check_flag(self.warm_start, "warm_start") else None
+        return before if before is not None and len(before) == dimension else None
 
     def _keep(self, solution: Solution) -> Self:
         """Set the fitted attributes; refuse a solution that would predict NaN."""

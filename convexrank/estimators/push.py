@@ -100,6 +100,8 @@ class PushRanker(LinearRanker):
         With thresholds or products: the levels of the features, without rows.
     classes_ : ndarray, shape (2,)
         The two labels, sorted; the second is the positive one.
+    positive_class_ : label
+        The label that is ranked up: the larger one.
     gap_, n_iter_, solution_ : float, int, Solution
         Certified bound on objective − optimum, iterations, and everything the solver returned;
         ``solution_.certificate`` names the kind of the bound.
@@ -201,6 +203,7 @@ class PushRanker(LinearRanker):
                 ) from error
             raise
         self.classes_ = np.unique(y)
+        self.positive_class_ = self.classes_[1]
         return X, y
 
     def _made(self, X: Any, y: Array, qid: Any, sample_weight: Any) -> Problem:

@@ -11,6 +11,7 @@ import numpy as np
 from convexrank.data import Chunks, QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
 from convexrank.estimators._feasible_margins import feasible_options
 from convexrank.estimators._linear_ranker import LinearRanker, check_counts
+from convexrank.estimators._routing import HOW_TO_ROUTE, refuse_unscored
 from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
 
@@ -179,7 +180,7 @@ class RetargetingRanker(LinearRanker):
         ------
         ValueError, TypeError
             When the data are not finite and real, lengths differ, no query has two different grades, weights are not
-            whole numbers, or a parameter is out of range.
+            whole numbers, or a parameter is out of range. In a search that does not route ``qid`` to the score.
 
         Warns
         -----
@@ -188,6 +189,7 @@ class RetargetingRanker(LinearRanker):
         UserWarning
             When there is no ``qid`` though many rows have grades.
         """
+        refuse_unscored(qid)
         X, y = self._rows(X, y)
         if qid is None:
             _warn_of_one_query(y)
@@ -256,9 +258,7 @@ class RetargetingRanker(LinearRanker):
         if qid is None and self._fitted_on_queries:
             raise ValueError(
                 "qid is not given, but fit was given one: without it all rows count as one query, which is another "
-                "measure. Pass qid. In a search write sklearn.set_config(enable_metadata_routing=True), "
-                "RetargetingRanker().set_fit_request(qid=True).set_score_request(qid=True), and "
-                "search.fit(X, y, qid=qid, groups=qid)."
+                f"measure. Pass qid. {HOW_TO_ROUTE}"
             )
         grades = check_vector(y, len(scores), "y")
         rows, queries = _repeated(qid, sample_weight, len(grades))
@@ -270,8 +270,9 @@ def _warn_of_one_query(y: Array) -> None:
     grades = np.unique(y)
     if len(y) >= _MANY_ROWS and 2 < len(grades) <= _FEW_GRADES and np.array_equal(grades, np.round(grades)):
         warnings.warn(
-            f"qid is None, so that all {len(y)} rows with {len(grades)} grades are one query; pass fit(X, y, qid) with "
-            "the query of each row, or qid=np.zeros(len(y)) if one is meant.",
+            # no numbers: in a search the same words are shown once
+            "qid is None, so that all rows, which have grades, are one query; pass fit(X, y, qid) with the query of "
+            "each row, or qid=np.zeros(len(y)) if one is meant.",
             UserWarning,
             stacklevel=3,
         )

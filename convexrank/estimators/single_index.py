@@ -13,6 +13,7 @@ from sklearn.base import RegressorMixin
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import (
     check_choice,
+    check_flag,
     check_integer,
     check_interval,
     check_nonnegative,
@@ -86,6 +87,12 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         Tolerance on gap or residual, relative to the scale of the data.
     max_iter : int, optional
         Iteration limit; None takes the solver's own.
+    time_limit : float, optional
+        Seconds for each solve; the best point by then is kept, with its gap and a warning.
+    warm_start : bool
+        Start from the weights of the fit before, where their number fits; a cross-validation does not.
+    verbose : bool
+        Show a progress bar for the last solve.
 
     Attributes
     ----------
@@ -131,6 +138,9 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
     solver: Any = None
     tol: float = 1e-8
     max_iter: int | None = None
+    time_limit: float | None = None
+    warm_start: bool = False
+    verbose: bool = False
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit weights and link.
@@ -169,7 +179,8 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
             self.cv_results_ = self._cross_validate(X, y, candidates)
             candidates = [candidates[int(np.argmin(self.cv_results_["mean_squared_error"]))]]
         self.strong_, self.l2_ = candidates[0]
-        problem, solution = self._solve(X, y, self.strong_, self.l2_)
+        progress = check_flag(self.verbose, "verbose")
+        problem, solution = self._solve(X, y, self.strong_, self.l2_, self._start(X.shape[1]), progress)
         if solution.status is Status.MAX_ITER and (ratio := _spread(X)) > _UNEVEN:
             warnings.warn(
                 f"X has columns whose standard deviations differ by a factor of {ratio:.3g}, so that many steps are "
@@ -195,7 +206,7 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         return sorted(pairs, key=lambda pair: (pair[0] or 0.0) * pair[1], reverse=True)
 
     def _solve(
-        self, X: Any, y: Array, strong: float | None, l2: float, x0: Array | None = None
+        self, X: Any, y: Array, strong: float | None, l2: float, x0: Array | None, progress: bool = False
     ) -> tuple[LearnedDivergence, Solution]:
         # without smooth a range does not change the fit, and noisy targets may leave it
         within = None if self.smooth is None else self.output_range
@@ -208,9 +219,10 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
             else min(1.0, unit**2 * (strong or 1.0))
         )
         tol = check_positive(self.tol, "tol") * (unit or 1.0)
+        options = {"tol": tol, "time_limit": self.time_limit, "progress": progress}
         if self.solver is None and self.oracle == "projection" and strong is not None:
-            return problem, _solve_field(problem, tol, self.max_iter, x0)
-        return problem, problem.solve(self.solver, tol=tol, max_iter=self.max_iter, x0=x0)
+            return problem, _solve_field(problem, self.max_iter, x0, **options)
+        return problem, problem.solve(self.solver, max_iter=self.max_iter, x0=x0, **options)
 
     def _cross_validate(
         self, X: Any, y: Array, candidates: list[tuple[float | None, float]]
@@ -313,19 +325,28 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         return np.stack([predicted - reach, predicted + reach], axis=-1)
 
 
-def _solve_field(problem: LearnedDivergence, tol: float, max_iter: int | None, x0: Array | None) -> Solution:
+def _solve_field(
+    problem: LearnedDivergence,
+    max_iter: int | None,
+    x0: Array | None,
+    *,
+    time_limit: float | None,
+    **options: Any,
+) -> Solution:
     """Take turns between steps with momentum, which may go round in circles along a field, and without, which crawl."""
     limit = _MAX_ITER if max_iter is None else check_integer(max_iter, "max_iter", 1)
+    left = None if time_limit is None else check_positive(time_limit, "time_limit")
     solvers, turn, done, seconds = (Accelerated(), UnitStep(1.0 / problem.lipschitz)), 0, 0, 0.0
     while True:
         steps = min(_TURN * 2 ** (turn // 2), limit - done)
         last = done + steps == limit
         with warnings.catch_warnings():
             if not last:
-                warnings.simplefilter("ignore", ConvergenceWarning)
-            solution = problem.solve(solvers[turn % 2], tol=tol, max_iter=steps, x0=x0)
+                warnings.filterwarnings("ignore", ".*: (MAX_ITER|FAILED):", ConvergenceWarning)
+            solution = problem.solve(solvers[turn % 2], max_iter=steps, x0=x0, time_limit=left, **options)
         x0, turn, done, seconds = solution.x, turn + 1, done + solution.iterations, seconds + solution.seconds
-        if last or solution.converged or solution.status is Status.INTERRUPTED:
+        left = None if time_limit is None else max(time_limit - seconds, 1e-3)
+        if last or solution.status not in (Status.MAX_ITER, Status.FAILED):
             return replace(solution, iterations=done, seconds=seconds)
 
 

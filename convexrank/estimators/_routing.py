@@ -1,0 +1,38 @@
+"""Queries that a search does not pass on to the score."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+__all__ = ["HOW_TO_ROUTE", "refuse_unscored"]
+
+HOW_TO_ROUTE = (
+    "In a search write sklearn.set_config(enable_metadata_routing=True), "
+    "RetargetingRanker().set_fit_request(qid=True).set_score_request(qid=True), and "
+    "search.fit(X, y, qid=qid, groups=qid)."
+)
+
+
+def refuse_unscored(qid: Any) -> None:
+    """Refuse to be fitted with queries by a search that will not give them to ``score``.
+
+    A score that fails is a warning with a traceback for each fold and candidate, and the search goes on to choose among
+    NaN. Fits that all fail are one error. Where scikit-learn's inside looks different, the score refuses, as ever.
+
+    Raises
+    ------
+    ValueError
+        When scikit-learn fits and scores, by the estimator's own score, and has no qid for it.
+    """
+    frame = sys._getframe(1) if qid is not None else None
+    while frame is not None:
+        if frame.f_code.co_name == "_fit_and_score" and frame.f_globals.get("__name__", "").startswith(
+            "sklearn."
+        ):
+            known = frame.f_locals
+            own = type(known.get("scorer")).__name__ == "_PassthroughScorer"
+            if own and "qid" not in (known.get("score_params") or {}):
+                raise ValueError(f"qid reaches fit, but not score, which needs it. {HOW_TO_ROUTE}")
+            return
+        frame = frame.f_back
