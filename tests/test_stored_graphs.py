@@ -431,7 +431,7 @@ def test_what_cannot_be_built_is_refused(tmp_path):
         (tmp_path / "counts.txt", {}, "graph", ValueError, "reads like the numbers of nodes and edges"),
         (tmp_path / "edges.npz", {}, "graph", ValueError, "no file that can be mapped into memory"),
         (tmp_path / "edges.mtx", {}, "graph", ValueError, "cannot be read in pieces; read it with Graph.read"),
-        (tmp_path / "none.npy", {}, "graph", FileNotFoundError, "edges is '.*none.npy', and there is no such file"),
+        (tmp_path / "none.npy", {}, "graph", FileNotFoundError, "edges is '.*, and there is no such file"),
         (tmp_path / "minus.txt", {"skip_rows": -1}, "graph", ValueError, "skip_rows is -1"),
         (tmp_path / "minus.txt", {"weighted": "no"}, "graph", TypeError, "weighted is 'no'"),
         (tmp_path / "minus.txt", {"delimiter": 3}, "graph", TypeError, "delimiter is 3, expected a text"),

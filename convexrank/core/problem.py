@@ -274,7 +274,7 @@ class Problem(Displayed):
         progress: bool = False,
         stop: str | None = None,
         checkpoint: Any = None,
-        every: int = 10,
+        every: int | None = None,
     ) -> Solution:
         """Solve, fast by default, exactly with ``solver="exact"``.
 
@@ -305,8 +305,8 @@ class Problem(Displayed):
         checkpoint : path, optional
             Write the best point so far to this file, in place of the one before; ``x0=Solution.load(path)`` goes on
             from it. What a method remembers beside its point, such as curvature, it finds anew.
-        every : int
-            After so many iterations.
+        every : int, optional
+            After so many iterations; 10 by default.
 
         Returns
         -------
@@ -325,20 +325,20 @@ class Problem(Displayed):
             When the status is not CONVERGED, or the problem has a remark on the answer (see ``solution.message``).
         """
         self.refuse_edited()
+        options: dict[str, Any] = {
+            "tol": tol,
+            "max_iter": max_iter,
+            "x0": x0,
+            "callback": callback,
+            "progress": progress,
+            "stop": stop,
+            "checkpoint": checkpoint,
+            "every": every,
+        }
+        if time_limit is None:
+            return solve(self, solver, time_limit=None, **options)
         with self._timed(time_limit) as seconds:
-            return solve(
-                self,
-                solver,
-                tol=tol,
-                max_iter=max_iter,
-                time_limit=seconds,
-                x0=x0,
-                callback=callback,
-                progress=progress,
-                stop=stop,
-                checkpoint=checkpoint,
-                every=every,
-            )
+            return solve(self, solver, time_limit=seconds, **options)
 
     def _timed(self, seconds: float | None) -> AbstractContextManager[float | None]:
         """Context of a solve that may take so many seconds; gives those that the solver has to look after itself."""

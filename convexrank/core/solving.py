@@ -232,7 +232,7 @@ def solve(
     progress: bool,
     stop: str | None,
     checkpoint: Any,
-    every: int,
+    every: int | None,
 ) -> Solution:
     """Carry out ``problem.solve``; see :meth:`convexrank.core.problem.Problem.solve`."""
     if callback is not None and not callable(callback):
@@ -247,7 +247,7 @@ def solve(
         progress=check_flag(progress, "progress"),
         top=_check_stop(problem, stop),
         checkpoint=None if checkpoint is None else check_path(checkpoint, "checkpoint"),
-        every=check_integer(every, "every", 1),
+        every=10 if every is None else check_integer(every, "every", 1),
     )
     made = problem.adapt_solver(resolve(problem, solver))
     if hasattr(made, "solve"):

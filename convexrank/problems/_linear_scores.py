@@ -573,7 +573,7 @@ class LinearScores(Problem):
         """Bound value − optimum at x; see :mod:`convexrank.core.certificates`."""
         self.refuse_edited()
         w = self.check_point(x, "x")
-        given = Witness.of(w, witness)
+        given = None if witness is None else Witness.of(w, witness)
         return certify(self, w, given) if self._in_units is None else self._in_units.certificate(w, given)
 
     @cached_property

@@ -276,7 +276,8 @@ class LogForm(Bipartite):
 
         With shares s of a term at the scores, its Hessian in w is c·t² times the covariance of the rows under s.
         """
-        refuse_chunks(self.X, "second derivatives")
+        if self.stream is not None:
+            refuse_chunks(self.X, "second derivatives")
         w = self.check_point(w)
         scores = self.scores(w)
         value, parts = risk_and_shares(self.terms, scores)
