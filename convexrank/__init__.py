@@ -1,6 +1,6 @@
-"""Convex ranking objectives: solved exactly with cvxpy, solved fast, and checked to agree.
+"""Convex ranking objectives: solved exactly with cvxpy, solved fast, with a check that the two answers agree.
 
-Names are imported when first used, so that ``import convexrank`` costs next to nothing.
+Names are imported when they are first used, so that ``import convexrank`` takes little time.
 """
 
 from __future__ import annotations

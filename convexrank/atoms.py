@@ -1,15 +1,15 @@
-"""Atoms: one name, three lowerings.
+"""Atoms: elementary functions for cvxpy, JAX and numpy.
 
 Each atom takes a cvxpy expression and returns a cvxpy expression that obeys the disciplined convex rules, or takes
 a JAX array and returns a JAX array, or takes a numpy array with a derivative
 (:class:`convexrank.backend.dual_numbers.Dual`) and returns one. A price, loss or divergence written with atoms is
-therefore written once: the exact model, the fast oracle and the certificate come from the same line. Numbers and plain
+therefore written once: the exact model, the fast oracle and the certificate use the same expression. Numbers and plain
 numpy arrays are accepted too; they come back as numbers and numpy arrays, computed in float64 whatever JAX's global
 setting (float32 arrays stay float32).
 
-A fourth kind of argument, :class:`LogDomain`, stands for the number :math:`e^a` by its logarithm *a*. Atoms keep it in
-the logarithmic domain as long as they can, which gives the second face :math:`h(a) = g(e^a)` of a price both in a
-form that cvxpy recognises as convex (``log1p`` of :math:`e^a` becomes ``logistic(a)``) and without overflow.
+A fourth kind of argument, :class:`LogDomain`, represents the number :math:`e^a` by its logarithm *a*. Atoms keep it in
+the logarithmic domain as long as possible. Thus the second form :math:`h(a) = g(e^a)` of a price does not overflow, and
+cvxpy recognises that it is convex (``log1p`` of :math:`e^a` becomes ``logistic(a)``).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _log_of_sum(a: Any, b: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class LogDomain:
-    """The number :math:`e^a`, held by its logarithm.
+    """The number :math:`e^a`, represented by its logarithm a.
 
     Powers, products, quotients and sums with positive numbers stay logarithmic; anything else leaves the logarithmic
     domain.
@@ -106,7 +106,7 @@ class LogDomain:
     log : cvxpy expression or array
         The logarithm *a*.
     number : cvxpy expression or array, optional
-        The number itself, where a simpler form of it is known than ``exp(log)``: that of a sum.
+        The number itself, if a simpler expression than ``exp(log)`` is known, as for a sum.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""The command line: ``convexrank`` with one of its commands; :mod:`convexrank.commands` has what they do.
+"""The command line: ``convexrank`` with one of its commands; :mod:`convexrank.commands` implements the commands.
 
-Exit statuses: 0 fine, 1 the answer is not as asked (not converged, or a disagreement), 2 unusable arguments or data.
+Exit statuses: 0 success, 1 no success (not converged, or a disagreement), 2 unusable arguments or data.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _complete(parser: argparse.ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status (0 fine, 1 not as asked, 2 unusable arguments or data)."""
+    """Run the command line; return the exit status (0 success, 1 no success, 2 unusable arguments or data)."""
     try:
         status = _run(argv)
         sys.stdout.flush()

@@ -1,9 +1,9 @@
-"""The demonstration behind ``convexrank demo``: what the push gains at the top of a list, and what it loses.
+"""The demonstration behind ``convexrank demo``: effects of the push on the top and on the rest of a list.
 
 The data are generated, so that training, validation and test rows can be drawn anew for every split. One row in twenty
-is positive. Most positives have a large first feature, and so have some negatives that look alike; the other positives
-have a large second feature, which nothing imitates. A ranker that counts all pairs alike follows the first feature; the
-top of its list is full of look-alikes.
+is positive. Most positives have a large first feature, and so have some negatives, the look-alikes; the other positives
+have a large second feature, which no negative has. A ranker that weights all pairs equally follows the first feature;
+many look-alikes are at the top of its list.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _LOGISTIC, _TREES = "logistic regression", "boosted trees"
 
 @dataclass(frozen=True)
 class Fit:
-    """One model on one split: how it was found, and its scores on the test rows."""
+    """One model on one split: its parameters, and its scores on the test rows."""
 
     label: str
     strength: float
@@ -75,9 +75,9 @@ def draw(rng: Any, rows: int, alike: float = _ALIKE) -> tuple[Array, Array]:
     Parameters
     ----------
     rng : numpy.random.Generator
-        Where the numbers come from.
+        Source of the random numbers.
     rows : int
-        How many rows.
+        Number of rows.
     alike : float
         Share of the negatives that look like positives in the first feature.
     """
@@ -151,11 +151,11 @@ def run(seed: int = 0, progress: Callable[[list[Any]], Any] = iter, splits: int 
     Parameters
     ----------
     seed : int
-        Of the first split.
+        Seed of the first split.
     progress : callable
-        Wraps the list of splits, like ``tqdm``.
+        A function that wraps the list of splits, like ``tqdm``.
     splits : int
-        How many, at least 2 for the bands.
+        Number of splits, at least 2 for the bands.
 
     Raises
     ------
@@ -213,7 +213,7 @@ def _cell(row: dict[str, Any], name: str) -> str:
 
 
 def table(result: Demonstration, wide: bool = False) -> str:
-    """Return the table as text: six columns within 80 characters, or all of them, and what it says."""
+    """Return the table as text: six columns within 80 characters, or all columns, and a conclusion."""
     rows = summary(result)
     names = [name for name in rows[0] if name != "model" and not name.endswith(" sd")]
     names = names if wide else names[:5]
@@ -245,7 +245,7 @@ Where it does not: without the look-alikes a classifier has the same top 1 %.
 
 
 def as_json(result: Demonstration) -> str:
-    """Return the rows as JSON; what a model does not have is null."""
+    """Return the rows as JSON; values that a model does not have are null."""
     rows = [
         {name: None if value != value else value for name, value in row.items()} for row in summary(result)
     ]
@@ -262,7 +262,7 @@ def as_csv(result: Demonstration) -> str:
 
 
 def check_output(path: Any) -> Path:
-    """Refuse, before anything is computed, a path that no figure can be written to.
+    """Raise an error, before anything is computed, if no figure can be written to the path.
 
     Raises
     ------
@@ -285,7 +285,7 @@ def check_output(path: Any) -> Path:
 
 
 def figure(result: Demonstration) -> Any:
-    """Draw precision down the list for some models, and what p gains and loses."""
+    """Draw the precision down the list for some models, and the effect of p on the top and on all pairs."""
     from convexrank.plotting.style import pyplot
 
     drawing, (left, right) = pyplot().subplots(1, 2, figsize=(9.6, 3.9), layout="constrained")

@@ -1,6 +1,6 @@
 r"""Losses :math:`\ell(z)` of a score difference :math:`z = f_i - f_k`: convex, non-increasing, small when z is large.
 
-A loss is declared once, with :mod:`convexrank.atoms`. What the fast oracles may exploit is stated as data:
+A loss is declared once, with :mod:`convexrank.atoms`. Four attributes state the properties that fast oracles use:
 
 ``smooth``
     the loss has a continuous derivative;
@@ -42,7 +42,7 @@ __all__ = ["Custom", "Exponential", "Hinge", "Logistic", "Loss", "SquaredHinge",
 
 @runtime_checkable
 class Loss(Protocol):
-    """What a problem needs of a loss: the function, and the facts the oracles may exploit."""
+    """Interface of a loss: the function, and the properties that oracles use."""
 
     @property
     def smooth(self) -> bool:
@@ -110,7 +110,7 @@ class Logistic:
     ----------
     base : float
         Base of the logarithm. With base 2 the loss is 1 at z = 0, an upper bound on the 0-1 loss (the 2006 paper's
-        "logit" cost); with the natural logarithm it is off that bound by the factor log 2.
+        "logit" cost). With the natural logarithm the loss is smaller by the factor log 2, and no such bound.
 
     Examples
     --------
@@ -137,7 +137,7 @@ class Logistic:
         return scale * atoms.softplus(-z)
 
     def psi(self, x: Any) -> Any:
-        """Return ψ(x): what the entropy of (1 + x)/2 lacks. See :mod:`convexrank.core.loss_transform`."""
+        """Return ψ(x): log 2 less the entropy of (1 + x)/2, see :mod:`convexrank.core.loss_transform`."""
         x = check_differences(x)
         return lost_entropy(x) / math.log(self.base)
 
@@ -223,19 +223,20 @@ class Custom:
     Parameters
     ----------
     function : callable
-        Convex, non-increasing and non-negative in z, made of :mod:`convexrank.atoms`; all three are examined for z from
-        -30 to 30. Pair sums of a custom loss are computed in blocks: O(I·K) time, bounded memory.
+        The loss as a function of z, convex, non-increasing and non-negative, written with :mod:`convexrank.atoms`. The
+        three properties are tested for z from -30 to 30. Pair sums of a custom loss are computed in blocks: O(I·K)
+        time, bounded memory.
     smooth : bool, optional
-        Whether its derivative is continuous; found out when not given. The solver for non-smooth problems is used
-        when it is False.
+        Whether the derivative of the loss is continuous; by default determined by a test. If it is False, the solver
+        for non-smooth problems is used.
     attained : bool, optional
-        Whether its infimum 0 is reached at a finite margin; found out when not given.
+        Whether the infimum 0 of the loss is reached at a finite margin; by default determined by a test.
 
     Raises
     ------
     ValueError
-        When the function is found to be negative, increasing or not convex, or smooth=True is found to be wrong, and
-        the message says where; when it is not elementwise or is made of functions that JAX cannot trace.
+        If the function is negative, increasing or not convex somewhere, or smooth=True is wrong; the message names the
+        place. Also if the function is not elementwise, or uses functions that JAX cannot trace.
 
     Examples
     --------
@@ -279,7 +280,7 @@ class Custom:
         return apply(self.function, z)
 
     def psi(self, x: Any) -> Any:
-        """Return ψ(x) for x in [-1, 1], by minimization. See :mod:`convexrank.core.loss_transform`."""
+        """Return ψ(x) for x in [-1, 1], computed by minimization. See :mod:`convexrank.core.loss_transform`."""
         return transform(self, x)
 
 
@@ -299,7 +300,7 @@ def resolve(loss: Loss | str, name: str = "loss") -> Loss:
     loss : Loss or str
         An object, or one of: exponential, hinge, logistic, squared_hinge.
     name : str
-        How the argument is called in messages.
+        Name of the argument in messages.
 
     Returns
     -------

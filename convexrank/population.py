@@ -1,6 +1,6 @@
 r"""Populations of ranking on finitely many points, with exact risks: the statements of the 2006 paper without sampling.
 
-A row falls on the point x with probability :math:`π_x`, and its label is
+A row is at the point x with probability :math:`π_x`, and its label is
 
 * ±1, and 1 with probability :math:`η_x`: the bipartite problem (Example 1), or
 * real, :math:`m_x + σ_x ε` with ε standard normal (Example 2, section 5.3; σ = 0: without noise, section 5.2).
@@ -30,11 +30,12 @@ _LARGEST = 1e75
 
 @dataclass(frozen=True, eq=False)
 class RankingModel:
-    r"""A population on n points: give ``eta``, or ``m`` with ``sigma``.
+    r"""A population on n points, given by ``eta``, or by ``m`` with ``sigma``.
 
-    A *rule* is a vector of scores, of which the larger is ranked above, and equal ones either way with probability
-    one half; or a matrix r of ±1, r[x, x'] = 1 where x, drawn first, is ranked above x'. The paper's rule
-    :math:`2\cdot1[s(x)\ge s(x')]-1` is wrong for one order of a tied pair, and so has the same risk as the scores.
+    A *rule* is a vector of scores or a matrix. With scores, the point with the larger score is ranked above; points
+    with equal scores are ranked in either order with probability one half. A matrix r of ±1 has r[x, x'] = 1 where x,
+    drawn first, is ranked above x'. The paper's rule :math:`2\cdot1[s(x)\ge s(x')]-1` is wrong for one order of a tied
+    pair, and so has the same risk as the scores.
 
     Parameters
     ----------
@@ -45,16 +46,16 @@ class RankingModel:
     sigma : float or array, shape (n,), optional
         Standard deviation of the labels: all greater than 0, or 0 everywhere (the default).
     weights : array, shape (n,), optional
-        How likely each point is, up to a factor; equally by default.
+        Probability of each point, up to a common factor; all equal by default.
 
     Raises
     ------
     ValueError, TypeError
-        When both or neither of eta and m are given, or a value is out of its range.
+        If both or neither of eta and m are given, or a value is out of its range.
 
     Notes
     -----
-    Risks take O(n²), variances O(n²) for ``eta`` and O(n³) with noise, in time; nothing is sampled.
+    Risks take O(n²) time; variances take O(n²) time for ``eta``, and O(n³) with noise. Nothing is sampled.
 
     References
     ----------
@@ -109,13 +110,13 @@ class RankingModel:
         return self._mean(np.minimum(above, below))
 
     def risk(self, rule: Any) -> float:
-        """Return the ranking risk L(r), the probability of two different labels in the wrong order."""
+        """Return the ranking risk L(r), the probability that two labels differ and are in the wrong order."""
         above, below = self._chances
         up = self._up(rule)
         return self._mean(up * below + (1.0 - up) * above)
 
     def excess_risk(self, rule: Any) -> float:
-        r"""Return :math:`Λ(r) = L(r) - L^*`, as the mean of what a pair loses, which does not cancel."""
+        r"""Return :math:`Λ(r) = L(r) - L^*`, computed as a mean over pairs, without cancellation."""
         above, below = self._chances
         up = self._up(rule)
         lost = np.where(above >= below, 1.0 - up, up)
@@ -133,10 +134,10 @@ class RankingModel:
         return self._mean(up * pairs) / (share * (1.0 - share))
 
     def variance(self, rule: Any) -> float:
-        r"""Return Var h_r(X, Y), :math:`h_r(x,y)=\mathrm Eq_r((x,y),(X',Y'))-Λ(r)`: what Assumption 4 is about.
+        r"""Return Var h_r(X, Y), :math:`h_r(x,y)=\mathrm Eq_r((x,y),(X',Y'))-Λ(r)`, the variance of Assumption 4.
 
-        The kernel :math:`q_r` is the loss of the rule on a pair less that of the optimal one, made symmetric. Where
-        :math:`ρ_+=ρ_-` any rule is optimal; there the optimal one is taken to agree with r.
+        The kernel :math:`q_r` is the loss of the rule on a pair less the loss of the optimal rule, made symmetric.
+        Where :math:`ρ_+=ρ_-`, both orders are optimal; there the optimal rule is taken to agree with r.
         """
         above, below = self._chances
         change = np.where(above == below, 0.0, self._up(rule) - (above > below))
@@ -161,16 +162,17 @@ class RankingModel:
     def noise_constant(self, alpha: float, of: str = "excess") -> float:
         r"""Return the c of a noise assumption, :math:`\sup_x \mathrm E_{X'}\,d(x,X')^{-α}`.
 
-        Pairs with d = 0 are left out, such as a point with itself: no rule loses by them, and the proofs do without.
+        Pairs with d = 0, such as a point with itself, are left out: they add nothing to the excess risk of a rule, and
+        the proofs do not need them.
 
         Parameters
         ----------
         alpha : float
             The exponent, from 0 to 1.
         of : {"excess", "delta"}
-            The distance d: ``"excess"`` is :math:`|ρ_+-ρ_-|`, which is :math:`|η-η'|` in (2) and
-            :math:`2Φ(|Δ|)-1` with noise, and is right for both; ``"delta"`` is the size of
-            :math:`Δ=(m-m')/\sqrt{σ^2+σ'^2}`, of (4), with which Proposition 9 fails.
+            The distance d. ``"excess"`` is :math:`|ρ_+-ρ_-|`, which is :math:`|η-η'|` in (2) and
+            :math:`2Φ(|Δ|)-1` with noise; the bound holds with this distance. ``"delta"`` is the absolute value of
+            :math:`Δ=(m-m')/\sqrt{σ^2+σ'^2}`, of (4), for which Proposition 9 fails.
 
         Returns
         -------

@@ -1,12 +1,12 @@
 r"""Prices :math:`g(r)`: the cost of a negative, given the positives ranked below it (2009 paper, section 2).
 
-A price is non-negative and non-decreasing on :math:`r \ge 0` and has two faces:
+A price is non-negative and non-decreasing on :math:`r \ge 0` and has two forms:
 
 * :math:`g(r)`, used with a general loss; it must be convex there;
 * :math:`h(a) = g(e^a)`, used with the exponential loss, where r is always :math:`e^a` with *a* a log-sum-exp; here
-  h must be convex, which is weaker: :math:`g(r) = \log(1+r)` is concave, its h is softplus.
+  h must be convex, which is weaker: :math:`g(r) = \log(1+r)` is concave, but its h is softplus.
 
-Both are declared by one expression in :mod:`convexrank.atoms`.
+One expression in :mod:`convexrank.atoms` declares both forms.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ __all__ = ["Custom", "ExpPrice", "Identity", "LogOnePlus", "Power", "Price", "re
 
 @runtime_checkable
 class Price(Protocol):
-    """What a problem needs of a price.
+    """Interface of a price.
 
-    A price of your own class whose slope jumps also declares ``smooth = False``.
+    A class of your own whose derivative has jumps also declares ``smooth = False``.
     """
 
     @property
@@ -107,7 +107,7 @@ class Identity(_TwoFaces):
 
 @dataclass(frozen=True)
 class Power(_TwoFaces):
-    """The p-norm push: g(r) = r^p with p >= 1; its second face is h(a) = exp(p a), convex for every p > 0.
+    """The p-norm push: g(r) = r^p with p >= 1; its second form is h(a) = exp(p a), convex for every p > 0.
 
     Parameters
     ----------
@@ -156,9 +156,9 @@ class Power(_TwoFaces):
 
 @dataclass(frozen=True)
 class LogOnePlus(_TwoFaces):
-    """A slow price: g(r) = log(1 + r), concave; h(a) = softplus(a), convex. Exponential loss only.
+    """The slowly growing price g(r) = log(1 + r), concave; h(a) = softplus(a), convex. Exponential loss only.
 
-    With positives and negatives exchanged it is the price of the IR Push: ``Push(-X, 1 - y, "log_one_plus")``.
+    This price with positives and negatives exchanged gives the IR Push: ``Push(-X, 1 - y, "log_one_plus")``.
 
     Examples
     --------
@@ -182,12 +182,12 @@ class LogOnePlus(_TwoFaces):
 
 @dataclass(frozen=True)
 class ExpPrice(_TwoFaces):
-    """A very steep push, g(r) = exp(scale · r) (2009 paper, section 2). Overflows for r above 700 / scale.
+    """The very steep price g(r) = exp(scale · r) (2009 paper, section 2). It overflows for r above 700 / scale.
 
     Parameters
     ----------
     scale : float
-        A positive factor; 1/I keeps the price of a negative above all positives at e.
+        A positive factor. With scale 1/I, for I positives, the price of a negative above all positives is e.
 
     Examples
     --------
@@ -234,29 +234,30 @@ _A_GRID = np.linspace(-12.0, 14.0, 521)
 class Custom(_TwoFaces):
     """A price of your own, in one line of atoms.
 
-    It is checked when it is made: non-negative and non-decreasing on a grid of r from 0 to 10⁶, and convex in r or in
-    a = log r, by cvxpy's rules or, where they cannot decide, on the grid. A jump of the slope (``atoms.maximum``,
-    ``atoms.positive``) is found too: ``smooth`` is then False, and a solver for non-smooth problems is used.
+    The constructor checks that the price is non-negative and non-decreasing on a grid of r from 0 to 10⁶, and convex in
+    r or in a = log r, by cvxpy's rules or, if they cannot decide, on the grid. The constructor also finds jumps of the
+    derivative (``atoms.maximum``, ``atoms.positive``): ``smooth`` is then False, and a solver for non-smooth problems
+    is used.
 
-    The exact model follows cvxpy's rules where they show that g is convex. Where they do not, as for
-    ``r * atoms.log1p(r)``, it goes to a nonlinear solver. What cvxpy cannot read has no exact model: ``has_model`` is
+    If cvxpy's rules show that g is convex, the exact model is conic. If they do not, as for ``r * atoms.log1p(r)``, the
+    model is passed to a nonlinear solver. A function that cvxpy cannot evaluate has no exact model: ``has_model`` is
     False, with a warning when the price is made.
 
     Parameters
     ----------
     function : callable
-        The price g as a function of r, made of :mod:`convexrank.atoms` and arithmetic.
+        The price g as a function of r, written with :mod:`convexrank.atoms` and arithmetic.
 
     Raises
     ------
     ValueError
-        When g is negative or decreasing somewhere, or convex in neither r nor log r, and the message says where; when
-        it is not elementwise or is made of functions that JAX cannot trace.
+        If g is negative or decreasing somewhere, or convex in neither r nor log r; the message names the place. Also if
+        g is not elementwise, or uses functions that JAX cannot trace.
 
     Warns
     -----
     UserWarning
-        When there is no exact model.
+        If there is no exact model.
 
     Examples
     --------
@@ -352,7 +353,7 @@ def resolve(price: Price | str | float) -> Price:
     Parameters
     ----------
     price : Price, str or float
-        An object, one of the names identity, log_one_plus, exp, or a power.
+        An object; one of the names identity, log_one_plus and exp; or a number p for the power r^p.
 
     Returns
     -------

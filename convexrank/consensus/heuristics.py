@@ -23,20 +23,20 @@ _INNER = 50
 
 @dataclass(frozen=True, eq=False)
 class PublishedRank:
-    """What BreW or BLeND returns. Nothing is claimed of it but the residual.
+    """The result of BreW or BLeND, with its residual and without any claim of optimality.
 
     Parameters
     ----------
     ranks : ndarray, shape (n,)
         The scores w, which sum to 1.
     recommendations : ndarray, shape (n, n)
-        Row i is the recommendation chosen for node i, the teleport absorbed.
+        Row i is the recommendation that was chosen for node i, including the teleport.
     residual : float
         ‖Tw − w‖₁: 0 when the scores are stationary for the recommendations.
     change : float
-        How much the last iteration moved w in the L1 norm.
+        L1 norm of the change of w in the last iteration.
     iterations : int
-        Iterations made.
+        Number of iterations.
 
     Examples
     --------
@@ -76,9 +76,9 @@ def brew(
               t_i = \operatorname*{argmin}_{p\in\alpha T_i+(1-\alpha)v} \mathrm{KL}(p\|\rho), \qquad
               w_i \propto \rho_i\, e^{-\mathrm{KL}(t_i\|\rho)} .
 
-    They are to minimise (5.38), whose minimum over w has the factor β/(1−β) in the exponent; the figure has none.
-    ``weights="penalty"`` puts it in. Proposition 9, that a minimum is stationary for some β, is false: the residual
-    ‖Tw − w‖₁ is returned, and no optimality is claimed.
+    The updates are meant to minimise (5.38), whose minimum over w has the factor β/(1−β) in the exponent; the figure
+    lacks this factor, and ``weights="penalty"`` includes it. Proposition 9, that a minimum is stationary for some β, is
+    false: the residual ‖Tw − w‖₁ is returned, and no optimality is claimed.
 
     Parameters
     ----------
@@ -87,9 +87,9 @@ def brew(
     beta : float
         The penalty parameter β, in (0, 1).
     weights : {"published", "penalty"}
-        The update of w.
+        The update of w: as in the figure, or with the factor β/(1−β).
     tol : float
-        Stop when w moves by less in the L1 norm.
+        The iteration stops when the change of w in the L1 norm is less than this.
     max_iter : int
         Largest number of iterations.
     progress : bool
@@ -141,22 +141,23 @@ def blend(
 ) -> PublishedRank:
     r"""Bregman-Legendre saddle point consensus (BLeND), Figures 5.7 and 5.8, with the KL divergence.
 
-    Rounds of a game: s = ∇φ(ρ) with ‖s‖₂ ≤ 1/ε answers w by −(w − Tw) scaled to length 1/ε; T answers; and w follows
-    the leader: it is :math:`\nabla\phi^*` of the mean of :math:`\phi(t_i) + s_i - \langle t_i, s\rangle` over the
-    rounds. In the double loop s and T alternate until they settle, T by projection of ρ, at most 50 times: the
-    objective is not jointly convex in them, and they may cycle. In the single loop T follows the leader as well,
-    against the mean of the past s weighted by w. Scores and recommendations are the means over the rounds.
+    Each round of the game has three steps. First, s = ∇φ(ρ) with ‖s‖₂ ≤ 1/ε is the best response to w, −(w − Tw) scaled
+    to length 1/ε. Second, T responds. Third, w follows the leader: it is :math:`\nabla\phi^*` of the mean of
+    :math:`\phi(t_i) + s_i - \langle t_i, s\rangle` over the rounds. In the double loop s and T alternate until they
+    converge, T by projection of ρ, at most 50 times: the objective is not jointly convex in s and T, and they may
+    cycle. In the single loop T follows the leader as well, against the mean of the past s weighted by w. Scores and
+    recommendations are the means over the rounds.
 
-    The bounds of section 5.4.2 rest on joint convexity in (s, T), which fails, and max-min differs from min-max: the
-    residual ‖Tw − w‖₁ is returned, and no optimality is claimed. The text calls the methods pessimistic; T plays for
-    the least distance, and what the single loop slowly comes near is a minimum of the optimistic view.
+    The bounds of section 5.4.2 assume joint convexity in (s, T), which does not hold, and max-min differs from min-max:
+    the residual ‖Tw − w‖₁ is returned, and no optimality is claimed. The text calls the methods pessimistic. However, T
+    minimises the distance, and the single loop slowly approaches a minimum of the optimistic view.
 
     Parameters
     ----------
     sets, alpha, personalization : RecommendationSets, float, array-like
         As for :func:`score_intervals`; v is positive.
     loop : {"single", "double"}
-        Which of the two.
+        The single loop of Figure 5.8 or the double loop of Figure 5.7.
     epsilon : float
         The ε > 0: s has length at most 1/ε.
     rounds : int

@@ -26,14 +26,14 @@ _FEASIBLE = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class ScoreIntervals:
-    """Bounds of scores.
+    """Lower and upper bounds of the scores of nodes.
 
     Parameters
     ----------
     nodes : ndarray, shape (m,)
-        The nodes asked for, by name where they have names.
+        The nodes, by name if they have names.
     lower, upper : ndarray, shape (m,)
-        The least and greatest score of each.
+        The least and the greatest score of each node.
 
     Examples
     --------
@@ -78,14 +78,14 @@ def score_intervals(
     r"""Return the least and the greatest score of each node over all recommendations in the sets.
 
     For any choice :math:`t_i \in T_i` the scores are the PageRank w of those recommendations. With x the expected
-    visits to j on walks that stop with probability 1 − α, which begin at each of the nodes,
+    visits to j on walks that stop with probability 1 − α, one entry for each starting node,
 
     .. math:: w_j = (1-\alpha)\,\langle v, x\rangle, \qquad
               x_i = [i = j] + \alpha\,\max_{t\in T_i}\ \langle t, x\rangle ,
 
-    or min for the other end: every node can choose what is best for j, whatever the others do. Sweeps over this
-    equation, each with the bounds of MacQueen, end when the bounds meet. Where the corners of a set are too many to be
-    listed each end is a linear program in flows :math:`z_i = w_i t_i`:
+    or min for the other end: the best choice of every node for j does not depend on the choices of the others. Sweeps
+    over this equation, each with the bounds of MacQueen, end when the bounds meet. If a set has too many vertices to
+    list, each end is a linear program in flows :math:`z_i = w_i t_i`:
 
     .. math:: \min \text{ or } \max\; w_j \quad\text{subject to}\quad
               \alpha\sum_i z_i + (1-\alpha)v = w,\quad z_i \in w_i T_i,\quad \textstyle\sum_i w_i = 1 .
@@ -97,18 +97,18 @@ def score_intervals(
     alpha : float
         Probability of following a recommendation, in [0, 1).
     personalization : array-like, shape (n,), optional
-        The distribution v, scaled to sum to 1; uniform by default. A dictionary or a Series with an index of its own
-        goes by the names of the nodes.
+        The distribution v, scaled to sum to 1; uniform by default. A dictionary, or a Series with its own index, is
+        matched by the names of the nodes.
     nodes : sequence, optional
-        The nodes whose intervals are wanted, by number or name; all by default.
+        The nodes whose intervals are computed, by number or name; all by default.
     progress : bool
         Show a progress bar.
 
     Returns
     -------
     ScoreIntervals
-        The intervals. Both ends are attained, and outer bounds: up to 1e-12, or up to the accuracy of the linear
-        programs, about 1e-9, where these are needed.
+        The intervals. Both ends are attained and are outer bounds, up to 1e-12, or up to about 1e-9, the accuracy of
+        the linear programs, if these are needed.
 
     Raises
     ------
@@ -119,9 +119,10 @@ def score_intervals(
 
     Notes
     -----
-    A sweep costs one product with all candidates, and brings the bounds together by a factor of α times the second
-    eigenvalue of the walks. Some tens of sweeps are usual, for each end of each node. All cores are used. Bounds on the
-    scores do not tell the whole truth on order: two intervals may overlap though one node is always ahead.
+    A sweep costs one product with all candidates, and reduces the distance of the bounds by the factor α times the
+    second eigenvalue of the walks. Each end of each node usually takes some tens of sweeps. All cores are used. Bounds
+    on scores do not determine the order completely: two intervals may overlap although one node always has the higher
+    score.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Validation of everything a caller hands in, the ways data come in, and small data sets at hand."""
+"""Validation of arguments, readers of data files, and small generated data sets."""
 
 from __future__ import annotations
 

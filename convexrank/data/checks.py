@@ -1,7 +1,7 @@
-"""Validation of everything a caller hands in, in one place.
+"""Validation of all arguments of a caller, in one place.
 
-Every message says what came, what was expected and how to correct it. Arrays are never edited in place: what is
-returned is either the caller's own array (when it already has the right type) or a converted copy.
+Every message states the value, the values that are allowed, and how to correct the call. Arrays are never edited in
+place: the functions return either the caller's own array (when it already has the right type) or a converted copy.
 """
 
 from __future__ import annotations
@@ -152,13 +152,14 @@ def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64, most: float =
     Parameters
     ----------
     X : array-like or scipy sparse, shape (n, d)
-        One row an example. JAX arrays are accepted. A design that is never built is returned as it is.
+        The data, one row per example. JAX arrays are accepted. A design, whose columns are never built, is returned as
+        it is.
     name : str
-        How the argument is called in messages.
+        Name of the argument in messages.
     dtype : dtype
         Floating type of the result.
     most : float
-        The largest size of an entry.
+        The largest absolute value that an entry may have.
 
     Raises
     ------

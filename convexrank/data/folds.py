@@ -22,7 +22,7 @@ class LetorFold:
     Parameters
     ----------
     number : int
-        1 for Fold1, and so on.
+        Number of the fold: 1 for Fold1, and so on.
     train, validation, test : LetorData
         The three parts.
 
@@ -43,12 +43,12 @@ class LetorFold:
 def letor_folds(folder: Any, *, null: float | None = None) -> tuple[LetorFold, ...]:
     """Read the folds of a LETOR collection, each file once.
 
-    Three layouts are known:
+    Three layouts are supported:
 
     * ``Fold1`` … each with ``train.txt`` (or ``trainingset.txt``), ``vali.txt`` (``validationset.txt``) and
       ``test.txt`` (``testset.txt``): taken as they are;
     * ``S1.txt`` … ``S5.txt``, the parts of LETOR 4.0: fold k trains on parts k, k+1, k+2, validates on part k+3 and
-      tests on part k+4, counted round;
+      tests on part k+4, with numbers modulo 5;
     * ``Fold1/testset.txt`` … alone, as when only the test parts of the older OHSUMED were kept: fold k trains on the
       test sets of the folds k+1, k+2, k+3, validates on that of fold k+4 and tests on its own.
 
@@ -59,7 +59,7 @@ def letor_folds(folder: Any, *, null: float | None = None) -> tuple[LetorFold, .
     folder : str or path
         The folder of the collection.
     null : float, optional
-        What the value ``NULL`` counts as, see `read_letor`.
+        The number that replaces the value ``NULL``, see `read_letor`.
 
     Raises
     ------

@@ -62,7 +62,7 @@ def in_node_order(values: Any, n: int, names: tuple[Any, ...] | None, name: str,
     names : tuple or None
         Their names; without any the numbers are.
     name : str
-        How the argument is called in messages.
+        Name of the argument in messages.
     whole : bool
         Whether every node must have a row; otherwise those without get 0.
 

@@ -36,7 +36,7 @@ class QueryGroups:
     offsets : ndarray of int, shape (m + 1,)
         Where each of the m queries starts; the last entry is n.
     ids : ndarray, shape (m,)
-        The id of each query, as the caller wrote it.
+        The id of each query, as the caller passed it.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class QueryGroups:
         length : int, optional
             The number of rows expected; needed when qid is None.
         required, name : bool, str
-            Refuse None; how the argument is called in messages.
+            Whether None is an error; the name of the argument in messages.
 
         Raises
         ------
@@ -131,13 +131,13 @@ class QueryGroups:
         Parameters
         ----------
         sizes : array of int, shape (m,)
-            Rows of each query, in the order of the rows; 0 is an empty query.
+            Number of rows of each query, in the order of the rows; 0 is an empty query.
         length : int, optional
             The number of rows that the sizes must add up to.
         ids : ndarray, shape (m,), optional
             The id of each query; 0, 1, 2, … by default.
         name : str
-            How the argument is called in messages.
+            Name of the argument in messages.
 
         Returns
         -------
@@ -179,7 +179,7 @@ class QueryGroups:
 
     @cached_property
     def sizes(self) -> Array:
-        """Rows of each query, shape (m,): what LightGBM calls ``group``, once the rows are laid out by `gather`."""
+        """Number of rows of each query, shape (m,). For rows laid out by `gather` it is LightGBM's ``group``."""
         return np.diff(self.offsets)
 
     @cached_property
@@ -247,12 +247,12 @@ class QueryGroups:
         return result
 
     def repeated(self, times: Array) -> tuple[Array, Self]:
-        """Repeat each row so many times, where 0 leaves it out; queries without a row left are left out too.
+        """Repeat each row a given number of times; rows with 0 and queries without rows are left out.
 
         Parameters
         ----------
         times : ndarray of int, shape (n,)
-            One number per row, laid out query by query.
+            Number of copies of each row, laid out query by query.
 
         Returns
         -------
@@ -301,7 +301,7 @@ def _readable_ids(qid: Any, length: int | None, name: str) -> Array:
 
 
 def as_groups(qid: Any, length: int, *, required: bool = False, name: str = "qid") -> QueryGroups:
-    """Return groups for so many rows: groups as they are, ids grouped, None as one query of all rows.
+    """Return groups for this number of rows: groups unchanged, ids grouped, None as one query of all rows.
 
     Arguments and errors are those of :meth:`QueryGroups.from_qid`.
     """

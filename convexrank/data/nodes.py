@@ -1,4 +1,4 @@
-"""Nodes by name: a node is called by its name where nodes have names, and by its number otherwise."""
+"""Nodes by name: nodes are identified by their names if they have names, and by their numbers otherwise."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Array = np.ndarray
 
 
 def called(names: Sequence[Any] | None, node: Any) -> str:
-    """Return what a message calls a node.
+    """Return the name of a node in messages.
 
     Examples
     --------
@@ -140,13 +140,13 @@ def check_names(names: Any, n: int) -> tuple[Any, ...] | None:
 
 
 def as_series(values: Array, labels: Sequence[Any], name: str, order: bool = False) -> Any:
-    """Return values as a pandas Series whose index says what the nodes are called; in order, the highest first."""
+    """Return values as a pandas Series with the names of the nodes as index; if sorted, the highest first."""
     series = pandas().Series(values, index=_index(labels), name=name)
     return series.sort_values(ascending=False, kind="stable") if order else series
 
 
 def as_frame(columns: dict[str, Any], labels: Sequence[Any], called: str = "node") -> Any:
-    """Return columns as a pandas DataFrame whose index says what the nodes, or other rows, are called."""
+    """Return columns as a pandas DataFrame whose index has the names of the nodes, or of other rows."""
     return pandas().DataFrame(columns, index=_index(labels, called))
 
 

@@ -1,4 +1,4 @@
-"""Sparse matrices of scipy: compiled loops read where their arrays point, and do not look whether that is inside."""
+"""Checks of scipy's sparse matrices: compiled loops follow their indices without bounds checks."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Array = np.ndarray
 
 
 def well_formed(matrix: Any, name: str) -> Any:
-    """Return a sparse matrix whose arrays fit together, sharing them, without what lies behind the last entry.
+    """Return a sparse matrix with consistent arrays, which are shared, cut after the last entry.
 
-    scipy checks shapes when a matrix is made and trusts the rest; its own ``check_format`` edits the matrix, passes
-    over some faults of ``indptr``, and knows three formats only. O(entries).
+    scipy checks shapes when a matrix is made, but not the indices; its own ``check_format`` edits the matrix, misses
+    some faults of ``indptr``, and supports only three formats. O(entries).
 
     Parameters
     ----------
     matrix : scipy sparse matrix or array
         Of any format, two-dimensional.
     name : str
-        How the argument is called in messages.
+        Name of the argument in messages.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def as_csr(matrix: Any, name: str, dtype: Any) -> sparse.csr_array:
     matrix : scipy sparse matrix or array, shape (n, d)
         Of any format; repeated entries are added up, of booleans as "or".
     name : str
-        How the argument is called in messages.
+        Name of the argument in messages.
     dtype : dtype
         Floating type of the result.
 

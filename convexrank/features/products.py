@@ -1,4 +1,4 @@
-"""Products of two thresholds of two columns, as a matrix that is never built."""
+"""Products of thresholds of two columns, as a matrix that is never built."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ _MOST = 50_000_000
 class Products(LevelDesign):
     r"""One column for each product of two thresholds: 1 where :math:`x_j > a` and :math:`x_k > b`, else 0.
 
-    With l1, the weights of one pair of features make a piecewise constant surface. The columns are never built: sums
-    over a pair are two-dimensional histograms, cumulated both ways, so that all P pairs cost O(P(n + bins²)). A
-    certificate covers the pairs that the design has: all of them by default.
+    The weights of one pair of features define a piecewise constant surface. The columns are never built: sums
+    over a pair are two-dimensional histograms, cumulated along both axes, so that all P pairs cost O(P(n + bins²)). A
+    certificate covers the pairs of the design, by default all pairs.
 
     Parameters
     ----------
     X : array or data frame, shape (n, d)
-        The features, dense; an absent value (NaN) passes no threshold.
+        The features, dense; a missing value (NaN) exceeds no threshold.
     bins : int
-        Most thresholds of one feature, at quantiles.
+        Largest number of thresholds of one feature, which are quantiles.
     pairs : sequence of pairs, optional
         Pairs of features, by name or number; by default all.
     names : sequence of str, optional
         Names of the features; by default those of a data frame, else x0, x1, ….
     sample_weight : array, shape (n,), optional
-        What each row counts when thresholds are chosen, as in :class:`~convexrank.features.Thresholds`.
+        Weight of each row when thresholds are chosen, as in :class:`~convexrank.features.Thresholds`.
 
     Raises
     ------
@@ -107,7 +107,7 @@ class Products(LevelDesign):
 
     @cached_property
     def starts(self) -> Array:
-        """Where the weights of each pair begin, and the number of all."""
+        """The place at which the weights of each pair begin, and the number of all weights."""
         return np.cumsum(np.r_[0, self._cuts[self.first] * self._cuts[self.second]])
 
     @cached_property
@@ -172,7 +172,7 @@ class Products(LevelDesign):
         ]
 
     def row_lengths(self) -> Array:
-        """Return the Euclidean lengths of the rows: roots of how many products each passes."""
+        """Return the Euclidean lengths of the rows, the roots of the numbers of products that are 1."""
         counts = self.codes.astype(np.float64)
         return np.sqrt(sum(counts[j] * counts[k] for j, k in zip(self.first, self.second, strict=True)))
 

@@ -18,20 +18,20 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class ScoreCard:
-    """Whole points for each piece of each function, the least of each function 0.
+    """Integer points for each piece of each function; the smallest points of each function are 0.
 
     Parameters
     ----------
     shapes : Shapes
-        The functions with points for values.
+        The functions, with points as values.
     points : int
-        What the largest points before rounding add up to.
+        The sum of the largest points of all functions, before rounding.
     scale : float
-        Points in a unit of the score.
+        Points per unit of the score.
     base : float
-        The score that has 0 points.
+        The score of a row with 0 points.
     error : float
-        What the points of a row may differ from scale · (score − base): a bound over all rows there are.
+        A bound on the difference between the points of a row and scale · (score − base), for all possible rows.
 
     Examples
     --------

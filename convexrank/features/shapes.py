@@ -1,4 +1,4 @@
-"""The functions that the weights of a design are: what a score adds up, feature by feature."""
+"""Scores over a design as sums of functions of the features."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Array = np.ndarray
 class Shapes:
     r"""A score as a sum of functions, :math:`f(x) = c + \sum_j f_j(x_j) + \sum_{jk} f_{jk}(x_j, x_k)`.
 
-    Each function is 0 in the mean over the rows that the design was made of; their means are in c.
+    The mean of each function over the rows of the design is 0; the means that were subtracted are in c.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Shapes:
     slopes : tuple of Slope
         One for each raw column in :class:`Stacked`.
     tables : tuple
-        The names of the features of each part of the design, and whether the part is a matrix.
+        For each part of the design, the names of its features and whether it is a matrix.
 
     Examples
     --------
@@ -67,12 +67,12 @@ class Shapes:
 
     @property
     def constant(self) -> float:
-        """The sum of the means that were subtracted: the mean score of the rows that the design was made of."""
+        """The sum of the means that were subtracted: the mean score of the rows of the design."""
         return float(sum(term.constant for term in self.terms))
 
     @property
     def importance(self) -> dict[str, float]:
-        """Total variation by feature or pair, largest first: the l1 norm of its weights; of a line its rise."""
+        """Total variation by feature or pair, largest first: the l1 norm of its weights; for a line its rise."""
         found: dict[str, float] = {}
         for term in self.terms:
             found[term.name] = found.get(term.name, 0.0) + term.variation
@@ -97,13 +97,13 @@ class Shapes:
         return scores
 
     def predict(self, X: Any) -> Array:
-        """Return the scores of rows, shape (k,): those of the design's columns for these rows, times the weights.
+        """Return the scores of rows, shape (k,): the columns of the design for these rows, times the weights.
 
         Parameters
         ----------
         X : array or data frame, shape (k, d)
-            The features, as when the design was made. Where the parts of :class:`Stacked` were made of different
-            tables, a tuple with one table for each part.
+            The features, in the same columns as in the design. If the parts of :class:`Stacked` were made of different
+            tables, pass a tuple with one table for each part.
 
         Returns
         -------
@@ -113,7 +113,7 @@ class Shapes:
         Raises
         ------
         ValueError, TypeError
-            When a table has other columns than the design, or NaN in a feature that matters and had none.
+            When a table has other columns than the design, or NaN in a feature with weights that had no NaN.
         """
         return self(X) + self.constant
 
@@ -146,8 +146,8 @@ class Shapes:
         -------
         pandas.DataFrame
             Columns ``term``, ``feature``, ``kind`` ("interval", "category", "other", "missing" or "slope"), ``low``,
-            ``high`` (low < value ≤ high), the same of a second feature, ``value`` (of a line its slope), and ``rows``,
-            the number of rows there.
+            ``high`` (low < value ≤ high), the same for a second feature, ``value`` (for a line its slope), and
+            ``rows``, the number of rows in the piece.
 
         Raises
         ------
@@ -157,14 +157,14 @@ class Shapes:
         return frame_of(self.terms)
 
     def to_sql(self, table: str | None = None) -> str:
-        """Write :meth:`predict` in SQL; an absent value is NULL.
+        """Return :meth:`predict` as an SQL expression or query; a missing value is NULL.
 
-        The score is NULL where a feature is NULL that was never absent.
+        The score is NULL if a feature is NULL that had no missing value in the design.
 
         Parameters
         ----------
         table : str, optional
-            Where the features are columns, by their names; by default the bare expression is returned.
+            Name of the table whose columns are the features; by default only the expression is returned.
 
         Returns
         -------
@@ -183,12 +183,12 @@ class Shapes:
         return sql_of(self.terms, self.constant, table)
 
     def score_card(self, points: int = 100) -> ScoreCard:
-        """Round the functions to whole points, to be added by hand.
+        """Round the functions to integer points that can be added by hand.
 
         Parameters
         ----------
         points : int
-            What the largest values of all functions add up to, when the smallest ones are 0 points.
+            The sum of the largest points of all functions, when the smallest points of each function are 0.
 
         Returns
         -------
@@ -198,7 +198,7 @@ class Shapes:
         Raises
         ------
         ValueError
-            When there is a line: it has no pieces; or when all functions are 0.
+            When a function is a line, which has no pieces, or when all functions are 0.
 
         Examples
         --------
@@ -224,22 +224,22 @@ class Shapes:
 
 
 def shapes(solution: Any, design: Any = None) -> Shapes:
-    r"""Return the functions that a solution's weights are, where X of its problem is a design.
+    r"""Return the functions of features that the weights of a solution define, when X of its problem is a design.
 
     The weights of a feature's thresholds are the jumps of a piecewise constant function, and their l1 norm is its total
-    variation; those of a pair's products make a surface; that of a raw column is a slope.
+    variation. The weights of a pair's products define a surface. The weight of a raw column is a slope.
 
     Parameters
     ----------
     solution : Solution or array, shape (m,)
-        What a solver returned; or weights, when the design is given.
+        The solution of a solver; or weights, if ``design`` is given.
     design : Thresholds, Products or Stacked, optional
-        By default X of the problem that was solved; needed for weights, and for a solution from a file.
+        The design; by default X of the problem that was solved. Required for weights, and for a solution from a file.
 
     Returns
     -------
     Shapes
-        The functions, centred, and what can be made of them.
+        The functions, centred.
 
     Raises
     ------

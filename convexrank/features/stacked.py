@@ -67,12 +67,12 @@ class Stacked(Design):
 
     @cached_property
     def starts(self) -> Array:
-        """Where the columns of each part begin, and the number of all."""
+        """The place at which the columns of each part begin, and the number of all columns."""
         return np.cumsum([0, *(part.shape[1] for part in self.parts)])
 
     @property
     def nonnegative(self) -> Array | None:
-        """Which weights must be at least 0, as the parts say."""
+        """Whether each weight must be at least 0, according to the parts."""
         own = [part.nonnegative if isinstance(part, Design) else None for part in self.parts]
         if all(one is None for one in own):
             return None
@@ -120,7 +120,7 @@ class Stacked(Design):
         Raises
         ------
         ValueError
-            When a part is a matrix, of which other rows are not known.
+            When a part is a matrix, which has no other rows.
         """
         if not all(hasattr(part, "transform") for part in self.parts):
             raise ValueError(

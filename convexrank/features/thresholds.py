@@ -26,31 +26,32 @@ Array = np.ndarray
 class Thresholds(LevelDesign):
     r"""One column for each threshold of each feature: :math:`h_{j,t}(x) = 1` where :math:`x_j > t`, else 0.
 
-    A problem with linear scores takes it as X. Its scores are then sums of piecewise constant functions, one per
-    feature: the weights of a feature's thresholds are the jumps of its function, and their l1 norm is its total
-    variation. The columns are never built. With n rows and m thresholds, scores and gradients cost O(nd + m): sums over
-    the levels between thresholds are cumulated.
+    A problem with linear scores takes such a design as X. Its scores are then sums of piecewise constant functions, one
+    per feature: the weights of a feature's thresholds are the jumps of its function, and their l1 norm is the total
+    variation of the function. The columns are never built. With n rows and m thresholds, scores and gradients cost
+    O(nd + m), by cumulative sums over the levels between thresholds.
 
-    Where a feature has NaN, its absent values have a column of their own. A category has a column each, 1 where the
+    A feature with NaN has a separate column for its missing values. Each category has a column, which is 1 where the
     value is that category.
 
     Parameters
     ----------
     X : array or data frame, shape (n, d)
-        The features, dense; NaN where a value is absent.
+        The features, dense; NaN where a value is missing.
     bins : int, optional
-        Most thresholds of one feature, at quantiles; by default every value that occurs but the largest, so that no
-        function of the class fits the rows better.
+        Largest number of thresholds of one feature, which are quantiles. By default every value except the largest is a
+        threshold, so that thresholds at other places could not fit the rows better.
     monotone : dict, optional
-        Features, by name or number, whose function must rise (1) or fall (−1). Their weights are at least 0; those of a
-        falling feature count downwards.
+        Features, by name or number, whose function must increase (1) or decrease (−1). Their weights are at least 0;
+        the columns
+        of a decreasing feature have a negative sign.
     categories : sequence, optional
-        Features, by name or number, whose values are categories (as numbers).
+        Features, by name or number, whose values are numbers of categories.
     names : sequence of str, optional
         Names of the features; by default those of a data frame, else x0, x1, ….
     sample_weight : array, shape (n,), optional
-        What each row counts when levels are chosen: quantiles are those of repeated rows, and a value that only rows
-        of weight 0 have is no threshold. The risk takes its weights from the problem.
+        Weight of each row when levels are chosen: quantiles are those of repeated rows, and a value that occurs only in
+        rows of weight 0 is not a threshold. The weights of the risk are an argument of the problem.
 
     Raises
     ------
@@ -106,7 +107,7 @@ class Thresholds(LevelDesign):
 
     @cached_property
     def starts(self) -> Array:
-        """Where the weights of each feature begin, and the number of all."""
+        """The place at which the weights of each feature begin, and the number of all weights."""
         return np.cumsum([0, *(column.weights for column in self.levels)])
 
     @cached_property
@@ -115,7 +116,7 @@ class Thresholds(LevelDesign):
 
     @property
     def nonnegative(self) -> Array | None:
-        """Which weights must be at least 0: those of monotone features; None without monotone features."""
+        """Whether each weight must be at least 0, as for monotone features; None without monotone features."""
         if not any(column.direction for column in self.levels):
             return None
         return np.concatenate([column.nonnegative for column in self.levels])
@@ -155,9 +156,9 @@ class Thresholds(LevelDesign):
         return of_rows(rows, entries, self.shape[0])
 
     def most_violating(self, violations: Array, count: int) -> Array:
-        """Return places of large violations, at most so many: of each stretch of a feature's thresholds the largest.
+        """Return places of large violations, at most this number: the largest in each range of a feature's thresholds.
 
-        Neighbouring thresholds are nearly the same column.
+        Columns of neighbouring thresholds are nearly equal.
         """
         weights = np.diff(self.starts)
         wanted = np.zeros(len(violations))
@@ -191,7 +192,7 @@ class Thresholds(LevelDesign):
         return [(int(j), int(place - self.starts[j])) for j, place in zip(features, places, strict=True)]
 
     def row_lengths(self) -> Array:
-        """Return the Euclidean lengths of the rows: roots of how many thresholds each passes."""
+        """Return the Euclidean lengths of the rows, the roots of the numbers of thresholds that each exceeds."""
         passed = [column.passed(codes) for column, codes in zip(self.levels, self.codes, strict=True)]
         return np.sqrt(np.sum(passed, axis=0, dtype=np.float64))
 

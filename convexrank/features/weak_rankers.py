@@ -19,17 +19,17 @@ Array = np.ndarray
 def quantile_thresholds(X: Any, count: int = 16) -> tuple[Array, ...]:
     """Choose thresholds for each feature, so that no two of the rankers "x > threshold" are equivalent on X.
 
-    Thresholds are values that occur in X, at the levels 1/(count + 1), …, count/(count + 1) of each feature; a feature
-    with fewer distinct values gets them all but its largest. Two rankers are equivalent when they agree on every row of
-    X, or on none (then one is the other's complement, which ranks the other way round); the later one is left out.
-    So a feature may get fewer thresholds than ``count``: none when it is constant or copies another.
+    Thresholds are values that occur in X, at the quantiles 1/(count + 1), …, count/(count + 1) of each feature. For a
+    feature with fewer distinct values all of them except the largest are thresholds. Two rankers are equivalent when
+    they agree on every row of X, or on none (then one ranks in the reverse order of the other); the later one is left
+    out. So a feature may get fewer thresholds than ``count``: none when it is constant or copies another.
 
     Parameters
     ----------
     X : array or sparse array, shape (n, d)
         The training data.
     count : int
-        Most thresholds of one feature, at least 1.
+        Largest number of thresholds of one feature, at least 1.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def quantile_thresholds(X: Any, count: int = 16) -> tuple[Array, ...]:
 
     See Also
     --------
-    threshold_rankers : The rankers themselves; give it these thresholds to treat test data like training data.
+    threshold_rankers : The rankers for these thresholds, on training or test data.
 
     Notes
     -----
@@ -81,9 +81,9 @@ def threshold_rankers(X: Any, thresholds: int | Sequence[Any] = 16) -> Matrix:
     X : array or sparse array, shape (n, d)
         One row for each example.
     thresholds : int or sequence of arrays
-        A number means that many quantiles of each feature of X, see :func:`quantile_thresholds`. Otherwise the
-        thresholds, one entry for each feature, which holds any number of them (possibly none); they are taken as they
-        are, so that test data get the same columns as the training data.
+        An integer is the number of quantiles of each feature of X, see :func:`quantile_thresholds`. A sequence has one
+        array of thresholds for each feature, possibly empty; with the thresholds of the training data, test data have
+        the same columns.
 
     Returns
     -------

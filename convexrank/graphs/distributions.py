@@ -32,7 +32,7 @@ def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -
         dictionary of weights by name, by id without names. A Series of weights or booleans with an index of its own
         goes by that index.
     name : str
-        How the argument is called in messages.
+        Name of the argument in messages.
 
     Returns
     -------

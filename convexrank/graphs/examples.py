@@ -1,4 +1,4 @@
-"""The small graphs that the sources draw."""
+"""The small graphs in figures of the sources."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def _drawn(n: int, links: list[tuple[int, int]]) -> Graph:
 
 
 def equal_inflows() -> Graph:
-    """Seven pages, two of which get the same total from few good links or from many poor ones: Figure 6.2.
+    """Seven pages, two of which have the same total inflow, from few good links or from many poor ones: Figure 6.2.
 
-    Pages 1, 2 and 3 link to each of 4 to 7; 4 links to 1; 5 to 1 and 2; 6 and 7 to 2 and 3. PageRank ties 1 and 2; a
-    norm with p > 1 puts page 1 above.
+    Pages 1, 2 and 3 link to each of 4 to 7; 4 links to 1; 5 to 1 and 2; 6 and 7 to 2 and 3. With PageRank pages 1 and 2
+    are tied; with a norm with p > 1 page 1 is above page 2.
 
     Returns
     -------
@@ -41,11 +41,11 @@ def equal_inflows() -> Graph:
 
 
 def small_farm() -> Graph:
-    """Five legitimate pages, and page 6 with three pages made to link to it: Figure 6.3.
+    """Five legitimate pages, and page 6 with three helpers that link to it: Figure 6.3.
 
     Page 1 links to 2, 3, 4 and 5; these form a ring 2, 3, 4, 5; 5 links to 1. Page 6 and each of 7, 8, 9 link to each
-    other. PageRank puts page 6 first; the L_∞ rank with weak links "outside" puts it below 1 to 5. The source leaves
-    some links of the drawing to the reader; these are the ones that agree with its text.
+    other. PageRank puts page 6 first; the L_∞ rank with weak links "outside" puts it below 1 to 5. The drawing in the
+    source does not determine all links; those here agree with its text.
 
     Returns
     -------

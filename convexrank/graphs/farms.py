@@ -1,4 +1,4 @@
-"""Link farms: pages made to link, put into a graph, to see what a rank makes of them."""
+"""Link farms: pages with artificial links that are added to a graph, to measure their effect on a rank."""
 
 from __future__ import annotations
 
@@ -67,16 +67,16 @@ FARMS: dict[str, Callable[[Array], list[tuple[Array, Array]]]] = {
 
 @dataclass(frozen=True, eq=False)
 class Farm:
-    """A graph with a farm in it.
+    """A graph that contains a link farm.
 
     Parameters
     ----------
     graph : Graph
-        The graph; the farm's new pages are the last.
+        The graph; the new pages of the farm are the last nodes.
     spam : ndarray of bool, shape (n,)
-        The pages of the farm, its target included.
+        Whether each page belongs to the farm, including the target.
     target : int
-        The number of the page that is to be lifted.
+        The number of the target, the page that the farm lifts.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class Farm:
 def inject_farm(
     graph: Graph, kind: str = "star", helpers: int = 10, *, target: Any = None, hijacked: int = 0, seed: int = 0
 ) -> Farm:  # fmt: skip
-    """Put a link farm into a graph: a target page, and helpers made to link.
+    """Add a link farm to a graph: a target page, and helpers with artificial links.
 
     ============ ==================================================================================================
     kind         links
@@ -116,22 +116,23 @@ def inject_farm(
     Parameters
     ----------
     graph : Graph
-        Stays as it is.
+        The graph without the farm; it is not changed.
     kind : str
-        One of the above.
+        One of the kinds in the table.
     helpers : int
-        New pages beside the target; 0 gives the target alone.
+        Number of new pages beside the target; 0 adds the target alone.
     target : int or name, optional
-        A page of the graph to be lifted, which keeps its links; by default a new page.
+        A page of the graph as the target, which keeps its links; by default a new page.
     hijacked : int
-        So many pages of the graph, drawn at random, get a link to the target, as by comments that anyone may write.
+        Number of pages of the graph, drawn at random, that receive a link to the target, for example through comments
+        that anyone may write.
     seed : int
-        Of the drawing.
+        Seed of the random draws.
 
     Returns
     -------
     Farm
-        The new graph, which pages are spam, and the target.
+        The new graph, indicators of spam, and the target.
 
     Raises
     ------
@@ -190,18 +191,18 @@ def _new_names(taken: tuple[Any, ...], number: int) -> list[str]:
 
 @dataclass(frozen=True)
 class FarmGain:
-    """What a target gets from farms of several sizes.
+    """Share, gain and place of a target for farms of several sizes.
 
     Parameters
     ----------
     helpers : ndarray of int
-        Number of helpers.
+        Numbers of helpers.
     share : ndarray
-        The target's share of the whole rank.
+        The target's share of the whole rank, for each size.
     gain : ndarray
-        That over its share without helpers.
+        The share divided by the share without helpers.
     position : ndarray of int
-        One more than the number of pages above the target.
+        The place of the target: one more than the number of pages above it.
 
     Examples
     --------
@@ -233,16 +234,16 @@ def farm_gain(
     seed: int = 0,
     progress: bool = False,
 ) -> FarmGain:
-    """Measure how much a farm lifts its target, by the number of helpers.
+    """Measure how much a farm lifts its target, as a function of the number of helpers.
 
     Parameters
     ----------
     graph : Graph
-        Without the farm.
+        The graph without the farm.
     rank : callable
-        Takes a graph and returns n scores of at least 0, such as :func:`convexrank.pagerank`.
+        A function that takes a graph and returns n scores of at least 0, such as :func:`convexrank.pagerank`.
     helpers : sequence of int
-        Sizes to try.
+        The numbers of helpers.
     kind, target, hijacked, seed : str, int or name, int, int
         As for :func:`inject_farm`; hijacked pages are the same for all sizes.
     progress : bool

@@ -46,20 +46,20 @@ Array = np.ndarray
 class Graph:
     """A directed graph with non-negative weights, kept as the list of edges into each node.
 
-    Make one with :meth:`from_edges`, :meth:`from_scipy`, :meth:`from_networkx`, :meth:`from_pandas` or :meth:`read`.
-    Parallel edges are added up. Where every edge counts once there is no array of weights, and an edge takes 4 bytes.
-    The arrays are read-only.
+    Make a graph with :meth:`from_edges`, :meth:`from_scipy`, :meth:`from_networkx`, :meth:`from_pandas` or
+    :meth:`read`. Parallel edges are added up. If all weights are 1 there is no array of weights, and an edge takes 4
+    bytes. The arrays are read-only.
 
     Parameters
     ----------
     offsets : ndarray of int64, shape (n + 1,)
         Edges into node i are those from ``offsets[i]`` to ``offsets[i + 1]``.
     sources : ndarray of int32, shape (m,)
-        Where each edge comes from; in order, and without repetition, for each node.
+        The source of each edge; for each target in increasing order, without repetition.
     weights : ndarray, shape (m,), or None
-        Weight of each edge; None where all are 1.
+        Weight of each edge; None if all weights are 1.
     names : tuple, optional
-        What the nodes are called outside.
+        Names of the nodes in arguments and results.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class Graph:
         Parameters
         ----------
         source, target : array-like of int, shape (m,)
-            Ends of the edges, in 0..n−1; neither copied as a whole nor edited.
+            Ends of the edges, in 0..n−1; the arrays are neither copied as a whole nor edited.
         weight : array-like, shape (m,), optional
             Weights of at least 0; zero-weight edges are dropped.
         n : int, optional
@@ -127,12 +127,12 @@ class Graph:
         self_loops : bool
             Whether edges from a node to itself are kept.
         names : sequence, optional
-            What the nodes are called.
+            Names of the nodes.
 
         Raises
         ------
         ValueError, TypeError
-            When ids are out of range or no integers, weights are negative or not finite, lengths differ, or there is
+            When ids are out of range or not integers, weights are negative or not finite, lengths differ, or there is
             no node.
         """
         source, target, n = check_endpoints(source, target, n)
@@ -160,9 +160,9 @@ class Graph:
         Parameters
         ----------
         graph : networkx.Graph or one of its kinds
-            Undirected edges go both ways; parallel edges add up.
+            The graph. An undirected edge becomes two directed edges; parallel edges are added up.
         weight : str or None
-            Attribute that holds the weight, 1 where an edge has none; None counts every edge once.
+            Name of the attribute with the weight, which is 1 for an edge without it; with None all weights are 1.
         self_loops : bool
             As for :meth:`from_edges`.
         """
@@ -174,16 +174,17 @@ class Graph:
         cls, frame: Any, source: Any = "source", target: Any = "target", weight: Any = None, *,
         self_loops: bool = True,
     ) -> Self:  # fmt: skip
-        """Make a graph from columns of a data frame, one edge in each row; nodes are called what the columns call them.
+        """Make a graph from columns of a data frame, with one edge per row; the entries are the names of the nodes.
 
         Parameters
         ----------
         frame : pandas.DataFrame, or anything with columns by name
-            The edges; its index plays no part.
+            The edges; the index of the frame is ignored.
         source, target : str
-            Columns with the ends of the edges, texts or integers: the nodes are those that occur, sorted.
+            Names of the columns with the ends of the edges, strings or integers. The nodes are the distinct ends,
+            sorted.
         weight : str, optional
-            Column of weights of at least 0; by default every edge counts once.
+            Name of the column with weights of at least 0; by default all weights are 1.
         self_loops : bool
             As for :meth:`from_edges`.
 
@@ -212,28 +213,28 @@ class Graph:
         Parameters
         ----------
         path : str or Path
-            A file with one edge on each line: source, target, and perhaps a weight. Lines that start with # or % are
+            A file with one edge on each line: source, target, and optionally a weight. Lines that start with # or % are
             comments.
         delimiter : str, optional
-            What separates the columns; by default a comma in ``.csv``, a tabulator in ``.tsv``, else white space.
+            The separator of the columns; by default a comma in ``.csv``, a tab in ``.tsv``, else white space.
         weighted : bool, optional
-            Whether a third column is the weight; by default it is where the first edge has one. Where that has two
-            columns, so must all others have then.
+            Whether a third column is the weight. By default it is if the first edge has three columns; if the first
+            edge has two columns, all edges must have two.
         skip_rows : int
-            Lines to skip, such as a header.
+            Number of lines to skip at the beginning, such as a header.
         n, self_loops : int, bool
             As for :meth:`from_edges`.
         named : bool, optional
-            Whether the ends are names, and the nodes those that occur; otherwise they are numbers of nodes, and every
-            number up to the largest is one. By default they are numbers where the first line has two of them.
+            Whether the ends are names, with the distinct names as nodes; otherwise they are numbers of nodes, and every
+            number up to the largest is a node. By default they are numbers if the first line has two numbers.
         progress : bool
             Show a progress bar while lines are read.
 
         Raises
         ------
         ValueError
-            When a line cannot be read, the first one is a header, the file cannot be unpacked or is no UTF-8, or one
-            large number would make far more nodes than there are edges; the message has path, line and reason.
+            When a line cannot be read, the first line is a header, the file cannot be decompressed or is not UTF-8, or
+            one large number would make far more nodes than there are edges; the message has path, line and reason.
 
         Warns
         -----
@@ -259,21 +260,21 @@ class Graph:
     def save(self, path: str | Path) -> None:
         """Write the graph to a folder, which :meth:`open` maps into memory.
 
-        The folder has the arrays as ``.npy`` files, names if there are any, and a manifest with sizes and checksums. It
-        appears under its name when it is complete, and not before: when the disk is full, or the program ends
-        meanwhile, there is nothing that could be opened.
+        The folder contains the arrays as ``.npy`` files, the names of the nodes if there are any, and a manifest with
+        sizes and checksums. The folder appears under its name only when it is complete. If the disk is full, or the
+        program ends before that, there is no folder that could be opened.
 
         Parameters
         ----------
         path : str or Path
-            The folder to be; there must be nothing of that name.
+            The folder to create; the path must not exist.
 
         Raises
         ------
         OSError
-            When there is something of that name already, or the disk is full.
+            When the path exists already, or the disk is full.
         TypeError
-            When names are other than texts and numbers.
+            When names are neither strings nor numbers.
 
         Examples
         --------
@@ -292,10 +293,10 @@ class Graph:
     def open(cls, path: str | Path) -> Self:
         """Open a graph that :meth:`save` or :meth:`build` wrote; its edges stay on the disk.
 
-        Its arrays are memory maps, read-only. What is computed from it is what the graph in memory gives; loops over
-        the edges read them in order, the next stretch ahead, and hold a few stretches at a time. So PageRank needs
-        memory for ranks and degrees only: about 60 bytes a node with the default solver. ``edges``, ``to_scipy``,
-        ``reversed``, exact references and proofs copy the edges into memory.
+        The arrays are read-only memory maps. Ranks and certificates are those of the graph in memory. Loops over the
+        edges read them in order, the next block ahead, and hold a few blocks at a time. So PageRank needs memory for
+        ranks and degrees only: about 60 bytes per node with the default solver. ``edges``, ``to_scipy``, ``reversed``,
+        exact references and proofs copy the edges into memory.
 
         Parameters
         ----------
@@ -305,9 +306,8 @@ class Graph:
         Raises
         ------
         ValueError, OSError
-            When it is no such folder, its writing was interrupted, or its files are not those that the manifest
-            describes: sizes and a sample of each are compared here; ids and weights are checked when they are first
-            read.
+            When the path is not such a folder, its writing was interrupted, or its files differ from the manifest.
+            Sizes and a sample of each file are compared here; ids and weights are checked when they are first read.
         """
         from convexrank.graphs.stored.folder import opened
 
@@ -323,34 +323,35 @@ class Graph:
         cls, edges: Any, path: str | Path, *, n: int | None = None, self_loops: bool = True,
         memory: int = 1 << 30, delimiter: str | None = None, weighted: bool | None = None, skip_rows: int = 0,
     ) -> Self:  # fmt: skip
-        """Write the graph of more edges than fit in memory to a folder, and open it.
+        """Write a graph with more edges than fit in memory to a folder, and open it.
 
-        A counting sort in two passes over the edges: the first counts the edges into each node; the second puts them
-        into files, each for a range of targets that fits in memory, which are then sorted one after the other. The
-        result is that of :meth:`from_edges`: parallel edges are added up, edges of weight 0 dropped.
+        The method is a counting sort in two passes over the edges. The first pass counts the edges into each node. The
+        second pass writes the edges to files, each for a range of targets that fits in memory; these files are then
+        sorted one after the other. The result is that of :meth:`from_edges`: parallel edges are added up, zero-weight
+        edges are dropped.
 
         Parameters
         ----------
         edges : str, Path, ndarray, tuple or iterable
             A file with an edge on each line, as for :meth:`read`, whose ends are numbers; a ``.npy`` file or an array
             of shape (m, 2), such as a memory map; a tuple (sources, targets) or (sources, targets, weights) of arrays;
-            or anything that gives such tuples or (k, 2) arrays each time that it is gone through, such as a list of
+            or an object that yields such tuples or (k, 2) arrays in every iteration, such as a list of
             memory maps, or :class:`~convexrank.graphs.WebGraph`.
         path : str or Path
-            The folder to be; there must be nothing of that name. While it is made, another 8 bytes for each edge are
-            needed beside it, 16 with weights.
+            The folder to create; the path must not exist. During the build the disk needs another 8 bytes per edge, or
+            16 with weights.
         n, self_loops : int, bool
             As for :meth:`from_edges`.
         memory : int
-            Bytes that the arrays may take, about.
+            Approximate number of bytes that the arrays may take.
         delimiter, weighted, skip_rows : str, bool, int
-            As for :meth:`read`; for files of lines only.
+            As for :meth:`read`; only for files of lines.
 
         Raises
         ------
         ValueError, TypeError, OSError
-            When edges are wrong, with the piece or line; when they differ in the second pass; when nodes, or the edges
-            into a single one, do not fit into ``memory``; or the disk is full. Nothing is left of the folder then.
+            When edges are invalid (the message names the piece or line), or differ in the second pass; when the nodes,
+            or the edges into a single node, do not fit into ``memory``; or the disk is full. Then no files are left.
 
         Examples
         --------
@@ -387,7 +388,7 @@ class Graph:
 
     @cached_property
     def degrees(self) -> Array:
-        """Total weight of the edges out of each node; their number, int32, where they all count once."""
+        """Total weight of the edges out of each node; the number of edges, int32, if all weights are 1."""
         total = out_degrees(self.sources, self.weights, self.n, (edges for _, edges in self.stretches()))
         if self.weights is not None:
             refuse_extremes(total, self.names)
@@ -395,7 +396,7 @@ class Graph:
 
     @property
     def out_weight(self) -> Array:
-        """Total weight of the edges out of each node, its number of links where they all count once."""
+        """Total weight of the edges out of each node; the number of edges if all weights are 1."""
         return self.degrees.astype(np.float64)
 
     @cached_property
@@ -436,12 +437,12 @@ class Graph:
         return out
 
     def stretches(self) -> Iterator[tuple[slice, slice]]:
-        """Go through the nodes and the edges into them in the order of the arrays, reading files behind these ahead.
+        """Iterate over the nodes and the edges into them in the order of the arrays, reading ahead in files.
 
         Yields
         ------
         tuple of slice
-            Nodes, and the edges into them: all at once where the graph is in memory.
+            Slices of the nodes and of the edges into them; one pair of slices if the graph is in memory.
         """
         cut = iter([(0, self.n)]) if self.pages is None else self.pages.stretches(0, self.n)
         for first, last in cut:
@@ -453,7 +454,7 @@ class Graph:
         return self.sources, target, np.ones(self.m) if self.weights is None else self.weights
 
     def reversed(self) -> Self:
-        """Return the graph with every edge turned round."""
+        """Return the graph with every edge reversed."""
         source, target, _ = self.edges()
         return type(self).from_edges(target, source, self.weights, self.n, names=self.names)
 
@@ -476,11 +477,10 @@ class Graph:
         Parameters
         ----------
         nodes : array-like
-            Names of nodes; or integers in 0..n−1, unless nodes are called by integers; booleans of length n, n weights
-            as floats, or a dictionary of weights. A pandas Series of weights or booleans with an index of its own goes
-            by that index.
+            Names of nodes; or integers in 0..n−1, unless the names are integers; or n booleans, n weights as floats, or
+            a dictionary of weights. A pandas Series of weights or booleans with its own index is matched by that index.
         name : str
-            How the argument is called in messages.
+            Name of the argument in messages.
 
         Returns
         -------
@@ -497,19 +497,19 @@ class Graph:
         return distribution(self.n, self.names, nodes, name)
 
     def numbers(self, nodes: Any, name: str = "nodes") -> Array:
-        """Return the numbers of nodes given by name; numbers are taken too where no name is an integer.
+        """Return the numbers of nodes given by name; numbers are accepted too, if no name is an integer.
 
         Parameters
         ----------
         nodes : sequence
             Names of nodes, or numbers in 0..n−1, each once.
         name : str
-            How the argument is called in messages.
+            Name of the argument in messages.
 
         Returns
         -------
         ndarray of int64
-            Their places in an array of ranks.
+            The positions of the nodes in an array of ranks.
 
         Examples
         --------
@@ -521,18 +521,18 @@ class Graph:
         return check_nodes(nodes, self.n, name, self.names)
 
     def named(self, values: Any) -> dict[Any, float]:
-        """Return values by the names of the nodes, or by number where they have none.
+        """Return values by the names of the nodes, or by their numbers if they have no names.
 
         Parameters
         ----------
         values : array-like, shape (n,)
-            One value for each node, such as a rank; a Solution stands for its point. A pandas Series with an index of
-            its own goes by that index.
+            One value for each node, such as a rank, or a Solution. A pandas Series with its own index is matched by
+            that index.
 
         Returns
         -------
         dict
-            For networkx; :meth:`series` is the same for pandas.
+            The values, as networkx takes them; :meth:`series` returns a pandas Series.
         """
         return dict(zip(self.names or range(self.n), self._in_order(values).tolist(), strict=True))
 
@@ -544,9 +544,9 @@ class Graph:
         values : array-like, shape (n,)
             As for :meth:`named`.
         sort : bool
-            Put the highest value first; equal values keep the order of the nodes.
+            Whether to sort with the highest value first; equal values keep the order of the nodes.
         name : str
-            What the series is called.
+            Name of the series.
 
         Returns
         -------

@@ -109,7 +109,7 @@ class LabelledGraph:
         frame : pandas.DataFrame, or anything with columns by name
             The edges.
         label : str
-            Column with the type of each edge.
+            Name of the column with the type of each edge.
         source, target, weight, self_loops : str, bool
             As for :meth:`Graph.from_pandas`.
 
@@ -132,11 +132,11 @@ class LabelledGraph:
 
     @property
     def names(self) -> tuple[Any, ...] | None:
-        """What the nodes are called, or None."""
+        """Names of the nodes, or None."""
         return self.layers[0].names
 
     def candidates(self, node: Any) -> Array:
-        """Return the distributions over targets that a node's types give, shape (k, n); k = 0 for a dangling node.
+        """Return the distributions over targets of the types of a node, shape (k, n); k = 0 for a dangling node.
 
         Parameters
         ----------

@@ -35,9 +35,9 @@ def check_alpha(alpha: Any, name: str = "alpha") -> float:
 class Transition:
     r"""The column-stochastic matrix :math:`P = \alpha T + (1-\alpha) v 1^\top`, never formed.
 
-    Column j of T divides the weights of the edges out of j by their sum. A node without edges goes where ``dangling``
-    says: ``"teleport"`` to v, ``"uniform"`` to every node alike, ``"drop"`` nowhere (the column of T is zero, so P is
-    not stochastic). For every distribution w, ``P @ w`` is one step of PageRank's walk.
+    Column j of T has the weights of the edges out of j divided by their sum. For a node without edges, ``dangling``
+    determines the column: v for ``"teleport"``, the uniform distribution for ``"uniform"``, and zero for ``"drop"``
+    (then P is not stochastic). For every distribution w, ``P @ w`` is one step of PageRank's walk.
 
     Parameters
     ----------
@@ -46,7 +46,8 @@ class Transition:
     alpha : float
         Probability of following a link, in [0, 1).
     personalization : array-like, optional
-        Where the walk goes otherwise: ids, names, or n weights, scaled to a distribution v; uniform by default.
+        The distribution v of the walk when it follows no link: ids, names, or n weights that are scaled to sum 1;
+        uniform by default.
     dangling : {"teleport", "uniform", "drop"}
         How dangling nodes distribute rank.
 
@@ -90,7 +91,7 @@ class Transition:
 
     @property
     def teleport(self) -> Array:
-        """The distribution v, read-only; where it is uniform it takes no memory."""
+        """The distribution v, read-only; if it is uniform it takes no memory."""
         uniform = np.broadcast_to(1.0 / self.graph.n, self.graph.n)
         return uniform if self.personalization is None else self.personalization
 
@@ -101,13 +102,13 @@ class Transition:
 
     @cached_property
     def share(self) -> Array:
-        """One over the total weight out of each node, 0 for a dangling one."""
+        """One over the total weight out of each node, 0 for a dangling node."""
         total = self.graph.out_weight
         return np.divide(1.0, total, out=np.zeros_like(total), where=total > 0.0)
 
     @property
     def escape(self) -> Array | float:
-        """Where a dangling node's rank goes: a distribution, one number for every node, or 0."""
+        """The destination of a dangling node's rank: a distribution, one number for every node, or 0."""
         if self.dangling == "drop":
             return 0.0
         return 1.0 / self.graph.n if self.dangling == "uniform" else self._landing

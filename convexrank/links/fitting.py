@@ -64,13 +64,13 @@ def fit_link(problem: HasLink, w: Any, *, optimal: bool = True) -> Link:
     w : array, shape (d,), or Solution
         The weights.
     optimal : bool
-        For the marginal oracle: whether φ has to attain the minimum over the class, or only to have the fitted values
-        :math:`(\theta_j, s_j)`, which leaves wider intervals. The projection oracle has fitted values only.
+        For the marginal oracle: whether φ must attain the minimum over the class, or must only have the fitted values
+        :math:`(\theta_j, s_j)`, which gives wider intervals. The projection oracle has fitted values only.
 
     Returns
     -------
     Link
-        Its :meth:`Link.interval` holds the links of all optimal φ, no more and no less; its own curve is one of them.
+        A link that is optimal. Its :meth:`Link.interval` is exactly the range of the links of all optimal φ.
 
     Raises
     ------
@@ -123,11 +123,11 @@ def project_link(
     Parameters
     ----------
     theta : array, shape (n,)
-        Scores, in any order; equal ones get equal values.
+        Scores, in any order; rows with equal scores have equal fitted values.
     y : array, shape (n,)
         Targets.
     strong, smooth : float, optional
-        Moduli s and l of the class; None for no such condition.
+        Moduli s of strong convexity and l of smoothness of φ; None omits the condition.
     output_range : pair of float or None
         Bounds of the fitted values, and of predictions.
 

@@ -24,11 +24,11 @@ _LAST_DIGITS = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    r"""An increasing link that is known at knots: a curve, the interval around it, and the convex function behind it.
+    r"""An increasing link that is known at knots: a curve, the interval around it, and its convex function φ.
 
-    The curve g is straight from knot to knot; outside them it goes on with the least slope that its class allows,
-    1/l (``smooth``), or 0. Where two knots share a score it jumps, and its value there is the middle of the jump.
-    With an output range, values are thresholded to it, as the source says.
+    The curve g is linear between the knots; outside them it continues with the least slope of its class, 1/l
+    (``smooth``) or 0. If two knots have the same score, g has a jump, and its value there is the middle of the jump.
+    With an output range, values are clipped to it, as in the source.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Link:
     smooth : float, optional
         Modulus l of smoothness of φ: the link's slope is at least 1/l.
     output_range : pair of float or None
-        Least and largest prediction; None is no bound.
+        Least and largest prediction; None omits a bound.
 
     Raises
     ------
@@ -128,8 +128,8 @@ class Link:
     def inverse(self, value: Any) -> Array:
         """Return the score at which the curve has each value: φ'.
 
-        The middle of the scores where the curve is flat inside, the inner end where the curve stays flat for ever;
-        ∓infinity for values below or above all that the curve reaches.
+        On a flat piece the result is the middle of its scores, or its inner end if the piece is infinite. For values
+        below or above the range of the curve it is ∓infinity.
         """
         value = _finite(value, "value")
         knots, values, before, after = self._curve
@@ -155,9 +155,10 @@ class Link:
             \min_k \{\sigma_k + b(\theta-\tau_k) : \tau_k\le\theta\} \cup \{\sigma_k - a(\tau_k-\theta) :
             \tau_k\ge\theta\}
 
-        with slopes a = 1/l or 0 and b = 1/s or ∞, thresholded to the output range. Both ends are attained, by links
-        of the class. Only the two neighbouring knots matter. This is what the fit leaves open, not a confidence
-        interval: it says nothing about noise. Infinite outside the knots where nothing bounds the slope.
+        with slopes a = 1/l or 0 and b = 1/s or ∞, thresholded to the output range. Both ends are attained, by links of
+        the class. Only the two neighbouring knots are needed. The interval describes which links fit the data equally
+        well. It is not a confidence interval and ignores noise. It is infinite outside the knots if the slope is
+        unbounded.
         """
         theta = _finite(theta, "theta")
         low, high = between(self.knots, self.values, *self.slopes, theta)
@@ -191,8 +192,8 @@ class Link:
     def phi(self, y: Any) -> Array:
         r"""Return φ(y) = sup over θ of yθ − φ*(θ): the convex function whose divergence was learned.
 
-        It is known up to a constant; this one fits :meth:`potential`. Infinite for targets outside all values of the
-        curve.
+        φ is determined up to a constant; this constant matches :meth:`potential`. φ is infinite for targets outside the
+        range of the curve.
         """
         y = _finite(y, "y")
         at, reached = self._attained(y)
@@ -201,8 +202,8 @@ class Link:
     def loss(self, theta: Any, y: Any) -> Array:
         r"""Return the Fenchel–Young loss φ(y) + φ*(θ) − yθ = D_φ(y ‖ g(θ)), row by row.
 
-        Its mean over the training data is the risk of the problem that the link was fitted to. At least 0; infinite for
-        targets outside all values of the curve. The shapes of both arguments are broadcast.
+        Its mean over the training data is the risk of the problem of the fit. The loss is at least 0, and infinite for
+        targets outside the range of the curve. The shapes of both arguments are broadcast.
         """
         theta, y = _finite(theta, "theta"), _finite(y, "y")
         at, reached = self._attained(y)

@@ -1,8 +1,8 @@
-"""Measures of a ranking: how well scores s order labels y.
+"""Measures of the agreement between scores s and labels y.
 
-Every measure takes the labels ``y`` first and the scores ``s`` second, both array-like of shape (n,), leaves both as
-they are, costs O(n log n), and depends on the scores only through their order, unless a margin theta is given. A high
-score means near the top. A measure of one list takes labels of two classes, of which the larger is the positive one.
+Every measure takes the labels ``y`` first and the scores ``s`` second, both array-like of shape (n,). It does not
+change them, costs O(n log n), and depends only on the order of the scores, unless a margin theta is given. Rows with
+high scores are at the top. A measure of one list takes labels of two classes; the larger label is the positive class.
 ValueError or TypeError is raised when y does not hold exactly two classes, s is not a finite real vector, or their
 lengths differ.
 
@@ -14,11 +14,11 @@ reverse_heights           negatives at or above each positive                  c
 r_p, r_max                sum of powers, and maximum, of the heights           counts as a misrank
 push_risk                 p-norm of the heights as shares, with a margin       counts as a misrank
 positives_at_top          positives above every negative                       counts as a misrank
-dcg                       sum over positives of 1/ln(1 + rank)                 takes the worse rank
-average_reciprocal_rank   sum over positives of 1/rank                         takes the worse rank
+dcg                       sum over positives of 1/ln(1 + rank)                 has the worst rank
+average_reciprocal_rank   sum over positives of 1/rank                         has the worst rank
 auc, partial_auc          area under the ROC curve                             counts one half
-precision_at              share of positives among the k first                 mean over random orders
-ranking_risk              share of ordered pairs misranked, with its error     one half, or as asked
+precision_at              share of positives among the first k                 mean over random orders
+ranking_risk              share of ordered pairs misranked, with its error     one half, or an option
 ========================= ==================================================== =========================
 
 By query, as a mean over queries or one value for each:
@@ -26,13 +26,13 @@ By query, as a mean over queries or one value for each:
 ========================= ==================================================== =========================
 measure                   what it is                                           a tie in the scores
 ========================= ==================================================== =========================
-ndcg                      discounted gain over its largest value               averaged, or as asked
-mean_average_precision    mean precision at the relevant rows                  averaged, or as asked
-precision_at              share of relevant rows among the k first             averaged, or as asked
-mean_reciprocal_rank      one over the rank of the first relevant row          averaged, or as asked
-expected_reciprocal_rank  one over the rank where a reader is satisfied        averaged, or as asked
-kendall_tau               pairs in the same order minus those in opposite      neither, and tau-b
-spearman_footrule         sum of the differences of ranks                      shares the mean rank
+ndcg                      discounted gain over its largest value               averaged, or an option
+mean_average_precision    mean precision at the relevant rows                  averaged, or an option
+precision_at              share of relevant rows among the first k             averaged, or an option
+mean_reciprocal_rank      one over the rank of the first relevant row          averaged, or an option
+expected_reciprocal_rank  mean of one over the rank where a user stops         averaged, or an option
+kendall_tau               pairs in the same order less pairs in opposite order counts 0; tau-b rescales
+spearman_footrule         sum of the differences of ranks                      has the mean rank
 ========================= ==================================================== =========================
 
 These take grades ``y``, larger is more relevant, and
@@ -40,26 +40,26 @@ These take grades ``y``, larger is more relevant, and
 * ``qid``, the query of each row: integers or strings in any order, :class:`~convexrank.data.QueryGroups`, or None for
   one query;
 * ``threshold``: rows with a grade above it are relevant;
-* ``ties``, how rows of one score are ordered: ``"average"`` is the mean over all their orders, ``"stable"`` the order
-  in which they stand in y, ``"worst"`` the lowest grade (or the irrelevant rows) first, ``"best"`` the highest first;
-* ``empty``, what a query on which the measure is not defined counts: ``"skip"`` is nothing, 0 or 1 that value;
-* ``per_query``: return one value for each query, shape (m,), in the order in which the queries first appear, NaN where
-  skipped; instead of the mean over the queries that count.
+* ``ties``, the order of rows with equal scores: ``"average"`` is the mean over all their orders, ``"stable"`` the order
+  of the rows in y, ``"worst"`` the lowest grade (or the irrelevant rows) first, ``"best"`` the highest first;
+* ``empty``, the value of a query for which the measure is not defined: 0 or 1, or ``"skip"`` to leave the query out;
+* ``per_query``: return one value for each query, shape (m,), in the order in which the queries first appear, NaN for
+  queries left out, instead of the mean.
 
-ValueError or TypeError is raised when the data are not finite, lengths differ, an option is unknown, or no query
-counts.
+ValueError or TypeError is raised when the data are not finite, lengths differ, an option is unknown, or no query has
+a value.
 
 :func:`table` compares several rankings, with standard errors and paired differences.
 
-Of ranks of a graph, whose scores come first:
+For ranks of a graph, with the scores as first argument:
 
 ========================= ==================================================== =========================
-spam_mass                 share of the whole rank that spam has                does not matter
-spam_met                  spam among the k first, for every k                  mean over random orders
-order_distance            footrule of two ranks, on some of the pages          shares the mean rank
+spam_mass                 share of the whole rank that spam has                has no effect
+spam_met                  spam among the first k, for every k                  mean over random orders
+order_distance            footrule of two ranks, on some of the pages          has the mean rank
 ========================= ==================================================== =========================
 
-`convexrank.metrics.conventions` holds the conventions in which others state these numbers.
+`convexrank.metrics.conventions` has the conventions of other packages for these measures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far two orders agree, by query: Kendall's tau and Spearman's footrule."""
+"""Agreement of two orders, by query: Kendall's tau and Spearman's footrule."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ def kendall_tau(
 
     for one query with P pairs of rows, C of them in the same order by grade and by score, D in opposite orders,
     :math:`T_y` tied in the grades and :math:`T_s` in the scores. From −1 to 1, larger is better. Scores that are all
-    equal say nothing and get 0. Pairs are counted in integers. Cost O(n log n) for all queries together.
+    equal get 0. Pairs are counted in integers. Cost O(n log n) for all queries together.
 
     Parameters
     ----------
     y, s, qid : array-like, shape (n,)
         Grades, scores and queries, as for all measures by query: :mod:`convexrank.metrics`.
     variant : {"b", "a"}
-        Whether ties are taken out of the denominator.
+        Which of the two formulas: ``"b"`` subtracts tied pairs in the denominator.
     empty, per_query : {"skip", 0, 1}, bool
-        As for all measures by query; one is defined that has two rows of different grades.
+        As for all measures by query; defined for queries with two rows of different grades.
 
     Returns
     -------
     float or ndarray, shape (m,)
-        The mean over the queries that count, or the values.
+        The mean over the queries with a value, or the values of all queries.
 
     See Also
     --------
@@ -98,24 +98,24 @@ def spearman_footrule(
 
     .. math:: F = \sum_{j} \bigl| \mathrm{rank}_y(j) - \mathrm{rank}_s(j) \bigr|
 
-    over the rows of one query. Tied rows share the mean of the ranks that they take up, so this is the profile metric
+    over the rows of one query. Tied rows have the mean of their ranks, so this is the profile metric
     :math:`F_{\mathrm{prof}}` of the second reference. Smaller is better. ``normalized=True`` divides by the largest
-    value that n rows can have, :math:`\lfloor n^2/2 \rfloor`: from 0 to 1. When grades are tied and scores are not,
-    0 is out of reach. Cost O(n log n) for all queries together.
+    value for n rows, :math:`\lfloor n^2/2 \rfloor`; the result is from 0 to 1. When grades are tied and scores are not,
+    the value 0 is impossible. Cost O(n log n) for all queries together.
 
     Parameters
     ----------
     y, s, qid : array-like, shape (n,)
         Grades, scores and queries, as for all measures by query: :mod:`convexrank.metrics`.
     normalized : bool
-        Divide by the largest value possible.
+        Whether to divide by the largest possible value.
     empty, per_query : {"skip", 0, 1}, bool
-        As for all measures by query; one is defined that has two rows of different grades.
+        As for all measures by query; defined for queries with two rows of different grades.
 
     Returns
     -------
     float or ndarray, shape (m,)
-        The mean over the queries that count, or the values.
+        The mean over the queries with a value, or the values of all queries.
 
     References
     ----------

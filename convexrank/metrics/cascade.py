@@ -34,27 +34,28 @@ def expected_reciprocal_rank(
     .. math:: \mathrm{ERR@}k = \sum_{r=1}^{k} \frac1r\, p_{(r)} \prod_{i<r} (1 - p_{(i)}), \qquad
               p_{(r)} = \frac{2^{y_{(r)}} - 1}{2^{y_{\max}}}
 
-    for one query: a user reads down the list, stops at rank r with probability :math:`p_{(r)}`, and the reciprocal of
-    the rank where that happens is averaged. From 0 to 1, larger is better; 1 is out of reach. Cost O(n log n) for all
-    queries together; with ties averaged, O(tm) more for each tie of t rows of different grades, where m ≤ t is how far
-    a reader gets in it with a chance above rounding.
+    for one query: a user reads down the list and, on reaching rank r, stops with probability :math:`p_{(r)}`; the
+    measure is the mean reciprocal of the rank at which the user stops. From 0 to 1, larger is better; the value 1 is
+    impossible. Cost O(n log n) for all queries together; with ties averaged, O(tm) more for each tie of t rows of
+    different grades, where m ≤ t is the number of rows of the tie that a user reaches with a probability above
+    rounding.
 
     Parameters
     ----------
     y, s, qid : array-like, shape (n,)
         Grades, scores and queries, as for all measures by query: :mod:`convexrank.metrics`.
     k : int, optional
-        Cut-off; by default the whole list.
+        Cut-off: number of rows that count; by default the whole list.
     max_grade : float, optional
-        The largest grade there can be; by default the largest in y. Give it when values of different data are to be
-        compared: it is a constant of the scale of grades and not of the sample.
+        The largest possible grade; by default the largest grade in y. Pass it to compare values of different data,
+        because it is a constant of the scale of grades and not of the sample.
     ties, empty, per_query : {"average", "stable", "worst", "best"}, {"skip", 0, 1}, bool
-        As for all measures by query; one is defined that has a grade above 0.
+        As for all measures by query; defined for queries with a grade above 0.
 
     Returns
     -------
     float or ndarray, shape (m,)
-        The mean over the queries that count, or the values.
+        The mean over the queries with a value, or the values of all queries.
 
     Raises
     ------

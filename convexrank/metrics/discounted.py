@@ -25,7 +25,7 @@ def dcg(y: Any, s: Any) -> float:
 
     Over I positives i, j and K negatives k: a sum over the positives, with no gain, no cut-off, no
     division by the best value, and the natural logarithm. Larger is better. Rank(i) counts every row at
-    or above i, i itself included: the best rank is 1, and rows in a tie all get the worst rank of the
+    or above i, including i itself: the best rank is 1, and all rows in a tie have the worst rank of the
     tie. Other definitions take the logarithm to base 2, weight by a gain, or average over ties. Cost
     O(n log n).
 
@@ -59,8 +59,8 @@ def average_reciprocal_rank(y: Any, s: Any) -> float:
 
     .. math:: \mathrm{AveR}(s) = \sum_{i=1}^{I} \frac{1}{\mathrm{Rank}(i)}
 
-    With Rank(i) as in :func:`dcg`, ties included. The paper names it an average but prints a sum, and its
-    tables hold sums (values above 1); divide by I for the mean. It lies between I/n and the harmonic
+    With Rank(i) as in :func:`dcg`, ties included. The paper calls it an average, but its formula is a sum, and its
+    tables contain sums (values above 1); divide by I for the mean. It lies between I/n and the harmonic
     number 1 + 1/2 + ... + 1/I; larger is better. Cost O(n log n).
 
     Parameters

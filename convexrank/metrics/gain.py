@@ -47,8 +47,9 @@ def ndcg(
     .. math:: \mathrm{NDCG@}k = \frac{\sum_{r=1}^{k} g(y_{(r)})\, d(r)}{\sum_{r=1}^{k} g(y_{[r]})\, d(r)}
 
     for one query, where :math:`y_{(r)}` is the grade of the row that the scores put at rank r and :math:`y_{[r]}` the
-    r-th largest grade. From 0 to 1, larger is better. Every number depends on the convention, so name it beside the
-    number; `convexrank.metrics.conventions` holds the usual ones. Cost O(n log n) for all queries together.
+    r-th largest grade. From 0 to 1, larger is better. Every value depends on the convention, so state the convention
+    together with the value; `convexrank.metrics.conventions` has the usual conventions. Cost O(n log n) for all queries
+    together.
 
     Parameters
     ----------
@@ -57,19 +58,19 @@ def ndcg(
     k : int, optional
         Cut-off, in the sum and in the ideal sum; by default the whole list.
     gain : {"exp2", "linear"}
-        g(y) = 2^y − 1, or y itself.
+        The gain g(y) = 2^y − 1 or g(y) = y.
     discount : {"log2", "letor"}
-        d(r) = 1/log2(1 + r), or that of the LETOR scripts: 1 for r = 1, 2 and 1/log2(r) from there on.
+        The discount d(r) = 1/log2(1 + r), or that of the LETOR scripts: 1 for r = 1, 2 and 1/log2(r) for r > 2.
     ties, empty, per_query : {"average", "stable", "worst", "best"}, {"skip", 0, 1}, bool
-        As for all measures by query; one is defined that has a grade above 0.
+        As for all measures by query; defined for queries with a grade above 0.
     short : {"pad", "zero"}
-        A query with fewer than k rows: its list is continued by irrelevant rows, or it counts 0, as the LETOR scripts
-        have it.
+        Treatment of a query with fewer than k rows: its list is continued by irrelevant rows, or its value is 0, as in
+        the LETOR scripts.
 
     Returns
     -------
     float or ndarray, shape (m,)
-        The mean over the queries that count, or the values.
+        The mean over the queries with a value, or the values of all queries.
 
     Raises
     ------

@@ -33,13 +33,13 @@ def heights(y: Any, s: Any, theta: float = 0.0) -> np.ndarray:
     Returns
     -------
     ndarray of int, shape (K,)
-        One height for each negative, in the order in which the negatives stand in y.
+        One height for each negative, in the order of the negatives in y.
 
     See Also
     --------
-    reverse_heights : The same count seen from the positives.
-    r_p : The sum of their powers.
-    r_max : The largest of them.
+    reverse_heights : Number of negatives at or above each positive.
+    r_p : The sum of the powers of the heights.
+    r_max : The largest height.
 
     References
     ----------
@@ -79,7 +79,7 @@ def reverse_heights(y: Any, s: Any) -> np.ndarray:
     Returns
     -------
     ndarray of int, shape (I,)
-        One reverse height for each positive, in the order in which the positives stand in y.
+        One reverse height for each positive, in the order of the positives in y.
 
     References
     ----------
@@ -108,9 +108,9 @@ def r_p(y: Any, s: Any, p: float, *, log: bool = False) -> float:
     y, s : array-like, shape (n,)
         Labels of two classes, and scores.
     p : float
-        Power, greater than 0 and finite; a larger p looks more at the top. For the limit see `r_max`.
+        Power, greater than 0 and finite; a larger p gives more weight to the top. For the limit see `r_max`.
     log : bool
-        Return the natural logarithm instead, which no p makes overflow (-inf when the sum is 0).
+        Whether to return the natural logarithm, which overflows for no p (-inf when the sum is 0).
 
     Returns
     -------
@@ -125,7 +125,7 @@ def r_p(y: Any, s: Any, p: float, *, log: bool = False) -> float:
     Warns
     -----
     RuntimeWarning
-        When the sum is above the largest float; inf is returned then. Ask for ``log=True``.
+        When the sum is above the largest float; then inf is returned. Use ``log=True``.
 
     References
     ----------
@@ -167,8 +167,8 @@ def push_risk(y: Any, s: Any, p: float, theta: float = 0.0) -> float:
     .. math:: R^\theta_p(s) = \Bigl( \frac1K \sum_{k=1}^{K} \Bigl( \frac1I \sum_{i=1}^{I}
               1[s_i \le s_k + \theta] \Bigr)^p \Bigr)^{1/p}
 
-    A mean over the K negatives of powers of means over the I positives, and its root: from 0 to 1, smaller
-    is better. It estimates the risk of the population, of which :mod:`convexrank.bounds` and its margin speak.
+    The p-th root of a mean over the K negatives of p-th powers of means over the I positives: from 0 to 1, smaller
+    is better. It estimates the risk of the population with a margin, the subject of :mod:`convexrank.bounds`.
     With theta = 0 it is :math:`r_p^{1/p} / (I K^{1/p})`, and with p = 1 and no ties 1 - AUC. A tie, and a
     positive above the negative by no more than theta, counts as a misrank. Cost O(n log n).
 

@@ -42,20 +42,20 @@ def mean_average_precision(
 
     for a query with R relevant rows, :math:`n_r` of them among the first r. From 0 to 1, larger is
     better. Cost O(n log n) for all queries together, also with ties averaged: within a tie only the expected number of
-    relevant rows above a relevant one matters.
+    relevant rows above a relevant row is needed.
 
     Parameters
     ----------
     y, s, qid : array-like, shape (n,)
         Grades, scores and queries, as for all measures by query: :mod:`convexrank.metrics`.
     threshold, ties, empty, per_query : float, str, {"skip", 0, 1}, bool
-        As for all measures by query; one is defined that has a relevant row. With ``ties="threshold"`` all rows of one
+        As for all measures by query; defined for queries with a relevant row. With ``ties="threshold"`` all rows of one
         score get the precision at the end of the tie, as in scikit-learn.
 
     Returns
     -------
     float or ndarray, shape (m,)
-        The mean over the queries that count, or the values.
+        The mean over the queries with a value, or the values of all queries.
 
     References
     ----------
@@ -102,20 +102,20 @@ def mean_reciprocal_rank(
 ) -> Any:
     r"""Mean over queries of one over the rank of the first relevant row.
 
-    From 0 to 1, larger is better. Cost O(n log n) for all queries together, also with ties averaged: the chance that
-    the first of r relevant rows among t tied ones stands at the j-th place is :math:`\binom{t-j}{r-1} / \binom tr`.
+    From 0 to 1, larger is better. Cost O(n log n) for all queries together, also with ties averaged: the probability
+    that the first of r relevant rows among t tied rows is at the j-th place is :math:`\binom{t-j}{r-1} / \binom tr`.
 
     Parameters
     ----------
     y, s, qid : array-like, shape (n,)
         Grades, scores and queries, as for all measures by query: :mod:`convexrank.metrics`.
     threshold, ties, empty, per_query : float, str, {"skip", 0, 1}, bool
-        As for all measures by query; one is defined that has a relevant row.
+        As for all measures by query; defined for queries with a relevant row.
 
     Returns
     -------
     float or ndarray, shape (m,)
-        The mean over the queries that count, or the values.
+        The mean over the queries with a value, or the values of all queries.
 
     See Also
     --------

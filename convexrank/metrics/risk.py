@@ -47,24 +47,24 @@ def ranking_risk(y: Any, s: Any, ties: Literal["strict", "half", "misrank"] = "h
               q_{ij} = 1[(y_i - y_j)(s_i - s_j) < 0] + c\, 1[y_i \ne y_j,\ s_i = s_j]
 
     A mean over all n(n-1) ordered pairs of rows, from 0 to 1; smaller is better. Pairs with equal labels
-    cost nothing but are counted in the mean, so with two classes and ``ties="half"``
+    have no cost, but are counted in the mean, so with two classes and ``ties="half"``
     :math:`L_n = 2 I K (1 - \mathrm{AUC}) / (n(n-1))`.
 
-    The cost c of a tie in the scores is set by `ties`. The paper's scoring rule says "not below" for
-    a tie, r(x, x') = 2·1[s(x) >= s(x')] - 1, which is wrong for one of the two orders of a tied pair:
-    c = 1/2, the default. ``"strict"`` has c = 0, the product of differences as the paper prints it for
-    scoring functions. ``"misrank"`` has c = 1, as the heights of the P-Norm Push have it.
+    The argument `ties` determines the cost c of a tie in the scores. The paper's rule for a tie,
+    r(x, x') = 2·1[s(x) >= s(x')] - 1, is wrong for one of the two orders of a tied pair: c = 1/2, the
+    default. ``"strict"`` is c = 0, the product of differences in the paper's formula for scoring
+    functions. ``"misrank"`` is c = 1, as in the heights of the P-Norm Push.
 
     The standard error comes from the leading term of Hoeffding's decomposition,
-    :math:`\mathrm{Var}(L_n) \approx 4 \mathrm{Var}(h(X_1)) / n`, where h is estimated by what each row
-    loses on average:
+    :math:`\mathrm{Var}(L_n) \approx 4 \mathrm{Var}(h(X_1)) / n`, where h is estimated by the mean loss of
+    each row:
 
     .. math:: \hat h_i = \frac{1}{n-1} \sum_{j \ne i} q_{ij} - L_n, \qquad
               \widehat{\mathrm{se}}^2 = \frac{4}{n (n-1)} \sum_{i=1}^{n} \hat h_i^2
 
-    It needs independent rows. The term left out is of order 1/n², so small samples get an error that is
-    a little too large. When every row loses the same the estimate is 0, as for a perfect ranking, and
-    says nothing; with two rows it is NaN.
+    The estimate assumes independent rows. The term left out is of order 1/n², so the error is a little
+    too large in small samples. When all rows have the same loss, as in a perfect ranking, the estimate
+    is 0 and not meaningful; with two rows it is NaN.
 
     Cost O(n log n): the rows are sorted by one of (y, s), and pairs out of order in the other are
     counted for every row, one binary digit of the rank at a time.
@@ -74,9 +74,9 @@ def ranking_risk(y: Any, s: Any, ties: Literal["strict", "half", "misrank"] = "h
     y : array-like, shape (n,)
         Real labels, at least two different ones; n >= 2.
     s : array-like, shape (n,)
-        Finite scores; high means that a high label is expected.
+        Finite scores; a high score stands for a high expected label.
     ties : {"half", "strict", "misrank"}
-        What a pair with different labels and equal scores costs: 1/2, 0 or 1.
+        The cost of a pair with different labels and equal scores: 1/2, 0 or 1.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Area under the ROC curve, all of it or its left end."""
+"""Area under the whole ROC curve, or under its left end."""
 
 from __future__ import annotations
 
@@ -54,24 +54,24 @@ def partial_auc(y: Any, s: Any, max_fpr: float, standardize: bool = False) -> fl
 
     .. math:: A(s) = \int_0^{m} \mathrm{TPR}(u)\, du, \qquad m = \mathrm{max\_fpr}
 
-    TPR(u) is the share of the positives found when a share u of the negatives is let through. The curve
-    is the polygon through one point for each distinct score, so a tie is a straight, slanted piece: it
-    counts one half in the full area. Nothing is divided: A lies between 0 and m, a random ranking has
-    m²/2, a perfect one m. ``standardize=True`` returns McClish's version,
+    TPR(u) is the true positive rate at the false positive rate u. The curve is the polygon through one
+    point for each distinct score, so a tie is a straight, slanted piece: it counts one half in the full
+    area. The area is not divided by m: A lies between 0 and m, a random ranking has m²/2, a perfect
+    ranking m. ``standardize=True`` returns McClish's version,
 
     .. math:: \tfrac12 \Bigl( 1 + \frac{A - m^2/2}{m - m^2/2} \Bigr),
 
-    which is 1/2 for a random and 1 for a perfect ranking, and what scikit-learn's
-    ``roc_auc_score(max_fpr=m)`` returns for m < 1. With m = 1 both are the AUC. Cost O(n log n).
+    which is 1/2 for a random and 1 for a perfect ranking, and equals scikit-learn's
+    ``roc_auc_score(max_fpr=m)`` for m < 1. With m = 1 both are the AUC. Cost O(n log n).
 
     Parameters
     ----------
     y, s : array-like, shape (n,)
         Labels of two classes, and scores.
     max_fpr : float
-        The false positive rate m to stop at, greater than 0 and at most 1.
+        The false positive rate m at which the area ends, greater than 0 and at most 1.
     standardize : bool
-        Rescale as McClish does; by default the raw area is returned.
+        Whether to rescale the area as McClish does; by default it is not rescaled.
 
     Returns
     -------

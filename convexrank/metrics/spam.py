@@ -1,4 +1,4 @@
-"""How much spam a rank lets through, and how far two ranks order other pages alike."""
+"""Measures of the spam in a rank, and of the distance between two ranks on other pages."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def spam_mass(rank: Any, spam: Any) -> float:
 
     .. math:: \sum_{i \in S} r_i \Big/ \sum_{i} r_i
 
-    From 0 to 1; smaller is better. A rank that gives nearly all to one good page has a small mass as well, so look at
-    :func:`spam_met` too. Ties do not matter. O(n).
+    From 0 to 1; smaller is better. The mass is also small when nearly all rank is on one good page, so use
+    :func:`spam_met` as well. Ties have no effect. O(n).
 
     Parameters
     ----------
     rank : array-like, shape (n,)
         Non-negative scores, not all 0.
     spam : array-like
-        Which pages are spam: n booleans, or the ids of the pages; their names where ``rank`` is a pandas Series under
-        the names of the nodes, such as ``graph.series(ranks)``.
+        The spam pages: n booleans, or the ids of the pages; or their names, if ``rank`` is a pandas Series with the
+        names of the nodes as index, such as ``graph.series(ranks)``.
 
     Returns
     -------
@@ -64,10 +64,10 @@ def spam_mass(rank: Any, spam: Any) -> float:
 
 
 def spam_met(rank: Any, spam: Any) -> Array:
-    r"""Number of spam pages among the k first, for every k from 1 to n: the curve that one meets down the list.
+    r"""Number of spam pages among the first k pages, for every k from 1 to n.
 
-    Pages of one score are met in random order, and the entry is the mean over these orders. The lower the curve the
-    better; a straight line to its end is what a random order gives. O(n log n).
+    For pages with equal scores the entry is the mean over their random orders. A lower curve is better; the expected
+    curve of a random order is a straight line. O(n log n).
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def spam_met(rank: Any, spam: Any) -> Array:
     Returns
     -------
     ndarray, shape (n,)
-        Entry k − 1 belongs to the k first.
+        Entry k − 1 is the number among the first k pages.
 
     References
     ----------
@@ -100,22 +100,22 @@ def spam_met(rank: Any, spam: Any) -> Array:
 def order_distance(
     first: Any, second: Any, among: Any = None, scale: Literal["largest", "square"] = "largest"
 ) -> float:
-    r"""Distance of two orders of the pages, or of some of them ranked by themselves: Spearman's footrule.
+    r"""Distance between two orders of all pages, or of a part of the pages: Spearman's footrule.
 
     .. math:: \frac{1}{c}\sum_{i} \bigl|R_1(i) - R_2(i)\bigr|
 
-    The paper compares ranks on the pages that are not spam. Pages of one score share their mean place. Scaled by the
-    largest value possible, :math:`c = \lfloor m^2/2\rfloor` for m pages, it runs from 0 to 1; the paper's
-    :math:`c = m^2` gives half of that. Smaller is more alike. O(n log n).
+    The paper compares ranks on the pages that are not spam. Pages with equal scores have the mean of their places.
+    Divided by the largest possible value, :math:`c = \lfloor m^2/2\rfloor` for m pages, the distance is from 0 to 1;
+    with the paper's :math:`c = m^2` it is half of that. Smaller means more similar. O(n log n).
 
     Parameters
     ----------
     first, second : array-like, shape (n,)
         Finite scores.
     among : array-like, optional
-        The pages that count: n booleans, or ids or names as for :func:`spam_mass`; all by default.
+        The pages that are compared: n booleans, or ids or names as for :func:`spam_mass`; all by default.
     scale : {"largest", "square"}
-        What the sum is divided by.
+        The divisor c of the sum: the largest possible value, or :math:`m^2`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Several rankings of the same queries compared, with standard errors and paired differences."""
+"""Comparison of several rankings of the same queries, with standard errors and paired differences."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class MetricsTable:
     r"""Measures of several rankings, query by query; its string is a table.
 
     The standard error of a mean over m queries is :math:`s/\sqrt m` with the standard deviation s of the m values
-    (divisor m − 1); NaN for one query. Differences are taken query by query, so that what makes a query easy or hard
-    for all rankings cancels: their standard error is usually much smaller than that of the means.
+    (divisor m − 1); NaN for one query. Differences are computed query by query, so that the difficulty of a query for
+    all rankings cancels: their standard error is usually much smaller than that of the means.
 
     Parameters
     ----------
     names, measures : tuple of str
-        The rankings and the measures.
+        Names of the rankings and of the measures.
     values : ndarray, shape (rankings, measures, queries)
         The measure on each query; NaN where it is not defined.
     baseline : str
-        The ranking that differences are taken to.
+        Name of the ranking that is subtracted in differences.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class MetricsTable:
 
     @property
     def differences(self) -> Array:
-        """What each ranking has more than the baseline on each query, shape (rankings, measures, queries)."""
+        """Difference between each ranking and the baseline on each query, shape (rankings, measures, queries)."""
         return self.values - self.values[self.names.index(self.baseline)]
 
     @property
@@ -139,7 +139,7 @@ def table(
     Parameters
     ----------
     scores : mapping of str to array-like, shape (n,)
-        The scores of each ranking by its name; higher is nearer the top.
+        The scores of each ranking by its name; rows with higher scores are nearer the top.
     y : array-like, shape (n,)
         Grades; larger is more relevant.
     qid : array-like, shape (n,), QueryGroups or None
@@ -153,7 +153,7 @@ def table(
     Returns
     -------
     MetricsTable
-        Its string is the table; ``mean``, ``standard_error``, ``difference``, ``to_frame`` have the numbers.
+        Its string is the table; the attributes ``mean``, ``standard_error`` and ``difference`` have the numbers.
 
     Raises
     ------

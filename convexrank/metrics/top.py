@@ -1,4 +1,4 @@
-"""What stands at the very top of the list."""
+"""Measures of the very top of the list."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def precision_at(
     .. math:: \frac1k \Bigl( P_{>} + (k - N_{>}) \frac{P_{=}}{N_{=}} \Bigr)
 
     :math:`N_{>}` rows, :math:`P_{>}` of them positive, score above the k-th highest score;
-    :math:`N_{=}` rows, :math:`P_{=}` of them positive, have that score. When nothing is tied across the
-    cut this is the plain share. When rows are tied across it, it is the expected share if tied rows are
-    put in random order, so it never depends on the order of the rows. A mean over k rows, from 0 to 1;
+    :math:`N_{=}` rows, :math:`P_{=}` of them positive, have that score. Without a tie at the cut-off
+    this is the share among the first k rows. With a tie it is the expected share if tied rows are in
+    random order, so the value never depends on the order of the rows. A mean over k rows, from 0 to 1;
     larger is better. Cost O(n log n).
 
-    With ``qid`` the same is done within every query, and averaged. The labels are then grades, positive where above the
-    threshold, and a query may lack either class.
+    With ``qid`` the share is computed for every query, and averaged over queries. The labels are then grades, positive
+    if above the threshold, and a query may lack either class.
 
     Parameters
     ----------
@@ -82,19 +82,19 @@ def precision_at(
     k : int or float
         An integer is a number of rows, from 1 to n. A float is a share of the n rows in (0, 1], and the
         number of rows is ceil(k n), with k read as the decimal number that it prints as: 0.07 of 100
-        rows is 7 rows. So ``k=1`` is the first row and ``k=1.0`` is all of them. With qid, an integer of at least 1.
+        rows is 7 rows. So ``k=1`` means the first row and ``k=1.0`` all rows. With qid, an integer of at least 1.
     qid : array of int or str, shape (n,), or QueryGroups, optional
-        The query of each row. What follows is for queries only.
+        The query of each row. The following arguments are for queries only.
     threshold, ties, empty, per_query : float, str, {"skip", 0, 1}, bool
-        As for all measures by query (:mod:`convexrank.metrics`); one is defined that has a positive row.
+        As for all measures by query (:mod:`convexrank.metrics`); defined for queries with a positive row.
     short : {"pad", "zero", "length"}
-        A query with fewer than k rows: still divided by k, as if irrelevant rows followed; counts 0; or divided by
-        the number of its rows.
+        Treatment of a query with fewer than k rows: the number of positives is divided by k, as if irrelevant rows
+        followed; the value is 0; or the number of positives is divided by the number of rows.
 
     Returns
     -------
     float or ndarray, shape (m,)
-        The share, from 0 to 1; its mean over the queries that count, or the values.
+        The share, from 0 to 1; with qid its mean over the queries with a value, or the values of all queries.
 
     Raises
     ------

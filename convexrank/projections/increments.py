@@ -30,7 +30,7 @@ def bounded_increments(
     groups: Any = None,
     bounds: tuple[Any, Any] = (None, None),
 ) -> Any:
-    r"""Project a sequence on bounds for its increments.
+    r"""Project a sequence onto the set of sequences with bounded increments.
 
     .. math::
         \min_{s}\; \sum_i w_i (s_i - z_i)^2 \quad\text{subject to}\quad
@@ -40,26 +40,26 @@ def bounded_increments(
     iteration. Special cases: isotonic (l = 0, u = ∞), Lipschitz (l = −L, u = L), Lipschitz isotonic (l = 0, u = L),
     margins or strongly monotone (l > 0), restricted output (the bounds).
 
-    Inside ``jax.jit``, ``vmap`` and ``grad`` the same function traces. Its derivative is the exact one: entries that
-    are tied by bounds on their increments form blocks and move together, by the weighted mean of the changes; a block
-    that the bounds hold does not move with z. Derivatives with respect to ``lower``, ``upper``, ``weights`` and
-    ``bounds`` are there as well. Where the active bounds change the function has a kink, and the derivative is that
-    of one side.
+    JAX can trace the function inside ``jax.jit``, ``vmap`` and ``grad``. The derivative is exact: entries that are tied
+    by bounds on their increments form blocks, and each block changes by the weighted mean of the changes of z; a block
+    at one of the ``bounds`` does not change with z. Derivatives with respect to ``lower``, ``upper``, ``weights`` and
+    ``bounds`` are available as well. At points where the set of active bounds changes the function has a kink, and the
+    derivative is one-sided.
 
     Parameters
     ----------
     z : array, shape (n,)
         The sequence.
     lower, upper : float or array, shape (n − 1,)
-        Bounds of the step from row i to the next row of its group (to row i + 1 without groups). −∞ and ∞ are
-        allowed. What stands at the last row of a group has no meaning and is ignored.
+        Bounds of the increment from row i to the next row of its group (to row i + 1 without groups). −∞ and ∞ are
+        allowed. Entries at the last row of a group are ignored.
     weights : array, shape (n,), optional
         Weights :math:`w_i > 0`; not normalised. All 1 by default.
     groups : array, shape (n,), optional
-        Rows of equal id make one sequence, in the order of the rows; the rows of a group may lie anywhere. Ten thousand
-        short sequences are one call.
+        Group of each row. The rows of a group form one sequence, in their order; they need not be contiguous. One call
+        can project many thousands of short sequences.
     bounds : pair of float or None
-        Bounds of all entries; None is no bound.
+        Bounds of all entries; None omits a bound.
 
     Returns
     -------
@@ -69,16 +69,16 @@ def bounded_increments(
     Raises
     ------
     ValueError, TypeError
-        For NaN or infinite z, weights that are not positive, arrays of other lengths, and bounds that nothing
-        satisfies: the message names the first place. Inside ``jit`` only what is known there is checked; where the
-        values turn out to be bad, all of their group becomes NaN.
+        For NaN or infinite z, weights that are not positive, arrays of other lengths, and infeasible bounds; the
+        message names the first place. Inside ``jit`` values are not known and cannot be checked; then a group with
+        invalid values becomes NaN.
 
     Notes
     -----
     On the CPU O(n log n) for any data and close to linear for common ones, O(n) memory, inside ``jit`` behind a
     callback. On other devices pure JAX where sequences are short.
 
-    Ties: where an increment meets its bound without a force, nothing is tied for the derivative.
+    Ties: if an increment equals its bound with a zero multiplier, the derivative treats it as free.
 
     References
     ----------

@@ -22,7 +22,7 @@ def isotonic(
     increasing: bool = True,
     bounds: tuple[Any, Any] = (None, None),
 ) -> Any:
-    r"""Project on the sequences that rise, or fall, along an order.
+    r"""Project onto the sequences that increase, or decrease, along an order.
 
     .. math::
         \min_{s}\; \sum_i w_i (s_i - z_i)^2 \quad\text{subject to}\quad
@@ -31,19 +31,19 @@ def isotonic(
     with :math:`s_i \ge s_j` in place of :math:`s_i \le s_j` when ``increasing`` is False. Rows of equal order are
     pooled: s is a function of the order.
 
-    Inside ``jax.jit``, ``vmap`` and ``grad`` the same function traces, with the exact derivative: the weighted mean
-    over each block of equal fit, 0 where the bounds hold it. The derivative with respect to the order is 0.
+    JAX can trace the function inside ``jax.jit``, ``vmap`` and ``grad``. The derivative is exact: the weighted mean
+    over each block of equal fit, or 0 for a block at one of the bounds. The derivative with respect to the order is 0.
 
     Parameters
     ----------
     z : array, shape (n,)
         The values to be fitted.
     order : array, shape (n,), optional
-        Scores to sort by. Without it rows count in the order in which they come, and none are tied.
+        Scores to sort by. By default the order is that of the rows, without ties.
     weights, groups, bounds : array, array, pair of float or None
         As for :func:`bounded_increments`; rows of a group are fitted together.
     increasing : bool
-        Whether s rises with the order, or falls.
+        Whether s increases with the order, or decreases.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def isotonic(
     O(n) after the sort, O(n) memory. On the CPU a compiled loop, inside ``jit`` behind a callback; on other devices
     pure JAX that merges halves of the sequence, with a depth of O(log² n).
 
-    Neighbours with equal fit that no force ties count as two blocks for the derivative.
+    Neighbours with equal fit but a zero multiplier count as two blocks for the derivative.
 
     References
     ----------
@@ -94,7 +94,7 @@ def isotonic(
 
 
 def permutahedron(z: Any, y: Any, groups: Any = None) -> Any:
-    r"""Project on the permutahedron of y, the convex hull of all its rearrangements.
+    r"""Project onto the permutahedron of y, the convex hull of all permutations of y.
 
     .. math::
         \min_{s}\; \|s - z\|^2 \quad\text{subject to}\quad
@@ -103,18 +103,18 @@ def permutahedron(z: Any, y: Any, groups: Any = None) -> Any:
     s keeps the order of z, and :math:`z - s`, sorted by z, is the isotonic regression of
     :math:`z_\uparrow - y_\uparrow`: a sort and one pass of pooling.
 
-    Inside ``jax.jit``, ``vmap`` and ``grad`` the same function traces, with the exact derivative: within each block,
-    z's change less its mean plus the mean change of the values of y that belong to the block.
+    JAX can trace the function inside ``jax.jit``, ``vmap`` and ``grad``. The derivative is exact: within each block,
+    the change of z less its mean, plus the mean change of the values of y that belong to the block.
 
     Parameters
     ----------
     z : array, shape (n,)
         The point.
     y : array, shape (n,)
-        The values whose rearrangements span the polytope; their order does not matter.
+        The values whose permutations span the polytope, in any order.
     groups : array, shape (n,), optional
-        Rows of equal id are projected together, on the permutahedron of their values of y; the rows of a group may lie
-        anywhere.
+        Group of each row. The rows of a group are projected together, onto the permutahedron of their values of y; they
+        need not be contiguous.
 
     Returns
     -------

@@ -43,7 +43,7 @@ class L2Ball:
         return 0.0 if float(np.linalg.norm(w)) <= self.radius * (1 + FEASIBLE) else math.inf
 
     def prox(self, v: Array, step: float) -> Array:
-        """Project v on the ball; the step does not matter."""
+        """Project v onto the ball; the step has no effect."""
         norm = float(np.linalg.norm(v))
         return v if norm <= self.radius else self.radius * v / norm
 
@@ -89,7 +89,7 @@ class Simplex:
         return 0.0 if inside else math.inf
 
     def prox(self, v: Array, step: float) -> Array:
-        """Project v on the simplex; the step does not matter."""
+        """Project v onto the simplex; the step has no effect."""
         # only differences matter; relative to the largest entry the total is never lost to rounding
         lowered = v - v.max()
         descending = np.sort(lowered)[::-1]
@@ -135,7 +135,7 @@ class L1Ball:
         return 0.0 if float(np.abs(w).sum()) <= self.radius * (1 + FEASIBLE) else math.inf
 
     def prox(self, v: Array, step: float) -> Array:
-        """Project v on the ball, O(d log d); the step does not matter."""
+        """Project v onto the ball, O(d log d); the step has no effect."""
         size = np.abs(v)
         if size.sum() <= self.radius:
             return v
@@ -182,7 +182,7 @@ class Box:
         return 0.0 if w.min() >= self.lower - FEASIBLE and w.max() <= self.upper + FEASIBLE else math.inf
 
     def prox(self, v: Array, step: float) -> Array:
-        """Clip v to the box; the step does not matter."""
+        """Clip v to the box; the step has no effect."""
         return np.clip(v, self.lower, self.upper)
 
     def conjugate(self, v: Array) -> float:

@@ -1,4 +1,4 @@
-"""Norms as regularizers, what any regularizer offers, and the shrinking that they share."""
+"""Norms as regularizers, the interface of regularizers, and soft-thresholding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = np.ndarray
 
 
 class Regularizer(Protocol):
-    """What a solver or a certificate needs of a regularizer."""
+    """Interface of a regularizer, for solvers and certificates."""
 
     def value(self, w: Array) -> float:
         """Evaluate at w; infinity outside the domain."""
@@ -43,12 +43,12 @@ def soft_threshold(v: Array, threshold: float) -> Array:
     v : ndarray
         The entries.
     threshold : float
-        At least 0.
+        The threshold, at least 0.
 
     Returns
     -------
     ndarray
-        Of the same shape.
+        The shrunk entries, in the same shape.
 
     Examples
     --------

@@ -20,7 +20,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Penalty:
-    r"""What a linear ranking problem adds to its risk.
+    r"""The penalty of a problem with linear scores, which is added to its risk.
 
     .. math:: \Omega(w) = \tfrac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1 + \iota_{\text{ball}}(w)
 
@@ -29,9 +29,9 @@ class Penalty:
     l2, l1 : float
         The strengths :math:`\lambda_2, \lambda_1`, zero or more.
     ball : L1Ball or L2Ball, optional
-        A constraint.
+        A ball that contains w.
     nonnegative : ndarray of bool, shape (d,), optional
-        Which weights must be at least 0; not with a ball.
+        Whether each weight must be at least 0; not together with a ball.
 
     Examples
     --------
@@ -131,14 +131,14 @@ class Penalty:
         return float(rest @ rest) / (2.0 * self.l2) + multiplier * self.ball.radius, best
 
     def conjugate_error(self, error: float, where: Array, radius: float = math.inf) -> float:
-        r"""Bound how much larger the conjugate is for an argument that is off by ``error`` in the Euclidean norm.
+        r"""Bound the increase of the conjugate for a change of its argument by ``error`` in the Euclidean norm.
 
         Parameters
         ----------
         error : float
-            The length of what the argument is off by.
+            The Euclidean length of the change of the argument.
         where : ndarray, shape (d,)
-            Where the supremum at the argument is attained, from :meth:`conjugate`.
+            The point at which the supremum is attained, from :meth:`conjugate`.
         radius : float
             As in :meth:`conjugate`.
         """

@@ -1,4 +1,4 @@
-"""What all kinds of sets of recommendations share."""
+"""Base class of all kinds of sets of recommendations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RecommendationSets:
     r"""For every node a closed convex set :math:`T_i` of distributions over the nodes.
 
     Base class of :class:`~convexrank.consensus.CandidateSets`, :class:`~convexrank.consensus.Polytopes` and
-    :class:`~convexrank.consensus.PartialOrders`. With the teleport absorbed a set is
+    :class:`~convexrank.consensus.PartialOrders`. Including the teleport, a set is
     :math:`\alpha T_i + (1-\alpha)v`, as in (5.38).
 
     Examples
@@ -44,11 +44,12 @@ class RecommendationSets:
         Parameters
         ----------
         values : array-like, shape (n,)
-            Such as :meth:`ConsensusRank.ranks <convexrank.problems.ConsensusRank.ranks>` of a solution.
+            One value for each node, such as :meth:`ConsensusRank.ranks <convexrank.problems.ConsensusRank.ranks>` of a
+            solution.
         sort : bool
-            Put the highest value first.
+            Whether to sort with the highest value first.
         name : str
-            What the series is called.
+            Name of the series.
         """
         vector = check_vector(values, self.n, "values", each="node")
         return as_series(vector, self.names or range(self.n), name, check_flag(sort, "sort"))
@@ -58,7 +59,7 @@ class RecommendationSets:
         raise NotImplementedError
 
     def listed(self, node: int) -> Array | None:
-        """Return the same where they can be listed in little time, else None."""
+        """Return the vertices if they can be listed in little time, else None."""
         return self.vertices(node)
 
     def system(self, node: int) -> tuple[Array, Array, Array, Array] | None:
@@ -74,7 +75,7 @@ class RecommendationSets:
         raise NotImplementedError
 
     def projector(self, alpha: float, teleport: Array) -> Projector:
-        r"""Return the projection of all nodes at once, for many uses: what kinds of sets can share is set up here.
+        r"""Return a function that projects for all nodes at once, with common preparation for many calls.
 
         It takes θ, shape (n,) or one row for each node, and returns the projections, one in each row.
         """

@@ -30,7 +30,7 @@ class CandidateSets(RecommendationSets):
     candidates : sequence of array-like, each of shape (k_i, n) or (n,)
         One entry for each node; its rows are distributions over the n nodes, the teleport not included.
     names : sequence, optional
-        What the nodes are called; from a graph they are the graph's.
+        Names of the nodes; by default those of the graph, if the sets come from a graph.
 
     Raises
     ------
@@ -80,12 +80,12 @@ class CandidateSets(RecommendationSets):
         graph : LabelledGraph
             The graph.
         dangling : {"error", "uniform"}
-            What a node without edges does: it is refused, or recommends all nodes alike.
+            Treatment of a node without edges: an error, or a uniform recommendation of all nodes.
 
         Raises
         ------
         ValueError, TypeError
-            When a node has no edge and ``dangling`` is "error", or ``graph`` is no LabelledGraph.
+            When a node has no edge and ``dangling`` is "error", or ``graph`` is not a LabelledGraph.
         """
         check_choice(dangling, _DANGLING, "dangling")
         if not isinstance(graph, LabelledGraph):

@@ -24,7 +24,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class PartialOrders(RecommendationSets):
-    r"""Each node says which nodes it prefers to which, and recommends any distribution that agrees.
+    r"""Each node has a partial order of preference, and recommends any distribution that agrees with it.
 
     .. math:: T_i = \{t \ge 0 : t_a \ge t_b \text{ whenever } i \text{ lists } a \text{ before } b,\;
               t_j = 0 \text{ outside its targets},\; \textstyle\sum_j t_j = 1\}
@@ -39,7 +39,7 @@ class PartialOrders(RecommendationSets):
     targets : sequence, optional
         One entry for each node: the ids that it may recommend, or None for those in its chains, which is the default.
     names : sequence, optional
-        What the nodes are called; chains and targets may then list names.
+        Names of the nodes; chains and targets may then list names.
 
     Raises
     ------
@@ -49,8 +49,9 @@ class PartialOrders(RecommendationSets):
 
     Notes
     -----
-    Where no id stands in two chains and the teleport is uniform over each chain, a projection is one isotonic
-    regression and one bisection; otherwise it runs over the corners, or is Bregman's algorithm where they are many.
+    If no id is in two chains and the teleport is uniform over each chain, a projection takes one isotonic regression
+    and one bisection. Otherwise it minimises over the hull of the vertices or, if they are many, uses Bregman's
+    algorithm.
 
     Examples
     --------

@@ -53,10 +53,10 @@ class Polytopes(RecommendationSets):
     lower, upper : array-like, shape (n, n)
         Bounds; row i is for node i. An upper bound of 0 means that i never recommends that node.
     inequalities : dict or sequence, optional
-        For some nodes i, by name where they have names, a pair (A_i, b_i), of shapes (m, n) and (m,); as a sequence,
-        one pair or None for each node.
+        As a dictionary, for some nodes i (by name if they have names) a pair (A_i, b_i) of shapes (m, n) and (m,); as a
+        sequence, one pair or None for each node.
     names : sequence, optional
-        What the nodes are called; from a graph they are the graph's.
+        Names of the nodes; by default those of the graph, if the sets come from a graph.
 
     Raises
     ------
@@ -65,8 +65,8 @@ class Polytopes(RecommendationSets):
 
     Notes
     -----
-    Projection on a box takes one bisection. With inequalities it runs over the corners where few sets of constraints
-    have to be tried for them, and is Bregman's algorithm otherwise, which is slow.
+    Projection onto a box takes one bisection. With inequalities, a projection minimises over the hull of the vertices
+    if few sets of constraints have to be tried to find them; otherwise it uses Bregman's algorithm, which is slow.
 
     Examples
     --------
@@ -108,7 +108,7 @@ class Polytopes(RecommendationSets):
 
     @classmethod
     def around(cls, graph: Graph, relative: float, *, dangling: str = "error") -> Self:
-        """Let the share of every link of a graph vary by a factor between 1 − relative and 1 + relative.
+        """Return sets in which the share of every link of a graph varies by a factor from 1 − relative to 1 + relative.
 
         Parameters
         ----------
@@ -117,12 +117,12 @@ class Polytopes(RecommendationSets):
         relative : float
             Half-width of the interval, relative to the share.
         dangling : {"error", "uniform"}
-            What a node without links does: it is refused, or has links to all nodes alike.
+            Treatment of a node without links: an error, or links to all nodes with equal shares.
 
         Raises
         ------
         ValueError, TypeError
-            When a node has no link and ``dangling`` is "error", ``relative`` is negative, or ``graph`` is no Graph.
+            When a node has no link and ``dangling`` is "error", ``relative`` is negative, or ``graph`` is not a Graph.
         """
         if not isinstance(graph, Graph):
             raise TypeError(f"graph is a {type(graph).__name__}, expected a convexrank.Graph.")

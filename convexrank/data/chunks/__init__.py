@@ -1,1 +1,1 @@
-"""Rows out of memory: pieces of files, arrays and iterables, gone through as often as a solver asks."""
+"""Rows out of memory: pieces of files, arrays and iterables, read once in every pass of a solver."""

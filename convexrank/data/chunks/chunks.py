@@ -1,4 +1,4 @@
-"""Rows in pieces as a matrix that is known by its products."""
+"""Rows in pieces, as a matrix whose entries are used only through its products."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ SOURCES = (Arrays, Files, Given, Parquet, Text, Told)
 
 
 class Chunks(Design):
-    r"""Rows that do not fit the memory, in pieces: X of the problems that need one pass for each evaluation.
+    r"""Rows that do not fit in memory, in pieces, as X of the problems that decompose over pieces.
 
-    A problem takes ``Chunks`` where it takes X, and their labels where it takes y:
-    ``PNormPush(chunks, chunks.y, p=8, l2=1e-4)``. Its value, gradient and certificate are those of the same rows in
-    memory, up to rounding. A pass holds three pieces: one is computed with, one is ready, one is being read. All
-    arithmetic is in float64, whatever the files hold. Labels and queries are held, the features never.
+    A problem takes ``Chunks`` where it takes X, and their labels where it takes y: ``PNormPush(chunks, chunks.y, p=8,
+    l2=1e-4)``. Its value, gradient and certificate are those of the same rows in memory, up to rounding. A pass holds
+    three pieces: one is computed with, one is ready, one is being read. All arithmetic is in float64, whatever the type
+    in the files is. Labels and queries are kept in memory, features are not.
 
-    Making ``Chunks`` takes one pass, in which all entries are checked. Later passes compare sizes, and a checksum of
-    some thousand entries of each piece, with those of the first one; of files also the time of the last change.
+    Making ``Chunks`` takes one pass, in which all entries are checked. Later passes compare the size of each piece, a
+    checksum of some thousand entries, and the time of the last change of a file with those of the first pass.
 
     Parameters
     ----------
     pieces : iterable of tuples
-        Gives (X, y) or (X, y, qid) each time that it is gone through: a list, or an object with ``__iter__``; X is an
+        An object that yields (X, y) or (X, y, qid) in every iteration: a list, or an object with ``__iter__``; X is an
         array or a sparse matrix of shape (r, d), with any r. For arrays and files see :meth:`from_arrays`,
         :meth:`from_files`, :meth:`from_parquet` and :meth:`from_letor`.
 
@@ -66,19 +66,19 @@ class Chunks(Design):
     shape : tuple of int
         Numbers of rows and columns (n, d).
     y, qid : ndarray, shape (n,)
-        Labels and queries of all rows; qid is None where pieces have none.
+        Labels and queries of all rows; qid is None if the pieces have no queries.
     longest : float
         The Euclidean length of the longest row.
     sparse : bool
         Whether pieces are sparse matrices.
     passes : int
-        How often the pieces were gone through so far, with the first look.
+        Number of passes over the pieces so far, including the first one.
 
     Raises
     ------
     ValueError, TypeError
-        When a piece is no finite real matrix, or has another number of columns: the message names piece, file and row.
-        When the pieces can be gone through once only. In a later pass, when data have changed.
+        When a piece is not a finite real matrix, or has another number of columns; the message names piece, file and
+        row. When the pieces can be iterated only once. In a later pass, when data have changed.
 
     Examples
     --------
@@ -134,16 +134,16 @@ class Chunks(Design):
 
     @classmethod
     def from_arrays(cls, X: Any, y: Any, qid: Any = None, *, rows_per_piece: int | None = None) -> Self:
-        """Cut arrays into pieces, memory maps above all: ``numpy.load(file, mmap_mode="r")`` or ``numpy.memmap``.
+        """Cut arrays into pieces, in particular memory maps: ``numpy.load(file, mmap_mode="r")`` or ``numpy.memmap``.
 
         Parameters
         ----------
         X : array, memory map or CSR matrix, shape (n, d)
             The rows.
         y, qid : array, shape (n,)
-            Their labels; their queries, if there are any.
+            The labels of the rows; the queries of the rows, if there are any.
         rows_per_piece : int, optional
-            Rows of a piece; by default so many that a piece has 4 MB in float32.
+            Number of rows in a piece; by default a piece has 4 MB in float32.
 
         Returns
         -------
@@ -166,10 +166,10 @@ class Chunks(Design):
         Parameters
         ----------
         X : path or list of paths
-            Files ``.npz`` with arrays X, y and, if there are queries, qid, one of which is read at a time; or ``.npy``
-            with X alone, which are mapped into memory.
+            Files ``.npz`` with arrays X, y and, if there are queries, qid, which are read one at a time; or files
+            ``.npy`` with X alone, which are mapped into memory.
         y, qid : path or list of paths
-            Of ``.npy``, the files with the labels and the queries, as many as with X.
+            For ``.npy``, the files with the labels and the queries, as many files as for X.
         rows_per_piece : int, optional
             Rows of a piece, as for :meth:`from_arrays`.
 
@@ -198,16 +198,16 @@ class Chunks(Design):
         *,
         rows_per_piece: int | None = None,
     ) -> Self:
-        """Read Parquet files, some columns of which are the features; needs pyarrow, the extra ``arrow``.
+        """Read Parquet files, with some columns as features; needs pyarrow, the extra ``arrow``.
 
         Parameters
         ----------
         paths : path or list of paths
             Files, or folders with files named ``*.parquet``, which are read in the order of their names.
         y, qid : str
-            The columns with labels and with queries.
+            Names of the columns with labels and with queries.
         columns : list of str, optional
-            The features, in this order; all other columns by default.
+            Names of the columns with features, in this order; by default all other columns.
         rows_per_piece : int, optional
             Rows of a piece, as for :meth:`from_arrays`.
 
@@ -256,9 +256,9 @@ class Chunks(Design):
         zero_based, sparse, null : bool, bool, float
             As for ``read_letor``.
         queries : bool
-            Whether lines name queries; False for svmlight files, whose second word is a feature.
+            Whether lines have query ids; False for svmlight files, whose second word is a feature.
         rows_per_piece : int, optional
-            Lines of a piece; 3000 by default.
+            Number of lines in a piece; 3000 by default.
 
         Returns
         -------
@@ -283,12 +283,13 @@ class Chunks(Design):
         Yields
         ------
         Piece
-            ``X``, dense in float32 or float64 as the data are, or CSR in float64; ``rows``, which of all rows it holds.
+            ``X``, dense in float32 or float64 like the data, or CSR in float64; ``rows``, the slice of these rows among
+            all.
 
         Raises
         ------
         ValueError
-            When a piece, or a file, is not as it was at the first look.
+            When a piece or a file has changed since the first pass.
         """
         state = self._source.state()
         for before, now in zip(self._state, state, strict=True):
@@ -333,14 +334,14 @@ class Chunks(Design):
     # --- over processes: here there is one, which does what is asked --------------------------------------------------
 
     def across(self, local: Callable[[], Array], length: int, same: Any) -> Array:
-        """Return what each process computes from its rows, a vector of that length, one row for each process."""
+        """Return the vectors of this length that the processes compute from their rows, one row for each process."""
         return local()[None]
 
     def agree(self, name: str, said: dict[str, str]) -> None:
         """Refuse arguments that differ between processes."""
 
     def ending_after(self, seconds: float | None) -> AbstractContextManager[float | None]:
-        """End what runs inside after so many seconds, on all processes at once; gives the seconds left to others."""
+        """End the body after this number of seconds, on all processes at once; yield the seconds left for others."""
         return nullcontext(seconds)
 
     # --- as a matrix --------------------------------------------------------------------------------------------------

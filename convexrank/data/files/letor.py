@@ -1,4 +1,4 @@
-"""LETOR files: svmlight rows with a query id, read fast, and refused with file and line when they are wrong."""
+"""LETOR files: svmlight rows with a query id. Errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LetorData:
     qid : ndarray of int, shape (n,)
         Query ids as in the file.
     comments : ndarray of str objects, shape (n,)
-        What stands behind ``#`` on each line, without blanks at the ends.
+        The text after ``#`` on each line, without blanks at the ends.
 
     Examples
     --------
@@ -88,8 +88,8 @@ def read_letor(
 ) -> LetorData:
     """Read LETOR files: lines ``grade qid:7 1:0.3 4:1 #docid = ...``.
 
-    Blank lines and lines that hold a comment only are passed over; the features of a line may come in any order. A
-    feature that a line does not name is 0. Rows of several files are put one after the other. Cost: one pass, about
+    Blank lines and lines with only a comment are skipped; the features of a line may come in any order. A
+    feature that a line does not name is 0. Rows of several files are concatenated. Cost: one pass, about
     0.4 s for 15 000 rows of 46 features, and memory of about four times the file.
 
     Parameters
@@ -97,15 +97,15 @@ def read_letor(
     paths : str, path, or sequence of them
         Files, plain or compressed by gzip.
     n_features : int, optional
-        The number of features d; by default the largest feature number found. Give it when files of one collection
-        are read apart and the last features are zero in some.
+        The number of features d; by default the largest feature number found. Pass it when files of one collection
+        are read separately and the last features are zero in some of them.
     zero_based : bool
-        Feature numbers start at 0 and not at 1.
+        Whether feature numbers start at 0 instead of 1.
     sparse : bool
-        Return X as a CSR array, for collections with many features of which few are named.
+        Whether to return X as a CSR array, for collections with many features of which few are non-zero.
     null : float, optional
-        What the value ``NULL`` counts as, which some of LETOR's files have for features that a document lacks; by
-        default it is refused.
+        The number that replaces the value ``NULL``, which some LETOR files have for features that a document lacks. By
+        default ``NULL`` is an error.
 
     Returns
     -------
@@ -115,8 +115,8 @@ def read_letor(
     Raises
     ------
     ValueError
-        When a line is not of that form, has no qid, names a feature twice or one out of range, or holds NaN or
-        infinity: the message names file and line. When there is no row at all, or X would be huge and all but empty.
+        When a line is not of that form, has no qid, repeats a feature, has a feature out of range, or holds NaN or
+        infinity; the message names file and line. When there is no row at all, or X would be huge and almost empty.
     OSError
         When a file cannot be read.
 

@@ -34,7 +34,7 @@ def read_query_sizes(path: Any) -> Array:
     Raises
     ------
     ValueError
-        When a line holds anything but a number of at least 0, or is no UTF-8; the message names it.
+        When a line is not an integer of at least 0, or is not valid UTF-8; the message names the line.
 
     Examples
     --------
@@ -61,6 +61,6 @@ def read_query_sizes(path: Any) -> Array:
 
 
 def write_query_sizes(path: Any, sizes: Iterable[int]) -> None:
-    """Write, or replace, LightGBM's ``.query`` file, from rows of each query such as :attr:`QueryGroups.sizes`."""
+    """Write LightGBM's ``.query`` file from the number of rows of each query, such as :attr:`QueryGroups.sizes`."""
     lines = [f"{check_integer(size, 'sizes', 0)}\n" for size in check_list(sizes, "sizes", "integers")]
     Path(check_path(path)).write_text("".join(lines), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Tables with a heading: comma separated values, read as features and a label, and refused with line and column."""
+"""Tables with column names: comma-separated values, read as features and a label. Errors name line and column."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class TableData:
     X : ndarray, shape (n, d)
         The features.
     y : ndarray, shape (n,)
-        The label: numbers, or texts where one entry is none.
+        The labels: numbers, or strings if one entry is not a number.
     qid : ndarray or None, shape (n,)
-        The query of each row, where a column of queries was named; as ``y``.
+        The query of each row, of the same types as ``y``; None without a column of queries.
     names : tuple of str
-        What the columns of X are called.
+        Names of the columns of X.
 
     Examples
     --------
@@ -61,13 +61,14 @@ def read_table(
     path : str or path
         The file, plain or compressed by gzip.
     label : str
-        The column of labels.
+        Name of the column with labels.
     qid : str, optional
-        The column with the query of each row.
+        Name of the column with the query of each row.
     drop : sequence of str
-        Columns that are no features.
+        Names of columns that are not features.
     delimiter : str, optional
-        One character; by default that of comma, semicolon, tab and bar which the first line has most of.
+        The character between columns; by default the one of comma, semicolon, tab and bar that is most frequent in the
+        first line.
 
     Returns
     -------
@@ -77,7 +78,7 @@ def read_table(
     Raises
     ------
     ValueError, TypeError
-        When there is no such column, a line has another number of columns, or a feature is no finite number: the
+        When there is no such column, a line has another number of columns, or a feature is not a finite number; the
         message names file, line and column.
     OSError
         When the file cannot be read.

@@ -1,1 +1,1 @@
-"""Rows over processes: each holds its own, and what all have to know is gathered in the order of the ranks."""
+"""Rows over processes: each process holds its own rows, and common numbers are gathered in the order of the ranks."""

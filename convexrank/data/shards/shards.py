@@ -1,4 +1,4 @@
-"""Rows over processes as a matrix that is known by its products."""
+"""Rows over processes, as a matrix whose entries are used only through its products."""
 
 from __future__ import annotations
 
@@ -27,24 +27,26 @@ Array = np.ndarray
 
 
 class Shards(Chunks):
-    r"""Rows over the processes of a JAX program: each holds its own, and X is all of them, in the order of the ranks.
+    r"""Rows over the processes of a JAX program. X consists of the rows of all ranks, in the order of the ranks.
 
     Every process makes ``Shards`` of its rows and then runs the same program: ``PNormPush(shards, shards.y, p=8,
-    l2=1e-4).solve()`` returns the same solution on every rank, to the last bit. Each rank goes through its own rows;
-    what they contribute (for a push some log-sum-exps and vectors of d numbers) is gathered from all ranks and added
+    l2=1e-4).solve()`` returns the same solution on every rank, to the last bit. Each rank reads its own rows. Their
+    contributions (for a push some log-sum-exps and vectors of d numbers) are gathered from all ranks and added
     up in one order, so that w and the state of the solver are the same everywhere. The certificate is that of all rows.
 
-    The processes are those of :func:`jax.distributed.initialize`; without it there is one rank. What goes wrong on one
-    rank is an error on all of them; a rank that stays silent ends all after the timeout, with its number. The page
-    "Rows over processes" has the details.
+    The processes are those of :func:`jax.distributed.initialize`; without it there is one rank. An error on one rank is
+    an error on all ranks. If a rank stays silent for longer than the timeout, all ranks end with an error that names
+    it. The page "Rows over processes" has the details.
 
     Parameters
     ----------
     X : array, memory map, CSR matrix, jax.Array, Chunks or callable
-        The rows of this rank, shape (r, d); r may be 0. Of a sharded :class:`jax.Array` those that are addressable
-        here. A function is called, and what it returns taken: then what goes wrong in it is known to all ranks.
+        The rows of this rank, shape (r, d); r may be 0. For a sharded :class:`jax.Array`, the rows are those that are
+        addressable on this rank. A function without arguments may return the rows; an error in it is raised on all
+        ranks.
     y, qid : array, shape (r,), optional
-        Their labels and queries; not for :class:`Chunks`, which have their own. All rows of a query are on one rank.
+        Labels and queries of the rows; not for :class:`Chunks`, which contain them. All rows of a query must be on one
+        rank.
     timeout : float
         Seconds that a rank may do nothing while others wait for it.
 
@@ -53,9 +55,9 @@ class Shards(Chunks):
     y, qid : ndarray, shape (n,)
         Labels and queries of all rows, on every rank.
     own : slice
-        Which of all rows this rank holds.
+        The rows of this rank among all rows.
     rank, ranks : int
-        The number of this rank, from 0, and how many there are.
+        The number of this rank, from 0, and the number of ranks.
 
     Raises
     ------
@@ -133,11 +135,11 @@ class Shards(Chunks):
 
     @property
     def own(self) -> slice:
-        """Which of all rows this rank holds."""
+        """The rows of this rank among all rows."""
         return slice(int(self._starts[self.rank]), int(self._starts[self.rank + 1]))
 
     def whole(self, values: Any) -> Array:
-        """Return a number for each of all rows, of numbers for the rows of each rank: weights, for example.
+        """Return one number for each of all rows, from the numbers for the rows of each rank, such as weights.
 
         Parameters
         ----------
@@ -147,12 +149,12 @@ class Shards(Chunks):
         Returns
         -------
         ndarray, shape (n,)
-            Those of all ranks, in their order.
+            The numbers of all ranks, in the order of the ranks.
 
         Raises
         ------
         ValueError, RankError
-            When there is not one number for each row; on the other ranks the second.
+            ValueError when there is not one number for each row; then RankError on the other ranks.
         """
         size = self.own.stop - self.own.start
 
@@ -168,7 +170,7 @@ class Shards(Chunks):
         return self._by_row(checked, b"whole")
 
     def across(self, local: Callable[[], Array], length: int, same: Any) -> Array:
-        """Return what each process computes from its rows, a vector of that length, one row for each process."""
+        """Return the vectors of this length that the processes compute from their rows, one row for each process."""
         return self._together.gather(local, length, same)
 
     def agree(self, name: str, said: dict[str, str]) -> None:
@@ -177,7 +179,7 @@ class Shards(Chunks):
         Raises
         ------
         ValueError
-            On all ranks alike: the message names the argument and two ranks.
+            On all ranks; the message names the argument and two ranks.
         """
         heard = self._together.exchange([name, said])
         for rank, (other, arguments) in enumerate(heard):
@@ -230,7 +232,7 @@ class Shards(Chunks):
         Yields
         ------
         Piece
-            ``X`` in float64, dense or CSR, and ``rows``, which of all rows it holds.
+            ``X`` in float64, dense or CSR, and ``rows``, the slice of these rows among all.
         """
         begin = self.begin
         for piece in () if self._local is None else self._local.pieces():
@@ -240,7 +242,7 @@ class Shards(Chunks):
 
     @property
     def passes(self) -> int:  # type: ignore[override]
-        """How often this rank went through its pieces so far, with the first look."""
+        """Number of passes of this rank over its pieces so far, including the first one."""
         return 0 if self._local is None else self._local.passes
 
     @property

@@ -1,8 +1,8 @@
-"""A watch over the ranks: who still works, who waits, who is silent.
+"""A watch over the ranks: it distinguishes ranks that work, ranks that wait and ranks that are silent.
 
-Collectives of JAX wait for ever for a process that does not come (jax#38503). So each rank says every few seconds, in
-the key-value store of JAX's coordinator, what it does, and reads what the others do; a rank that waits too long for one
-that is silent ends with its name, and says so, and the others end with the same words.
+Collectives of JAX wait for ever for a process that does not join them (jax#38503). So each rank reports its state every
+few seconds in the key-value store of JAX's coordinator, and reads the states of the others. A rank that waits too long
+for a silent rank ends with an error that names the silent rank; the other ranks end with the same message.
 """
 
 from __future__ import annotations

@@ -21,16 +21,16 @@ _LINKS = 1 << 20
 
 
 class WebGraph:
-    """The links of a graph that LAW's WebGraph framework compressed, for :meth:`Graph.build`.
+    """The links of a graph in the compressed format of LAW's WebGraph framework, for :meth:`Graph.build`.
 
-    Reading needs its package for Python, ``webgraph`` (the extra of that name), which maps ``BASENAME.graph``,
-    ``BASENAME.properties`` and ``BASENAME.ef`` into memory. The links come by source, node after node; a pass costs one
-    call for each link.
+    Reading needs the Python package ``webgraph`` (the extra of that name), which maps ``BASENAME.graph``,
+    ``BASENAME.properties`` and ``BASENAME.ef`` into memory. The links are in the order of their sources; a pass takes
+    one call per link.
 
     Parameters
     ----------
     basename : str or Path
-        Path of the files without their endings.
+        Path of the files without the extensions.
 
     Raises
     ------

@@ -190,7 +190,7 @@ def step_sizes(given: Sizes, blocks: GradeBlocks, levels: Array, name: str) -> A
     levels : ndarray, shape (k,)
         All grades, ascending.
     name : str
-        How the argument is called in messages.
+        Name of the argument in messages.
 
     Raises
     ------
