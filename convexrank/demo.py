@@ -321,7 +321,7 @@ def figure(result: Demonstration) -> Any:
         mean, deviation = (np.array([row[key] for row in chosen]) for key in (name, f"{name} sd"))
         right.errorbar(POWERS, mean, deviation, color=colour, marker="o", capsize=3, label=name)
     right.axhline(rows[_LOGISTIC]["top 1 %"], color="#d55e00", linestyle="--", label=f"top 1 %, {_LOGISTIC}")
-    right.set(xscale="log", xlabel="p", ylim=(0, 1), title="what p buys, and what it costs")
+    right.set(xscale="log", xlabel="p", ylim=(0, 1), title="effect of p on the top and on all pairs")
     right.set_xticks(POWERS, [str(p) for p in POWERS])
     right.minorticks_off()
     right.legend(fontsize=8, frameon=False, loc="lower right")

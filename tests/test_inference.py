@@ -13,7 +13,7 @@ from scipy import stats
 
 from convexrank import inference, metrics
 from convexrank.inference import concentration
-from convexrank.inference.door import measure_named
+from convexrank.inference.arguments import measure_named
 from tests.tolerances import tolerance
 
 DELONG, SUMMATION, CHERNOFF = tolerance("DeLong"), tolerance("summation"), tolerance("Chernoff")

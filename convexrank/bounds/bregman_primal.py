@@ -1,11 +1,11 @@
-r"""The primal problem of section 11 of the 2009 paper, in numbers.
+r"""The primal problem of section 11 of the 2009 paper, evaluated at a point.
 
 Over pairs (i, k) of a positive and a negative the paper takes
 
 .. math:: f(q) = \sum_{ik} q_{ik}\ln\frac{q_{ik}}{p^{1/p}\bigl(\sum_{\bar\imath}q_{\bar\imath k}\bigr)^{(p-1)/p}},
           \qquad \nabla f(q)_{ik} = \tfrac1p + \ln\frac{q_{ik}}{p^{1/p}(\sum_{\bar\imath}q_{\bar\imath k})^{(p-1)/p}},
 
-and the Bregman distance B of f. Its primal problem is to minimise :math:`B(q, q_0)` over the q that balance,
+and the Bregman distance B of f. Its primal problem is to minimise :math:`B(q, q_0)` over the q with the balance
 :math:`\sum_{ik}q_{ik}(x_i-x_k)=0`, from the constant :math:`q_0`; its dual is the P-Norm Push, :math:`B(0,q)=\frac1p
 \sum_{ik}q_{ik}`. At the common solution q* the three-point identity says :math:`B(q^*,q_0)=B(0,q_0)-B(0,q^*)`.
 """
@@ -32,13 +32,13 @@ class BregmanPrimal:
     Parameters
     ----------
     primal : float
-        B(q, q₀).
+        The distance B(q, q₀).
     start, dual : float
-        B(0, q₀) and B(0, q), the paper's objective at w = 0 and at w, divided by p.
+        The distances B(0, q₀) and B(0, q), which are the paper's objective at w = 0 and at w, divided by p.
     balance : float
-        The largest entry of Σ q (x_i − x_k), over Σ q times the largest size of X; 0 at a minimiser.
+        The largest entry of Σ q (x_i − x_k), divided by Σ q and by the largest absolute value in X; 0 at a minimiser.
     pairs : ndarray, shape (I, K)
-        The matrix q over its sum.
+        The matrix q divided by its sum.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def bregman_primal(problem: PNormPush, w: Any) -> BregmanPrimal:
     Parameters
     ----------
     problem : PNormPush
-        Without a penalty and without row weights, as the paper has it.
+        The problem, without a penalty and without row weights, as in the paper.
     w : array, shape (d,), or Solution
         The point.
 
@@ -78,7 +78,7 @@ def bregman_primal(problem: PNormPush, w: Any) -> BregmanPrimal:
     Raises
     ------
     TypeError, ValueError
-        When the problem is another, or has a penalty or weights; when the numbers overflow.
+        When the problem is not a PNormPush, or has a penalty or weights; when the numbers overflow.
 
     References
     ----------

@@ -1,4 +1,4 @@
-r"""Convex risk minimization for ranking: Proposition 12, refuted and corrected, and the way to the ranking risk.
+r"""Convex risk minimization for ranking: Proposition 12, refuted and corrected, and the ranking risk.
 
 For the empirical minimiser f_n and the best f* of a class, :math:`A(f_n)-A(f^*) \le \sup_f(A-A_n)(f) + (A_n-A)(f^*)`.
 The second term has mean 0. The mean of the supremum is at most :math:`2φ'(B)R_n`, by symmetrization of
@@ -41,7 +41,7 @@ def convex_excess(
     *,
     published: bool = False,
 ) -> Bound:
-    r"""Bound how far the minimiser of an empirical convex risk is from the best function of its class: Proposition 12.
+    r"""Bound the excess risk of the minimiser of an empirical convex risk over the best of its class: Proposition 12.
 
     For functions :math:`|f(x,x')| \le B`, the cost φ(z) = ℓ(−z) and the convex risk
     :math:`A(f)=\mathrm Eφ(-\mathrm{sgn}(Z)f(X,X'))`
@@ -49,8 +49,8 @@ def convex_excess(
     .. math:: A(f_n) - \inf_f A(f) \le 8Bφ'(B)R_n + \sqrt{\tfrac{2B^2\ln(1/δ)}n} \quad\text{(published)}, \qquad
               \le 2φ'(B)R_n + 2D\sqrt{\tfrac{2\ln(1/δ)}n},\ D = φ(B)-φ(-B) .
 
-    The published statement is refuted: its deviation lacks the range D of the cost, and a factor 2; its first term
-    has a factor 4B too many, which is one too few for B below 1/4. :doc:`/bounds` has an example.
+    The published statement is refuted: its deviation lacks the range D of the cost, and a factor 2. Its first term
+    has an additional factor 4B, which makes it too small for B below 1/4. :doc:`/bounds` has an example.
 
     Parameters
     ----------
@@ -65,12 +65,12 @@ def convex_excess(
     complexity : float or RademacherAverage
         The expected Rademacher average R_n of the functions, or a bound on it.
     published : bool
-        Return the statement of the paper, marked as refuted.
+        Whether to return the statement of the paper, marked as refuted.
 
     Returns
     -------
     Bound
-        On the excess convex risk, of which D is the trivial bound. ``pieces``: the complexity and the deviation.
+        Bound on the excess convex risk, with D as the trivial bound. ``pieces``: the complexity and the deviation.
 
     Raises
     ------
@@ -111,12 +111,12 @@ def transfer(excess: float, loss: Loss | str) -> Bound:
     excess : float
         The excess convex risk over all functions, at least 0.
     loss : Loss or str
-        The loss, with its transform ``psi``.
+        The loss; it must have the transform ``psi``.
 
     Returns
     -------
     Bound
-        On the excess ranking risk; 1 where the excess is ψ(1) or more.
+        Bound on the excess ranking risk; 1 if the excess is ψ(1) or more.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def transfer(excess: float, loss: Loss | str) -> Bound:
 
     Notes
     -----
-    The transform as the paper prints it, with H⁻ twice, is 0 everywhere; see ``psi`` of the losses.
+    The transform in the paper's notation, with H⁻ twice, is 0 everywhere; see ``psi`` of the losses.
 
     References
     ----------

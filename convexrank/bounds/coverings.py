@@ -1,4 +1,4 @@
-r"""How many functions a family has, up to a distance: coverings in :math:`L_\infty`, and subsets cut by halfspaces."""
+r"""Sizes of families of functions: coverings in :math:`L_\infty`, and subsets cut out by halfspaces."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Covering(Protocol):
 
 @dataclass(frozen=True)
 class FiniteFamily:
-    """So many scoring functions, chosen before the sample is seen; one function is its own cover.
+    """A finite number of scoring functions, chosen before the sample is seen.
 
     Parameters
     ----------
     size : float
-        How many, at least 1.
+        Number of functions, at least 1.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class FiniteFamily:
         keep_checked(self, check_at_least, "size", least=1.0)
 
     def log_number(self, radius: float) -> float:
-        """Return the logarithm of the size; the radius does not matter."""
+        """Return the logarithm of the size; the radius has no effect."""
         return math.log(self.size)
 
 
@@ -66,7 +66,7 @@ class NormBall:
     bound : float
         Largest norm B of the weights; finite.
     reach : float
-        Largest dual norm R of a row, in the population, not only in the sample; finite.
+        Largest dual norm R of a row in the population (not only in the sample); finite.
 
     Examples
     --------
@@ -119,21 +119,22 @@ class Halfspaces:
         keep_checked(self, check_integer, "dimension", minimum=1)
 
     def log_subsets(self, points: float) -> float:
-        """Return the logarithm of the largest number of subsets of so many points."""
+        """Return the logarithm of the largest number of subsets of this number of points."""
         points = check_at_least(points, "points", 1.0)
         return math.log(2.0) + log_binomials(points - 1.0, self.dimension)
 
     def deviation(self, n: int, delta: float) -> float:
-        r"""How far the share of a sample in a halfspace may be below its probability, for all halfspaces at once.
+        r"""Bound how far the share of a sample in a halfspace is below its probability, for all halfspaces at once.
 
         With a second sample of m rows, :math:`0<a<1` and ε > 0, the probability that some halfspace has a share more
         than ε below its probability is at most
 
         .. math:: \Pi(n+m)\,\exp\Bigl(-2n\bigl(\tfrac{m(1-a)ε}{n+m}\bigr)^2\Bigr) \Big/ \bigl(1-e^{-2m a^2ε^2}\bigr):
 
-        where a halfspace is that much short in the sample, the second sample comes within aε of its probability except
-        with probability :math:`e^{-2ma^2ε^2}`; and given the union of both samples, the first is drawn from it without
-        replacement, to which Hoeffding's inequality applies. The value is the smallest ε found over a grid of m and a.
+        if the share of the first sample in a halfspace is more than ε too small, the share of the second sample is
+        within aε of the probability except with probability :math:`e^{-2ma^2ε^2}`; and given the union of both samples,
+        the first is drawn from it without replacement, so that Hoeffding's inequality applies. The value is the
+        smallest ε found over a grid of m and a.
         """
         rows, log_delta = float(check_integer(n, "n", 1)), math.log(check_positive(delta, "delta"))
         best = math.inf

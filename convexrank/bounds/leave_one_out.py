@@ -1,16 +1,17 @@
-r"""How far the minimiser moves when one row goes.
+r"""Bounds on the change of the minimiser when one row is left out.
 
-Let w̃ minimise the objective F̃ without row r. With l2 it is λ₂-strongly convex, so w̃ is no further from any w than the
-length of any subgradient of F̃ at w, over λ₂. Where the risk is a sum of log-sum-exps and w minimises F with it, the
-subgradient of F̃ at w is what the row did: a term :math:`c\log\sum_j e^{t\theta_j+v_j}` has shares s at w, and without
-row r the others have :math:`s_j/(1-s_r)`. So with the mean :math:`\mu=\sum_j s_jx_j`
+Let w̃ minimise the objective F̃ without row r. With l2 it is λ₂-strongly convex, so w̃ is no further from any w than
+the length of any subgradient of F̃ at w, over λ₂. If the risk is a sum of log-sum-exps and w minimises F, the
+subgradient of F̃ at w is the effect of the row: a term :math:`c\log\sum_j e^{t\theta_j+v_j}` has shares s at w, and
+without row r the others have :math:`s_j/(1-s_r)`. So with the mean :math:`\mu=\sum_j s_jx_j`
 
 .. math:: \|\tilde w - w\|_2 \;\le\;
           \frac1{\lambda_2}\Bigl(\Bigl\|\sum_{\text{terms}} ct\,\frac{s_r}{1-s_r}(x_r-\mu)\Bigr\|_2 + \|e\|_2\Bigr)
 
-e being the shortest subgradient of F at w, which is 0 at a minimiser. For the P-Norm Push :math:`|ct| = 1` and s_r is
-the dual weight α or β. Other risks with weights of rows: the certificate of F̃ at w bounds F̃(w) − F̃(w̃), and
-:math:`\|\tilde w-w\|^2` is at most :math:`2/\lambda_2` times that. Both hold for every w, rounding of the data apart.
+where e is the shortest subgradient of F at w, which is 0 at a minimiser. For the P-Norm Push :math:`|ct| = 1` and s_r
+is the dual weight α or β. For other risks with weights of rows the certificate of F̃ at w bounds F̃(w) − F̃(w̃), and
+:math:`\|\tilde w-w\|^2` is at most :math:`2/\lambda_2` times that. Both bounds hold for every w, up to rounding of the
+data.
 """
 
 from __future__ import annotations
@@ -41,17 +42,17 @@ _ROUNDING = 64.0
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """Bounds on how far the minimiser moves when one row goes.
+    """Bounds on the change of the minimiser when one row is left out.
 
     Parameters
     ----------
     rows : ndarray of int, shape (m,)
-        The rows that were looked at.
+        The rows that are left out, one at a time.
     distances : ndarray, shape (m,)
-        At most so far, in the Euclidean norm, is the minimiser without the row from the given w. Infinite where the row
-        cannot go, as the last positive.
+        Upper bounds on the Euclidean distance between the given w and the minimiser without the row. Infinite if the
+        row cannot be left out, such as the last positive.
     weights : ndarray, shape (m,)
-        The dual weights of the rows: above 0 where they are pulled up.
+        The dual weights of the rows: positive for rows that are pulled up.
 
     Examples
     --------
@@ -68,24 +69,24 @@ class LeaveOneOut:
 
 
 def leave_one_out(solution: Any, rows: Any = None, *, progress: bool = False) -> LeaveOneOut:
-    r"""Bound how far the minimiser moves when one row goes, for each row, without a refit.
+    r"""Bound the change of the minimiser when one row is left out, for each row, without a refit.
 
     :math:`\|\tilde w - w\|_2 \le \frac{1}{\lambda_2}\frac{\alpha_i}{1-\alpha_i}\|x_i - \mu_+\|_2` for a positive i of
     the P-Norm Push, with :math:`\mu_+=\sum_i\alpha_ix_i`, and the same with β for a negative; see
-    :mod:`convexrank.bounds.leave_one_out`. The bound is reached where a risk is linear along the way.
+    :mod:`convexrank.bounds.leave_one_out`. The bound is attained if the risk is linear between the two points.
 
     Parameters
     ----------
     solution : Solution
-        Of a :class:`~convexrank.problems.PNormPush`, :class:`~convexrank.problems.BottomPush` or
-        :class:`~convexrank.problems.TopBottomPush`, O(nd) for all rows; or of an
+        A solution of :class:`~convexrank.problems.PNormPush`, :class:`~convexrank.problems.BottomPush` or
+        :class:`~convexrank.problems.TopBottomPush`, O(nd) for all rows; or of
         :class:`~convexrank.problems.IRPush`, :class:`~convexrank.problems.TopPush`,
         :class:`~convexrank.problems.RmaxPush` or :class:`~convexrank.problems.ConvexRisk`, whose certificate
         is evaluated once per row. With l2 > 0.
     rows : array of int, optional
-        Which rows; all by default.
+        The rows to leave out, one at a time; all by default.
     progress : bool
-        Show a progress bar where the certificate is asked for each row.
+        Whether to show a progress bar, for problems whose certificate is evaluated for each row.
 
     Returns
     -------
@@ -95,7 +96,7 @@ def leave_one_out(solution: Any, rows: Any = None, *, progress: bool = False) ->
     Raises
     ------
     TypeError
-        When ``solution`` is no Solution that knows its problem, or rows are no integers.
+        When ``solution`` is not a Solution with its problem, or rows are not integers.
     ValueError
         When l2 is 0, a row is out of range, or the problem has no weights of rows.
 

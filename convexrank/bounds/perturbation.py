@@ -1,4 +1,4 @@
-r"""How far the minimiser of a learned divergence moves when the targets change: Theorem 8, and its correction.
+r"""Change of the minimiser of a learned divergence when the targets change: Theorem 8, and its correction.
 
 Let w and w̃ minimise the marginal objective for targets y and ỹ, with the penalty :math:`\tfrac{\lambda_2}2\|w\|^2`.
 The objective is λ₂-strongly convex, so w̃ is no further from w than the new gradient at w over λ₂, and that gradient is
@@ -9,13 +9,13 @@ s and s̃ the two links at the same scores Xw. *If the link were fixed*, s̃ = s
 :math:`\tfrac1n X^\top(y-\tilde y)`: the printed bound. But the link is learned from the targets, and s̃ − s does not
 vanish when :math:`X^\top(\tilde y-y)` does.
 
-For every class of divergences s is an isotonic regression, or a linear function of two that feed each other, of the
-*sorted* targets, and as a function of those it is nonexpansive; sorting is nonexpansive too. Hence
+For every class of divergences s is an isotonic regression of the *sorted* targets, or a linear function of two coupled
+isotonic regressions, and it is a nonexpansive function of the sorted targets; sorting is nonexpansive too. Hence
 :math:`\|\tilde s - s\|_2 \le \|\tilde y - y\|_2`, and
 
 .. math:: \|\tilde w - w\|_2 \;\le\; \frac{2\,\|X_c\|_2\,\|(\tilde y - y)_c\|_2}{n\lambda_2} ,
 
-where the index c says that means are taken off: the risk does not see a constant in the scores or in the targets.
+where the index c means that means are subtracted: the risk does not depend on a constant in the scores or targets.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class PerturbationBound:
     Parameters
     ----------
     corrected : float
-        Holds for every data set; known before anything is solved. Infinite with both ``smooth`` and ``output_range``:
-        the fitted values may then move further than the targets, and no such bound is known.
+        The corrected bound, which holds for all data and needs no solve. Infinite with both ``smooth`` and
+        ``output_range``: then the fitted values may change by more than the targets, and no such bound is known.
     published : float
-        Theorem 8 as printed. It holds when the link is known, and can be too small when it is learned, even 0.
+        Theorem 8 as published. It holds for a known link; for a learned link it can be too small, even 0.
     at_solution : float
-        Holds too, and is the sharpest: from the certificates of one point under both vectors of targets. NaN when no
-        solution was given.
+        The sharpest bound, which also holds: from the certificates of one point under both vectors of targets. NaN
+        without a solution.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def perturbation_bound(
     solution: Any = None,
     metric: Any = None,
 ) -> PerturbationBound:
-    r"""Bound how far the minimiser moves when the targets of a problem are replaced.
+    r"""Bound the change of the minimiser when the targets of a problem are replaced.
 
     As printed, (4.24), and in the normalisation of this package,
     :math:`\|\tilde w-w\|_K \le \|X^\top(\tilde y-y)\|_{K^{-1}} \max_j K_{jj} / (n\lambda_2)` for any positive
@@ -86,12 +86,12 @@ def perturbation_bound(
     Parameters
     ----------
     problem : LearnedDivergence or KernelLearnedDivergence
-        With ``oracle="marginal"`` and l2 > 0, for the targets y. With a kernel the distance is that of the feature
-        space, :math:`\sqrt{(\tilde\alpha-\alpha)^\top K(\tilde\alpha-\alpha)}`.
+        The problem with the targets y, with ``oracle="marginal"`` and l2 > 0. With a kernel the distance is that of the
+        feature space, :math:`\sqrt{(\tilde\alpha-\alpha)^\top K(\tilde\alpha-\alpha)}`.
     targets : array, shape (n,)
         The other targets ỹ.
     solution : array of shape (d,) or Solution, optional
-        The minimiser for y, or a point near it: its own error is added.
+        The minimiser for y, or a point near it, whose error is added to the bound.
     metric : array, shape (d,), optional
         The diagonal of K, greater than 0; the distance is :math:`\sqrt{\sum_j K_{jj} (\tilde w_j-w_j)^2}`. All 1 by
         default; not for a kernel.
@@ -104,7 +104,7 @@ def perturbation_bound(
     Raises
     ------
     ValueError, TypeError
-        When the problem is another one, has no l2 or the published oracle, or an array does not fit.
+        When the problem is of another kind, has no l2, or has the published oracle; or an array does not fit.
 
     Notes
     -----

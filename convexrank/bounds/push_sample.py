@@ -1,4 +1,4 @@
-r"""A bound on the push risk that says something: uniform over the positives, Chernoff for the negatives.
+r"""An informative bound on the push risk: uniform over the positives, Chernoff for the negatives.
 
 Let F be the distribution function of a positive's score and :math:`F_I` that of the I positives of the sample. With
 probability at least 1 − δ/2, :math:`F \le F_I + ε` everywhere, with :math:`ε = \sqrt{\ln(2/δ)/(2I)}` (Dvoretzky,
@@ -8,8 +8,8 @@ Kiefer, Wolfowitz and Massart). Given the positives, the K numbers :math:`\min(1
 .. math:: R_p(f)^p \;=\; \mathrm E\,F(f_k)^p \;\le\;
           \mathrm{kl}^{-1}\Bigl(\tfrac1K\sum_k \min(1, F_I(f_k)+ε)^p,\; \tfrac1K\ln\tfrac2δ\Bigr),
 
-where :math:`\mathrm{kl}^{-1}(q, c)` is the largest mean whose Kullback–Leibler divergence from q is at most c. No
-power of ε is taken: that is where the published bounds lose everything.
+where :math:`\mathrm{kl}^{-1}(q, c)` is the largest mean whose Kullback–Leibler divergence from q is at most c. The
+bound contains no power of ε; such powers make the published bounds vacuous.
 
 *Families.* For N functions ln N is added to ln(2/δ), twice. For a family with a cover in :math:`L_\infty`, take balls
 of radius θ/4: where f is within θ/4 of the centre g, :math:`f_i \le f_k` implies :math:`g_i \le g_k + θ/2`, which
@@ -58,15 +58,15 @@ def push_risk(y: Any, s: Any, p: float, delta: float, *, theta: float = 0.0, cov
     theta : float
         The margin, at least 0, in units of the scores; greater than 0 for a cover of an infinite family.
     covering : float, FiniteFamily, NormBall, Covering or Halfspaces
-        The family that the ranker was chosen from: 1, on rows that it was not fitted to; a number, when it was chosen
-        from so many; ``NormBall``, for the training rows, if its weights and the rows are in the balls;
-        ``Halfspaces``, for linear scores on the training rows, whatever their weights.
+        The family from which the ranker was chosen: 1 for rows to which the ranker was not fitted; N for a choice among
+        N rankers; ``NormBall`` for the training rows, if the weights and the rows are in the balls;
+        ``Halfspaces`` for the training rows and linear scores with any weights.
 
     Returns
     -------
     Bound
-        On the risk :math:`R_p`, from 0 to 1. ``pieces``: the empirical risk at the margin, the ε of the positives, and
-        the logarithm of the size of the family.
+        Bound on the risk :math:`R_p`, from 0 to 1. ``pieces``: the empirical risk at the margin, the ε of the
+        positives, and the logarithm of the size of the family.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def push_risk(y: Any, s: Any, p: float, delta: float, *, theta: float = 0.0, cov
 
     Notes
     -----
-    O(n log n). For k margins, or k values of p, of which the best is quoted, take delta/k.
+    O(n log n). To report the best bound of k margins or k values of p, use delta/k.
 
     References
     ----------

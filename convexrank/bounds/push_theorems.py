@@ -10,7 +10,7 @@ one without, the probability that some f of the family has :math:`R_p(f) > R^\th
 The paper's ln K, from a union bound over the K negatives, is not needed: a height, as a function of the score of the
 negative, is a distribution function of the positives' scores (with a margin, a mixture of shifted ones), and the
 inequality of Dvoretzky, Kiefer, Wolfowitz and Massart bounds all of them at once by the same
-:math:`2e^{-ε^2I/8}`. The report has no ln K, without saying why.
+:math:`2e^{-ε^2I/8}`. The report has no ln K, without a reason.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def push(
     With probability at least 1 − δ all f of the family have :math:`R_p(f) \le R^\theta_p(f) + ε`; the formula is in
     :mod:`convexrank.bounds.push_theorems`. Of I, K, eps and delta the one that is None is computed from the others.
 
-    The statements hold, and say little: with p = 4 and a thousand negatives ε is above 1 for a single function. For
-    a bound to quote see :func:`convexrank.bounds.push_risk`.
+    The statements hold, but are weak: with p = 4 and a thousand negatives ε is above 1 for a single function.
+    :func:`convexrank.bounds.push_risk` is an informative bound.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def push(
     p : float
         Power, at least 1.
     eps : float
-        How far the true risk may be above the empirical one, greater than 0.
+        The largest difference of the true risk and the empirical risk, greater than 0.
     theta : float
         The margin, at least 0; greater than 0 for an infinite family.
     covering : float, FiniteFamily, NormBall or Covering
@@ -116,24 +116,25 @@ def push(
     least_risk : float
         A lower bound on the true risk of all functions of the family: Theorem 3. With 0 it is Theorem 2.
     log_K : bool
-        With the ln K of the 2009 paper; it holds without.
+        Whether to include the ln K of the 2009 paper; the bound holds without it.
 
     Returns
     -------
     Bound
-        Of the probability of failure, of which ``limit`` is 1; of eps (1, the largest risk); or the smallest I or K,
-        infinite where none suffices. ``pieces`` has logarithms: of the covering number and of the two terms.
+        The argument that was None: a bound on the probability of failure, with ``limit`` 1; a bound eps, with ``limit``
+        1, the largest risk; or the smallest I or K, infinite if no number suffices. ``pieces`` has the logarithms of
+        the covering number and of the two terms.
 
     Raises
     ------
     ValueError, TypeError
-        When none or more than one of I, K, eps and delta are None, one is out of its range, or a family that is
-        infinite has no margin.
+        When none or more than one of I, K, eps and delta are None, one is out of its range, or an infinite family has
+        no margin.
 
     Notes
     -----
-    A bound on the probability is decreasing in eps and I, and in K without ln K; with ln K it grows again for very
-    large K, and the smallest K is sought where it falls. The inverses are found by bisection.
+    A bound on the probability is decreasing in eps and I, and in K without ln K; with ln K it increases again for very
+    large K, and the smallest K is searched in the range where it decreases. The inverses are computed by bisection.
 
     References
     ----------

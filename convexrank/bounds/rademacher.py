@@ -1,11 +1,11 @@
-r"""Rademacher averages of ranking: how well the rules of a class agree with random signs on pairs of rows.
+r"""Rademacher averages of ranking: the largest agreement of the rules of a class with random signs on pairs of rows.
 
 The U-statistic is compared with a mean over :math:`m = \lfloor n/2\rfloor` pairs of rows, each row in one pair, and
 
 .. math:: R_n(\mathcal F) = \mathrm E\,\sup_{f\in\mathcal F} \frac1m \sum_{i=1}^{m} σ_i f(X_i, X_{m+i}) .
 
-The number of pairs is m, also for odd n, when a row is left over; the 2/n of the paper's section 7 is then too small.
-The rows are paired in a random order, by ``seed``: rows that stand in the order of their labels make no random pairs.
+For odd n one row is left over and the number of pairs is m; the 2/n of the paper's section 7 is then too small. The
+rows are paired in a random order, from ``seed``, because rows in the order of their labels would not be random pairs.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class RademacherAverage:
     value : float
         The average, or the upper bound on it.
     standard_error : float
-        Of the mean over draws; 0 for a closed form.
+        Standard error of the mean over draws; 0 for a closed form.
     pairs : int
         Number of pairs m.
     draws : int
         Number of draws of signs; 0 for a closed form.
     source : str
-        What was computed.
+        Name of the computed average or bound.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class RademacherAverage:
     source: str
 
     def upper(self, delta: float, reach: float = 1.0) -> float:
-        r"""Bound the expected average, over samples and signs, from that of this sample.
+        r"""Bound the expectation of the average, over samples and signs, from the average of this sample.
 
         With probability at least 1 − δ, by bounded differences: another pair, or another sign, changes the supremum by
         at most 2·reach/m, where no :math:`|f(x,x')|` of the population is above ``reach`` (1 for the losses of rules).

@@ -41,9 +41,9 @@ def rademacher_linear(
     norm : {"l2", "l1"}
         The norm of the weights.
     draws : int, optional
-        Draw so many vectors of signs, with the exact supremum for each; the closed form when not given.
+        Number of random vectors of signs, with the exact supremum for each; by default the closed form is used.
     seed : int
-        Of the pairing, and of the signs.
+        Seed of the pairing and of the signs.
 
     Returns
     -------
@@ -107,9 +107,9 @@ def rademacher_kernel(K: Any, radius: float, *, draws: int | None = None, seed: 
     radius : float
         The radius B; finite.
     draws : int, optional
-        Draw so many vectors of signs; the closed form when not given.
+        Number of random vectors of signs; by default the closed form is used.
     seed : int
-        Of the pairing, and of the signs.
+        Seed of the pairing and of the signs.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def rademacher_kernel(K: Any, radius: float, *, draws: int | None = None, seed: 
     Raises
     ------
     ValueError, TypeError
-        When K is no kernel matrix, or the radius is not finite.
+        When K is not a kernel matrix, or the radius is not finite.
 
     References
     ----------
@@ -152,13 +152,13 @@ def rademacher_kernel(K: Any, radius: float, *, draws: int | None = None, seed: 
 def rademacher_thresholds(X: Any, y: Any, *, draws: int = 100, seed: int = 0) -> RademacherAverage:
     r"""Rademacher average of the losses of threshold rules, by enumeration: the R_n of Proposition 2.
 
-    The rules rank by one feature cut at one level: :math:`r(x,x') = 2\cdot1[s(x)\ge s(x')]-1` with
+    The rules rank by one feature and one threshold: :math:`r(x,x') = 2\cdot1[s(x)\ge s(x')]-1` with
     :math:`s(x)=1[x_j>t]` or :math:`1[x_j\le t]`, for all features j and levels t. For given signs
 
     .. math:: \sup_r \frac1m \Bigl|\sum_{i=1}^m σ_i 1[Z_i\,r(X_i,X_{m+i})<0]\Bigr|
 
     is exact: the loss of a pair changes at the two values of its rows, so a cumulative sum over the sorted values of a
-    feature goes through all levels.
+    feature covers all thresholds.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def rademacher_thresholds(X: Any, y: Any, *, draws: int = 100, seed: int = 0) ->
     draws : int
         Number of draws of signs, at least 1.
     seed : int
-        Of the pairing, and of the signs.
+        Seed of the pairing and of the signs.
 
     Returns
     -------

@@ -63,21 +63,21 @@ def ranking_risk(
     delta : float
         The probability of failure, between 0 and 1.
     method : {"hoeffding", "bernstein", "chernoff", "rademacher"}
-        The first three are for rules that do not depend on the rows, of which the third is the sharpest unless a
-        variance is known; the last is for all rules of a class.
+        The first three methods are for rules that do not depend on the rows; "chernoff" is the sharpest of them unless
+        the variance is known. "rademacher" is for all rules of a class.
     rules : float
-        For the first three: from how many rules the best was taken.
+        For the first three methods: the number of rules among which the best was chosen.
     variance : float, optional
-        For "bernstein": the variance of the loss of a pair, from 0 to 1/4. Without it L(1 − L) is taken, which is
-        never below the variance, and the inequality is solved for L.
+        For "bernstein": the variance of the loss of a pair, from 0 to 1/4. By default L(1 − L), which is never below
+        the variance, and the inequality is solved for L.
     complexity : float or RademacherAverage
-        For "rademacher": the expected Rademacher average of the losses, or a bound on it. Of one that was computed from
-        the rows pass ``average.upper(...)``, and share δ between the two.
+        For "rademacher": the expected Rademacher average of the losses, or a bound on it. For an average that was
+        computed from the rows pass ``average.upper(...)``, and split δ between the two.
 
     Returns
     -------
     Bound
-        On L(r). ``pieces``: the estimate, and what is added to it.
+        Bound on L(r). ``pieces``: the estimate, and the terms that are added to it.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def ranking_risk(
 def excess_risk(
     n: int, delta: float, complexity: float | RademacherAverage, *, published: bool = False
 ) -> Bound:
-    r"""Bound how far the empirical minimiser of the ranking risk is from the best rule of its class: Corollary 3.
+    r"""Bound the excess risk of the empirical minimiser of the ranking risk over the best of its class: Corollary 3.
 
     .. math:: L(r_n) - \inf_r L(r) \le 4\,\mathrm ER_n + 4\sqrt{\tfrac{\ln(1/δ)}{n-1}}
               \quad\text{(published)}, \qquad
@@ -137,12 +137,12 @@ def excess_risk(
     complexity : float or RademacherAverage
         The expected Rademacher average of the losses of the class, or a bound on it.
     published : bool
-        The constants of the paper.
+        Whether to use the constants of the paper.
 
     Returns
     -------
     Bound
-        On the excess risk. ``pieces``: the complexity and the deviation.
+        Bound on the excess risk. ``pieces``: the complexity and the deviation.
 
     Raises
     ------
@@ -187,11 +187,11 @@ def fast_rate(
     dimension : int
         The VC dimension V of the rules, at least 1.
     alpha : float
-        The exponent of the noise (Assumption 4), from 0 to 1: 1 without noise, 0 for nothing known.
+        The exponent of the noise (Assumption 4), from 0 to 1: 1 without noise, 0 without any assumption.
     constant : float
-        The unknown constant C. The value is a rate, to be compared with that for another n or α.
+        The unknown constant C. The result is a rate, for comparisons with other n or α.
     approximation : float
-        How far the best rule of the class is from the best of all.
+        The difference between the risk of the best rule of the class and the optimal risk.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What every bound returns: its value, what it is made of, where it stands, and whether it says anything."""
+"""The result of every bound: its value, its terms, its source, and whether it is informative."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ __all__ = ["Bound", "exponential"]
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound, with what it is made of.
+    """A bound, with its terms.
 
     Parameters
     ----------
     value : float
-        The bound, also where it is above its trivial value.
+        The bound, even if it is above the trivial value.
     pieces : dict of str to float
-        The terms it is made of, by name.
+        The terms of the bound, by name.
     source : str
-        The statement, with its number in the paper, or where it is derived.
+        The statement with its number in the paper, or the place of its derivation.
     limit : float
-        The trivial value: what is bounded is never above it.
+        The trivial value, which the bounded quantity never exceeds.
     refuted : bool
-        Whether the statement fails for some data; the value is then no bound, whatever it is.
+        Whether the statement fails for some data; then the value is not a valid bound.
     note : str
-        What is wrong with the statement, or what it needs.
+        The error in the statement, or its assumptions.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class Bound:
 
     @property
     def vacuous(self) -> bool:
-        """Whether the bound says nothing: it is not below the trivial value."""
+        """Whether the bound is not informative: it is not below the trivial value."""
         return not self.value < self.limit
 
 

@@ -1,4 +1,4 @@
-"""A statement of a source, what was computed to judge it, and the judgement."""
+"""Statements of the sources, the numbers computed to check them, and the verdicts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CLEARLY = 100.0
 
 
 class Verdict(enum.Enum):
-    """What the numbers say of a statement; the value is the word that tables show."""
+    """The verdict on a statement; the value is the word in tables."""
 
     HOLDS = "holds"
     CORRECTED = "holds once corrected"
@@ -40,22 +40,23 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True)
 class Comparison:
-    """One number that was computed, beside the one that the statement asks for.
+    """One computed number, beside the number in the statement.
 
     Parameters
     ----------
     what : str
         The quantity, in words.
     found : float
-        What was computed.
+        The computed number.
     stated : float
-        What the statement says it is, or its bound.
+        The value or bound in the statement.
     relation : {"=", "<=", ">="}
-        How ``found`` has to stand to ``stated``.
+        The relation between ``found`` and ``stated`` that the statement claims.
     tolerance : float
-        What rounding, discretisation or a solver may be off by.
+        Allowed error of rounding, discretisation or a solver.
     clearly : float, optional
-        From this defect on the statement is broken; between the two nothing is decided. Default: 100 tolerances.
+        The smallest deviation that refutes the statement; deviations between the tolerance and this are undecided.
+        Default: 100 tolerances.
     """
 
     what: str
@@ -67,13 +68,13 @@ class Comparison:
 
     @property
     def defect(self) -> float:
-        """By how much the relation is missed; 0 where it is met."""
+        """Deviation from the relation; 0 if it is met."""
         excess = self.found - self.stated
         return {"=": abs(excess), "<=": max(excess, 0.0), ">=": max(-excess, 0.0)}[self.relation]
 
     @property
     def met(self) -> bool | None:
-        """Whether the relation holds; None when the defect is too small to tell, or not a number."""
+        """Whether the relation holds; None if the deviation is too small to decide, or not a number."""
         if self.defect <= self.tolerance:
             return True
         if self.defect >= (_CLEARLY * self.tolerance if self.clearly is None else self.clearly):
@@ -128,7 +129,7 @@ def at_least(
 
 
 def judge(comparisons: Sequence[Comparison]) -> Verdict:
-    """Return HOLDS when every comparison is met, REFUTED when one is clearly not, else UNDECIDED.
+    """Return HOLDS if every comparison is met, REFUTED if one is clearly not met, else UNDECIDED.
 
     Examples
     --------
@@ -145,36 +146,35 @@ def judge(comparisons: Sequence[Comparison]) -> Verdict:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of a source with a judge of it.
+    """A statement of a source with a judge, a function that checks it.
 
-    A judge takes *what is claimed*: a formula, a condition, a constant, as a Python object. It works out the truth by
-    itself, on fixed instances, and compares. It is handed three of those: what the source states, its amendment
-    where there is one, and a contrast on which it has to come to the opposite judgement. A judge that says the same
-    of anything is thereby caught.
+    A judge receives *the claimed formula*, condition or constant as a Python object. It computes the truth by
+    itself, on fixed instances, and compares. It is called with the statement of the source, and with a contrast for
+    which it must come to the opposite result. This detects a judge that returns the same result for any input.
 
     Parameters
     ----------
     identifier : str
         Short name, for the command line.
     chapter : int
-        Of the source; of a paper the section.
+        Chapter of the source; for a paper the section.
     location : str
         Theorem, equation or section in the source.
     statement : str
-        What it says, in our words.
+        The statement, in our words.
     stated : object
-        The claim as published, handed to the judge.
+        The claim as published, the input of the judge.
     comparisons : callable
         The judge: it receives the claimed formula, and returns comparisons.
     contrast : object
-        The same kind of object, which must be judged the other way round: false where the statement holds, true where
-        it is refuted or needs an amendment.
+        An object of the same kind for which the judge must come to the opposite result: false if the statement holds,
+        true if it is refuted or needs an amendment.
     contrast_statement : str
         The contrast in words.
     documented : Verdict
-        What the documentation says the verdict is. It decides nothing.
+        The verdict in the documentation. It does not influence the computed verdict.
     amendment : bool
-        Whether the contrast is the statement with a condition or constant put right: then, if the statement fails and
+        Whether the contrast is the statement with a corrected condition or constant: then, if the statement fails and
         the contrast holds, the verdict is CORRECTED.
     source : str
         A name of ``convexrank.claims.SOURCES``.
@@ -202,18 +202,18 @@ class Claim:
 
 @dataclass(frozen=True)
 class Finding:
-    """What was computed for a claim.
+    """The comparisons that were computed for a claim.
 
     Parameters
     ----------
     claim : Claim
-        What was judged.
+        The claim.
     evidence : tuple of Comparison
-        For the statement.
+        Comparisons for the statement.
     contrast : tuple of Comparison
-        For its contrast.
+        Comparisons for the contrast.
     seconds : float
-        How long both took.
+        Time for both.
     """
 
     claim: Claim
@@ -223,7 +223,7 @@ class Finding:
 
     @property
     def verdict(self) -> Verdict:
-        """The judgement; UNDECIDED when the judge says the same of the contrast, and so cannot tell."""
+        """The verdict; UNDECIDED if the judge returns the same result for the contrast."""
         said, other = judge(self.evidence), judge(self.contrast)
         if {said, other} != {Verdict.HOLDS, Verdict.REFUTED}:
             return Verdict.UNDECIDED
@@ -236,7 +236,7 @@ class Finding:
 
     @property
     def telling(self) -> Comparison:
-        """The comparison that stands worst for the statement, in units of its tolerance."""
+        """The comparison with the largest deviation, in units of its tolerance."""
 
         def strain(comparison: Comparison) -> float:
             return math.inf if math.isnan(comparison.defect) else comparison.defect / comparison.tolerance
@@ -256,33 +256,34 @@ def claim(
     corrected: tuple[str, Any] | None = None,
     source: str = "dissertation",
 ) -> Callable[[Callable[[Any], Sequence[Comparison]]], Claim]:
-    """Make a claim of the judge below.
+    """Make a claim from a judge, as a decorator.
 
     Parameters
     ----------
     chapter : int
-        This and the next four as in :class:`Claim`.
+        Chapter or section, as in :class:`Claim`.
     identifier : str
-        Short name.
+        Short name of the claim.
     location : str
-        In the source.
+        Location in the source.
     statement : str
-        In our words.
+        The statement, in our words.
     stated : object
-        Handed to the judge.
+        The claim as published, the input of the judge.
     documented : Verdict, optional
-        What the documentation says; by default CORRECTED with ``corrected``, HOLDS with ``otherwise``.
+        The verdict in the documentation; by default CORRECTED with ``corrected``, HOLDS with ``otherwise``.
     otherwise : (str, object), optional
-        A contrast that is another statement: its words, and what is handed to the judge.
+        A contrast that is another statement: its words, and the input of the judge.
     corrected : (str, object), optional
-        A contrast that puts the statement right. Exactly one of the two is given.
+        A contrast that corrects the statement: its words, and the input of the judge. Exactly one of the two is
+        required.
     source : str, optional
         A name of ``convexrank.claims.SOURCES``.
 
     Returns
     -------
     callable
-        Takes the judge, returns the :class:`Claim`.
+        A decorator that takes the judge and returns the :class:`Claim`.
 
     Examples
     --------

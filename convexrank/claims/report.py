@@ -1,4 +1,4 @@
-"""Check claims and show what came of it."""
+"""Check claims and show the results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ClaimsReport:
     Parameters
     ----------
     findings : tuple of Finding
-        In the order of the registry.
+        The findings, in the order of the registry.
     """
 
     findings: tuple[Finding, ...]
@@ -41,7 +41,7 @@ class ClaimsReport:
 
     @property
     def counts(self) -> dict[str, dict[str, int]]:
-        """How many findings of every source have every verdict; the sources without findings are left out."""
+        """Number of findings by source and verdict, without sources that have no findings."""
         found = Counter((finding.claim.source, finding.verdict) for finding in self.findings)
         return {
             source: {verdict.value: found[source, verdict] for verdict in Verdict}
@@ -124,7 +124,7 @@ def check(
     progress: Callable[[Finding], Any] | None = None,
     source: str | None = None,
 ) -> ClaimsReport:
-    """Compute the evidence of claims and decide the verdicts.
+    """Check claims and return their verdicts.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def check(
     chapter : int, optional
         Only the claims of this chapter of the dissertation, or of this chapter or section of ``source``.
     progress : callable, optional
-        Called with every finding.
+        A function that is called with every finding.
     source : str, optional
         Only the claims of this source, a name of ``convexrank.claims.SOURCES``.
 

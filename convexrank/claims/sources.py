@@ -9,14 +9,14 @@ __all__ = ["SOURCES", "Source"]
 
 @dataclass(frozen=True)
 class Source:
-    """Where statements are from.
+    """A source of statements.
 
     Parameters
     ----------
     title : str
         Author and year, as on the page of references.
     part : str
-        What its numbered parts are called: chapter or section.
+        The name of its numbered parts: chapter or section.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Bands that hold a whole curve at once, for every sample size and distribution."""
+"""Simultaneous bands for a whole curve, for every sample size and distribution."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _moved(x: Array, y: Array, at: Array, right: float, up: float) -> tuple[Arra
 
 
 def roc_band(y: Any, s: Any, at: Any = None, *, level: float = 0.95) -> Band:
-    r"""Band that holds the whole ROC curve of the population, with at least the given probability.
+    r"""Band that contains the whole ROC curve of the population, with at least the given probability.
 
     By Dvoretzky, Kiefer and Wolfowitz, with Massart's constant, the true positive rates of all thresholds are within
     :math:`\sqrt{\ln(4/\alpha)/(2I)}` of those of the sample, and the false positive rates within
@@ -71,17 +71,18 @@ def roc_band(y: Any, s: Any, at: Any = None, *, level: float = 0.95) -> Band:
     Parameters
     ----------
     y, s : array-like, shape (n,)
-        Labels of two classes, of which the larger is the positive one, and scores of a ranker that was fixed before.
+        Labels of two classes, of which the larger is the positive one, and scores of a ranker that does not depend on
+        these rows.
     at : array-like, optional
-        False positive rates at which the band is returned; 201 of them from 0 to 1 by default. It holds for all at
-        once, wherever they are.
+        False positive rates at which the band is returned; by default 201 rates from 0 to 1. The band is valid for all
+        rates at once.
     level : float
-        Probability that the band holds the curve, in (0, 1).
+        Probability that the band contains the curve, in (0, 1).
 
     Returns
     -------
     Band
-        The sample's curve and the ends.
+        The curve of the sample, and the lower and upper ends of the band.
 
     Raises
     ------
@@ -111,29 +112,28 @@ def roc_band(y: Any, s: Any, at: Any = None, *, level: float = 0.95) -> Band:
 def precision_recall_band(
     y: Any, s: Any, at: Any = None, *, prevalence: float | None = None, level: float = 0.95
 ) -> Band:
-    r"""Band that holds the whole precision–recall curve of the population, with at least the given probability.
+    r"""Band that contains the whole precision–recall curve of the population, with at least the given probability.
 
     At recall r the precision is :math:`\pi r / (\pi r + (1-\pi) u)`, where u is the false positive rate at which the
-    ROC curve reaches r and π the share of positives. The ends of u come from the band of the ROC curve; those of π,
-    where it is not known, from Clopper and Pearson's interval, with a third of the error. Where a recall is reached at
-    several false positive rates, the estimate is at the smallest. O(n log n).
+    ROC curve reaches r and π the share of positives. The bounds of u come from the band of the ROC curve. If π is not
+    known, its bounds come from Clopper and Pearson's interval, with a third of the error probability. If a recall is
+    reached at several false positive rates, the estimate is at the smallest. O(n log n).
 
     Parameters
     ----------
     y, s : array-like, shape (n,)
         As for `roc_band`; without `prevalence`, the rows are a sample of all rows, not of each class.
     at : array-like, optional
-        Recalls at which the band is returned; 201 of them from 0 to 1 by default.
+        Recalls at which the band is returned; by default 201 recalls from 0 to 1.
     prevalence : float, optional
-        The share of positives in the population where it is known, in (0, 1); as when classes were sampled by
-        themselves.
+        The known share of positives in the population, in (0, 1); required when the classes were sampled separately.
     level : float
-        Probability that the band holds the curve, in (0, 1).
+        Probability that the band contains the curve, in (0, 1).
 
     Returns
     -------
     Band
-        The sample's curve and the ends.
+        The curve of the sample, and the lower and upper ends of the band.
 
     Raises
     ------

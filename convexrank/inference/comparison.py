@@ -1,4 +1,4 @@
-"""Rankers compared on the same rows or queries."""
+"""Comparison of rankers on the same rows or queries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from convexrank.data import check_probability, check_same_index, shown
-from convexrank.inference.door import How, interval_of, measure_named
+from convexrank.inference.arguments import How, interval_of, measure_named
 from convexrank.inference.methods import Measure, Method, method_named
 from convexrank.inference.results import Comparison, Difference, Interval
 
@@ -15,7 +15,7 @@ __all__ = ["compare", "holm"]
 
 
 def holm(p_values: list[float]) -> list[float]:
-    """Adjust p-values for their number: at most α of families of true hypotheses have one of at most α.
+    """Adjust p-values by Holm's method, which controls the family-wise error rate.
 
     Parameters
     ----------
@@ -25,7 +25,8 @@ def holm(p_values: list[float]) -> list[float]:
     Returns
     -------
     list of float
-        The adjusted ones, in the same order: the k-th smallest of m times m − k + 1, made non-decreasing, at most 1.
+        The adjusted p-values, in the same order: the k-th smallest of m is multiplied by m − k + 1; the results are
+        made non-decreasing and at most 1.
 
     References
     ----------
@@ -62,43 +63,45 @@ def compare(
 ) -> Difference | Comparison:
     r"""Difference of a measure between rankers on the same rows, with interval and p-value.
 
-    The comparison is paired: what both rankers find hard does not count. ``"asymptotic"``: the contributions of each
-    row (or query) to both measures are subtracted before their variance is taken, for the AUC DeLong's test, with
-    Student's interval and test. ``"exact"``: for the AUC, the ranking risk, NDCG and MAP the difference is itself a
-    U-statistic or a mean, with values in [−1, 1], for which Chernoff's bound holds.
+    The comparison is paired, so that the difficulty of rows for both rankers cancels. ``"asymptotic"``: the
+    contributions of each row (or query) to both measures are subtracted before their variance is taken, for the AUC
+    DeLong's test, with Student's interval and test. ``"exact"``: for the AUC, the ranking risk, NDCG and MAP the
+    difference is itself a U-statistic or a mean, with values in [−1, 1], for which Chernoff's bound holds.
 
     Several rankers are compared in pairs, or each with a baseline, and p-values are adjusted by Holm's method. The
-    intervals are not adjusted: each has its level by itself.
+    intervals are not adjusted: each interval has the given level separately.
 
     Parameters
     ----------
     y : array-like, shape (n,)
         Labels, as the measure takes them.
     s1, s2 : array-like, shape (n,)
-        Scores of two rankers that were fixed before. Or s1 is a mapping of names to scores, and s2 is left out.
+        Scores of two rankers that do not depend on these rows. For several rankers, s1 is a mapping of names to scores,
+        and s2 is omitted.
     metric : {"auc", "partial_auc", "push_risk", "precision_at", "recall_at", "ranking_risk", "ndcg", "map"}
         The measure.
     p, k, max_fpr, qid, convention : float, int, float, array-like, Convention
         The options of the measure, as in its function for one ranker.
     method : {"asymptotic", "exact"}
-        For large samples, or for every sample size.
+        Method for large samples, or for every sample size.
     level : float
-        Probability that an interval holds the difference, in (0, 1).
+        Probability that an interval contains the difference, in (0, 1).
     sample_weight, groups : array-like, shape (n,), optional
         As for `auc_interval`.
     baseline : object, optional
-        With several rankers: the name of the one that the others are compared with; by default all pairs.
+        With several rankers, the name of the ranker that the others are compared with; by default all pairs are
+        compared.
 
     Returns
     -------
     Difference or Comparison
-        First minus second; or all of them.
+        The difference first minus second; with several rankers all differences.
 
     Raises
     ------
     ValueError, TypeError
-        As the function for one ranker; when both rankers order the rows alike; when an option does not belong to the
-        measure; when there are fewer than two rankers, or no ranker of the baseline's name.
+        As the function for one ranker; when both rankers order the rows in the same way; when an option does not belong
+        to the measure; when there are fewer than two rankers, or no ranker with the name of the baseline.
 
     References
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from convexrank.inference.door import How, map_measure, measured, ndcg_measure, risk_measure
+from convexrank.inference.arguments import How, map_measure, measured, ndcg_measure, risk_measure
 from convexrank.inference.results import Interval
 from convexrank.metrics.conventions import CONVEXRANK, Convention
 
@@ -29,16 +29,16 @@ def ranking_risk_interval(
     Parameters
     ----------
     y, s : array-like, shape (n,)
-        Real labels, and scores of a ranker that was fixed before.
+        Real labels, and scores of a ranker that does not depend on these rows.
     ties : {"half", "strict", "misrank"}
-        What a pair with different labels and equal scores costs: 1/2, 0 or 1.
+        The cost of a pair with different labels and equal scores: 1/2, 0 or 1.
     method, level, groups : str, float, array-like
         As for `auc_interval`.
 
     Returns
     -------
     Interval
-        Estimate and ends.
+        Estimate, and ends of the interval.
 
     Raises
     ------
@@ -72,14 +72,14 @@ def ndcg_interval(
 ) -> Interval:
     r"""Interval for NDCG: the expectation of a query's value, over queries drawn independently.
 
-    The estimate is `convexrank.metrics.ndcg`, a mean over the queries that count. Rows of one query may depend on one
+    The estimate is `convexrank.metrics.ndcg`, a mean over the queries with a value. Rows of one query may depend on one
     another in any way. ``"exact"``: Chernoff's bound for a mean of values in [0, 1]. ``"asymptotic"``: Student's
     interval, on the logistic scale.
 
     Parameters
     ----------
     y, s : array-like, shape (n,)
-        Grades, larger is more relevant, and scores of a ranker that was fixed before.
+        Grades, larger is more relevant, and scores of a ranker that does not depend on these rows.
     qid : array-like of int or str, shape (n,), or QueryGroups
         The query of each row.
     k : int, optional
@@ -92,13 +92,13 @@ def ndcg_interval(
     Returns
     -------
     Interval
-        Estimate and ends.
+        Estimate, and ends of the interval.
 
     Raises
     ------
     ValueError, TypeError
-        When the data or options are not usable, or no query counts; with ``"asymptotic"`` when fewer than two queries
-        count or all have the same value.
+        When the data or options are not usable, or no query has a value; with ``"asymptotic"`` when fewer than two
+        queries have a value, or all have the same value.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def map_interval(
     Returns
     -------
     Interval
-        Estimate and ends.
+        Estimate, and ends of the interval.
 
     Raises
     ------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from convexrank.inference.door import How, measured, partial_measure, push_measure
+from convexrank.inference.arguments import How, measured, partial_measure, push_measure
 from convexrank.inference.results import Interval
 from convexrank.inference.two_classes import AUC
 
@@ -34,21 +34,21 @@ def auc_interval(
     Parameters
     ----------
     y, s : array-like, shape (n,)
-        Labels of two classes, of which the larger is the positive one, and finite scores of a ranker that was fixed
-        before these rows were seen.
+        Labels of two classes, of which the larger is the positive one, and finite scores of a ranker that does not
+        depend on these rows.
     method : {"exact", "asymptotic"}
-        For every sample size and distribution, or for large samples.
+        Method for every sample size and distribution, or for large samples.
     level : float
-        Probability that the interval holds the truth, in (0, 1).
+        Probability that the interval contains the measure of the population, in (0, 1).
     sample_weight : array-like, shape (n,), optional
-        Weights of rows as from sampling: a row of weight 2 is one row that represents two. For ``"asymptotic"`` only.
+        Sampling weights of rows: a row of weight 2 is one row that represents two. For ``"asymptotic"`` only.
     groups : array-like of int or str, shape (n,), optional
         The group of each row: rows of one group depend on one another, groups do not. For ``"asymptotic"`` only.
 
     Returns
     -------
     Interval
-        Estimate and ends.
+        Estimate, and ends of the interval.
 
     Raises
     ------
@@ -87,14 +87,14 @@ def push_risk_interval(
 
     .. math:: R_p = \bigl( E\, H(s_-)^p \bigr)^{1/p}, \qquad H(t) = P(s_+ \le t)
 
-    H is the population's height of a negative with score t; a tie counts as a misrank. From 0 to 1, smaller is better,
-    growing with p. The estimate is `convexrank.metrics.push_risk`.
+    H(t) is the height of a negative with score t in the population; a tie counts as a misrank. The push risk is from 0
+    to 1, smaller is better, and it increases with p. The estimate is `convexrank.metrics.push_risk`.
 
-    ``"exact"``: the positives give ends of H that hold for all negatives at once, by Dvoretzky, Kiefer and Wolfowitz,
+    ``"exact"``: the positives give bounds of H that hold for all negatives at once, by Dvoretzky, Kiefer and Wolfowitz,
     with Massart's constant: :math:`\sup_t |\widehat H - H| \le \sqrt{\ln(2/\delta)/(2I)}`, and near 0 and 1 by Clopper
-    and Pearson's bounds at the order statistics. Chernoff's bound then holds for the means of the p-th powers of the
-    ends over the K independent negatives; no union over them is needed. ``"asymptotic"``: the delta method for the
-    root, of the variances of both classes.
+    and Pearson's bounds at the order statistics. Chernoff's bound then holds for the means of the p-th powers of these
+    bounds over the K independent negatives; no union bound over the negatives is needed. ``"asymptotic"``: the delta
+    method for the root, of the variances of both classes.
 
     Parameters
     ----------
@@ -108,12 +108,12 @@ def push_risk_interval(
     Returns
     -------
     Interval
-        Estimate and ends.
+        Estimate, and ends of the interval.
 
     Raises
     ------
     ValueError, TypeError
-        As `auc_interval`; and when p is below 1 or infinite.
+        As for `auc_interval`; also when p is below 1 or infinite.
 
     References
     ----------
@@ -145,9 +145,9 @@ def partial_auc_interval(
 
     .. math:: A = \int_0^m \mathrm{TPR}(u)\,du = E\,(m - G(s_+))_+, \qquad G(t) = P(s_- > t)
 
-    The estimate is `convexrank.metrics.partial_auc`. ``"exact"``: the negatives give ends of G that hold everywhere, as
-    in `push_risk_interval`, and Chernoff's bound holds for the means over the positives; it says little when m K is
-    small. ``"asymptotic"``: the delta method.
+    The estimate is `convexrank.metrics.partial_auc`. ``"exact"``: the negatives give bounds of G that hold everywhere,
+    as in `push_risk_interval`, and Chernoff's bound holds for the means over the positives; the interval is wide when m
+    K is small. ``"asymptotic"``: the delta method.
 
     Parameters
     ----------
@@ -156,14 +156,14 @@ def partial_auc_interval(
     max_fpr : float
         The false positive rate m, in (0, 1].
     standardize : bool
-        McClish's version, as in `convexrank.metrics.partial_auc`.
+        Whether to use McClish's version, as in `convexrank.metrics.partial_auc`.
     method, level, sample_weight, groups : str, float, array-like
         As for `auc_interval`.
 
     Returns
     -------
     Interval
-        Estimate and ends.
+        Estimate, and ends of the interval.
 
     Raises
     ------

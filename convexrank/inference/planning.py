@@ -1,4 +1,4 @@
-"""How much data an interval of a given width takes."""
+"""Sample sizes for intervals of a given width."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from convexrank.data import check_at_least, check_choice, check_positive, check_probability
+from convexrank.inference.arguments import How
 from convexrank.inference.concentration import mean_lower, mean_upper, uniform_ends
-from convexrank.inference.door import How
 from convexrank.inference.methods import Plan, method_named, student_interval
 from convexrank.inference.results import SampleSize
 from convexrank.inference.two_classes import error_split
@@ -127,12 +127,12 @@ def sample_size(
     method: How = "exact",
     level: float = 0.95,
 ) -> SampleSize:
-    r"""Smallest sample whose interval, with this estimate, is at most so wide.
+    r"""Smallest sample for which the interval at this estimate has at most the given width.
 
-    For ``"exact"`` the width depends on the estimate alone, but for the push risk. Where it depends on more, this is
-    assumed: for the AUC Hanley and McNeil's variance (exponential scores), for the push risk heights with a power law,
-    :math:`H = U^c` with U uniform; for a mean over queries or rows the standard deviation ``sd``, or the largest that
-    the estimate allows.
+    For ``"exact"`` the width depends on the estimate only, except for the push risk. In the other cases the function
+    makes an assumption: for the AUC Hanley and McNeil's variance (exponential scores); for the push risk heights with a
+    power law, :math:`H = U^c` with U uniform; for a mean over queries or rows the standard deviation ``sd``, or the
+    largest one that is possible with the estimate.
 
     Parameters
     ----------
@@ -145,16 +145,17 @@ def sample_size(
     p : float, optional
         The norm of the push risk, at least 1.
     negatives_per_positive : float
-        K / I, for the AUC and the push risk.
+        The ratio K / I, for the AUC and the push risk.
     sd : float, optional
-        Standard deviation of the values of queries; for the ranking risk, of twice the rows' shares of misranked pairs.
+        Standard deviation of the values of queries; for the ranking risk, the standard deviation of twice the share of
+        misranked pairs of a row.
     method, level : str, float
         As for `auc_interval`.
 
     Returns
     -------
     SampleSize
-        How many positives and negatives, rows, or queries.
+        The numbers of positives and negatives, of rows, or of queries.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What the functions of this room return."""
+"""Results of the functions for inference."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ class Interval:
     estimate, lower, upper : float
         The measure on the sample, and the ends of the interval.
     level : float
-        The probability with which the interval holds the measure of the population, at least or about.
+        The probability that the interval contains the measure of the population: a lower bound for exact intervals,
+        approximate for asymptotic ones.
     method : str
         ``"exact"`` or ``"asymptotic"``.
     metric : str
-        What was measured.
+        Name of the measure.
     sizes : dict of str to int
-        How many positives, negatives, rows, queries or groups there were.
+        Numbers of positives, negatives, rows, queries or groups.
     limits : tuple of float
         The least and the largest value that the measure can have.
 
@@ -70,7 +71,7 @@ class Interval:
 
     @property
     def vacuous(self) -> bool:
-        """Whether the interval holds 99.9 % of the range of the measure, and so says nothing."""
+        """Whether the interval covers at least 99.9 % of the range of the measure, and so is not informative."""
         return self.width >= _VACUOUS * (self.limits[1] - self.limits[0])
 
     def __contains__(self, value: Any) -> bool:
@@ -87,16 +88,16 @@ class Interval:
 
 @dataclass(frozen=True)
 class Difference:
-    """How much one ranker's measure exceeds another's on the same rows or queries.
+    """Difference of a measure between two rankers on the same rows or queries.
 
     Parameters
     ----------
     first, second : object
         The names of the two rankers.
     interval : Interval
-        Of the measure of the first minus that of the second.
+        Interval for the measure of the first minus the measure of the second.
     p_value : float
-        Two-sided, of the hypothesis that there is no difference.
+        Two-sided p-value of the hypothesis that there is no difference.
     adjusted : float
         The p-value after Holm's correction for the number of comparisons.
 
@@ -132,12 +133,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Several rankers on the same rows or queries.
+    """Comparison of several rankers on the same rows or queries.
 
     Parameters
     ----------
     intervals : dict
-        The measure of each ranker, each at the level by itself.
+        The interval of each ranker's measure, each at the given level separately.
     differences : tuple of Difference
         The pairs that were compared, in the order of the rankers.
 
@@ -161,20 +162,20 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """A curve with a band that holds all of the true curve at once.
+    """A curve with a simultaneous band for the whole true curve.
 
     Parameters
     ----------
     x : ndarray, shape (m,)
-        Where the band is given: false positive rates, or recalls.
+        Points at which the band is given: false positive rates, or recalls.
     estimate, lower, upper : ndarray, shape (m,)
         The curve on the sample, and the ends of the band.
     level : float
-        The probability with which the true curve is in the band everywhere, at least.
+        A lower bound on the probability that the whole true curve is in the band.
     axes : tuple of str
-        What x and the curve are.
+        Names of x and of the curve.
     sizes : dict of str to int
-        How many positives and negatives there were.
+        Numbers of positives and negatives.
 
     Examples
     --------
@@ -198,18 +199,18 @@ class Band:
 
 @dataclass(frozen=True)
 class SampleSize:
-    """How much data an interval of a given width takes.
+    """Sample size for an interval of a given width.
 
     Parameters
     ----------
     metric : str
-        What is measured.
+        Name of the measure.
     method : str
         ``"exact"`` or ``"asymptotic"``.
     width, estimate, level : float
-        The width wanted, the value of the measure that was assumed, and the level.
+        The width of the interval, the assumed value of the measure, and the level.
     sizes : dict of str to int
-        How many positives, negatives, rows or queries it takes.
+        The required numbers of positives, negatives, rows or queries.
 
     Examples
     --------

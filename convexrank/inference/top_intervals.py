@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from convexrank.inference.door import How, measured
+from convexrank.inference.arguments import How, measured
 from convexrank.inference.results import Interval
 from convexrank.inference.top_of_list import PrecisionAt, RecallAt
 
@@ -25,13 +25,13 @@ def precision_at_interval(
 
     .. math:: P(y = 1 \mid s > t_q), \qquad P(s > t_q) = q
 
-    The share q is k, or k / n when k is a number of rows: the rows that the same share of the population would be. Rows
-    tied at the threshold are let through in random order. The estimate is `convexrank.metrics.precision_at`.
+    The share q is k, or k / n when k is a number of rows; the measure refers to the top share q of the population. Rows
+    tied at the threshold are selected in random order. The estimate is `convexrank.metrics.precision_at`.
 
     ``"exact"``: the number N of rows above the population's threshold is binomial with the known share q, and given N
-    the labels of the N highest rows are independent: the worst of Clopper and Pearson's bounds over the likely N.
-    ``"asymptotic"``: the threshold moves with the sample; the share of positives at the threshold, which that takes, is
-    estimated from the rows around it.
+    the labels of the N highest rows are independent; the result is the worst of Clopper and Pearson's bounds over the
+    likely N. ``"asymptotic"``: the variance includes that of the threshold, which depends on the sample; the share of
+    positives at the threshold is estimated from the rows around it.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def precision_at_interval(
     Returns
     -------
     Interval
-        Estimate and ends.
+        Estimate, and ends of the interval.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def recall_at_interval(
     Returns
     -------
     Interval
-        Estimate and ends.
+        Estimate, and ends of the interval.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How a solver got there."""
+"""Figures of the convergence of solvers."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ def trace(
 ) -> Array:
     """Draw objective and gap (logarithmic) against iteration or time.
 
-    The gap is the solver's own estimate, except the last entry, which is the certificate's. Where the certificate
-    bounds something else, a residual or a distance, the axis is labelled so; a problem without objective is drawn in
-    the second panel alone.
+    The gap is the solver's own estimate; its last entry is the gap of the certificate. If the certificate
+    bounds a residual or a distance instead, the label of the axis names it. A problem without objective has only
+    the second panel.
+
     Entries that are zero or not finite cannot be drawn on a logarithmic axis and are left out.
 
     Parameters
     ----------
     solutions : Solution, or mapping of label to Solution
-        What solve returned. A number as label is a p.
+        The solutions. A number as label is a value of p.
     against : {"iteration", "seconds"}
         The horizontal axis.
     ax : two Axes, optional
-        For the objective and for the gap; by default a new figure.
+        Axes for the objective and for the gap; by default a new figure.
 
     Returns
     -------
     ndarray of two Axes
-        Of the objective, and of the gap.
+        Axes of the objective, and of the gap.
 
     Raises
     ------

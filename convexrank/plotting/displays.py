@@ -1,4 +1,4 @@
-"""Intervals and bands, in the manner of scikit-learn: made from predictions, drawn, and kept to be drawn again."""
+"""Displays of intervals and bands, like those of scikit-learn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from convexrank.data import check_choice, check_label, check_list, shown
 from convexrank.inference import Band, Interval, precision_recall_band, push_risk_interval, roc_band
-from convexrank.inference.door import measure_named, measured
+from convexrank.inference.arguments import measure_named, measured
 from convexrank.plotting.style import axes, check_mapping
 
 __all__ = ["BandDisplay", "ForestDisplay", "PushIntervalDisplay"]
@@ -26,18 +26,18 @@ def _style(panel: Any, across: str, up: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class BandDisplay:
-    """A ROC or precision–recall curve with the band that holds all of the true one at once.
+    """A ROC or precision–recall curve with a simultaneous band for the whole true curve.
 
-    Make it by :meth:`from_predictions`. Displays are immutable: `plot` returns the display that holds what was drawn.
+    Create it with :meth:`from_predictions`. Displays are immutable: `plot` returns a display with the drawn artists.
 
     Parameters
     ----------
     band : Band
-        What `convexrank.inference.roc_band` or `precision_recall_band` returned.
+        The result of `convexrank.inference.roc_band` or `precision_recall_band`.
     name : str, optional
         The ranker's name, for the legend.
     ax_, figure_, line_, area_ : object
-        Axes, figure, curve and band that were drawn; None before.
+        Axes, figure, curve and band after drawing; None before.
 
     Examples
     --------
@@ -65,20 +65,20 @@ class BandDisplay:
         name: str | None = None,
         ax: Any = None,
     ) -> Self:
-        """Make the band of a ranker's scores, and draw it.
+        """Compute the band of a ranker's scores, and draw it.
 
         Parameters
         ----------
         y, s : array-like, shape (n,)
             Labels of two classes, and scores.
         curve : {"roc", "precision_recall"}
-            Which curve.
+            The curve.
         level : float
-            Probability that the band holds the true curve.
+            Probability that the band contains the true curve.
         name : str, optional
-            For the legend.
+            Name of the ranker in the legend.
         ax : Axes, optional
-            By default a new figure.
+            Axes to draw in; by default a new figure.
         """
         make = check_choice(curve, _CURVES, "curve")
         return cls(make(y, s, level=level), check_label(name)).plot(ax)
@@ -106,9 +106,9 @@ class ForestDisplay:
     Parameters
     ----------
     intervals : dict of str to Interval
-        The rankers, first on top; such as ``intervals`` of a `convexrank.inference.Comparison`.
+        The interval of each ranker, from top to bottom, such as ``intervals`` of a `convexrank.inference.Comparison`.
     ax_, figure_, bars_ : object
-        Axes, figure and error bars that were drawn; None before.
+        Axes, figure and error bars after drawing; None before.
 
     Examples
     --------
@@ -139,22 +139,22 @@ class ForestDisplay:
         ax: Any = None,
         **options: Any,
     ) -> Self:
-        """Make the interval of each ranker, and draw them.
+        """Compute the interval of each ranker, and draw all intervals.
 
         Parameters
         ----------
         y : array-like, shape (n,)
             Labels, as the measure takes them.
         rankers : mapping of str to array-like
-            Scores by name.
+            Scores of each ranker by its name.
         metric : str
             The measure, as in `convexrank.inference.compare`.
         method, level : str, float
             As in `convexrank.inference.auc_interval`.
         ax : Axes, optional
-            By default a new figure.
+            Axes to draw in; by default a new figure.
         **options : object
-            ``p``, ``k``, ``max_fpr``, ``qid``, ``convention``, as the measure takes them.
+            The options ``p``, ``k``, ``max_fpr``, ``qid`` or ``convention`` of the measure.
         """
         check_mapping(rankers, "rankers", "{name: scores}")
         measure = measure_named(metric, **options)
@@ -187,11 +187,11 @@ class PushIntervalDisplay:
     p : tuple of float
         The norms, in increasing order.
     intervals : tuple of Interval
-        One for each.
+        The interval for each p.
     name : str, optional
         The ranker's name, for the legend.
     ax_, figure_, line_, area_ : object
-        Axes, figure, estimates and intervals that were drawn; None before.
+        Axes, figure, estimates and intervals after drawing; None before.
 
     Examples
     --------
@@ -228,7 +228,7 @@ class PushIntervalDisplay:
         name: str | None = None,
         ax: Any = None,
     ) -> Self:
-        """Make the interval for each p, and draw them.
+        """Compute the interval for each p, and draw all intervals.
 
         Parameters
         ----------
@@ -237,11 +237,11 @@ class PushIntervalDisplay:
         p : sequence of float
             The norms, each at least 1.
         method, level : str, float
-            As in `convexrank.inference.push_risk_interval`; each interval has its level by itself.
+            As in `convexrank.inference.push_risk_interval`; each interval has the level separately.
         name : str, optional
-            For the legend.
+            Name of the ranker in the legend.
         ax : Axes, optional
-            By default a new figure.
+            Axes to draw in; by default a new figure.
         """
         norms = check_list(p, "p", "norms of at least 1")
         if not norms:

@@ -1,4 +1,4 @@
-"""Ranks of a graph, and their intervals."""
+"""Figures of the ranks of a graph, and of their intervals."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ _SURE, _TIED = "#0072b2", "#e69f00"
 
 
 def ranks(solution: Solution, *, top: int = 15, ax: Any = None) -> Axes:
-    """Draw the first nodes with their ranks, the certified error of each, and which of them may be in another order.
+    """Draw the first nodes with their ranks and certified errors, and mark nodes whose order is not proved.
 
-    A bar is blue where the certificate proves the order of the node and those beside it, the first that is not drawn
-    included, and orange otherwise: within a group of orange bars that a bracket joins, the order is not known.
+    A bar is blue if the certificate proves the order of the node and its neighbours in the list, including the first
+    node that is not drawn. Otherwise the bar is orange, and a bracket joins the nodes whose order is not known.
 
     Parameters
     ----------
     solution : Solution
-        Of :class:`~convexrank.problems.PageRank` with one personalization, or of
+        A solution of :class:`~convexrank.problems.PageRank` with one personalization, or of
         :class:`~convexrank.problems.LpqRank` with p < q.
     top : int
-        So many nodes at most.
+        Largest number of nodes.
     ax : Axes, optional
-        By default a new figure.
+        Axes to draw in; by default a new figure.
 
     Returns
     -------
     Axes
-        The Axes.
+        The Axes with the figure.
 
     Raises
     ------
     TypeError, ValueError
-        When ``solution`` is none of a problem with a certified order.
+        When ``solution`` does not belong to a problem with a certified order.
 
     Examples
     --------
@@ -124,24 +124,24 @@ def intervals(bounds: ScoreIntervals, *, scores: Any = None, top: int = 30, ax: 
     Parameters
     ----------
     bounds : ScoreIntervals
-        Of :func:`convexrank.consensus.score_intervals`, or of the method ``score_intervals`` of a rank.
+        The result of :func:`convexrank.consensus.score_intervals`, or of the method ``score_intervals`` of a rank.
     scores : array-like, shape (m,), optional
-        A score for each node of ``bounds``, drawn as a point; a dictionary or a Series goes by name. They also give the
-        order, which otherwise the middles of the intervals give.
+        A score for each node of ``bounds``, drawn as a point; a dictionary or a Series is matched by name. The nodes
+        are sorted by these scores; without them, by the middles of the intervals.
     top : int
-        So many nodes at most.
+        Largest number of nodes.
     ax : Axes, optional
-        By default a new figure.
+        Axes to draw in; by default a new figure.
 
     Returns
     -------
     Axes
-        The Axes.
+        The Axes with the figure.
 
     Raises
     ------
     TypeError, ValueError
-        When ``bounds`` has no intervals, or ``scores`` no finite number for each.
+        When ``bounds`` are not intervals, or ``scores`` lack a finite number for a node.
 
     Examples
     --------

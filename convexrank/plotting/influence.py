@@ -1,4 +1,4 @@
-"""Which rows determine a ranking."""
+"""Figure of the rows that determine a ranking."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ def influence(
     Parameters
     ----------
     solution : Solution
-        Of a problem with a dual, or of the dual itself.
+        A solution of a problem with a dual, or of the dual itself.
     top : int
-        So many rows at most.
+        Largest number of rows.
     names : sequence, optional
-        A name for each row of X; its number by default.
+        A name for each row of X; by default the number of the row.
     ax : Axes, optional
-        By default a new figure.
+        Axes to draw in; by default a new figure.
 
     Returns
     -------
     Axes
-        The Axes.
+        The Axes with the figure.
 
     Raises
     ------
     TypeError, ValueError
-        When ``solution`` is no Solution, its problem has no dual, or ``names`` has another length.
+        When ``solution`` is not a Solution, its problem has no dual, or ``names`` has another length.
 
     Examples
     --------

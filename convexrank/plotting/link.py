@@ -23,30 +23,30 @@ _DATA, _CURVE = "0.55", "#0072b2"
 def link(learned: Link, theta: Any = None, y: Any = None, *, points: int = 400, ax: Any = None) -> Axes:
     """Draw a learned link and its interval, over the data it was learned from.
 
-    The curve is the link, the band :meth:`~convexrank.links.Link.interval`: what data and
-    class leave open about the link, not the spread of the targets. Where the band is infinite it leaves the panel.
+    The curve is the link. The band is :meth:`~convexrank.links.Link.interval`, the range of the links that fit
+    the data equally well; it does not describe the spread of the targets. An infinite band is cut off by the panel.
 
     Parameters
     ----------
     learned : Link
-        Such as ``link_`` of :class:`~convexrank.SingleIndexRegressor`, or what
-        :func:`~convexrank.links.fit_link` returns.
+        The link, such as ``link_`` of :class:`~convexrank.SingleIndexRegressor`, or the result of
+        :func:`~convexrank.links.fit_link`.
     theta, y : array, shape (n,), optional
         Scores and targets, drawn as points; both or neither.
     points : int
         Number of scores at which the band is evaluated, besides the corners of the curve.
     ax : Axes, optional
-        By default a new figure.
+        Axes to draw in; by default a new figure.
 
     Returns
     -------
     Axes
-        With the band, the curve and the points.
+        The Axes with the band, the curve and the points.
 
     Raises
     ------
     ValueError, TypeError
-        When learned is no Link, only one of theta and y is given, they do not fit, or points is below 2.
+        When learned is not a Link, only one of theta and y is given, they do not fit, or points is below 2.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A small graph."""
+"""Figure of a small graph."""
 
 from __future__ import annotations
 
@@ -35,26 +35,27 @@ def graph(
     Parameters
     ----------
     graph : Graph
-        At most 60 nodes.
+        The graph, with at most 60 nodes.
     ranks : array-like, shape (n,), optional
-        A number of at least 0 for each node, or a Solution; a Series goes by name. All nodes are alike without.
+        A number of at least 0 for each node, or a Solution; a Series is matched by name. By default all nodes have the
+        same area.
     marked : sequence, optional
-        Nodes in another colour, by name or number; or n booleans.
+        Nodes that are drawn in another colour, by name or number; or n booleans.
     positions : array-like, shape (n, 2), or mapping, optional
-        Where the nodes are; what networkx's layouts return is fine. By default distances on paper are like distances
-        in the graph.
+        The positions of the nodes, also as returned by networkx's layouts. By default distances in the figure
+        approximate distances in the graph.
     ax : Axes, optional
-        By default a new figure.
+        Axes to draw in; by default a new figure.
 
     Returns
     -------
     Axes
-        The Axes.
+        The Axes with the figure.
 
     Raises
     ------
     TypeError, ValueError
-        When the graph is none or too large, or an argument does not fit it.
+        When ``graph`` is not a Graph or has too many nodes, or an argument does not fit it.
 
     Examples
     --------

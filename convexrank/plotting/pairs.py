@@ -1,4 +1,4 @@
-"""What every positive–negative pair contributes to the objective."""
+"""Contribution of every positive–negative pair to the objective."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def pair_shares(
     y, scores : array, shape (n,)
         Labels of two classes, of which the larger is the positive one, and finite scores.
     p : float
-        The push, greater than 0; not used by the IR Push.
+        The power p of the push, greater than 0; not used by the IR Push.
     kind : {"p_norm", "ir"}
-        Whose objective.
+        The objective: that of the P-Norm Push or of the IR Push.
     sample_weight : array, shape (n,), optional
-        Row weights, as repeated rows: the share of a row is that of all its copies.
+        Weights of rows, as numbers of copies: the share of a row is that of all its copies.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def pair_contributions(
     decades: float | None = None,
     ax: Any = None,
 ) -> Axes | Array:
-    r"""Draw how much every positive–negative pair contributes to the objective.
+    r"""Draw the contribution of every positive–negative pair to the objective.
 
     Each cell is a pair: negatives from the highest score (left) to the lowest, positives from the highest (bottom) to
     the lowest (top). Lighter is larger, on a scale of each panel's own. A cell is the pair's share of the objective as
@@ -128,20 +128,20 @@ def pair_contributions(
     Parameters
     ----------
     y : array, shape (n,), or Problem
-        Labels of two classes; or a PNormPush or IRPush, which brings labels, weights, kind and p.
+        Labels of two classes; or a PNormPush or IRPush, from which labels, weights, kind and p are taken.
     scores : array, shape (n,), or Solution, or weights, shape (d,)
-        The scores; of a problem, its solution or a weight vector.
+        The scores; for a problem, its solution or a vector of weights.
     p : float or sequence of float, optional
-        The push; several give one panel each, as in the paper. Default 1, or the problem's.
+        The power p of the push; several powers give one panel each, as in the paper. Default 1, or that of the problem.
     kind : {"p_norm", "ir"}
-        Whose objective: the P-Norm Push's or the IR Push's (which has no p).
+        The objective: that of the P-Norm Push or of the IR Push (which has no p).
     sample_weight : array, shape (n,), optional
         As for :func:`pair_shares`.
     decades : float, optional
-        Make the grey scale logarithmic, black at this many powers of ten below the largest share. By default it is
-        linear from zero, as in the paper; on real data a few pairs then outshine all others.
+        Use a logarithmic grey scale, with black at this number of powers of ten below the largest share. By default the
+        scale is linear from zero, as in the paper; on real data only a few pairs are then visible.
     ax : Axes, or as many as p has entries, optional
-        By default a new figure.
+        Axes to draw in; by default a new figure.
 
     Returns
     -------

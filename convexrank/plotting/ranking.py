@@ -1,4 +1,4 @@
-"""How good rankings are: ROC curves, and precision at the top."""
+"""Figures of the quality of rankings: ROC curves, and precision at the top."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Array = np.ndarray
 def roc(
     curves: Mapping[Any, tuple[Any, Any]], *, zoom: float | None = 0.1, rate: bool = False, ax: Any = None
 ) -> Axes | Array:
-    r"""Draw ROC curves, and their left ends enlarged: what is at the top of each list.
+    r"""Draw ROC curves, and their enlarged left ends, which show the top of each list.
 
     The axes are those of the 2009 paper: true positives against false positives, as counts. The curve of a ranking is
     the polygon through one point for each distinct score, so a tie is a slanted piece.
@@ -32,13 +32,13 @@ def roc(
     Parameters
     ----------
     curves : mapping of label to (y, scores)
-        A number as label is a p, and gives the colour's place in the sequence.
+        The curves by label. A number as label is a value of p, and determines the colour.
     zoom : float or None
         Share of the negatives in the enlarged panel, in (0, 1]; None leaves that panel out.
     rate : bool
-        Rates from 0 to 1 instead of counts. Needed when the curves are of data sets of different sizes.
+        Whether to use rates from 0 to 1 instead of counts. Required when the data sets of the curves differ in size.
     ax : Axes, or two Axes, optional
-        Two of them (full, enlarged) unless zoom is None; by default a new figure.
+        Axes for the full and the enlarged panel, or one if zoom is None; by default a new figure.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def precision_at_top(
 ) -> Axes:
     """Draw the precision at the top of the list against p, one curve for each fraction of the list.
 
-    The values of p stand at equal distances in the order given, so that ∞ and other methods have a place.
+    The values of p are at equal distances, in the order given, so that ∞ and other methods fit on the axis.
 
     Parameters
     ----------
@@ -124,12 +124,12 @@ def precision_at_top(
     fractions : sequence of float or int
         Shares of the list in (0, 1], or integer numbers of rows, as in :func:`convexrank.metrics.precision_at`.
     ax : Axes, optional
-        By default a new figure.
+        Axes to draw in; by default a new figure.
 
     Returns
     -------
     Axes
-        With one line for each fraction.
+        The Axes with one line for each fraction.
 
     Raises
     ------

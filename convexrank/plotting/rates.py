@@ -1,4 +1,4 @@
-"""How fast a gap falls, compared with the rates that theory promises."""
+"""Figure of the decrease of a gap, compared with theoretical rates."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def rates(
 ) -> Any:
     """Draw gaps against rounds, both logarithmic, with rates as lines: the rate 1/t has slope −1.
 
-    Guides start at round 10, at the geometric mean of the gaps there; only their slopes mean something. The last entry
-    of a trace is the certificate's, which may be better than the method's own, and is left out, as are entries that
-    are not positive.
+    Guides start at round 10, at the geometric mean of the gaps there; only their slopes are meaningful. The last entry
+    of a trace is the gap of the certificate, which may be smaller than that of the method. This entry is left out, and
+    so are entries that are not positive.
 
     Parameters
     ----------
     solutions : Solution, or mapping of label to Solution
-        What solve returned, with more than 10 rounds.
+        The solutions, with more than 10 rounds.
     guides : sequence of {"1/t", "log t/t", "1/sqrt t"}
         Rates to draw for comparison.
     ax : Axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw in; by default a new figure.
 
     Returns
     -------

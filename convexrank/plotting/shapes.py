@@ -1,4 +1,4 @@
-"""The functions of features that a score adds up."""
+"""Figure of the functions of features whose sum is the score."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ def shapes(found: Shapes, *, most: int = 12, ax: Any = None) -> Array:
     """Draw the functions of a score in small panels, those of the largest variation first.
 
     Step functions and lines share their vertical axis, and surfaces their colours, so that panels can be compared. Grey
-    bars below a function are the rows that the design was made of: how many have a value there (of a design with
-    ``bins``, between two thresholds, at the upper one). A diamond is the value where the feature is absent.
+    bars below a function show the number of rows of the design with each value (with ``bins``, the rows between two
+    thresholds are at the upper one). A diamond is the value for a missing feature.
 
     Parameters
     ----------
     found : Shapes
-        What :func:`convexrank.shapes` returned.
+        The result of :func:`convexrank.shapes`.
     most : int
-        Most panels.
+        Largest number of panels.
     ax : sequence of Axes, optional
-        One for each function drawn: ``min(most, len(found.terms))``; by default a new figure.
+        Axes for each function that is drawn, ``min(most, len(found.terms))``; by default a new figure.
 
     Returns
     -------
     ndarray of Axes
-        One for each function.
+        The Axes of each function.
 
     Raises
     ------

@@ -1,8 +1,9 @@
-"""The verifier: compare the fast solver with the exact model, on random instances or on yours.
+"""The verifier: compare the fast solver with the exact model, on random instances or on given ones.
 
-For each convex instance it compares four independent statements of the formulation: the compiled oracle, the cvxpy
-model, the reference code of the certificate, and the solution of the fast solver with the conic one. Fixed points are
-compared with a slow reference, feasibility problems with the verdict of the conic solver: one module for each kind.
+For each convex instance it compares the compiled oracle, the cvxpy model and the reference code of the certificate,
+which are independent statements of the formulation, and the solution of the fast solver with that of the conic solver.
+Fixed points are compared with a slow reference, feasibility problems with the verdict of the conic solver: one module
+for each kind.
 """
 
 from __future__ import annotations
@@ -37,14 +38,13 @@ class Report:
     Attributes
     ----------
     ok : bool
-        True when something was compared and nothing disagreed. Nothing compared is a failure.
+        True when at least one comparison was made and nothing disagreed.
     compared, skipped : int, list of str
-        How many instances were compared, and the reasons of the others.
+        The number of compared instances, and the reasons for which others were skipped.
     failures : list of str
-        What disagreed, with the seed.
+        All disagreements, with their seeds.
     proved, unproved : int, dict of str to int
-        How many bounds were proved, and the reasons of the others with their number; 0 and empty where no proof was
-        asked for.
+        The number of proved bounds, and the reasons of the others with their numbers; 0 and empty without ``prove``.
     worst : dict
         Largest relative objective error, largest relative point error (where the minimiser is unique) and the seed of
         the former (of the latter where there is no objective).
@@ -76,25 +76,25 @@ class Report:
 
     @property
     def unproved(self) -> dict[str, int]:
-        """Why bounds were not proved, and how often."""
+        """Reasons for which bounds were not proved, with their numbers."""
         reasons = [f"{item.problem}: {item.unproved}" for item in self.comparisons if item.proved is False]
         return {reason: reasons.count(reason) for reason in dict.fromkeys(reasons)}
 
     @property
     def failures(self) -> list[str]:
-        """Everything that disagreed."""
+        """All disagreements."""
         return [f"{item.instance}: {text}" for item in self.comparisons for text in item.failures]
 
     @property
     def ok(self) -> bool:
-        """Whether each problem had something compared, and nothing disagreed."""
+        """Whether each problem had at least one comparison, and nothing disagreed."""
         groups = self._groups()
         something_compared = all(any(not item.skipped for item in items) for items in groups.values())
         return bool(groups) and something_compared and not self.failures
 
     @property
     def worst(self) -> dict[str, Any]:
-        """Largest errors and where they were met."""
+        """Largest errors, with their seeds."""
         compared = [item for item in self.comparisons if not item.skipped]
         if not compared:
             return {"objective_error": math.nan, "point_error": math.nan, "seed": None}
@@ -212,36 +212,36 @@ def verify(
     Parameters
     ----------
     target : Problem, Problem class, iterable of either, or None
-        An instance of yours; or a class, of which random instances are drawn; None takes every registered problem.
+        An instance of a problem; or a class, of which random instances are drawn; or None for all registered problems.
     instances : int
-        Random instances of each class.
+        Number of random instances of each class.
     seed : int
-        First seed; instance j uses seed + j, so that every finding can be reproduced by ``Class.random(seed)``.
+        First seed; instance j uses seed + j, so that ``Class.random(seed)`` reproduces every disagreement.
     solver : None, str, solver object, callable, array, OptimizeResult or Solution
-        The fast side, or your own algorithm: a callable takes the problem and returns a point, as an array, as scipy's
-        OptimizeResult or as a Solution. An answer may be given itself, for an instance.
+        The fast solver, or your own algorithm: a callable takes the problem and returns a point, as an array, as
+        scipy's OptimizeResult or as a Solution. For an instance, the answer itself may be passed.
     reference : str or solver object
-        The exact side.
+        The exact solver.
     tol : float
-        Relative agreement asked of the two objectives; the distance allowed where there is none.
+        Relative tolerance of the two objectives; for problems without objective, the largest allowed distance.
     prove : bool
-        Also prove the bound at each fast answer in ball arithmetic, and count what was proved; see
+        Whether to prove the bound at each fast answer in ball arithmetic, and to count the proofs; see
         :mod:`convexrank.proof`.
     designs : bool
-        Draw random instances over :mod:`designs <convexrank.features>` of thresholds and products, whose columns the
-        fast solver never builds and the exact model does; of classes with linear scores.
+        Whether to draw random instances over :mod:`designs <convexrank.features>` of thresholds and products, for
+        classes with linear scores. The fast solver never builds their columns; the exact model does.
     progress : callable or bool, optional
-        True shows a progress bar; a function is called with each Comparison as it is made.
+        True shows a progress bar; a function is called with each Comparison.
 
     Returns
     -------
     Report
-        The verdict, ``report.ok``, and what it rests on.
+        The verdict ``report.ok``, and the comparisons.
 
     Raises
     ------
     ValueError, TypeError
-        When an argument is out of range, or the answer of your solver is no point of finite numbers.
+        When an argument is out of range, or the answer of your solver is not a point with finite entries.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The report on somebody else's loss, and the instance on which it first disagrees."""
+"""The report on a loss, and the instance on which it first disagrees with the formulation."""
 
 from __future__ import annotations
 
@@ -57,28 +57,28 @@ class Counterexample:
 
 @dataclass(frozen=True, eq=False)
 class LossReport:
-    """Whether a loss is a formulation, up to scale and shift, and where it first is not.
+    """Whether a loss agrees with a formulation, up to scale and shift, and the first disagreement.
 
     Parameters
     ----------
     formulation : str
-        What it was compared with.
+        The formulation with which the loss was compared.
     backend : {"numpy", "jax", "torch"}
-        Which arrays the loss was called with.
+        The kind of arrays with which the loss was called.
     scale : Scale
-        The scale that was fitted, or given, in numbers and words.
+        The scale that was fitted, or given, as a number and in words.
     shift : float or "labels"
-        What is added; "labels" if any function of labels may be.
+        The constant that is added; "labels" if any function of the labels may be added.
     fitted : bool
-        Whether some scale fits at least a few instances; if not, the nearest simple one is taken.
+        Whether some scale fits at least a few instances; if not, the nearest simple scale is used.
     instances : int
-        How many instances were tried.
+        Number of instances.
     checks : tuple of (str, int, int)
-        Name of each check, how often it was made, and how often it failed.
+        Name of each check, and the numbers of its runs and failures.
     first : Counterexample or None
         The first check that failed, on the smallest instance found.
     hints : tuple of str
-        What may explain it.
+        Possible explanations of the failure.
 
     Attributes
     ----------
@@ -107,12 +107,12 @@ class LossReport:
 
     @property
     def agrees(self) -> bool:
-        """Whether something was compared, and nothing failed."""
+        """Whether at least one check ran and none failed."""
         return self.first is None and any(made for name, made, _ in self.checks if name.startswith("value"))
 
     @property
     def formula(self) -> str:
-        """The loss as a multiple of the formulation, as it was compared."""
+        """The loss as a multiple of the formulation plus a shift."""
         shift = "any function of y" if self.shift == "labels" else f"{self.shift:.6g}"
         return f"f = {self.scale.formula} × {self.formulation.partition('(')[0]} + {shift}"
 

@@ -1,4 +1,4 @@
-"""Compare somebody else's loss with a formulation."""
+"""Compare any loss with a formulation."""
 
 from __future__ import annotations
 
@@ -54,29 +54,29 @@ def verify_loss(
     Parameters
     ----------
     f : callable
-        ``f(scores, y)`` or ``f(scores, y, qid)``; arrays of shape (n,), qid are integers 0, 1, …. Returns a number, or
-        a number and its gradient. A keyword ``sample_weight`` or ``weights`` gets the weights of rows. The function is
-        written with numpy, JAX or torch; JAX and torch differentiate it.
+        A function ``f(scores, y)`` or ``f(scores, y, qid)`` of arrays of shape (n,), with integers 0, 1, … as qid. It
+        returns a number, or a number and its gradient. A keyword ``sample_weight`` or ``weights`` receives the weights
+        of rows. The function is written with numpy, JAX or torch; JAX and torch differentiate it.
     problem : Problem class or Problem
-        The formulation. The labels of an instance are the levels that random instances draw from.
+        The formulation. Random instances draw their labels from those of an instance.
     y, qid, sample_weight : array, shape (n,), optional
-        The data of the first instance, with a class; they also say which labels there are.
+        For a class, the data of the first instance; random instances draw their labels from y.
     scale : "fit" or float
-        What f is divided by; fitted by default.
+        The factor between f and the formulation; fitted by default.
     shift : "fit", "labels" or float
-        What f is more than the scaled formulation. With "labels" any function of labels, queries and weights: then
-        only differences between scores are compared, as for a cross-entropy in place of a divergence.
+        The difference between f and the scaled formulation. With "labels" any function of labels, queries and weights
+        is allowed: then only differences between scores are compared, as for a cross-entropy in place of a divergence.
     unordered : {"zero", "finite"}
-        Queries whose rows all have the same label contribute nothing to the formulations. With "finite" f may let them
-        count, as softmax losses do, and need only be finite there.
+        Treatment of queries whose rows all have the same label, which contribute nothing to the formulations. With
+        "finite" they may contribute to f, as in softmax losses, and f need only be finite.
     instances : int
-        How many random instances.
+        Number of random instances.
     seed : int
-        The same seed gives the same instances.
+        Seed of the random instances.
     tol : float
-        Relative agreement; single precision is compared to 2e-4.
+        Relative tolerance of the comparison; in single precision it is at least 2e-4.
     backend : {"numpy", "jax", "torch"} or None
-        Which arrays f is called with; by default what f accepts and returns.
+        The kind of arrays with which f is called; by default determined from the arrays that f accepts and returns.
     **parameters : object
         Arguments of the problem class beside its data, such as ``loss="hinge"``.
 
@@ -88,13 +88,13 @@ def verify_loss(
     Raises
     ------
     ValueError, TypeError
-        When f is no function of scores and labels, the problem has no labels, or an argument is out of range. What f
-        raises is part of the report.
+        When f is not a function of scores and labels, the problem has no labels, or an argument is out of range. Errors
+        that f raises are part of the report.
 
     Notes
     -----
-    About 5 + 2n calls of f for an instance of n ≤ 15 rows. Bipartite formulations are not defined on one class, so
-    that nothing is compared there.
+    An instance of n ≤ 15 rows takes about 5 + 2n calls of f. Bipartite formulations are not defined for labels of one
+    class; such instances are not compared.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Names and options become measures here, once; then a sample becomes an interval."""
+"""Measures and methods from the arguments of a caller: names and options are checked here, and become an interval."""
 
 from __future__ import annotations
 
