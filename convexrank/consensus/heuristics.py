@@ -93,7 +93,7 @@ def brew(
     max_iter : int
         Largest number of iterations.
     progress : bool
-        Show a progress bar.
+        Whether to show a progress bar.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def blend(
     rounds : int
         Number τ of rounds.
     progress : bool
-        Show a progress bar.
+        Whether to show a progress bar.
 
     Returns
     -------

@@ -102,7 +102,7 @@ def score_intervals(
     nodes : sequence, optional
         The nodes whose intervals are computed, by number or name; all by default.
     progress : bool
-        Show a progress bar.
+        Whether to show a progress bar.
 
     Returns
     -------

@@ -45,25 +45,25 @@ class Options:
 
 @dataclass(frozen=True)
 class State:
-    """Where an iterative solver stands.
+    """The state of an iterative solver.
 
     Parameters
     ----------
     x : ndarray
-        The point to be returned if the loop stops here.
+        The point that is returned if the loop stops here.
     value : float
-        The objective at x; NaN where the problem has none.
+        The objective at x; NaN if the problem has no objective.
     residual : float
-        The solver's cheap estimate of value − optimum, or of the distance to the solution where there is no
-        objective; when it meets the tolerance the certificate is asked.
+        The solver's cheap estimate of value − optimum, or of the distance to the solution if there is no
+        objective; when it meets the tolerance, the certificate is evaluated.
     memory : Any
-        Whatever else the solver carries along.
+        Other data of the solver.
     stalled : bool
-        No further progress is possible at this precision.
+        Whether further progress is impossible at this precision.
     witness : Witness, optional
         Evidence for the certificate.
     iteration : int
-        Counted by the loop.
+        Number of the iteration, set by the loop.
 
     Examples
     --------

@@ -36,13 +36,13 @@ class Path:
     parameter : str
         ``"l1"``, ``"l2"``, ``"p"`` or ``"alpha"``.
     values : ndarray, shape (m,)
-        Its values, in the order in which they were solved.
+        The values of the parameter, in the order in which they were solved.
     solutions : tuple of Solution
-        One per value.
+        The solution for each value.
     metric : ndarray, shape (m,), or None
-        The validation metric, where one was watched.
+        The validation metric for each value; None without a metric.
     stopped : str
-        Why the path ends before the last value that was asked for; empty where it does not.
+        The reason for which the path ends before the last requested value; empty if it is complete.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class Path:
 
     @property
     def counts(self) -> Array:
-        """How many weights are not 0, shape (m,)."""
+        """Number of weights that are not 0, shape (m,)."""
         return np.array([np.count_nonzero(solution.x) for solution in self.solutions])
 
     @property
@@ -124,7 +124,7 @@ class Path:
         Parameters
         ----------
         X : matrix, design or table, shape (n, ...)
-            The rows; where the problem's X is a design, the table that its ``transform`` takes will do.
+            The rows; if X of the problem is a design, also a table that its ``transform`` takes.
         """
         own = self.solutions[0].instance
         if own is not None and isinstance(getattr(own, "X", None), Design) and not isinstance(X, Design):
@@ -134,20 +134,20 @@ class Path:
     def best(
         self, metric: Callable[..., float] | None = None, X: Any = None, y: Any = None, qid: Any = None
     ) -> Solution:
-        """Return the solution with the largest metric; the first of equal ones, which has the strongest penalty.
+        """Return the solution with the largest metric; among equal ones the first, which has the strongest penalty.
 
         Parameters
         ----------
         metric : callable, optional
-            Called as ``metric(y, scores)``, or ``metric(y, scores, qid)`` where queries are given; larger is better. By
-            default the metric that was watched along the path.
+            A function ``metric(y, scores)``, or ``metric(y, scores, qid)`` with queries; larger is better. By
+            default the metric that was computed along the path.
         X, y, qid : optional
-            Rows to judge by, which should not be those that were fitted.
+            Validation rows, which should not be rows of the fit.
 
         Raises
         ------
         ValueError
-            When no metric is given and none was watched, or rows are missing.
+            When there is no metric, neither as an argument nor along the path, or rows are missing.
         """
         if metric is None:
             if self.metric is None:
@@ -179,14 +179,14 @@ class Path:
         Parameters
         ----------
         ax : sequence of Axes, optional
-            Two, or three where a metric was watched; by default those of a new figure.
+            Two Axes, or three with a metric; by default a new figure.
         most : int
-            Most weights that are drawn: those that are largest somewhere.
+            Largest number of weights to draw: those with the largest absolute values along the path.
 
         Returns
         -------
         ndarray of Axes
-            What was drawn on.
+            The Axes with the figure.
         """
         try:
             import matplotlib.pyplot as plt
@@ -234,38 +234,38 @@ def path(
     patience: int = 10,
     progress: bool = False,
 ) -> Path:
-    r"""Solve a problem along one of its parameters, each value from the solution before it.
+    r"""Solve a problem for several values of a parameter, each value from the previous solution.
 
-    Strengths fall, p and α rise along the path, so that each problem is a little harder than the one before. Every
-    point has its own certificate. The path ends where no minimiser exists any more, and says where.
+    Along the path strengths decrease, and p and α increase, so that each problem is a little harder than the previous
+    one. Every solution has its own certificate. The path ends at the first value without a minimiser, with a reason.
 
     Parameters
     ----------
     problem : Problem
         The problem; its own value of the parameter is not used.
     l1, l2, p, alpha : sequence of float or "auto"
-        Exactly one of them: the values. The ranks of a graph have alpha, the probability of following a link. For l1,
-        ``"auto"`` takes n values in geometric progression from the largest that matters, :math:`\lambda_{\max}`
-        (``problem.l1_max()``), down to ratio times that.
+        The values of exactly one parameter. Ranks of a graph have the parameter alpha, the probability of following a
+        link. For l1, ``"auto"`` means n values in geometric progression from :math:`\lambda_{\max}`
+        (``problem.l1_max()``), for which all weights are 0, down to ratio times that value.
     n : int
         Number of values with ``"auto"``.
     ratio : float
-        The smallest strength over the largest with ``"auto"``, below 1.
+        The smallest strength divided by the largest with ``"auto"``, below 1.
     solver, tol, max_iter : optional
         As for :meth:`convexrank.Problem.solve`.
     metric : callable, optional
-        Watched along the path: ``metric(y, scores)``, or ``metric(y, scores, qid)``; larger is better.
+        A function ``metric(y, scores)``, or ``metric(y, scores, qid)``, evaluated along the path; larger is better.
     validation : tuple, optional
-        (X, y) or (X, y, qid): the rows that the metric is taken on.
+        The validation rows for the metric, (X, y) or (X, y, qid).
     patience : int
-        The path ends after so many values without a better metric.
+        The path ends after this number of values without a better metric.
     progress : bool
-        Show a progress bar.
+        Whether to show a progress bar.
 
     Returns
     -------
     Path
-        Values, solutions, the metric, and why it ended early, if it did.
+        Values, solutions, the metric, and the reason if the path ended early.
 
     Raises
     ------

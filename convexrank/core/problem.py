@@ -1,4 +1,4 @@
-"""Problems, what they can do, and what solving one returns."""
+"""Base class of problems: a formulation with its data."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _ASKED = {
 class Problem(Displayed):
     """A formulation with its data, immutable. Subclasses are frozen dataclasses that state their capabilities.
 
-    Arrays that a problem holds are read-only. Vectors are copied; a matrix such as X that has the right type is not, as
-    it may fill the memory. Do not edit it while the problem is in use: a solve, and a certificate, compare a few
-    thousand of its entries with those at the start, and refuse to go on where one has changed.
+    Arrays of a problem are read-only. Vectors are copied; a matrix such as X that has the right type is not copied,
+    because it may fill the memory. Do not edit it while the problem is in use: a solve and a certificate compare a few
+    thousand of its entries with those at the start, and raise an error if one has changed.
 
     A capability is offered when the class has its methods *and* names it in ``capabilities``, which may depend on the
     instance: a push with the hinge loss is convex but not smooth.
@@ -95,7 +95,7 @@ class Problem(Displayed):
 
     @property
     def units(self) -> Array:
-        """How far each unknown has to go for the objective to change alike, as powers of two; by default 1."""
+        """Units of the unknowns, as powers of two, that equalise their effects on the objective; by default 1."""
         return np.ones(self.dimension)
 
     def start(self) -> Array:
@@ -103,7 +103,7 @@ class Problem(Displayed):
         return np.zeros(self.dimension)
 
     def check_point(self, x: Any, name: str = "x") -> Array:
-        """Return x as an array of the right shape; of a Solution its point is taken."""
+        """Return x as an array of the right shape; for a Solution its point."""
         return check_vector(x.x if isinstance(x, Solution) else x, self.dimension, name, each="unknown")
 
     #: Refuse to go on where a matrix that the caller handed in was edited in place.
@@ -159,7 +159,8 @@ class Problem(Displayed):
         Returns
         -------
         Certificate
-            With ``proved=True``; its ``interval`` contains value − optimum, or the distance to the solution.
+            A certificate with ``proved=True``; its ``interval`` contains value − optimum, or the distance to the
+            solution.
 
         Raises
         ------
@@ -174,7 +175,7 @@ class Problem(Displayed):
     _no_proof = "has no form in balls"
 
     def export(self, x: Any, path: Any, witness: Witness | None = None) -> Any:
-        """Write what :meth:`prove` proves at x as a folder of plain files; see :func:`convexrank.proof.export.export`.
+        """Write the proof of :meth:`prove` at x as a folder of plain files; see :func:`convexrank.proof.export.export`.
 
         Parameters
         ----------
@@ -188,7 +189,7 @@ class Problem(Displayed):
         Returns
         -------
         Path
-            The folder, which ``convexrank check PATH`` checks by a program of 200 lines that runs alone.
+            The folder, which ``convexrank check PATH`` checks with an independent program of 200 lines.
 
         Raises
         ------
@@ -258,7 +259,7 @@ class Problem(Displayed):
         Returns
         -------
         Path
-            Values, solutions with their gaps, and what to do with them: ``plot``, ``best``, ``to_frame``.
+            Values and solutions with their gaps; methods ``plot``, ``best`` and ``to_frame``.
         """
         return path(self, **options)
 
@@ -287,17 +288,17 @@ class Problem(Displayed):
             Converged means: certified gap ≤ tol · max(1, \\|value\\|). Where the certificate bounds a distance to the
             solution or a violation, tol is absolute: the true error is at most tol.
         max_iter : int, optional
-            Iteration limit; each solver has its own default.
+            Largest number of iterations; each solver has its own default.
         time_limit : float, optional
-            Seconds, kept within one call of an oracle, or a second. Compiling, and what cvxpy does to state a model for
-            ``exact``, are not cut short.
+            Largest number of seconds, exceeded by at most one call of an oracle or one second. Compilation, and the
+            preparation of a model by cvxpy for ``exact``, are not interrupted.
         x0 : array or Solution, optional
             Starting point (warm start).
         callback : callable, optional
-            Called with the state after each iteration (``state.x``, ``state.value``, ``state.iteration``); returning
-            True stops with status INTERRUPTED.
+            A function that is called with the state after each iteration (``state.x``, ``state.value``,
+            ``state.iteration``); if it returns True, the solve stops with status INTERRUPTED.
         progress : bool
-            Show a progress bar.
+            Whether to show a progress bar.
         stop : str, optional
             ``"top-10"``, or with another number: converged also means that the first ten are proved to be in order,
             whatever the gap. Where ties prevent that, the tolerance decides, and the message says so. For

@@ -1,4 +1,4 @@
-"""What solving a problem returns: how it ended, a bound on the error, and the evidence for it."""
+"""Results of a solve: the point, the status, a bound on the error, and the evidence for it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Array = np.ndarray
 
 
 class ConvergenceWarning(UserWarning):
-    """The solver stopped before the certificate met the tolerance, or the answer is a minimum that is worth nothing."""
+    """The solver stopped before the certificate met the tolerance, or the answer is a trivial minimum."""
 
 
 class CertificateError(ValueError):
-    """Nothing can be proved here; the message says why, and what would make it provable.
+    """There is no proof; the message states the reason, and what would make a proof possible.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class Status(enum.Enum):
 
     @property
     def message(self) -> str:
-        """What the status means and what to do."""
+        """The meaning of the status, and a remedy."""
         return self.value
 
 
@@ -64,7 +64,7 @@ class Witness:
 
     For a convex risk R, points :math:`\theta_j` with subgradients :math:`u_j` and weights :math:`\lambda` on the
     simplex give :math:`R(\theta) \ge \sum_j \lambda_j [R(\theta_j) + \langle u_j, \theta-\theta_j\rangle]`.
-    A witness is evidence, not trust: a certificate evaluates risk and subgradients again.
+    A certificate does not trust a witness: it evaluates risk and subgradients again.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Witness:
     weights : ndarray, shape (m,)
         The weights :math:`\lambda_j`, at least 0; they are scaled to sum to 1.
     widths : ndarray, shape (m,), optional
-        At a point with a width above 0 the multipliers of the risk smoothed by that width take the place of a
+        At a point with a width above 0, the multipliers of the risk smoothed with that width replace a
         subgradient; 0 by default.
 
     Examples
@@ -91,12 +91,12 @@ class Witness:
 
     @classmethod
     def of(cls, x: Any, given: Any) -> Self | None:
-        """Return the witness that a caller gave, or that of a solution.
+        """Return the witness that a caller passed, or that of a solution.
 
         Raises
         ------
         TypeError
-            When what was given is no witness.
+            When the argument is not a witness.
         """
         chosen = x.witness if given is None and isinstance(x, Solution) else given
         if chosen is not None and not isinstance(chosen, cls):
@@ -129,32 +129,32 @@ class Witness:
 
 @dataclass(frozen=True)
 class Certificate:
-    """A bound on the error at a point, and what kind of bound it is.
+    """A bound on the error at a point, and the kind of the bound.
 
     Parameters
     ----------
     gap : float
-        The bound. Infinity when nothing is proved.
+        The bound; infinity if there is none.
     value, lower_bound : float
-        The objective at the point and the proved lower bound on the optimum, in the sense of ``kind``; NaN and
-        −infinity where there is no objective.
+        The objective at the point, and the lower bound on the optimum in the sense of ``kind``; NaN and
+        −infinity if there is no objective.
     kind : str
-        ``"global"``: value − inf. ``"ball"``: value − minimum over ‖w‖₂ ≤ radius, the best that is provable where
-        nothing bounds the minimiser. ``"distance"``: the distance from the point to the solution, in ``metric``.
-        ``"violation"``: how far the point is from satisfying the constraints of a feasibility problem, in ``metric``.
-        ``"residual"``: not a bound on an error but the residual of the method; a small one says that the point is
-        stationary, of a problem that is not convex, or a fixed point, and not that it is a global minimum.
+        The quantity that ``gap`` bounds. ``"global"``: value − infimum. ``"ball"``: value − minimum over ‖w‖₂ ≤ radius,
+        for problems in which nothing bounds the minimiser. ``"distance"``: the distance from the point to the solution,
+        in ``metric``. ``"violation"``: the violation of the constraints of a feasibility problem, in ``metric``.
+        ``"residual"``: ``gap`` is the residual of the method and not a bound on an error. A small residual means that
+        the point is nearly stationary, or nearly a fixed point, but not that it is a global minimum.
     radius : float
         The radius for kind "ball"; infinity otherwise.
     metric : str
-        What the distance or the violation is measured in, such as "L1 norm". For kind "ball" the length that the
-        radius bounds where it is not ‖w‖₂: ``"||w/units||"``, the length in units of columns of different sizes.
+        The metric of the distance or the violation, such as "L1 norm". For kind "ball", the norm of the ball if it is
+        not ‖w‖₂: ``"||w/units||"`` is the length in units of columns of different sizes.
     proved : bool
         Whether the bound is a theorem: evaluated in ball arithmetic, from the data as exact rational numbers.
     least : float
-        What value − optimum (or the distance) is at least; minus infinity where that was not looked at.
+        A lower bound on value − optimum (or on the distance); minus infinity if it was not computed.
     remark : str
-        What was changed in the problem that the bound is about, such as a diagonal; empty where nothing was.
+        A change of the problem to which the bound refers, such as an addition to a diagonal; empty without a change.
 
     Examples
     --------
@@ -177,7 +177,7 @@ class Certificate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """An interval that contains what is bounded, value − optimum for kind "global"."""
+        """An interval that contains the bounded quantity, such as value − optimum for kind "global"."""
         return self.least, self.gap
 
     def __str__(self) -> str:
@@ -204,7 +204,7 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Solution:
-    """What a solver returns.
+    """The result of a solve.
 
     Parameters
     ----------
@@ -219,22 +219,22 @@ class Solution:
     status : Status
         How the solve ended.
     iterations : int
-        Steps of the solver; 0 for the exact one.
+        Number of steps of the solver; 0 for the exact solver.
     seconds : float
         Wall time, compilation included.
     trace : dict of str to ndarray
-        "objective", "gap" (the solver's estimate; the certificate's at the end) and "seconds", one entry per
-        kept iteration.
+        Arrays "objective", "gap" (the solver's estimate; the last entry is from the certificate) and "seconds", with
+        one entry per kept iteration.
     certificate : Certificate
         The bound at x, and its kind.
     solver, problem : str
-        Names.
+        Names of the solver and of the problem class.
     message : str
-        The status's message, with what is particular to this run.
+        The message of the status, with details of this run.
     witness : Witness or None
         Evidence for the certificate of a non-smooth problem.
     instance : Problem or None
-        The problem itself, which :meth:`prove` asks; neither saved nor pickled, for it holds the data.
+        The problem itself, which :meth:`prove` needs; neither saved nor pickled, because it holds the data.
 
     Examples
     --------
@@ -284,7 +284,7 @@ class Solution:
         Raises
         ------
         CertificateError
-            When nothing can be proved, or the solution came from a file and does not know its problem.
+            When nothing can be proved, or the solution came from a file and has no problem.
         """
         if self.instance is None:
             raise CertificateError(
@@ -293,7 +293,7 @@ class Solution:
         return self.instance.prove(self)
 
     def export(self, path: Any) -> Any:
-        """Write a folder that proves the bound and that a program of 200 lines checks alone: ``convexrank check PATH``.
+        """Write a folder with a proof of the bound, which an independent program checks: ``convexrank check PATH``.
 
         Parameters
         ----------
@@ -308,7 +308,7 @@ class Solution:
         Raises
         ------
         CertificateError
-            When nothing can be proved, or the checking program does not know the formulation.
+            When nothing can be proved, or the checking program does not support the formulation.
         """
         if self.instance is None:
             raise CertificateError(
@@ -323,7 +323,7 @@ class Solution:
         Raises
         ------
         ValueError
-            When the problem has no dual, or no minimiser, or the solution does not know its problem.
+            When the problem has no dual, or no minimiser, or the solution has no problem.
         """
         if self.instance is None:
             raise ValueError(
@@ -333,7 +333,7 @@ class Solution:
 
     @property
     def weights(self) -> Array:
-        """How much each row carries the ranking, shape (n,), in the order of X: above 0 where it is pulled up.
+        """Dual weights, the influence of each row, shape (n,), in the order of X; positive for rows that are pulled up.
 
         Raises
         ------
@@ -351,7 +351,7 @@ class Solution:
     def save(self, path: Any) -> None:
         """Write to one ``.npz`` file that :meth:`load` reads; nothing in it is executable.
 
-        A file that is there is replaced once the new one is complete: where the disk is full the old one stays.
+        An existing file is replaced only when the new one is complete: if the disk is full, the old file stays.
         """
         plain = {
             "value": self.value,
@@ -375,14 +375,14 @@ class Solution:
 
     @classmethod
     def load(cls, path: Any) -> Self:
-        """Read what :meth:`save` wrote.
+        """Read a file that :meth:`save` wrote.
 
         Raises
         ------
         ValueError
-            When the file holds anything else; the message has path and reason. Nothing in a file is executed.
+            When the file is of another kind; the message has path and reason. Nothing in a file is executed.
         OSError
-            When it cannot be opened.
+            When the file cannot be opened.
         """
         with open(path, "rb") as file:
             try:

@@ -1,4 +1,4 @@
-"""The way from ``problem.solve(...)`` to a method: the registry of solvers, by name, and what fits a problem."""
+"""From ``problem.solve(...)`` to a solver: the registry of solvers by name, and the solvers that fit a problem."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def available(problem: Solvable) -> list[str]:
     Parameters
     ----------
     problem : Problem
-        An instance: what fits depends on its loss and penalties.
+        A problem; the solvers that fit depend on its loss and penalties.
 
     Returns
     -------

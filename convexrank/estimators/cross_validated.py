@@ -1,4 +1,4 @@
-"""Rankers that choose the strength of a penalty, or the push, by cross-validation along paths."""
+"""Rankers that choose the strength of a penalty, or p, by cross-validation along paths."""
 
 from __future__ import annotations
 
@@ -22,34 +22,35 @@ Array = np.ndarray
 class PushRankerCV(PathSearch, PushRanker):
     r"""A :class:`~convexrank.PushRanker` whose l1, l2 or p is chosen by cross-validation.
 
-    The problem is solved along the values on the rows of each fold, every solution starting from the one before
-    (:func:`convexrank.path`), and evaluated on the rows that the fold leaves out. The value with the best mean is
-    taken; of equal ones the strongest penalty, or the smallest push. The path on all rows is kept, with a certified gap
-    at each value.
+    For each fold the problem is solved for all values on the training rows, each solve starting from the previous
+    solution (:func:`convexrank.path`), and the solutions are evaluated on the rows that the fold leaves out. The value
+    with the best mean score is chosen; among equal scores the strongest penalty, or the smallest p. The path on all
+    rows is kept, with a certified gap at each value.
 
     Parameters
     ----------
     p, price, loss, l2, l1, features, bins, monotone, solver, tol, max_iter : optional
         As for :class:`~convexrank.PushRanker`; the value of the parameter that the path follows is not used.
     tie_break, time_limit, warm_start, verbose : optional
-        Of a single fit: must have their defaults.
+        Options of a single fit, which must have their defaults here.
     path : {"l1", "l2", "p"}
         The parameter that is chosen.
     values : sequence of float or "auto"
-        Its values. For l1, ``"auto"`` takes n values in geometric progression from the least for which all weights are
-        0, down to ratio times that.
+        The values of the parameter. For l1, ``"auto"`` means n values in geometric progression from the least value for
+        which all weights are 0 down to ratio times that value.
     n, ratio : int, float
-        How many values ``"auto"`` takes, and the smallest over the largest.
+        For ``"auto"``, the number of values, and the smallest value divided by the largest.
     cv : int, splitter or iterable, optional
         The folds, as in scikit-learn; an integer, or None for five, stratifies by label.
     scoring : callable, optional
-        ``scoring(y, scores)``, larger is better; by default the area under the ROC curve, as :meth:`score` has it.
+        A function ``scoring(y, scores)``, larger is better; by default the area under the ROC curve, as in
+        :meth:`score`.
     standardize : bool
-        With linear features: divide each column by its standard deviation before the fit, in every fold by that of its
-        own rows. Then l1 and l2 belong to columns of unit scale, and so does ``solution_``; ``coef_`` belongs to the
-        columns as they came.
+        For linear features, whether to divide each column by its standard deviation before the fit, computed from the
+        training rows of each fold. Then l1, l2 and ``solution_`` refer to columns of unit scale, and ``coef_`` to the
+        original columns.
     n_jobs : int, optional
-        Processes for the folds, as in scikit-learn; they are started anew and do not fork.
+        Number of processes for the folds, as in scikit-learn; they are spawned, not forked.
 
     Attributes
     ----------
@@ -83,7 +84,7 @@ class PushRankerCV(PathSearch, PushRanker):
 class RetargetingRankerCV(PathSearch, RetargetingRanker):
     r"""A :class:`~convexrank.RetargetingRanker` whose l1 or alpha is chosen by cross-validation over queries.
 
-    As :class:`~convexrank.PushRankerCV`, but folds never cut a query, and the default score is the NDCG that
+    As :class:`~convexrank.PushRankerCV`, but folds consist of whole queries, and the default score is the NDCG that
     :meth:`score` returns.
 
     Parameters
@@ -91,9 +92,9 @@ class RetargetingRankerCV(PathSearch, RetargetingRanker):
     divergence, margin, alpha, reward, bound, target_reg, score_reg, l1, offsets, normalize : optional
         As for :class:`~convexrank.RetargetingRanker`; the value of the parameter that the path follows is not used.
     ndcg_convention, ndcg_k, features, bins, monotone, solver, tol, max_iter : optional
-        As there.
+        As for :class:`~convexrank.RetargetingRanker`.
     time_limit, warm_start, verbose : optional
-        Of a single fit: must have their defaults.
+        Options of a single fit, which must have their defaults here.
     path : {"l1", "alpha"}
         The parameter that is chosen.
     values, n, ratio, standardize, n_jobs : optional
@@ -101,7 +102,7 @@ class RetargetingRankerCV(PathSearch, RetargetingRanker):
     cv : int, splitter or iterable, optional
         The folds, as in scikit-learn; an integer, or None for five, is a number of folds of whole queries.
     scoring : callable, optional
-        ``scoring(y, scores, qid)``, larger is better, with the numbers of the queries; by default the NDCG.
+        A function ``scoring(y, scores, qid)`` with the numbers of the queries, larger is better; by default the NDCG.
 
     Attributes
     ----------

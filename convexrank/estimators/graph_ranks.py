@@ -1,4 +1,4 @@
-"""Ranks of a graph in one line, certified; for more, see the problems behind them."""
+"""Certified ranks of a graph in one line; the problems behind them have more options."""
 
 from __future__ import annotations
 
@@ -69,19 +69,19 @@ def pagerank(
     alpha : float
         Probability of following a link.
     personalization : array-like, optional
-        Where the surfer restarts: ids, names, or n weights; a pandas Series of weights with an index of its own
-        goes by that index. Columns of an (n, k) array or DataFrame give k ranks at once.
+        The distribution of restarts: ids, names, or n weights; a pandas Series of weights with its own index is
+        matched by that index. An (n, k) array or DataFrame gives k ranks at once.
     dangling : {"teleport", "uniform", "drop"}
         How dangling nodes distribute rank.
     tol : float
-        The largest error.
+        The largest L1 error.
     named : bool
-        Return a dictionary by the names of the nodes, as networkx does; of one personalization.
+        Whether to return a dictionary by the names of the nodes, as networkx does; only for one personalization.
 
     Returns
     -------
     ndarray, shape (n,) or (n, k), or dict
-        The ranks, which sum to 1; ``graph.named(ranks)`` and ``graph.series(ranks)`` give them by name.
+        The ranks, which sum to 1; ``graph.named(ranks)`` and ``graph.series(ranks)`` return them by name.
 
     Examples
     --------
@@ -120,15 +120,15 @@ def lpq_rank(
     graph : Graph, networkx graph, or scipy sparse matrix
         The graph.
     p, q : float
-        At least 1, p < q.
+        The norms, at least 1, with p < q.
     alpha : float
         Weight of the links.
     weak_links : {"inside", "outside", "entry"}
-        Where the weak links enter; see :class:`~convexrank.problems.LpqRank`.
+        The place of the weak links in the equation; see :class:`~convexrank.problems.LpqRank`.
     tol : float
         The largest error in Hilbert's metric.
     named : bool
-        Return a dictionary by the names of the nodes.
+        Whether to return a dictionary by the names of the nodes.
 
     Returns
     -------
@@ -158,7 +158,7 @@ def trust_rank(
 def trust_rank(
     graph: Any, seeds: Any, alpha: float = 0.85, *, tol: float = 1e-10, named: bool = False
 ) -> Any:
-    """Return trust that flows from good seeds along the links; what they do not reach has none.
+    """Return trust that flows from good seeds along the links; nodes that they do not reach have no trust.
 
     Parameters
     ----------
@@ -167,16 +167,16 @@ def trust_rank(
     seeds : array-like
         Good nodes: ids, names, or n weights.
     alpha : float
-        Decay with each link.
+        Factor by which trust decreases with each link.
     tol : float
         The largest L1 error.
     named : bool
-        Return a dictionary by the names of the nodes.
+        Whether to return a dictionary by the names of the nodes.
 
     Returns
     -------
     ndarray, shape (n,), or dict
-        Trust; it sums to 1 less what dangling nodes lose.
+        Trust, which sums to 1 less the loss at dangling nodes.
 
     Examples
     --------
@@ -226,14 +226,14 @@ def antitrust_rank(
 def combined_rank(rank: Any, trust: Any, distrust: Any, kappa: float | None = None) -> Array:
     r"""Return a rank scaled by its share of trust, :math:`r_i (r_{+i} + \kappa/2)/(r_{+i} + r_{-i} + \kappa)`.
 
-    The paper prints κ = 0, which is 0/0 where neither trust nor distrust arrives.
+    The paper has κ = 0, which gives 0/0 for nodes with neither trust nor distrust.
 
     Parameters
     ----------
     rank, trust, distrust : array-like, shape (n,)
-        Non-negative. Two pandas Series with different indexes are refused.
+        Non-negative numbers for each node. Two pandas Series with different indexes are refused.
     kappa : float, optional
-        What an unknown page has of both together; 1/n by default.
+        The constant κ, the assumed sum of trust and distrust of an unknown page; 1/n by default.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Margin-equipped monotone retargeting online: one query a round, a step after each."""
+"""Margin-equipped monotone retargeting online: one query per round, with a step after each round."""
 
 from __future__ import annotations
 
@@ -20,46 +20,47 @@ Array = np.ndarray
 
 @dataclass(eq=False, repr=False)
 class OnlineMEMR(LinearRanker):
-    r"""Online ranking of queries by margin-equipped retargeting: scores first, then the grades, then a step.
+    r"""Online ranking of queries by margin-equipped retargeting: in each round scores, then grades, then a step.
 
-    In round t the features of a query come, the current weights :math:`w_t` score them, its grades are revealed, and
-    the learner pays
+    In round t the features of a query are shown, the current weights :math:`w_t` score them, its grades are revealed,
+    and the loss of the learner is
 
     .. math:: G_t(w) = c_t \min_{r,\beta} F_t(r, \beta, w) + \frac{\sigma}{2}\|w\|^2,
 
-    what the query contributes to :class:`~convexrank.problems.MarginRetargeting` and a penalty. Then
+    the term of the query in :class:`~convexrank.problems.MarginRetargeting` plus a penalty. Then
 
     .. math:: w_{t+1} = \Pi\Bigl(w_t - \frac{1}{\sigma t}\nabla G_t(w_t)\Bigr),
 
-    where Π projects on a ball. G is σ-strongly convex, so against any fixed w in the ball, the best one included,
+    where Π projects onto a ball. G is σ-strongly convex, so for any fixed w in the ball, including the best one,
 
     .. math:: \sum_{t=1}^{T} G_t(w_t) - G_t(w) \;\le\; \frac{g^2}{2\sigma}(1 + \log T),
               \qquad g = \max_t \|\nabla G_t(w_t)\|:
 
     the regret grows with the logarithm of the number of rounds, whatever the order of the queries.
-    :meth:`regret` measures it, ``regret_bound_`` is the bound.
+    :meth:`regret` measures the regret, ``regret_bound_`` is the bound.
 
-    The source has no projection and names the Lipschitz constant of the gradient for g. Without the ball the first
-    steps, :math:`1/(\sigma t)`, are far too long for a small σ, and the weights explode before they come back.
+    The source has no projection and uses the Lipschitz constant of the gradient for g. Without the ball the first
+    steps, :math:`1/(\sigma t)`, are far too long for a small σ, and the weights become very large at first.
 
     Parameters
     ----------
     sigma : float
         Strength σ of the penalty of each round. T rounds have the penalty :math:`T\sigma/2`.
     divergence : str or Divergence
-        As in :class:`~convexrank.problems.MarginRetargeting`, as are the following.
+        The divergence; this and the next four parameters are as in :class:`~convexrank.problems.MarginRetargeting`.
     margin, reward : float, callable, or None
         Margins and rewards: numbers, or functions of the rank.
     bound : float, pair of float or None, or None
         Bounds of the targets.
     target_reg, score_reg : float or None
-        The constants of (3.17).
+        The constants :math:`C_r` and :math:`C_w` of (3.17).
     normalize : bool
-        Divide by the number of rows of each query.
+        Whether to divide the loss of each query by its number of rows.
     radius : float, optional
         Radius of the ball. By default the smaller of :math:`\max_s\|\nabla G_s(0)\|/\sigma` and, without rewards,
-        :math:`\sqrt{2\max_s G_s(0)/\sigma}` over the rounds s so far: the best fixed weights for these rounds lie
-        within. The ball then grows, and the bound is proved from the round on in which it has grown to its end.
+        :math:`\sqrt{2\max_s G_s(0)/\sigma}` over the rounds s so far: this ball contains the best fixed weights for
+        these rounds. The ball then grows with the rounds, and the bound holds from the round on after which it grows no
+        more.
 
     Attributes
     ----------
@@ -70,9 +71,9 @@ class OnlineMEMR(LinearRanker):
     rounds_ : int
         The number T of rounds.
     steepest_ : float
-        The largest gradient met, g.
+        The norm g of the largest gradient so far.
     regret_bound_ : float
-        The bound above.
+        The bound on the regret.
     n_features_in_ : int
         Number of features.
 
@@ -107,7 +108,7 @@ class OnlineMEMR(LinearRanker):
     radius: float | None = None
 
     def fit(self, X: Any, y: Any, qid: Any = None) -> Self:
-        """Forget everything, and play one round for each query; see :meth:`partial_fit`."""
+        """Reset the estimator, and play one round for each query; see :meth:`partial_fit`."""
         for name in ("coef_", "losses_"):
             self.__dict__.pop(name, None)
         return self.partial_fit(X, y, qid)
@@ -115,7 +116,7 @@ class OnlineMEMR(LinearRanker):
     def partial_fit(self, X: Any, y: Any, qid: Any = None) -> Self:
         """Play one round for each query, in the order in which queries first appear.
 
-        A query with one row, or one grade, is no round: nothing is asked. A round costs a sort and O(nd) for the n rows
+        A query with one row, or one grade, is skipped. A round costs a sort and O(nd) for the n rows
         of the query.
 
         Parameters
@@ -195,19 +196,19 @@ class OnlineMEMR(LinearRanker):
         return (1.0 + math.log(max(self.rounds_, 1))) * self.steepest_**2 / (2.0 * self.sigma)
 
     def regret(self, X: Any, y: Any, qid: Any = None, rounds: int | None = None) -> float:
-        """Return the losses minus the losses of the best fixed weights: a fit to all rounds together.
+        """Return the sum of the losses minus that of the best fixed weights, which are fitted to all rounds together.
 
         Parameters
         ----------
         X, y, qid : arrays
             The data of the rounds, in the order in which they were played.
         rounds : int, optional
-            Only the first so many rounds.
+            Number of rounds from the first on; all by default.
 
         Raises
         ------
         ValueError
-            When the data have fewer rounds, or fewer were played, or none.
+            When the data have fewer rounds, or fewer rounds or no rounds were played.
         """
         check_is_fitted(self, "losses_")
         count = self.rounds_ if rounds is None else check_integer(rounds, "rounds", 1)

@@ -28,7 +28,7 @@ Array = np.ndarray
 class PushRanker(LinearRanker):
     r"""Linear ranker for binary labels that concentrates on the top of the list, as a scikit-learn estimator.
 
-    It fits one linear score f = Xw, with no intercept (it cancels in every pair), by minimising
+    It fits a linear score f = Xw, without an intercept (which would cancel in every pair), by minimising
 
     .. math::
         R(Xw) + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1 .
@@ -40,7 +40,7 @@ class PushRanker(LinearRanker):
     ================================== ======================================================================
     ``loss="exponential"``             :class:`~convexrank.problems.PNormPush`:
                                        :math:`\frac1p\log\frac1K\sum_k(\frac1I\sum_i e^{-(f_i-f_k)})^p`
-    the same, ``p=inf``                :class:`~convexrank.problems.TopPush`, its limit
+    the same, ``p=inf``                :class:`~convexrank.problems.TopPush`, the limit
     another loss                       :class:`~convexrank.problems.Push` on means:
                                        :math:`\frac1K\sum_k(\frac1I\sum_i \ell(f_i-f_k))^p`
     the same, ``p=inf``                :class:`~convexrank.problems.RmaxPush`
@@ -48,49 +48,49 @@ class PushRanker(LinearRanker):
                                        :math:`\frac1K\sum_k g(\sum_i \ell(f_i-f_k))`
     ================================== ======================================================================
 
-    Means over pairs keep the meaning of l2 and l1 when the number of rows changes, as it does in cross-validation.
+    With means over pairs, l2 and l1 keep their meaning when the number of rows changes, as in cross-validation.
 
-    A ranker is no classifier: nothing in the objective says where positives end, so ``predict`` returns scores, as the
-    rankers of LightGBM and XGBoost do. Two things follow. scikit-learn does not stratify folds by itself: pass
-    ``cv=StratifiedKFold(...)`` when positives are few or the rows are sorted by label. And any measure of a ranking is
-    a scorer, as in ``scoring=make_scorer(precision_at, k=0.01)``; names such as ``"roc_auc"``, which require a
-    classifier, are accepted for rankers from scikit-learn 1.9 on.
+    A ranker is not a classifier: the objective does not define a threshold between the classes, so ``predict`` returns
+    scores, as in the rankers of LightGBM and XGBoost. Two consequences: First, scikit-learn does not stratify folds by
+    itself. Pass ``cv=StratifiedKFold(...)`` when positives are few or the rows are sorted by label. Second, any measure
+    of a ranking can be a scorer, as in ``scoring=make_scorer(precision_at, k=0.01)``; names such as ``"roc_auc"``,
+    which require a classifier, are accepted for rankers from scikit-learn 1.9 on.
 
     Parameters
     ----------
     p : float
-        The push, greater than 0; ``inf`` lets only the highest negative pay. p = 1 is RankBoost's objective. A loss
-        other than the exponential needs p ≥ 1. Not used when a price is given.
+        The power p of the push, greater than 0. With ``inf`` only the highest negative has a cost; p = 1 is RankBoost's
+        objective. A loss other than the exponential needs p ≥ 1. Not used together with a price.
     price : Price, float or str, optional
-        A price g of your own from :mod:`convexrank.prices`, applied to the sum over positives as in the paper.
+        A price g from :mod:`convexrank.prices`, applied to the sum over positives as in the paper.
     loss : Loss or str
         ``"exponential"``, ``"logistic"``, ``"hinge"``, ``"squared_hinge"`` or a loss object.
     l2, l1 : float
-        Strengths :math:`\lambda_2, \lambda_1`, for features of about unit scale: standardise first. With both zero,
-        separable data have no minimiser; fit then warns and keeps the separating direction found.
+        Strengths :math:`\lambda_2, \lambda_1` of the penalties, for features of about unit scale: standardise first. If
+        both are zero, separable data have no minimiser; fit then warns and keeps the separating direction.
     features : {"linear", "thresholds", "products"}
-        What has weights: the features themselves, all thresholds of them (:class:`~convexrank.features.Thresholds`), or
+        The columns with weights: the features, all thresholds of them (:class:`~convexrank.features.Thresholds`), or
         thresholds and products of two (:class:`~convexrank.features.Products`). Scores are then piecewise constant in
-        each feature or pair, X is dense, NaN has a level of its own, and ``l1`` keeps few weights.
+        each feature or pair, X is dense, NaN has a separate level, and ``l1`` makes most weights 0.
     bins : int, optional
-        Most thresholds of one feature: 256 by default, and 12 in products.
+        Largest number of thresholds of one feature: 256 by default, and 12 in products.
     monotone : dict, optional
-        With thresholds: features, by name or number, in which scores must rise (1) or fall (−1).
+        With thresholds: features, by name or number, in which scores must increase (1) or decrease (−1).
     tie_break : {None, "limit"}
-        With p = ∞ the minimum is often w = 0, which a fit warns of. ``"limit"`` then takes the limit of the directions
-        that finite p have as p grows; see :meth:`TopPush.at_limit <convexrank.problems.TopPush.at_limit>`.
+        With p = ∞ the minimum is often w = 0, and a fit warns. ``"limit"`` then returns the limit of the solutions'
+        directions as p grows; see :meth:`TopPush.at_limit <convexrank.problems.TopPush.at_limit>`.
     solver : None, str or solver object
         As for :meth:`convexrank.Problem.solve`; None takes the default for the problem.
     tol : float
-        Required certified gap, relative to max(1, \|objective\|).
+        Largest allowed certified gap, relative to max(1, \|objective\|).
     max_iter : int, optional
-        Iteration limit; None takes the solver's own.
+        Largest number of iterations; by default that of the solver.
     time_limit : float, optional
-        Seconds for the solve; the best point by then is kept, with its gap and a warning.
+        Largest number of seconds of the solve; then the best point so far is kept, with its gap and a warning.
     warm_start : bool
-        Start from the weights of the fit before, where their number fits. The answer is the same up to ``tol``.
+        Whether to start from the weights of the previous fit, if their number fits; same answer up to ``tol``.
     verbose : bool
-        Show a progress bar.
+        Whether to show a progress bar.
 
     Attributes
     ----------
@@ -99,11 +99,11 @@ class PushRanker(LinearRanker):
     design_ : Thresholds or Stacked
         With thresholds or products: the levels of the features, without rows.
     classes_ : ndarray, shape (2,)
-        The two labels, sorted; the second is the positive one.
+        The two labels, sorted; the second is the positive class.
     positive_class_ : label
-        The label that is ranked up: the larger one.
+        The label of the positive class, the larger of the two labels.
     gap_, n_iter_, solution_ : float, int, Solution
-        Certified bound on objective − optimum, iterations, and everything the solver returned;
+        Certified bound on objective − optimum, number of iterations, and the full solution;
         ``solution_.certificate`` names the kind of the bound.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of features seen by fit, and their names when X had names that are all strings.
@@ -163,7 +163,7 @@ class PushRanker(LinearRanker):
         qid : array, shape (n,), optional
             Query of each row. The push is defined for one list, so all entries must be equal.
         sample_weight : array, shape (n,), optional
-            Row weights; a weight of 2 is the row twice, a weight of 0 drops it.
+            Weights of rows; a row of weight 2 counts as two rows, a row of weight 0 is left out.
 
         Raises
         ------
@@ -235,18 +235,18 @@ class PushRanker(LinearRanker):
 
         .. math:: \frac{\sum_{i,k} v_i v_k\,(1[f_i>f_k]+\frac12 1[f_i=f_k])}{\sum_{i,k} v_i v_k}
 
-        over positives i and negatives k with row weights v, ones by default; larger is better. It does not look at the
-        top in particular; for that, use a scorer made from :func:`convexrank.metrics.precision_at` or another measure.
+        over positives i and negatives k with row weights v, ones by default; larger is better. The AUC gives no special
+        weight to the top; for that, use a scorer made from :func:`convexrank.metrics.precision_at` or another measure.
 
         Parameters
         ----------
         X, y, qid, sample_weight : arrays
-            As in :meth:`fit`; y has both of the labels that fit saw, and the weights are v.
+            As in :meth:`fit`; y must have both labels of the fit. The weights are v.
 
         Raises
         ------
         ValueError
-            When y lacks one of the two classes (a fold without positives), or has another one.
+            When y lacks one of the two classes (as in a fold without positives), or has another label.
         """
         return self._measure(y, self.decision_function(X), qid, sample_weight)
 

@@ -19,18 +19,18 @@ Array = np.ndarray
 
 @dataclass(eq=False, repr=False)
 class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    r"""Each feature standardised within each query, or mapped to [0, 1] there.
+    r"""Standardise each feature within each query, or map it to [0, 1].
 
     .. math:: x_{ij} \mapsto \frac{x_{ij} - m_q}{s_q}
 
     for row i of query q and feature j, with mean and standard deviation (divisor: the number of rows of the query); or
-    with least value and range. A feature that is constant within a query becomes 0 there: it says nothing about the
-    order of the rows. Nothing is learned by :meth:`fit`, so that other queries are scaled by themselves.
+    with least value and range. A feature that is constant within a query becomes 0 there, because it has no information
+    on the order of the rows. :meth:`fit` learns nothing; :meth:`transform` scales every query by its own rows.
 
     Parameters
     ----------
     method : {"standard", "range"}
-        Mean 0 and standard deviation 1, or least 0 and largest 1 as in the files of LETOR.
+        The scale within a query: mean 0 and standard deviation 1, or from 0 to 1 as in the files of LETOR.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            When X is no dense table of finite numbers, qid does not fit it, or the method is unknown.
+            When X is not a dense table of finite numbers, qid does not fit it, or the method is unknown.
         """
         check_choice(self.method, {"standard": "", "range": ""}, "method")
         as_groups(qid, len(validated(self, X)))

@@ -26,10 +26,10 @@ _CONVENTIONS = {"convexrank": CONVEXRANK, "scikit-learn": SKLEARN, "letor3": LET
 
 @dataclass(eq=False, repr=False)
 class RetargetingRanker(LinearRanker):
-    r"""Linear ranker for graded queries that regresses on targets of its own choice, as a scikit-learn estimator.
+    r"""Linear ranker for graded queries by regression on optimised targets, as a scikit-learn estimator.
 
-    Grades say an order, not numbers. So the scores :math:`s_i = X_i w` of query i are fitted to targets
-    :math:`r_i` that are chosen together with w, among all that keep the order of the grades with a margin:
+    Grades define an order, not numbers. So the scores :math:`s_i = X_i w` of query i are fitted to targets
+    :math:`r_i` that are optimised together with w, among all that keep the order of the grades with a margin:
 
     .. math::
         \min_{w,\beta,r} \; \sum_{i} \frac{1}{|V_i|}\, D_\varphi\bigl(r_i \,\big\|\,
@@ -37,14 +37,14 @@ class RetargetingRanker(LinearRanker):
         \quad\text{subject to}\quad r_{ij} \ge r_{ik} + t \;\text{ where } y_{ij} \text{ is the grade next above }
         y_{ik} .
 
-    For divergences other than the squared one this is not jointly convex: the constants of (3.17) are added, by default
-    the least that make it so, and targets must stay in the domain, which small margins and ``bound`` see to. That is
-    :class:`~convexrank.problems.MarginRetargeting`; the fit is its minimum, with a certified gap. There is no
-    intercept: a constant cancels in each query, but for ``offsets=False``. A query with one row, or one grade,
-    contributes nothing.
+    For divergences other than the squared distance this cost is not jointly convex. Then the terms of (3.17) are added,
+    by default with the least constants that make the cost convex, and targets must stay in the domain, which requires
+    small margins and a ``bound``. This is :class:`~convexrank.problems.MarginRetargeting`; the fit is its minimum, with
+    a certified gap. There is no intercept: a constant cancels in each query, unless ``offsets=False``. A query with one
+    row, or one grade, contributes nothing.
 
-    A ranker is no classifier and no regressor: ``predict`` returns scores, of which only the order within a query means
-    anything. Pass ``qid`` to :meth:`fit` and :meth:`score`. In a search over folds, rows of one query must stay
+    A ranker is neither a classifier nor a regressor: ``predict`` returns scores, and only their order within a query is
+    meaningful. Pass ``qid`` to :meth:`fit` and :meth:`score`. In a search over folds, rows of one query must stay
     together and each fold needs its ``qid``: ``GroupKFold`` with the queries as groups, and metadata routing, as in the
     example.
 
@@ -54,47 +54,48 @@ class RetargetingRanker(LinearRanker):
         ``"squared"``, ``"generalized_i"``, ``"bit_entropy"``, ``"kl"``, or an object of
         :mod:`convexrank.divergences`.
     margin : "auto", float, tuple of float, callable or None
-        The margin t between documents of neighbouring grades; one for each step of the grades, or a function of the
-        rank. ``"auto"`` is 1 where that is feasible, else half of what bounds or the sum of the targets leave to the
-        query with least room. For squares one number for all steps changes the scale of w
-        only, and with ``alpha=0`` no ranking.
+        The margin t between documents of neighbouring grades: one number, a number for each step of the grades, or a
+        function of the rank. ``"auto"`` is 1 if that is feasible, else half of the largest margin that bounds or the
+        sum of the targets allow in every query. For the squared distance and ``alpha=0``, one margin for all steps
+        changes only the scale of w, and not the ranking.
     alpha : float
-        Strength :math:`\alpha` of the penalty, for features of about unit scale. The sum over queries is no mean: with
-        more queries the same ``alpha`` counts less.
+        Strength :math:`\alpha` of the penalty, for features of about unit scale. The loss is a sum over queries, not a
+        mean: with more queries the same ``alpha`` has less effect.
     reward, bound, target_reg, score_reg : float, tuple, callable or None
-        As in :class:`~convexrank.problems.MarginRetargeting`; None takes its default. With ``margin="auto"`` and a
-        divergence that needs an upper bound, None is twice the room that the margins take.
+        As in :class:`~convexrank.problems.MarginRetargeting`; None means its default. With ``margin="auto"`` and a
+        divergence that needs an upper bound, the bound None means twice the sum of the margins.
     l1 : float
-        Strength of the penalty ``l1·‖w‖₁`` in addition to ``alpha``; it makes weights exactly 0.
+        Strength of the penalty ``l1·‖w‖₁`` in addition to ``alpha``; it makes some weights exactly 0.
     offsets : bool
-        Whether each query has an offset :math:`\beta_i` of its own; else it is 0. Makes a difference only with two
-        bounds, or with ``target_reg`` or ``score_reg``, which other divergences than the squared one need.
+        Whether each query has its own offset :math:`\beta_i`; otherwise the offset is 0. The option has an effect only
+        with two bounds, or with ``target_reg`` or ``score_reg``, which divergences other than the squared distance
+        need.
     normalize : bool
-        Divide what each query contributes by its number of rows.
+        Whether to divide the term of each query by its number of rows.
     ndcg_convention : {"convexrank", "scikit-learn", "letor3", "letor4"} or Convention
-        The convention of the NDCG that :meth:`score` returns; ``str(model.convention)`` spells it out.
+        The convention of the NDCG that :meth:`score` returns; ``str(model.convention)`` describes it.
     ndcg_k : int, optional
-        The cut-off of that NDCG; None takes whole lists.
+        The cut-off of that NDCG; by default whole lists count.
     features : {"linear", "thresholds", "products"}
-        What has weights: the features themselves, all thresholds of them (:class:`~convexrank.features.Thresholds`), or
+        The columns with weights: the features, all thresholds of them (:class:`~convexrank.features.Thresholds`), or
         thresholds and products of two (:class:`~convexrank.features.Products`). Scores are then piecewise constant in
-        each feature or pair, X is dense, NaN has a level of its own, and ``l1`` keeps few weights.
+        each feature or pair, X is dense, NaN has a separate level, and ``l1`` makes most weights 0.
     bins : int, optional
-        Most thresholds of one feature: 256 by default, and 12 in products.
+        Largest number of thresholds of one feature: 256 by default, and 12 in products.
     monotone : dict, optional
-        With thresholds: features, by name or number, in which scores must rise (1) or fall (−1).
+        With thresholds: features, by name or number, in which scores must increase (1) or decrease (−1).
     solver : None, str or solver object
         As for :meth:`convexrank.Problem.solve`; None takes the default for the problem.
     tol : float
-        Required certified gap, relative to max(1, \|objective\|).
+        Largest allowed certified gap, relative to max(1, \|objective\|).
     max_iter : int, optional
-        Iteration limit; None takes the solver's own.
+        Largest number of iterations; by default that of the solver.
     time_limit : float, optional
-        Seconds for the solve; the best point by then is kept, with its gap and a warning.
+        Largest number of seconds of the solve; then the best point so far is kept, with its gap and a warning.
     warm_start : bool
-        Start from the weights of the fit before, where their number fits. The answer is the same up to ``tol``.
+        Whether to start from the weights of the previous fit, if their number fits; same answer up to ``tol``.
     verbose : bool
-        Show a progress bar.
+        Whether to show a progress bar.
 
     Attributes
     ----------
@@ -103,7 +104,7 @@ class RetargetingRanker(LinearRanker):
     design_ : Thresholds or Stacked
         With thresholds or products: the levels of the features, without rows.
     gap_, n_iter_, solution_ : float, int, Solution
-        Certified bound on objective − optimum, iterations, and everything the solver returned;
+        Certified bound on objective − optimum, number of iterations, and the full solution;
         ``solution_.certificate`` names the kind of the bound.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of features seen by fit, and their names when X had names that are all strings.
@@ -170,11 +171,11 @@ class RetargetingRanker(LinearRanker):
         X : array, sparse matrix or Chunks, shape (n, d)
             One row for each document. Sparse X stays sparse; :class:`~convexrank.data.Chunks` stay out of memory.
         y : array, shape (n,)
-            Grades; only their order counts, larger should rank higher.
+            Grades; larger is more relevant, and only their order has an effect.
         qid : array of int or str, shape (n,), QueryGroups, or None
             The query of each row, in any order; None is one query.
         sample_weight : array of whole numbers, shape (n,), optional
-            How often each row counts, 0 to leave it out; the formulation has no other weights.
+            Number of copies of each row, 0 to leave it out; the formulation has no other weights.
 
         Raises
         ------
@@ -187,7 +188,7 @@ class RetargetingRanker(LinearRanker):
         ConvergenceWarning
             When the certified gap did not meet ``tol``.
         UserWarning
-            When there is no ``qid`` though many rows have grades.
+            When there is no ``qid`` although many rows have grades.
         """
         refuse_unscored(qid)
         X, y = self._rows(X, y)
@@ -237,18 +238,18 @@ class RetargetingRanker(LinearRanker):
     def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
         r"""Return NDCG in the convention that ``ndcg_convention`` and ``ndcg_k`` name: a mean over queries.
 
-        By default gains are 2^y − 1, discounts 1/log2(1 + rank), rows of one score take the mean over their orders, and
+        By default gains are 2^y − 1, discounts 1/log2(1 + rank), ties are averaged over all orders, and
         queries without a grade above 0 are skipped; from 0 to 1, larger is better. See :func:`convexrank.metrics.ndcg`.
 
         Parameters
         ----------
         X, y, qid, sample_weight : arrays
-            As in :meth:`fit`. Grades are at least 0, and qid is None only if it was for fit.
+            As in :meth:`fit`. Grades must be at least 0; qid may be None only if it was None in fit.
 
         Raises
         ------
         ValueError, TypeError
-            When ``qid`` is missing though fit was given one, lengths differ, grades are negative or not finite, or no
+            When ``qid`` is missing although fit had one, lengths differ, grades are negative or not finite, or no
             query has a relevant row.
         """
         return self._measure(y, self.decision_function(X), qid, sample_weight)

@@ -1,4 +1,4 @@
-"""A regression whose link is learned with it, as a scikit-learn estimator."""
+"""Regression with an unknown increasing link, as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -45,54 +45,57 @@ _FACTORS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 class SingleIndexRegressor(RegressorMixin, LinearEstimator):
     r"""Regression :math:`y \approx g(Xw)` with weights w and an increasing link g learned together.
 
-    A generalized linear model whose link need not be chosen. The fit is
+    This is a generalized linear model with an unknown increasing link. The fit is
     :class:`~convexrank.problems.LearnedDivergence`, in one of two senses:
 
     * ``oracle="projection"`` (default): the published fixed point (GradMaPr, with momentum),
       :math:`\frac1n X^\top(g(Xw) - y) + \lambda_2 w = 0`, where g is the least-squares fit of the targets among the
       links of the class. There is no objective; ``gap_`` is a residual.
     * ``oracle="marginal"``: the minimum of the published objective (4.1), with a certified gap. With noise in the
-      targets it prefers a straight link, and tends to ordinary least squares: choose it for data that a link of the
-      class explains, or where the optimum itself is wanted.
+      targets it prefers a linear link, and tends to ordinary least squares. Choose it for data that a link of the
+      class explains, or to obtain the optimum itself.
 
-    The class of links has slopes in [1/``smooth``, 1/``strong``]. Without ``smooth`` only the product
-    ``l2`` · ``strong`` matters: another ``strong`` with the same product scales w and stretches the link to match, and
-    predictions are the same. So to cross-validate one of the two is enough. Without ``strong`` the marginal has the
-    minimiser w = 0, with value 0, and learns nothing; the default is therefore a number, ``"scale"``.
+    The slopes of the links are in [1/``smooth``, 1/``strong``]. Without ``smooth`` only the product ``l2`` · ``strong``
+    has an effect on predictions: another ``strong`` with the same product scales w and the link. So it is enough to
+    cross-validate one of the two. Without ``strong`` the marginal has the minimiser w = 0, with value 0, and learns
+    nothing; the default is therefore ``"scale"``.
 
-    Adding a constant to a feature changes nothing; neither does multiplying all features, with ``"scale"``; multiplying
-    the targets multiplies predictions. There is no intercept: the link absorbs it.
+    Predictions do not change when a constant is added to a feature or, with ``"scale"``, when all features are
+    multiplied by a constant. If the targets are multiplied by a constant, so are the predictions. There is no
+    intercept: the link absorbs it.
 
     Parameters
     ----------
     oracle : {"projection", "marginal"}
-        The published fixed point, or the optimisation problem.
+        The published fixed point, or the minimum of the objective.
     strong : "scale", "cv", float, None, or list of float
-        Modulus s: the link's slope is at most 1/s. ``"scale"`` is the mean variance of the features, 1 when they are
-        standardised. A list is cross-validated; ``"cv"`` is a list from 0.001 to 100 times the scale.
+        Modulus s of strong convexity: the slope of the link is at most 1/s. ``"scale"`` is the mean variance of the
+        features, 1 when they are standardised. A list is cross-validated; ``"cv"`` is a list from 0.001 to 100 times
+        the scale.
     smooth : float, optional
-        Modulus l, above ``strong``: the link's slope is at least 1/l.
+        Modulus l of smoothness, above ``strong``: the slope of the link is at least 1/l.
     l2 : float or list of float
-        Strength :math:`\lambda_2`, for features of about equal scale: standardise first. A list is cross-validated.
+        Strength :math:`\lambda_2` of the penalty, for features of about equal scale: standardise first. A list is
+        cross-validated.
     output_range : pair of float or None, optional
-        Least and largest prediction, such as (0, 1). Without ``smooth`` predictions are thresholded, which leaves the
-        fit as it is; with it the range is part of the formulation, and has to hold all targets.
+        Least and largest prediction, such as (0, 1). Without ``smooth`` predictions are clipped, which does not change
+        the fit; with ``smooth`` the range is part of the formulation, and must contain all targets.
     cv : int, splitter or iterable
-        Folds for the cross-validation, as in scikit-learn; not used when there is one candidate. An integer shuffles
-        the rows, with a fixed seed: stretches of a sorted file would judge how a candidate extrapolates.
+        Folds for the cross-validation, as in scikit-learn; not used when there is one candidate. An integer means folds
+        of shuffled rows, with a fixed seed; contiguous folds of a sorted file would test extrapolation.
     solver : None, str or solver object
-        As for :meth:`convexrank.Problem.solve`; None takes the default for the problem, and for the projection with
-        ``strong`` steps with momentum and, if need be, without in turn.
+        As for :meth:`convexrank.Problem.solve`; None means the default for the problem, and for the projection with
+        ``strong`` steps with momentum and, if these do not converge, without momentum.
     tol : float
         Tolerance on gap or residual, relative to the scale of the data.
     max_iter : int, optional
-        Iteration limit; None takes the solver's own.
+        Largest number of iterations; by default that of the solver.
     time_limit : float, optional
-        Seconds for each solve; the best point by then is kept, with its gap and a warning.
+        Largest number of seconds of each solve; then the best point so far is kept, with its gap and a warning.
     warm_start : bool
-        Start from the weights of the fit before, where their number fits; a cross-validation does not.
+        Whether to start from the weights of the previous fit, if their number fits; not used in a cross-validation.
     verbose : bool
-        Show a progress bar for the last solve.
+        Whether to show a progress bar for the last solve.
 
     Attributes
     ----------
@@ -105,7 +108,7 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
     cv_results_ : dict of str to ndarray
         ``"strong"``, ``"l2"`` and ``"mean_squared_error"`` of each candidate; only after a cross-validation.
     gap_, n_iter_, solution_ : float, int, Solution
-        Certified gap or residual, iterations, and everything the solver returned;
+        Certified gap or residual, number of iterations, and the full solution;
         ``solution_.certificate`` names the kind of the gap.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of features seen by fit, and their names when X had names that are all strings.
@@ -152,7 +155,7 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         y : array, shape (n,)
             Real targets.
         sample_weight : array of whole numbers, shape (n,), optional
-            How often each row counts, 0 to leave it out; the formulation has no other weights.
+            Number of copies of each row, 0 to leave it out; the formulation has no other weights.
 
         Raises
         ------
@@ -268,16 +271,15 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         return self.link_(index)
 
     def link_interval(self, X: Any) -> Array:
-        """Return the interval that the data and the class leave open for the link.
+        """Return the interval of the values of all links of the class that fit as well as this one.
 
-        It is no confidence interval: it holds the values of all links that fit as well as this one, and says nothing
-        about noise: at a fitted row its width is 0. For new responses see :meth:`conformal_interval`; for the interval
-        itself :meth:`convexrank.links.Link.interval`.
+        It is not a confidence interval and ignores noise: at a fitted row its width is 0. For intervals of new
+        responses see :meth:`conformal_interval`; for the formula see :meth:`convexrank.links.Link.interval`.
 
         Returns
         -------
         ndarray, shape (n, 2)
-            Lower and upper ends; infinite where nothing bounds the link.
+            Lower and upper ends; infinite where the link is unbounded.
         """
         index = self.index(X)
         return np.stack(self.link_.interval(index), axis=-1)
@@ -285,27 +287,27 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
     predict_interval = renamed(link_interval, "predict_interval", "0.3")
 
     def conformal_interval(self, X: Any, X_calibration: Any, y_calibration: Any, level: float = 0.9) -> Array:
-        r"""Return intervals that hold a new response with at least this probability: split conformal prediction.
+        r"""Return intervals that contain a new response with at least this probability, by split conformal prediction.
 
-        With m rows that fit did not see, and q the :math:`\lceil (m+1)\,\text{level} \rceil`-th smallest of their
-        errors :math:`|y_i - g(X_i w)|`, the interval is :math:`g(Xw) \pm q`. Where the rows and a new one are
-        exchangeable, it holds the new response with probability at least ``level``, on average over calibration rows
-        and new ones, whatever the noise and however wrong the model; with ties excluded, at most ``level`` +
-        1/(m + 1). All intervals have the same width.
+        For m rows that were not in the fit, let q be the :math:`\lceil (m+1)\,\text{level} \rceil`-th smallest of their
+        errors :math:`|y_i - g(X_i w)|`. The interval is :math:`g(Xw) \pm q`. If these rows and a new row are
+        exchangeable, the interval contains the new response with probability at least ``level``, on average over
+        calibration rows and new rows, for any noise and even for a wrong model; without ties the probability is at most
+        ``level`` + 1/(m + 1). All intervals have the same width.
 
         Parameters
         ----------
         X : array, shape (n, d)
             Rows to predict.
         X_calibration, y_calibration : arrays, shapes (m, d) and (m,)
-            Rows that were not in :meth:`fit`; the guarantee is void otherwise.
+            Rows that were not in :meth:`fit`; otherwise there is no guarantee.
         level : float
             The probability, between 0 and 1.
 
         Returns
         -------
         ndarray, shape (n, 2)
-            Lower and upper ends; infinite where m rows are too few for the level, fewer than level/(1 − level).
+            Lower and upper ends; infinite if there are too few rows for the level, m < level/(1 − level).
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Columns of 0 and 1 made of features, as scikit-learn transformers: thresholds, and leaves of trees."""
+"""Binary columns from features, as scikit-learn transformers: thresholds, and leaves of trees."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ Array = np.ndarray
 class ThresholdFeatures(TransformerMixin, BaseEstimator):
     r"""One sparse column for each threshold of each feature, 1 where the feature is above it.
 
-    The thresholds are those of the rows that :meth:`fit` sees (:class:`~convexrank.features.Thresholds`), at quantiles;
-    other rows are held against the same ones. A linear ranker behind it is a sum of step functions. The columns are
-    built, for pipelines with steps of another library; ``PushRanker(features="thresholds")`` builds none.
+    The thresholds are quantiles of the rows in :meth:`fit` (:class:`~convexrank.features.Thresholds`);
+    other rows are compared with the same thresholds. A linear ranker of these columns is a sum of step functions. The
+    columns are built, for pipelines with steps of other libraries; ``PushRanker(features="thresholds")`` does not build
+    them.
 
     Parameters
     ----------
     bins : int
-        Most thresholds of one feature.
+        Largest number of thresholds of one feature.
     categories : sequence, optional
-        Features, by name or number, whose values are categories (as numbers): a column each.
+        Features, by name or number, whose values are numbers of categories; each category has a column.
 
     Attributes
     ----------
@@ -86,7 +87,7 @@ class ThresholdFeatures(TransformerMixin, BaseEstimator):
         return design.columns(np.arange(design.shape[1])).tocsr()
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return what each column says, such as ``"x0 > 1"``."""
+        """Return the names of the columns, such as ``"x0 > 1"``."""
         check_is_fitted(self, "design_")
         return np.array([self.design_.label(j) for j in range(self.design_.shape[1])], dtype=object)
 
@@ -96,23 +97,23 @@ class ThresholdFeatures(TransformerMixin, BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class LeafFeatures(TransformerMixin, BaseEstimator):
-    r"""One sparse column for each leaf of an ensemble of trees, 1 where a row falls into it.
+    r"""One sparse column for each leaf of an ensemble of trees, 1 for the rows in the leaf.
 
-    A ranker behind it gives the leaves weights anew: the ensemble chooses the partition, the convex problem the
-    values, with a certificate (Friedman and Popescu 2008 do so with a lasso).
+    A linear ranker of these columns gives new weights to the leaves: the ensemble determines the partition, the convex
+    problem the values, with a certificate (Friedman and Popescu 2008 use a lasso).
 
     Parameters
     ----------
     ensemble : estimator
-        Trees: an estimator with ``apply``, as those of scikit-learn, or with ``predict(X, pred_leaf=True)``, as those
-        of LightGBM. A copy of it is fitted.
+        An ensemble of trees: an estimator with ``apply``, as in scikit-learn, or with ``predict(X, pred_leaf=True)``,
+        as in LightGBM. A copy of it is fitted.
 
     Attributes
     ----------
     ensemble_ : estimator
         The fitted copy.
     encoder_ : OneHotEncoder
-        The leaves that occur; others, which only new rows reach, have no column.
+        The leaves with training rows; other leaves, which only new rows reach, have no column.
     n_features_in_, feature_names_in_ : int, ndarray of str
         As in scikit-learn.
 
@@ -150,14 +151,14 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X, y : arrays, shapes (n, d) and (n,)
-            Rows and labels, grades or numbers, as the trees take them.
+            Rows, and the labels, grades or numbers that the trees take.
         **options
-            Passed on to their ``fit``, such as the groups of a ranker.
+            Options of the ``fit`` of the ensemble, such as the groups of a ranker.
 
         Raises
         ------
         TypeError
-            When the ensemble does not tell the leaves of a row.
+            When the ensemble has no method that returns the leaves of rows.
         """
         if not hasattr(self.ensemble, "fit") or not _leaves_of(self.ensemble):
             raise TypeError(
@@ -177,7 +178,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         return sparse.csr_array(self.encoder_.transform(self._leaves(X)))
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return the tree and the leaf of each column, such as ``"tree 3, leaf 5"``."""
+        """Return the names of the columns, such as ``"tree 3, leaf 5"``."""
         check_is_fitted(self, "encoder_")
         pairs = [(tree, leaf) for tree, leaves in enumerate(self.encoder_.categories_) for leaf in leaves]
         return np.array([f"tree {tree}, leaf {leaf:g}" for tree, leaf in pairs], dtype=object)

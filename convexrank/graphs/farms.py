@@ -247,7 +247,7 @@ def farm_gain(
     kind, target, hijacked, seed : str, int or name, int, int
         As for :func:`inject_farm`; hijacked pages are the same for all sizes.
     progress : bool
-        Show a progress bar.
+        Whether to show a progress bar.
 
     Returns
     -------

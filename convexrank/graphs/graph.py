@@ -228,7 +228,7 @@ class Graph:
             Whether the ends are names, with the distinct names as nodes; otherwise they are numbers of nodes, and every
             number up to the largest is a node. By default they are numbers if the first line has two numbers.
         progress : bool
-            Show a progress bar while lines are read.
+            Whether to show a progress bar while lines are read.
 
         Raises
         ------

@@ -35,9 +35,9 @@ def list_net(
     scores, grades, query, queries : array, array, array or QueryGroups, int
         As for all losses: :mod:`convexrank.jax_losses`.
     target : {"softmax", "exp2", "linear"}
-        How grades become a distribution.
+        The map from grades to a distribution.
     normalize : bool
-        Divide by the number of rows of each query.
+        Whether to divide the loss of each query by its number of rows.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def ndcg_regression(
     gain: str = "exp2",
     normalize: bool = True,
 ) -> Any:
-    r"""Regression on gains over the best DCG, with an offset a query: the risk of `convexrank.problems.NDCGRegression`.
+    r"""Regression on gains over the best DCG, with query offsets: the risk of `convexrank.problems.NDCGRegression`.
 
     .. math:: \sum_i c_i \min_{\beta_i} D_\varphi\bigl(t_i \,\big\|\, (\nabla\varphi)^{-1}(s_i + \beta_i)\bigr)
 
@@ -74,11 +74,11 @@ def ndcg_regression(
     scores, grades, query, queries : array, array, array or QueryGroups, int
         As for all losses: :mod:`convexrank.jax_losses`.
     divergence : {"squared", "generalized_i"} or Divergence
-        Which Bregman divergence: a name, or a divergence object.
+        The Bregman divergence, by name or as an object.
     gain : {"exp2", "linear"}
-        g(y) = 2^y − 1, or y itself.
+        The gain g(y) = 2^y − 1 or g(y) = y.
     normalize : bool
-        Divide by the number of rows of each query.
+        Whether to divide the loss of each query by its number of rows.
 
     Examples
     --------
@@ -121,9 +121,9 @@ def rank_cosine(
     scores, grades, query, queries : array, array, array or QueryGroups, int
         As for all losses: :mod:`convexrank.jax_losses`.
     gain : {"exp2", "linear"}
-        g = 2^y − 1, or y itself.
+        The gain g = 2^y − 1 or g = y.
     center : bool
-        Centre gains and scores in each query.
+        Whether to subtract the means of gains and scores in each query.
     smoothing : float
         The ε of the formula, above 0.
 

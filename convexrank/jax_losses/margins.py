@@ -1,4 +1,4 @@
-"""The loss that chooses targets which keep the grades apart: margin-equipped retargeting."""
+"""Margin-equipped retargeting: the loss with optimised targets that keep the grades apart."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def margin_retargeting(
         - \sum_g \rho_{ig} \gamma_{ig}
         \quad\text{subject to}\quad \gamma_{ig} \ge t_{ig}, \;\; b_0 \le r_{ij} \le b_1,
 
-    where :math:`\gamma_{ig}` is the gap between the targets of grade g and of the next lower grade of the query. Convex
-    in the scores, with a continuous gradient; scores that are all equal cost something. O(n log n) for the squared
-    distance; for others some Newton steps of that.
+    where :math:`\gamma_{ig}` is the gap between the targets of grade g and of the next lower grade of the query. The
+    loss is convex in the scores, with a continuous gradient, and positive if all scores are equal. It costs O(n log n)
+    for the squared distance; for other divergences some Newton steps of that cost.
 
-    The squared distance without bounds and constants is :math:`\tfrac{c_i}2\|r_i - s_i\|^2`, where offsets change
-    nothing and the gradient has the Lipschitz constant 1; it is computed by JAX all the way, and can be differentiated
-    twice. Everything else is a callback to numpy on the host: `jit`, `grad` and `vmap` work, one batch after the other,
-    but second derivatives and forward mode do not.
+    The squared distance without bounds and constants is :math:`\tfrac{c_i}2\|r_i - s_i\|^2`. Then offsets have no
+    effect and the gradient has the Lipschitz constant 1; the loss is computed in JAX, and can be differentiated twice.
+    The other cases are callbacks to numpy on the host: `jit`, `grad` and `vmap` work, one batch after the other, but
+    second derivatives and forward mode do not.
 
     Parameters
     ----------
@@ -72,27 +72,27 @@ def margin_retargeting(
         The margin t, at least 0; or a function of the rank, made of JAX or numpy operations on an array k of
         integers: the margin of a step with k rows of the query above it.
     reward : float, callable or None
-        The reward ρ for each unit of a gap, at least 0, in the same forms; None is 0. The loss may then be negative.
+        The reward ρ per unit of a gap, at least 0, in the same forms; None means 0. With a reward the loss may be
+        negative.
     divergence : Divergence or str
         As in the problem: "squared", "generalized_i", "shifted_generalized_i", "bit_entropy", "kl", or an object.
     bound : float, pair of float or None, or None
-        Bounds of all targets: (lower, upper), where None is no bound; a number is an upper one. I-divergences need an
-        upper one.
+        Bounds of all targets: (lower, upper), where None omits a bound; a number is an upper bound. I-divergences need
+        an upper bound.
     target_reg : float
-        The constant C_r, which pulls the targets to the least point of φ.
+        The constant C_r, which pulls the targets to the minimum of φ.
     score_reg : float, optional
         The constant C_w; by default the least that makes the cost jointly convex.
     offsets : bool
-        Whether each query has an offset β of its own; else β = 0.
+        Whether each query has its own offset β; otherwise β = 0.
     normalize : bool
-        Divide by the number of rows of each query.
+        Whether to divide the loss of each query by its number of rows.
 
     Returns
     -------
     JAX scalar
-        The sum over queries. On the host, NaN with a gradient of NaN where no targets keep the margins within the
-        bounds, a function of the rank gives what is no margin, or grades or scores are not finite, as far as that
-        shows only in data that JAX traces.
+        The sum over queries. For traced data, the result and its gradient are NaN if the margins are infeasible within
+        the bounds, a function of the rank returns an invalid margin, or grades or scores are not finite.
 
     Raises
     ------

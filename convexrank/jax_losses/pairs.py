@@ -29,17 +29,17 @@ def rank_svm(
 
     .. math:: \sum_i c_i \sum_{y_{ij} > y_{ik}} \max(0,\, 1 - s_{ij} + s_{ik})
 
-    All n² pairs are looked at, in blocks of bounded memory: meant for batches. For a linear scorer of many rows the
-    problem is faster.
+    The loss evaluates all n² pairs, in blocks of bounded memory, and is meant for batches. For a linear scorer of many
+    rows the problem is faster.
 
     Parameters
     ----------
     scores, grades, query, queries : array, array, array or QueryGroups, int
         As for all losses: :mod:`convexrank.jax_losses`.
     squared : bool
-        The square of the hinge.
+        Whether to use the squared hinge.
     normalize : bool
-        Divide by the number of pairs of each query.
+        Whether to divide the loss of each query by its number of pairs.
 
     Examples
     --------

@@ -28,7 +28,7 @@ def numbered(qid: Any) -> tuple[np.ndarray, int]:
     Returns
     -------
     ndarray of int, shape (n,), and int
-        The number of each row's query, in the order in which queries first appear, and how many there are.
+        The number of each row's query, in the order in which queries first appear, and the number of queries.
 
     Raises
     ------

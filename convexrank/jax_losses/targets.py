@@ -1,4 +1,4 @@
-"""The loss that chooses its targets in the order of the grades: monotone retargeting."""
+"""Monotone retargeting: the loss with optimised targets in the order of the grades."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def retargeting(
     .. math:: \sum_i c_i \min_{\beta_i,\,r_i \in \mathcal{R}_i \cap \mathcal{S}_i}
               D_\phi\bigl(r_i \,\big\|\, (\nabla\phi)^{-1}(s_i + \beta_i)\bigr)
 
-    Zero where all scores of each query are equal: that is its trivial minimum, to which training tends. Prefer
+    The loss is zero if all scores of each query are equal: this is its trivial minimum, to which training tends. Prefer
     :func:`~convexrank.jax_losses.margin_retargeting`, or stop early. O(n log n).
 
     Parameters
@@ -41,15 +41,15 @@ def retargeting(
     scores, grades, query, queries : array, array, array or QueryGroups, int
         As for all losses: :mod:`convexrank.jax_losses`.
     divergence : {"squared", "kl", "generalized_i"} or Divergence
-        Which Bregman divergence: a name, or a divergence object.
+        The Bregman divergence, by name or as an object.
     order : {"hidden", "block"}
-        What rows of equal grade have in common: their place among the others, or their target.
+        Rows of equal grade share only their place among the other grades, or also their target.
     simplex : bool
         Whether targets are distributions; those of KL always are.
     offsets : bool, optional
-        Give each query an offset; by default where it has a sense.
+        Whether each query has an offset; by default if it has an effect.
     normalize : bool
-        Divide by the number of rows of each query.
+        Whether to divide the loss of each query by its number of rows.
 
     Raises
     ------

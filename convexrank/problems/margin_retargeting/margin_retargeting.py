@@ -101,7 +101,7 @@ class MarginRetargeting(MarginScores):
         Whether each query has an offset β of its own, without a penalty of its own; else β = 0. Makes a difference only
         with two bounds or with ``target_reg`` or ``score_reg``.
     normalize : bool
-        Divide by the number of rows of each query.
+        Whether to divide the loss of each query by its number of rows.
 
     Raises
     ------

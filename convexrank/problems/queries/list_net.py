@@ -43,7 +43,7 @@ class ListNet(SoftmaxQueries):
     target : {"softmax", "exp2", "linear"}
         How grades become a distribution.
     normalize : bool
-        Divide by the number of rows of each query.
+        Whether to divide the loss of each query by its number of rows.
 
     Raises
     ------

@@ -81,7 +81,7 @@ class NDCGRegression(SoftmaxQueries):
     offsets : bool
         Give each query an offset.
     normalize : bool
-        Divide by the number of rows of each query.
+        Whether to divide the loss of each query by its number of rows.
 
     Raises
     ------

@@ -67,7 +67,7 @@ class Retargeting(QueryScores):
     simplex : bool
         Whether targets are distributions; those of KL always are.
     normalize : bool
-        Divide by the number of rows of each query.
+        Whether to divide the loss of each query by its number of rows.
     offsets : bool, optional
         Give each query an offset. By default where it has a sense: with the simplex; the squared distance without it
         does not notice. The I-divergence on the simplex with offsets is KL.
