@@ -95,7 +95,7 @@ class Exponential:
         return x * x / (1.0 + np.sqrt((1.0 - x) * (1.0 + x)))
 
     def line(self, z: arb) -> Line:
-        """Return value, slope and slack over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
+        """Return value, slope and slack over a ball, for proofs; see :mod:`convexrank.proof.balls`."""
         from convexrank.proof.balls import ZERO
 
         value = (-z).exp()
@@ -142,7 +142,7 @@ class Logistic:
         return lost_entropy(x) / math.log(self.base)
 
     def line(self, z: arb) -> Line:
-        """Return value, slope and slack over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
+        """Return value, slope and slack over a ball, for proofs; see :mod:`convexrank.proof.balls`."""
         from convexrank.proof.balls import ONE, ZERO, arb, sigmoid, softplus
 
         scale = ONE if self.base == math.e else 1 / arb(self.base).log()
@@ -175,7 +175,7 @@ class Hinge:
         return np.abs(x)
 
     def line(self, z: arb) -> Line:
-        """Return value, slope and slack over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
+        """Return value, slope and slack over a ball, for proofs; see :mod:`convexrank.proof.balls`."""
         from convexrank.proof.balls import ONE, ZERO, positive
 
         short = 1 - z
@@ -209,7 +209,7 @@ class SquaredHinge:
         return x * x
 
     def line(self, z: arb) -> Line:
-        """Return value, slope and slack over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
+        """Return value, slope and slack over a ball, for proofs; see :mod:`convexrank.proof.balls`."""
         from convexrank.proof.balls import ZERO, positive
 
         short = positive(1 - z)

@@ -92,7 +92,7 @@ class Identity(_TwoFaces):
         return np.ones_like(r)
 
     def line(self, r: arb) -> Line:
-        """Return value, slope and slack of g over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
+        """Return value, slope and slack of g over a ball, for proofs; see :mod:`convexrank.proof.balls`."""
         from convexrank.proof.balls import ONE, ZERO
 
         return r, ONE, ZERO
@@ -141,7 +141,7 @@ class Power(_TwoFaces):
             return self.p * np.power(r, self.p - 1.0)
 
     def line(self, r: arb) -> Line:
-        """Return value, slope and slack of g over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
+        """Return value, slope and slack of g over a ball, for proofs; see :mod:`convexrank.proof.balls`."""
         from convexrank.proof.balls import ZERO, arb, power
 
         return power(r, self.p), arb(self.p) * power(r, self.p - 1.0), ZERO
@@ -210,7 +210,7 @@ class ExpPrice(_TwoFaces):
         return self.scale * np.exp(self.scale * r)
 
     def line(self, r: arb) -> Line:
-        """Return value, slope and slack of g over a ball: what proofs use, see :mod:`convexrank.proof.balls`."""
+        """Return value, slope and slack of g over a ball, for proofs; see :mod:`convexrank.proof.balls`."""
         from convexrank.proof.balls import ZERO
 
         value = (r * self.scale).exp()

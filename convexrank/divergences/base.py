@@ -1,4 +1,4 @@
-r"""What all divergences share: sums over entries, weights, domains, the identities and the cvxpy form.
+r"""Base class of divergences: sums over entries, weights, domains, the identities and the cvxpy form.
 
 A separable function :math:`\phi(x) = \sum_i w_i\,\varphi(x_i)` is declared by functions of one number. φ and its
 conjugate are written with :mod:`convexrank.atoms`, so that one line lowers to cvxpy, to JAX and to numpy; slopes and
@@ -84,17 +84,17 @@ class Divergence:
 
     @property
     def domain(self) -> Interval:
-        """Where each entry of x may lie."""
+        """The interval of each entry of x."""
         return Interval()
 
     @property
     def dual_domain(self) -> Interval:
-        """Where each entry of θ/w may lie: the slopes of φ inside its domain."""
+        """The interval of each entry of θ/w: the slopes of φ inside its domain."""
         return Interval()
 
     @property
     def total(self) -> float | None:
-        """What the entries of x must add up to, or None where they are free."""
+        """The required sum of the entries of x, or None if the sum is free."""
         return None
 
     def _phi(self, x: Any) -> Any:
@@ -122,16 +122,16 @@ class Divergence:
 
     @property
     def has_model(self) -> bool:
-        """Whether the conjugate has a form in cvxpy, as φ always has."""
+        """Whether the conjugate has a form in cvxpy; φ always has one."""
         return True
 
     def in_balls(self) -> Generator:
-        """Return the function of one number over balls, without weights: what proofs use.
+        """Return the function of one number in ball arithmetic, without weights, for proofs.
 
         Raises
         ------
         CertificateError
-            When it has no form in balls.
+            When there is no code in ball arithmetic.
         """
         raise CertificateError(
             f"{self._label} has no form in balls (a method in_balls, as BitEntropy has), so that nothing is proved "
@@ -193,7 +193,7 @@ class Divergence:
         Parameters
         ----------
         lower, upper : float or array
-            Bounds of the entries; cut to the domain.
+            Bounds of the entries; clipped to the domain.
 
         Returns
         -------

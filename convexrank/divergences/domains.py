@@ -22,9 +22,9 @@ class Interval:
     Parameters
     ----------
     lower, upper : float
-        The ends; infinities for none.
+        The ends; infinite for no bound.
     closed : pair of bool
-        Whether each end belongs to it.
+        Whether each end belongs to the interval.
 
     Examples
     --------
@@ -67,9 +67,9 @@ class Interval:
         x : ndarray
             The entries.
         name : str
-            How the vector is called in the message.
+            Name of the vector in the message.
         what : str
-            What this interval is, for the message.
+            Description of the interval in the message.
         """
         outside = ~self.contains(x)
         if outside.any():

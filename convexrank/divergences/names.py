@@ -1,4 +1,4 @@
-"""The names that are accepted for divergences, in one table."""
+"""Table of the accepted names of divergences."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def certified_prefix(scores: Array, bound: float, k: int) -> Array:
     bound : float
         Differences of two scores are right up to this.
     k : int
-        How many are wanted.
+        Largest number of nodes.
 
     Returns
     -------

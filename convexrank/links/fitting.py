@@ -46,7 +46,7 @@ class HasLink(Protocol):
         ...
 
     def check_point(self, x: Any) -> Array:
-        """Return the weights as an array; of a Solution its point is taken."""
+        """Return the weights as an array; for a Solution its point."""
         ...
 
     def scores(self, w: Array) -> Array:

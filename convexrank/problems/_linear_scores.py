@@ -282,7 +282,7 @@ class LinearScores(Problem):
     sample_rows = 0
 
     def check_point(self, x: Any, name: str = "w") -> Array:
-        """Return w as a vector of the right length; of a Solution its point is taken."""
+        """Return w as a vector of the right length; for a Solution its point."""
         # what solvers pass, many times: finite, of the right kind
         if type(x) is np.ndarray and x.dtype == np.float64 and x.shape == (self.dimension,):
             if math.isfinite(float(x @ x)):
@@ -586,7 +586,7 @@ class LinearScores(Problem):
         return None if alike else _InUnits(self)
 
     def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         raise CertificateError(
             f"{type(self).__name__} has no form in balls (a method ball_tangent), so that nothing is proved about it."
         )

@@ -31,34 +31,34 @@ _STEPS = 200
 class FromGenerator(Divergence):
     r"""The divergence of a function φ of your own, :math:`\phi(x) = \sum_i w_i\,\varphi(x_i)`.
 
-    One expression is enough: the cvxpy form is the expression itself, slopes and curvature come from JAX's
+    Only one expression is required: the cvxpy form is the expression itself, slopes and curvature come from JAX's
     derivatives, the inverse of the slope from bracketing and Newton's method, and the conjugate from
     :math:`\varphi^*(\theta) = \theta x - \varphi(x)` at :math:`x = (\varphi')^{-1}(\theta)`. The range of the slopes
     is found from their limits at the ends of the domain; θ outside that range is an error.
 
-    Convexity is examined at 401 points of the domain. Moduli (``strong_convexity``, ``smoothness``) are the extremes
-    of the curvature over 2001 points between the bounds and at the bounds: estimates, where a closed divergence has
-    exact ones.
+    Convexity is tested at 401 points of the domain. Moduli (``strong_convexity``, ``smoothness``) are the extremes
+    of the curvature over 2001 points between the bounds and at the bounds. They are estimates; the divergences of this
+    package have exact moduli.
 
     Parameters
     ----------
     function : callable
-        The function φ of one number, made of :mod:`convexrank.atoms` and arithmetic; strictly convex and twice
+        The function φ of one number, written with :mod:`convexrank.atoms` and arithmetic; strictly convex and twice
         differentiable inside the domain.
     lower, upper : float
-        The ends of the domain. They do not belong to it.
+        The ends of the domain, which do not belong to it.
     weights : array of float, shape (n,), optional
         Weights greater than 0; all 1 by default.
     conjugate_function : callable, optional
-        The conjugate of ``function`` in closed form, made of the same. It is only needed where models for cvxpy hold
-        the conjugate; numbers always come from root finding.
+        The conjugate of ``function`` in closed form, also written with atoms. It is required only for cvxpy models that
+        contain the conjugate; numerical values always come from root finding.
 
     Raises
     ------
     ValueError, TypeError
         When the function is not elementwise, not finite inside the domain, or its curvature is not positive
-        somewhere; the message says where. When the ends are out of order. When ``conjugate_function`` is another
-        function than the conjugate.
+        somewhere; the message names the place. When the ends are out of order. When ``conjugate_function`` is not the
+        conjugate.
 
     Examples
     --------

@@ -33,9 +33,9 @@ class KL(Divergence):
     its entries add up to 0, and :math:`\nabla\phi^*` does not change when a constant is added to θ. Source: Table
     3.1, second row, and (2.6) to (2.8).
 
-    With unequal weights the table's form and link are wrong: without :math:`w_i(y_i - x_i)` the sum can be negative
-    (w = (2, 1), x = (.4, .6), y = (.5, .5)), and no softmax inverts the gradient. Here the divergence is the one of
-    the definition, and the link is :math:`x_i = e^{(\theta_i-\lambda)/w_i - 1}` with λ found by Newton's method.
+    With unequal weights the formula and the link of the table are wrong: without :math:`w_i(y_i - x_i)` the sum can be
+    negative (w = (2, 1), x = (.4, .6), y = (.5, .5)), and no softmax inverts the gradient. Here the divergence is that
+    of the definition, and the link is :math:`x_i = e^{(\theta_i-\lambda)/w_i - 1}` with λ found by Newton's method.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class KL(Divergence):
         return 1.0 / x
 
     def in_balls(self) -> Generator:
-        """Return φ over balls: what proofs use."""
+        """Return φ in ball arithmetic, for proofs."""
         from convexrank.proof.generators import distribution_entropy
 
         return distribution_entropy()

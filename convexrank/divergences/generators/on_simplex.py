@@ -261,7 +261,7 @@ class Restricted:
         return values
 
     def in_balls(self) -> OnSimplex:
-        """Return φ over balls: what proofs use."""
+        """Return φ in ball arithmetic, for proofs."""
         from convexrank.proof.games.distributions import OnSimplex
 
         weights = self.divergence.weights

@@ -1,4 +1,4 @@
-r"""A recipe for divergences whose domain is any polytope: the entropy of mixtures of its vertices."""
+r"""Divergences whose domain is any polytope: the entropy of mixtures of its vertices."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class PolytopeEntropy:
 
     The domain is the convex hull of the vertices; their entries sum to 1 and may be negative. φ is strictly convex
     there, with a modulus of one over the squared radius of the vertices, and :math:`\phi^*` is finite everywhere. With
-    the unit vectors as vertices it is the negative entropy, whose divergence is KL. Points y that are no vertices of
-    the hull count too, and change φ.
+    the unit vectors as vertices it is the negative entropy, whose divergence is KL. Points y that are not vertices of
+    the hull also change φ.
 
-    It is not separable: the :class:`~convexrank.problems.PageRankGame` takes it, projections do not. A value is found
-    by Newton's method, O(kn²) a step; so this is for some hundreds of nodes and vertices.
+    The divergence is not separable: :class:`~convexrank.problems.PageRankGame` accepts it, projections do not. A value
+    is computed by Newton's method, O(kn²) per step, for up to some hundreds of nodes and vertices.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class PolytopeEntropy:
 
     References
     ----------
-    Dissertation on learning to rank, section 5.3, the recipe before (5.17); its exponent is a scalar product.
+    Dissertation on learning to rank, section 5.3, before (5.17), where the exponent is a scalar product.
 
     Examples
     --------

@@ -61,7 +61,7 @@ class SquaredEuclidean(Divergence):
         return _library(x).ones_like(x)
 
     def in_balls(self) -> Generator:
-        """Return φ over balls: what proofs use."""
+        """Return φ in ball arithmetic, for proofs."""
         from convexrank.proof.generators import squared
 
         return squared()
@@ -74,10 +74,9 @@ class GeneralizedI(Divergence):
     .. math:: D(x\|y) = \sum_i w_i\Bigl[(x_i-a)\log\frac{x_i-a}{y_i-a} - x_i + y_i\Bigr], \qquad
               \nabla\phi^*(\theta)_i = a + e^{\theta_i/w_i} .
 
-    Sum over entries, not a mean. With a = 0 the unnormalised Kullback–Leibler divergence; with a = 1 the shifted
-    form of the dissertation, whose targets stay away from 0. Source: Table 3.1, third row. The table prints the
-    divergence of the shifted function beside the function and the link without the shift; here all three belong
-    together.
+    Sum over entries, not a mean. With a = 0 this is the unnormalised Kullback–Leibler divergence; with a = 1 the
+    shifted form of the dissertation, whose targets stay away from 0. Source: Table 3.1, third row. The table combines
+    the divergence of the shifted function with the function and the link without the shift; here all three are shifted.
 
     Parameters
     ----------
@@ -126,7 +125,7 @@ class GeneralizedI(Divergence):
         return 1.0 / (x - self.shift)
 
     def in_balls(self) -> Generator:
-        """Return φ over balls: what proofs use."""
+        """Return φ in ball arithmetic, for proofs."""
         from convexrank.proof.generators import entropy
 
         return entropy(self.shift)
@@ -187,7 +186,7 @@ class BitEntropy(Divergence):
         return self._curvature(np.clip(0.5, lower, upper)), np.maximum(*ends)
 
     def in_balls(self) -> Generator:
-        """Return φ over balls: what proofs use."""
+        """Return φ in ball arithmetic, for proofs."""
         from convexrank.proof.generators import bit_entropy
 
         return bit_entropy()
@@ -200,8 +199,8 @@ class ItakuraSaito(Divergence):
     .. math:: D(x\|y) = \sum_i w_i\Bigl[\frac{x_i}{y_i} - \log\frac{x_i}{y_i} - 1\Bigr], \qquad
               \nabla\phi^*(\theta)_i = -w_i/\theta_i \quad (\theta_i < 0).
 
-    Sum over entries, not a mean. Its slopes are negative only, so natural parameters :math:`Xw` must be: Corollary 1
-    does not cover it.
+    Sum over entries, not a mean. Its slopes are negative, so natural parameters :math:`Xw` must be negative: Corollary
+    1 does not cover it.
 
     Parameters
     ----------
@@ -246,7 +245,7 @@ class ItakuraSaito(Divergence):
         return 1.0 / x**2
 
     def in_balls(self) -> Generator:
-        """Return φ over balls: what proofs use."""
+        """Return φ in ball arithmetic, for proofs."""
         from convexrank.proof.generators import itakura_saito
 
         return itakura_saito()

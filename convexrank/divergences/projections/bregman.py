@@ -22,7 +22,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class BregmanResult:
-    r"""What Bregman's algorithm returns, with its certificate.
+    r"""The result of Bregman's algorithm, with its certificate.
 
     Parameters
     ----------
@@ -35,11 +35,11 @@ class BregmanResult:
     value : float
         :math:`D_\phi(x\|y)`.
     bound : float
-        The dual function at (λ, μ): no feasible point has a smaller divergence.
+        The dual function at (λ, μ), a lower bound on the divergence of every feasible point.
     violation : float
         The largest violation of a constraint at x.
     iterations : int
-        Sweeps over all constraints.
+        Number of sweeps over all constraints.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class BregmanResult:
 
     @property
     def gap(self) -> float:
-        """How far value and bound are apart; with no violation, the error of the value is at most this."""
+        """Difference between value and bound; without a violation, a bound on the error of the value."""
         return abs(self.value - self.bound)
 
 
@@ -83,10 +83,10 @@ def bregman(
     iterate gives a lower bound by weak duality. A sweep moves it to each hyperplane in turn (``sequential``), or to
     the mean of all moves from the same point (``parallel``); both are ascent of the concave dual function.
 
-    Table 2.1 as printed only ever adds to the multiplier of a violated row. Then a row that an early step pushed too
-    far is never released: the limit is feasible, but not the minimiser. Bregman's and Hildreth's algorithm takes back
-    up to λ; that is done here. ``corrected=False`` runs the printed table, without claim: it stops when the point is
-    feasible, and ``gap`` tells how far it may be off.
+    Table 2.1 as published only increases the multiplier of a violated row. Then the effect of an early step that was
+    too long is never undone: the limit is feasible, but not the minimiser. Bregman's and Hildreth's algorithm also
+    decreases multipliers, by at most λ, and so does this function. ``corrected=False`` runs the published table,
+    without a guarantee: it stops when the point is feasible, and ``gap`` bounds the error.
 
     Parameters
     ----------
@@ -97,17 +97,17 @@ def bregman(
     A : array or sparse matrix, shape (m, n), optional
         Rows of the inequalities.
     b : array, shape (m,), optional
-        Their right-hand sides.
+        Right-hand sides of the inequalities.
     equalities : pair, optional
-        (C, d), of shapes (k, n) and (k,).
+        The matrix and the right-hand sides (C, d) of the equalities, of shapes (k, n) and (k,).
     update : {"sequential", "parallel"}
-        Gauss–Seidel or Jacobi.
+        Gauss–Seidel or Jacobi updates.
     corrected : bool
-        False for the table as printed.
+        Whether multipliers may decrease; False for the published table.
     tol : float
         Stop when the violation is at most tol · (1 + max(\|b\|, \|d\|)) and the gap at most tol · (1 + value).
     max_iter : int
-        Sweeps allowed.
+        Largest number of sweeps.
 
     Returns
     -------
@@ -120,12 +120,12 @@ def bregman(
         When y leaves the domain (the entry is named), when no point satisfies the constraints inside the domain, and
         for arrays of other shapes.
     RuntimeError
-        When max_iter sweeps were not enough; the message says what is left.
+        When max_iter sweeps were not enough; the message states the remaining violation and gap.
 
     Notes
     -----
     A sweep costs m root findings over the entries of a row; linear rate, slow where rows are nearly parallel. The
-    parallel update takes about m times as many sweeps. For large problems take a conic solver. One linear program
+    parallel update takes about m times as many sweeps. For large problems use a conic solver. One linear program
     decides whether there is a feasible point.
 
     References

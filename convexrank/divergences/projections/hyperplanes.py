@@ -1,4 +1,4 @@
-r"""Bregman projections on hyperplanes and half-spaces: slopes move by a multiple of the normal (Lemma 2)."""
+r"""Bregman projections onto hyperplanes and half-spaces: slopes move by a multiple of the normal (Lemma 2)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OFF = 1e-6
 
 
 def hyperplane_multiplier(divergence: Divergence, theta: Array, a: Array, b: float) -> float | None:
-    r"""Find λ with :math:`\langle a, \nabla\phi^*(\theta + \lambda a)\rangle = b`, or None when no λ does.
+    r"""Find λ with :math:`\langle a, \nabla\phi^*(\theta + \lambda a)\rangle = b`; None if there is no such λ.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def project_hyperplane(divergence: Divergence | str, y: Any, a: Any, b: float) -
     Parameters
     ----------
     divergence, y : Divergence or str, and array, shape (n,)
-        An object or a name; and the point, inside its domain.
+        The divergence, as an object or by name; and the point, inside its domain.
     a, b : array, shape (n,), and float
         Normal vector, not zero, and right-hand side.
 
@@ -115,7 +115,7 @@ def project_halfspace(divergence: Divergence | str, y: Any, a: Any, b: float) ->
     Parameters
     ----------
     divergence, y : Divergence or str, and array, shape (n,)
-        An object or a name; and the point, inside its domain.
+        The divergence, as an object or by name; and the point, inside its domain.
     a, b : array, shape (n,), and float
         As for :func:`project_hyperplane`.
 

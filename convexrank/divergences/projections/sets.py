@@ -25,15 +25,15 @@ Array = np.ndarray
 def project_box(divergence: Divergence | str, y: Any, lower: Any = -math.inf, upper: Any = math.inf) -> Array:
     r"""Project y on :math:`\{x : l \le x \le u\}`, within the simplex for KL.
 
-    Separable divergences clip, whatever they are. On the simplex the entries are :math:`\operatorname{clip}` of a
-    multiple of y (weights 1) whose sum is 1.
+    For all separable divergences the projection clips the entries. On the simplex the entries are
+    :math:`\operatorname{clip}` of a multiple of y (weights 1) with sum 1.
 
     Parameters
     ----------
     divergence, y : Divergence or str, and array, shape (n,)
-        An object or a name; and the point, inside its domain.
+        The divergence, as an object or by name; and the point, inside its domain.
     lower, upper : float or array, shape (n,)
-        Bounds; infinities for none.
+        Bounds; infinite for no bound.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def project_simplex(divergence: Divergence | str, y: Any, total: float = 1.0) ->
     Parameters
     ----------
     divergence, y : Divergence or str, and array, shape (n,)
-        An object or a name; and the point, inside its domain.
+        The divergence, as an object or by name; and the point, inside its domain.
     total : float
         The sum t > 0.
 
@@ -96,7 +96,7 @@ def project_simplex(divergence: Divergence | str, y: Any, total: float = 1.0) ->
 
 
 def project_monotone(divergence: Divergence | str, y: Any, increasing: bool = True) -> Array:
-    r"""Project y on the monotone cone :math:`\{x : x_1 \le x_2 \le \dots\}`, or the falling one.
+    r"""Project y onto the monotone cone :math:`\{x : x_1 \le x_2 \le \dots\}`, or the decreasing one.
 
     :math:`\nabla\phi^*` of the isotonic regression of the slopes of y (Corollary 1). With weights, the regression is
     weighted; with weights on the simplex, one equation is left for the multiplier of the sum.
@@ -104,9 +104,9 @@ def project_monotone(divergence: Divergence | str, y: Any, increasing: bool = Tr
     Parameters
     ----------
     divergence, y : Divergence or str, and array, shape (n,)
-        An object or a name; and the point, inside its domain.
+        The divergence, as an object or by name; and the point, inside its domain.
     increasing : bool
-        Whether x rises with the index, or falls.
+        Whether x increases with the index, or decreases.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Concentrating on the bottom of the list, or on both ends."""
+"""Pushes that concentrate on the bottom of the list, or on both ends."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class BottomPush(_Powers):
         return self._power_reference(self.p, 1.0, scores)
 
     def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.pushes import tangent_of_powers
 
         return tangent_of_powers(scores, self._powers(self.p, 1.0))
@@ -168,7 +168,7 @@ class TopBottomPush(_Powers):
     X, y, l2, l1, sample_weight, dtype : as for :class:`PNormPush`
         The data, the strengths, weights of rows and precision.
     p : float
-        The strength of both, greater than 0.
+        The power of both terms, greater than 0.
     bottom_weight : float
         The factor β, at least 0.
 
@@ -221,7 +221,7 @@ class TopBottomPush(_Powers):
         return self._power_reference(1.0, self.p, scores) + bottom
 
     def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.pushes import tangent_of_powers
 
         bottom = self._powers(self.p, 1.0, self.bottom_weight)

@@ -48,7 +48,8 @@ class IRPush(Bipartite):
     Parameters
     ----------
     X, y, l2, l1, sample_weight, dtype : as for :class:`PNormPush`
-        Row weights make a weighted mean over positives and a weighted sum over negatives.
+        As for :class:`PNormPush`; with weights of rows, a weighted mean over positives and a weighted sum over
+        negatives.
 
     Raises
     ------
@@ -152,7 +153,7 @@ class IRPush(Bipartite):
         return float(self.positive_shares @ np.logaddexp(0.0, excess)), self.join((-pull, pull.sum() * push))
 
     def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.pushes import tangent_of_discounts
 
         sides = (self.positives, self.positive_weights), (self.negatives, self.negative_weights)

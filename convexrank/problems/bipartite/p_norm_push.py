@@ -40,23 +40,23 @@ class PNormPush(LogForm):
 
     .. math:: \log\tfrac1I\sum_i e^{-f_i} + \tfrac1p\log\tfrac1K\sum_k e^{p f_k}
 
-    so a value costs O(I + K), not O(I·K). As p grows it tends to :class:`TopPush`; p = 1 is RankBoost's objective.
-    It is convex for every p > 0; the paper asks p ≥ 1. A tie counts as a loss of e^0 = 1, like a misranked pair in
-    the 0-1 count. Without l2 and l1, separable data have no minimiser: status SEPARABLE. With l1 alone they may drive
-    the logarithm to minus infinity: status UNBOUNDED.
+    so a value costs O(I + K), not O(I·K). As p grows it tends to :class:`TopPush`; p = 1 is RankBoost's objective. It
+    is convex for every p > 0; the paper requires p ≥ 1. A tie has the loss e^0 = 1, like a misranked pair in the 0-1
+    count. Without l2 and l1, separable data have no minimiser: status SEPARABLE. With l1 alone the logarithm may tend
+    to minus infinity on separable data: status UNBOUNDED.
 
     Parameters
     ----------
     X : array, sparse array or JAX array, shape (n, d)
-        One row per example; no intercept (it cancels in every pair).
+        The features, one row per example; no intercept, which would cancel in every pair.
     y : array, shape (n,)
         Two classes: {0, 1}, {−1, +1}, booleans, or two strings; the larger is the positive class.
     p : float
-        The push, greater than 0 and finite.
+        The power p of the push, greater than 0 and finite.
     l2, l1 : float
-        Strengths :math:`\lambda_2, \lambda_1`.
+        Strengths :math:`\lambda_2, \lambda_1` of the penalties.
     sample_weight : array, shape (n,), optional
-        Row weights; the means become weighted means.
+        Weights of rows; the means become weighted means.
     dtype : {"float64", "float32"}
         Precision of the data.
 
@@ -111,7 +111,7 @@ class PNormPush(LogForm):
         return [(1.0, low, self.positives, -pull), (1.0 / self.p, high, self.negatives, self.p * push)]
 
     def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.pushes import Power, tangent_of_powers
 
         low = Power(self.positives, self.positive_weights, -1.0)

@@ -88,7 +88,8 @@ class Push(Bipartite):
         + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1, \qquad f = Xw
 
     Sums, not means, as in the paper: the value grows with I and K, and l2 must be chosen on that scale. Convex when ℓ
-    is convex and g convex and non-decreasing; with the exponential loss it is enough that :math:`h(a) = g(e^a)` is.
+    is convex and g convex and non-decreasing; with the exponential loss it is enough that :math:`h(a) = g(e^a)` is
+    convex.
 
     Cost of a value: O(I + K) with the exponential loss; O((I+K) log(I+K)) with hinge and squared hinge, any price;
     O(I·K) time with bounded memory otherwise. With steep prices and the exponential loss the sums leave the range of
@@ -97,7 +98,7 @@ class Push(Bipartite):
     Parameters
     ----------
     X, y, l2, l1, sample_weight, dtype : as for :class:`PNormPush`
-        Row weights count as repeated rows: both sums become weighted sums.
+        As for :class:`PNormPush`; weights are like repeated rows: both sums become weighted sums.
     price : Price, float or str
         A price object, a number p for ``prices.Power(p)``, or a name: identity, log_one_plus, exp.
     loss : Loss or str
@@ -136,14 +137,14 @@ class Push(Bipartite):
 
     @property
     def smooth_at_zero(self) -> bool:
-        """Whether the price is differentiable and the loss is at 0: the hinge is, its kink is at 1."""
+        """Whether the price, and the loss at 0, are differentiable; the hinge is, because its kink is at 1."""
         return (self.loss.smooth or isinstance(self.loss, losses.Hinge)) and getattr(
             self.price, "smooth", True
         )
 
     @property
     def takes_chunks(self) -> bool:  # type: ignore[override]
-        """Whether X may be rows out of memory: where the loss factorises, in two passes."""
+        """Whether X may be rows out of memory, in two passes; only if the loss factorises."""
         return self.loss.factorises
 
     @property
@@ -152,12 +153,12 @@ class Push(Bipartite):
 
     @property
     def has_curvature(self) -> bool:
-        """Newton's method, unless second derivatives would need too many pairs."""
+        """Whether Newton's method is possible; second derivatives must not need too many pairs."""
         return self.differentiable and (self.loss.factorises or self._pairs <= _FEW_PAIRS)
 
     @property
     def pairwise_curvature(self) -> bool:  # type: ignore[override]
-        """Whether second derivatives run over all pairs: unless the loss factorises."""
+        """Whether second derivatives are sums over all pairs; not if the loss factorises."""
         return not self.loss.factorises
 
     #: No sample is drawn: far from the minimiser sums of powers bend otherwise than near it.
@@ -185,7 +186,7 @@ class Push(Bipartite):
 
     @property
     def model_is_nonlinear(self) -> bool:
-        """Whether the price is beyond cvxpy's rules; that it is convex has been checked on a grid."""
+        """Whether cvxpy's rules do not show that the price is convex; then convexity was tested on a grid."""
         return self._priced.form == "nonlinear"
 
     @cached_property
@@ -228,7 +229,7 @@ class Push(Bipartite):
         return value, self.join((up, down))
 
     def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.pushes import tangent_of_prices
 
         sides = (self.positives, self.positive_weights), (self.negatives, self.negative_weights)
@@ -240,7 +241,7 @@ class Push(Bipartite):
         return self.loss.attained or is_flat_at_zero(self.price)
 
     def remark(self, x: Array) -> str:
-        """Say so where a steep price of a sum is beyond what floats resolve."""
+        """Return a remark if the sums of a steep price exceed the precision of floats."""
         if not isinstance(self.price, prices.ExpPrice) or not self.objective(x) > _TOO_STEEP:
             return ""
         total = float(self.positive_weights.sum())

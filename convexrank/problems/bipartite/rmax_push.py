@@ -1,4 +1,4 @@
-"""The worst negative alone counts: R_max with any convex loss."""
+"""The push with only the worst negative: R_max with any convex loss."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ class _Rmax:
 
 @dataclass(frozen=True, eq=False)
 class RmaxPush(Bipartite):
-    r"""The largest mean loss that any negative causes.
+    r"""The largest mean loss of any negative.
 
     .. math::
         \min_w \; \max_k \frac1I \sum_{i=1}^I \ell(f_i - f_k)
         + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1, \qquad f = Xw
 
-    A convex upper bound on R_max / I, the share of positives at or below the highest negative. A loss that does not
-    increase makes the highest negative the worst, so the maximum is :math:`\frac1I\sum_i \ell(f_i - \max_k f_k)`,
-    O(I + K). Not smooth. With the hinge loss and no l2 it is a linear program. With the exponential loss it is the
-    exponential of :class:`TopPush`'s risk.
+    A convex upper bound on R_max / I, the share of positives at or below the highest negative. The loss does not
+    increase, so the highest negative has the largest mean loss, and the maximum is :math:`\frac1I\sum_i \ell(f_i -
+    \max_k f_k)`, O(I + K). Not smooth. With the hinge loss and no l2 it is a linear program. With the exponential loss
+    it is the exponential of :class:`TopPush`'s risk.
 
     Parameters
     ----------
     X, y, l2, l1, sample_weight, dtype : as for :class:`PNormPush`
-        The weight of a negative matters only as zero or not.
+        As for :class:`PNormPush`; the weight of a negative has an effect only if it is zero.
     loss : Loss or str
         A loss object or a name: hinge, logistic, exponential, squared_hinge.
 
@@ -162,13 +162,13 @@ class RmaxPush(Bipartite):
         return float(self.positive_shares @ lifted), self.join((pull, -pull.sum() * share))
 
     def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.pushes import tangent_of_worst
 
         return tangent_of_worst(scores, self.loss, (self.positives, self.positive_weights), self.negatives)
 
     def ball_below(self, scores: Any, width: float) -> Any:
-        """Do over balls what :meth:`reference_below` does."""
+        """Return :meth:`reference_below` in ball arithmetic."""
         from convexrank.proof.pushes import below_worst
 
         sides = (self.positives, self.positive_weights), self.negatives

@@ -43,14 +43,13 @@ class TopPush(Bipartite):
     equal to :math:`\log \max_k \frac1I \sum_i e^{-(f_i-f_k)}`: only the highest negative counts. Convex, not smooth;
     the mean is over positives. Ties for the highest negative share the subgradient.
 
-    When no direction puts the mean of the positives above every negative, w = 0 with value 0 is optimal: the data have
-    no clean top. That is a limit of the method, not of the solver: a solve warns of it. Use a large finite p, or
-    :meth:`at_limit`.
+    When no direction puts the mean of the positives above every negative, w = 0 with value 0 is optimal. This is a
+    limitation of the method, not of the solver, and a solve warns. Use a large finite p, or :meth:`at_limit`.
 
     Parameters
     ----------
     X, y, l2, l1, sample_weight, dtype : as for :class:`PNormPush`
-        The weight of a negative matters only as zero or not.
+        As for :class:`PNormPush`; the weight of a negative has an effect only if it is zero.
 
     Raises
     ------
@@ -99,7 +98,7 @@ class TopPush(Bipartite):
 
     @cached_property
     def conjugate(self) -> Conjugate:
-        """Distributions over both classes; that over the negatives costs nothing."""
+        """Distributions over both classes; the one over the negatives has no cost."""
         low = Shares(self.positives, -1.0, 1.0, self.log_positive_shares)
         return Conjugate((low, Shares(self.negatives, 1.0, 1.0, None)), self.rows)
 
@@ -125,25 +124,25 @@ class TopPush(Bipartite):
         return low + float(share @ negative), self.join((-pull, share))
 
     def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.pushes import tangent_of_top
 
         return tangent_of_top(scores, (self.positives, self.positive_weights), self.negatives)
 
     def ball_below(self, scores: Any, width: float) -> Any:
-        """Do over balls what :meth:`reference_below` does."""
+        """Return :meth:`reference_below` in ball arithmetic."""
         from convexrank.proof.pushes import below_top
 
         return below_top(scores, (self.positives, self.positive_weights), self.negatives, width)
 
     def remark(self, x: Array) -> str:
-        """Say so where the minimum is w = 0."""
+        """Return a remark if the minimum is w = 0."""
         return trivial_remark(self, x)
 
     def at_limit(self) -> PNormPush:
-        r"""Return the problem that decides where the minimum is w = 0: the limit of PNormPush's directions, p → ∞.
+        r"""Return the problem of the limit of PNormPush's directions, p → ∞, when the minimum is w = 0.
 
-        As p grows, the minimiser of :class:`PNormPush` goes to 0 there like v/p, and its direction to that of
+        Then, as p grows, the minimiser of :class:`PNormPush` tends to 0 like v/p, and its direction to that of
 
         .. math:: \min_v \; \log \tfrac1K \sum_k e^{\langle v, x_k \rangle} - \langle v, \bar x\rangle
 
@@ -152,7 +151,8 @@ class TopPush(Bipartite):
         Returns
         -------
         PNormPush
-            With p = 1, one positive row, the mean, and the negatives; its weights score the rows of this problem.
+            A problem with p = 1, the mean of the positives as the only positive row, and the negatives. Its weights are
+            for the features of this problem.
         """
         return limit_problem(self)
 

@@ -1,4 +1,4 @@
-"""Ranks of a graph whose nodes have sets of recommendations in place of one."""
+"""Ranks of a graph whose nodes have sets of recommendations."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ _VIEWS: dict[str, Any] = {"optimistic": Optimistic, "pessimistic": Pessimistic, 
 class ConsensusRank(Problem):
     r"""Consensus of nodes that recommend any distribution of a set, with the KL divergence.
 
-    Node i recommends a :math:`t_i` of the set :math:`C_i = \alpha T_i + (1-\alpha)v`; given all of them the scores w
-    are their PageRank, :math:`w = \sum_i w_i t_i`, and :math:`\sum_i w_i\,\mathrm{KL}(t_i\|w)` is how far the nodes
-    are from consensus. φ is the negative entropy. There are three views:
+    Node i recommends a distribution :math:`t_i` of the set :math:`C_i = \alpha T_i + (1-\alpha)v`. The scores w are the
+    PageRank of these recommendations, :math:`w = \sum_i w_i t_i`, and :math:`\sum_i w_i\,\mathrm{KL}(t_i\|w)` is the
+    distance of the nodes from consensus. φ is the negative entropy. There are three views:
 
-    * ``"optimistic"``, (5.4) for w stationary: as near to consensus as the sets allow,
+    * ``"optimistic"``, (5.4) for w stationary: the smallest distance that the sets allow,
 
       .. math:: \min_{t_i \in C_i} \sum_i w_i\,\phi(t_i) - \phi(w), \qquad w = \textstyle\sum_i w_i t_i .
 
-      Not convex: a local method from several starts, with residual but no claim that the minimum is global.
-    * ``"pessimistic"``, (5.5) for nodes that may mix: as far from consensus as possible. A node plays candidate
-      :math:`c_{ik}` with probability :math:`\lambda_{ik}`. In the flows :math:`y_{ik} = w_i\lambda_{ik}` this is
-      convex,
+      Not convex: a local method from several starts, with a residual and no claim that the minimum is global.
+    * ``"pessimistic"``, (5.5) for nodes that may mix: the largest distance. A node plays candidate :math:`c_{ik}` with
+      probability :math:`\lambda_{ik}`. In the flows :math:`y_{ik} = w_i\lambda_{ik}` this problem is convex,
 
       .. math:: \min_{y\ge 0}\; \phi(w) - \sum_{ik} y_{ik}\,\phi(c_{ik}), \qquad
                 w_i = \sum_k y_{ik},\quad \sum_{ik} y_{ik} c_{ik} = w,\quad \sum_{ik} y_{ik} = 1,
 
       solved with a true gap from its dual,
       :math:`\min_s \log\sum_i \exp\max_k[\phi(c_{ik}) + s_i - \langle c_{ik}, s\rangle]`. The value is minus the
-      distance. Where a node mixes, the distance counts the mean of φ over its candidates, not φ of their mean: it
-      bounds what single recommendations reach.
-    * ``"projection"``, the literal fixed point (5.3), with KL projections of w on the sets:
+      distance. If a node mixes, the distance contains the mean of φ over its candidates, not φ of their mean: it
+      is an upper bound on the distance with single recommendations.
+    * ``"projection"``, the literal fixed point (5.3), with KL projections of w onto the sets:
 
       .. math:: w = \textstyle\sum_i w_i t_i, \qquad t_i = \arg\min_{t \in C_i} \mathrm{KL}(t \| w) .
 
-      No objective, and where sets overlap many fixed points; the residual ‖Tw − w‖₁ is reported, by that name.
+      No objective, and many fixed points if sets overlap; the certificate is the residual ‖Tw − w‖₁.
 
     Parameters
     ----------
     sets : CandidateSets, Polytopes, PartialOrders, LabelledGraph or list
-        The sets T_i; a list has the candidates of each node, a labelled graph one for each type of edge.
+        The sets T_i. A list has the candidates of each node; a labelled graph gives one candidate for each type of
+        edge.
     alpha : float
         Probability of following a recommendation, in [0, 1).
     view : {"optimistic", "pessimistic", "projection"}
@@ -68,14 +68,14 @@ class ConsensusRank(Problem):
     Raises
     ------
     ValueError, TypeError
-        When α is outside [0, 1), v has a zero, a set is empty or a candidate no distribution (the node is named), or
-        the corners of a polytope are too many for the pessimistic view.
+        When α is outside [0, 1), v has a zero, a set is empty or a candidate is not a distribution (the message names
+        the node), or a polytope has too many vertices for the pessimistic view.
 
     Notes
     -----
     The solution x is: optimistic, the recommendations, shape (n, n), one per row; pessimistic, the flows, one per
-    candidate in the order of ``owners``; projection, the scores. :meth:`ranks` gives the scores of any. An iteration
-    costs O(n²K) for K candidates in all (pessimistic), or O(n³) and n projections.
+    candidate in the order of ``owners``; projection, the scores. :meth:`ranks` returns the scores in every view. An
+    iteration costs O(n²K) for K candidates in all (pessimistic), or O(n³) and n projections.
 
     References
     ----------
@@ -110,7 +110,7 @@ class ConsensusRank(Problem):
 
     @cached_property
     def absorbed(self) -> Absorbed:
-        """The sets with the teleport absorbed."""
+        """The sets, including the teleport."""
         return self.__dict__["_absorbed"]
 
     @cached_property
@@ -153,7 +153,7 @@ class ConsensusRank(Problem):
         return self._form.start()
 
     def check_point(self, x: Any, name: str = "x") -> Array:
-        """Return x as an array of the solution's shape; of a Solution its point is taken."""
+        """Return x as an array of the solution's shape; for a Solution its point."""
         values = read_array(x.x if isinstance(x, Solution) else x, name)
         if len(self.shape) == 2 and values.shape != self.shape:
             raise ValueError(

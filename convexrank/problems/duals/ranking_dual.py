@@ -1,4 +1,4 @@
-"""The dual of a problem with linear scores: the most even weights of the rows that balance."""
+"""The dual of a problem with linear scores."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _RADIUS_FACTOR = 10.0
 
 @dataclass(frozen=True, eq=False)
 class RankingDual(DualPoints):
-    r"""The dual of a problem with linear scores: the most even weights of the rows under which the classes balance.
+    r"""The dual of a problem with linear scores: weights of the rows, as even as possible, that balance the classes.
 
-    A risk with a conjugate is :math:`R(\theta) = \max_v \langle\theta, Av+b\rangle - G(v)`, and minus the dual of
-    :math:`\min_w R(Xw) + \Omega(w)` is
+    A risk with a conjugate is :math:`R(\theta) = \max_v \langle\theta, Av+b\rangle - G(v)`. The dual of
+    :math:`\min_w R(Xw) + \Omega(w)`, with its sign changed, is
 
     .. math:: \min_v \; G(v) + \Omega^*\bigl(-X^\top(Av+b)\bigr),
               \qquad \Omega^*(m) = \sum_j \frac{(|m_j|-\lambda_1)_+^2}{2\lambda_2},
@@ -57,21 +57,22 @@ class RankingDual(DualPoints):
               - \Omega^*\bigl(X_+^\top\alpha - X_-^\top\beta\bigr),
 
     the most even weights under which both classes have nearly the same mean. :class:`BottomPush` divides the other
-    divergence by p, :class:`TopBottomPush` has two pairs (α, β), :class:`TopPush` has no divergence of β. Of
-    :class:`IRPush` and :class:`RmaxPush` v has a multiplier for each positive and each negative, of the same sum; of
-    :class:`ConvexRisk` and :class:`RankSVM` one for each pair; of :class:`ListNet` a distribution for each query; of
+    divergence by p, :class:`TopBottomPush` has two pairs (α, β), :class:`TopPush` has no divergence of β. For
+    :class:`IRPush` and :class:`RmaxPush` v has a multiplier for each positive and each negative, with equal sums; for
+    :class:`ConvexRisk` and :class:`RankSVM` one for each pair; for :class:`ListNet` a distribution for each query; for
     :class:`NDCGRegression` a residual for each row.
 
-    **The value is minus that of the primal**: no minimum of the primal is below minus the objective here at any v (weak
-    duality), and at the optimum the two are equal. The certificate is this gap. :meth:`weights` is what v means for the
-    rows. Where G is strictly convex the optimum is unique, also where that of the primal is not. Without a penalty a
-    logarithm has a dual with no point where the data can be separated: status INFEASIBLE, and :meth:`separation`
-    has the direction. Normalisation is that of the primal; rows of weight 0 have weight 0.
+    **The value has the opposite sign of the primal value**: the minimum of the primal is at least minus the objective
+    of the dual at any v (weak duality), with equality at the optimum. The certificate is this gap. :meth:`weights`
+    returns the weights of the rows for v. If G is strictly convex the optimum is unique, even if that of the primal is
+    not. Without a penalty, the dual of a logarithmic risk has no feasible point for separable data: status INFEASIBLE,
+    and
+    :meth:`separation` returns the direction. Normalisation is that of the primal; rows of weight 0 have weight 0.
 
     Parameters
     ----------
     primal : Problem
-        The problem, one whose risk has a conjugate that is known.
+        The problem; its risk must have a known conjugate.
 
     Raises
     ------
@@ -113,8 +114,8 @@ class RankingDual(DualPoints):
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x by weak duality: the optimum is at least minus the primal's value at any point.
 
-        The primal is evaluated by its reference, at the points of the witness (of the primal), at the point that
-        belongs to x, or, where neither is known, at a solution.
+        The primal is evaluated by its reference code, at the points of the witness (of the primal), at the point that
+        belongs to x, or, if neither is known, at a solution.
         """
         self.primal.refuse_edited()
         v = self.check_point(x)

@@ -50,8 +50,8 @@ class LpqRank(GraphRank):
         \alpha \bigl\|\,a_{ij} r_j\,\bigr\|_p^{\theta} + b\,\|r\|_1^{\theta} & \text{outside}
         \end{cases}
 
-    for each value of ``weak_links``. At p = q = 1 each is :class:`PageRank`. The formula printed in the paper says
-    "inside" and leaves the constant of the sum open; read literally it is not PageRank.
+    for each value of ``weak_links``. At p = q = 1 each is :class:`PageRank`. The formula in the paper is "inside" with
+    an unspecified constant of the sum; taken literally it is not PageRank.
 
     θ < 1 makes the map a contraction with factor θ in Hilbert's projective metric
     :math:`d_H(r, s) = \max_i \log(r_i/s_i) - \min_i \log(r_i/s_i)`, for every graph, p and α: the rank is unique and
@@ -60,9 +60,9 @@ class LpqRank(GraphRank):
     .. math:: d_H(r, r^*) \le d_H(r, U(r)) / (1-\theta), \qquad \|r - r^*\|_1 \le 2\tanh(d_H(r, r^*)/4).
 
     So ``tol`` bounds the true error in that metric: all ratios of ranks are right up to a factor e^tol, and the order
-    of two nodes is proved when the ratio of their ranks is larger (:meth:`certified_top`). θ = 1 is not covered: it
-    warns, and only a residual is reported. θ > 1 may have several fixed points and is refused unless
-    ``allow_expansive``.
+    of two nodes is proved when the ratio of their ranks is larger (:meth:`certified_top`). For θ = 1 there is a
+    warning, and the certificate is only a residual. For θ > 1 there may be several fixed points, and it is an error
+    unless ``allow_expansive`` is true.
 
     Powers are taken once per node, relative to the largest: p = 50 does not overflow, and an iteration costs little
     more than one of PageRank, O(n + m).
@@ -72,18 +72,19 @@ class LpqRank(GraphRank):
     graph : Graph
         The graph.
     p, q : float
-        At least 1. p may be infinite (the maximum); then q is too, and ``theta`` says what p/q tends to.
+        The norms, at least 1. p may be infinite (the maximum); then q is infinite too, and ``theta`` is the limit of
+        p/q.
     alpha : float
         Weight of the links, in [0, 1).
     weak_links : {"inside", "outside", "entry"}
-        Where the weak links enter.
+        The place of the weak links in the formula.
     outdegree_floor : float, optional
-        Divide by at least this in place of the out-degree. With p > 1, two pages that link only to each other rank
-        first almost anywhere; a floor prevents that for finite p.
+        A lower bound on the divisor, which otherwise is the out-degree. With p > 1, two pages that link only to each
+        other rank first in almost every graph; a floor prevents this for finite p.
     theta : float, optional
-        For infinite p; 1 by default.
+        The limit θ of p/q for infinite p; 1 by default.
     allow_expansive : bool
-        Accept θ > 1.
+        Whether θ > 1 is allowed.
 
     Raises
     ------
@@ -159,7 +160,7 @@ class LpqRank(GraphRank):
 
     @property
     def modulus(self) -> float:
-        """The degree θ: the map brings any two points closer by this factor in Hilbert's metric."""
+        """The contraction factor θ of the map in Hilbert's metric."""
         if math.isfinite(self.p):
             return self.p / self.q
         return 1.0 if self.theta is None else self.theta
@@ -174,7 +175,7 @@ class LpqRank(GraphRank):
 
     @cached_property
     def degrees(self) -> Array:
-        """What a node's links are divided by: its weight, or the floor where that is larger; 0 for a dangling node."""
+        """The divisor of a node's links: its weight, or the floor if that is larger; 0 for a dangling node."""
         out = self.graph.out_weight
         return (
             out
@@ -196,7 +197,7 @@ class LpqRank(GraphRank):
         return np.full(self.graph.n, 1.0 / self.graph.n)
 
     def check_point(self, x: Any, name: str = "x") -> Array:
-        """Return x as a vector of positive ranks; of a Solution its point is taken."""
+        """Return x as a vector of positive ranks; for a Solution its point."""
         r = check_vector(x.x if isinstance(x, Solution) else x, self.dimension, name)
         if not (r > 0.0).all():
             place = int(np.argmin(r))
@@ -255,13 +256,13 @@ class LpqRank(GraphRank):
         x : ndarray or Solution
             The point.
         k : int
-            How many are wanted.
+            Largest number of nodes.
 
         Returns
         -------
         ndarray
-            Names of nodes, or numbers where they have none, first the highest; each is proved to rank above all that
-            follow it, in the list or not. ``graph.numbers`` turns names into numbers.
+            Names of nodes, or numbers if they have no names, from the highest rank on; each node is proved to rank
+            above all nodes that follow, in the list or not. ``graph.numbers`` converts names to numbers.
         """
         r = self.check_point(x)
         return names_of(self.graph.names, self.proved_top(r, self._bound(r), k))
@@ -277,7 +278,7 @@ class LpqRank(GraphRank):
         Returns
         -------
         ScoreIntervals
-            The intervals of all nodes; from 0 to 1 for θ = 1, where nothing is proved.
+            The intervals of all nodes; from 0 to 1 for θ = 1, where no bound is known.
         """
         r = self.check_point(x)
         logs, bound = np.log(r) - math.log(math.fsum(r)), self._bound(r) + _ROUNDING

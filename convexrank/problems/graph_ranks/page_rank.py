@@ -1,4 +1,4 @@
-"""PageRank, with what the answer is good to."""
+"""PageRank, with a bound on its error."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ _ROUNDING = 8.0 * np.finfo(np.float64).eps
 
 @dataclass(frozen=True, eq=False)
 class PageRank(GraphRank):
-    r"""The stationary distribution of a surfer who follows a link with probability α and starts afresh otherwise.
+    r"""The stationary distribution of a surfer who follows a link with probability α and restarts otherwise.
 
     .. math:: \pi = P\pi, \qquad P = \alpha T + (1-\alpha)\, v 1^\top, \qquad \textstyle\sum_i \pi_i = 1
 
     Column j of T divides the weights of the links out of node j by their sum; v is the personalization, uniform by
-    default. A node without links (dangling) sends its rank where ``dangling`` says: to v (``"teleport"``, as networkx
-    does), to all nodes alike (``"uniform"``), or nowhere (``"drop"``: then π = αTπ + (1−α)v, which sums to less than
-    1). Since α < 1 the answer exists and is unique on every graph, disconnected and periodic ones included.
+    default. ``dangling`` determines how a node without links (dangling) distributes its rank: by v (``"teleport"``, as
+    in networkx), uniformly over all nodes (``"uniform"``), or not at all (``"drop"``: then π = αTπ + (1−α)v, which sums
+    to less than 1). Since α < 1 the answer exists and is unique on every graph, including disconnected and periodic
+    ones.
 
     For any w, :math:`\|w-\pi\|_1 \le \|\alpha Tw + (1-\alpha)v - w\|_1/(1-\alpha)`. This certificate is the stopping
     rule: ``tol`` bounds the true error in the L1 norm. The default solver sweeps over the nodes (Gauss-Seidel), on as
@@ -53,7 +54,7 @@ class PageRank(GraphRank):
     alpha : float
         Probability of following a link, in [0, 1).
     personalization : array-like, optional
-        The distribution v: node ids, names, or n weights, scaled to sum to 1. An array of shape (n, k) asks for k
+        The distribution v: node ids, names, or n weights, scaled to sum to 1. An array of shape (n, k) gives k
         ranks at once; the solution has that shape, and ``tol`` holds for each column.
     dangling : {"teleport", "uniform", "drop"}
         How dangling nodes distribute rank.
@@ -62,11 +63,11 @@ class PageRank(GraphRank):
     ------
     ValueError, TypeError
         When α is outside [0, 1), the personalization is empty, negative, not finite or out of range, or ``graph`` is
-        no :class:`~convexrank.graphs.Graph`.
+        not a :class:`~convexrank.graphs.Graph`.
 
     References
     ----------
-    Dissertation on learning to rank, chapters 5 and 6, where P is the matrix of (5.1) with the teleport absorbed. The
+    Dissertation on learning to rank, chapters 5 and 6, where P is the matrix of (5.1), including the teleport. The
     three treatments of dangling nodes: P. Boldi, M. Santini, S. Vigna, PageRank: functional dependencies, ACM TOIS 27
     (2009), section 2.
 
@@ -124,7 +125,7 @@ class PageRank(GraphRank):
 
     @property
     def modulus(self) -> float:
-        """The factor α: the map brings any two points closer by this factor in the L1 norm."""
+        """The contraction factor α of the map in the L1 norm."""
         return self.alpha
 
     @property
@@ -137,7 +138,7 @@ class PageRank(GraphRank):
         return self.teleport.copy()
 
     def check_point(self, x: Any, name: str = "x") -> Array:
-        """Return x as an array of the solution's shape; of a Solution its point is taken."""
+        """Return x as an array of the solution's shape; for a Solution its point."""
         values = read_array(x.x if isinstance(x, Solution) else x, name)
         if len(self.shape) == 2:
             if values.shape != self.shape:
@@ -156,7 +157,7 @@ class PageRank(GraphRank):
         return moved[0] if x.ndim == 1 else np.stack(moved, axis=1)
 
     def distance(self, a: Array, b: Array) -> float:
-        """Return ‖a − b‖₁; of a batch the largest."""
+        """Return ‖a − b‖₁; for a batch the largest."""
         return float(np.abs(a - b).sum(axis=0).max())
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
@@ -185,21 +186,21 @@ class PageRank(GraphRank):
     def certified_top(self, x: Any, k: int = 10) -> Array:
         """Return the longest list of first nodes, at most k, whose order the certificate proves at x.
 
-        Two ranks that are closer to each other than the bound on the L1 distance are not told apart: tied nodes end the
-        list, whatever the tolerance.
+        The order of two ranks that differ by less than the bound on the L1 distance is not proved: tied nodes end the
+        list, whatever the tolerance is.
 
         Parameters
         ----------
         x : ndarray or Solution
-            The point; of one personalization.
+            The point, for one personalization.
         k : int
-            How many are wanted.
+            Largest number of nodes.
 
         Returns
         -------
         ndarray
-            Names of nodes, or numbers where they have none, first the highest; each is proved to rank above all that
-            follow it, in the list or not. ``graph.numbers`` turns names into numbers.
+            Names of nodes, or numbers if they have no names, from the highest rank on; each node is proved to rank
+            above all nodes that follow, in the list or not. ``graph.numbers`` converts names to numbers.
 
         Raises
         ------
@@ -212,12 +213,13 @@ class PageRank(GraphRank):
     def score_intervals(self, x: Any) -> ScoreIntervals:
         """Return an interval for the rank of each node, by the certificate at x.
 
-        Where no rank is lost both distributions sum to 1, and a node's rank is off by half the L1 distance at most.
+        Without loss of rank both distributions sum to 1, and the error of a node's rank is at most half the L1
+        distance.
 
         Parameters
         ----------
         x : ndarray or Solution
-            The point; of one personalization.
+            The point, for one personalization.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The distribution that disagrees least with its own recommendations: what the penalty method tends to."""
+"""The limit of the penalty method: the distribution that disagrees least with its own recommendations."""
 
 from __future__ import annotations
 
@@ -45,19 +45,20 @@ class PenaltyRank(WalkRank):
 
     .. math:: \min_{\rho\in\Delta}\ G(\rho) = \sum_i \rho_i\,\mathrm{KL}(t_i\|\rho)
 
-    The t_i are the columns of PageRank's matrix P, with the teleport in them; a sum, not a mean; natural logarithms.
-    The unknown is a distribution, shape (n,). The penalty method of the dissertation, which alternates over w and ρ and
-    penalises their distance more and more, tends to a stationary point of G, in which
+    The t_i are the columns of PageRank's matrix P, including the teleport; a sum, not a mean; natural logarithms.
+    The unknown is a distribution, shape (n,). The penalty method of the dissertation alternates over w and ρ with an
+    increasing penalty on their distance, and tends to a stationary point of G, at which
 
     .. math:: P\rho - \rho = \rho\circ\bigl(D - \langle\rho, D\rangle\bigr), \qquad D_i = \mathrm{KL}(t_i\|\rho) .
 
-    PageRank has 0 on the left, so it is such a point only when all D_i are equal. G is smooth and **not convex**: two
-    communities give two local minima. The solver ``multi-start`` descends from PageRank, from near the corners of the
-    nodes that keep most of their own rank, and from random distributions, with a seed, and keeps the best minimum;
-    nothing proves that it is global. The certificate is the L1 norm of the difference of the two sides, of kind
-    ``"residual"``: no bound on an error. So CONVERGED means that the point is stationary, and no more.
+    For PageRank the left side is 0, so it is such a point only when all D_i are equal. G is smooth and **not convex**:
+    two communities give two local minima. The solver ``multi-start`` descends from PageRank, from points near the
+    vertices of the nodes that keep most of their own rank, and from random distributions with a seed, and returns the
+    best minimum. There is no proof that this minimum is global. The certificate is the L1 norm of the difference of the
+    two sides, of kind ``"residual"``, which does not bound the error. So CONVERGED means only that the point is
+    approximately stationary.
 
-    A value costs two products with P, O(n + m). Where ranks tie in the limit, no order is implied.
+    A value costs two products with P, O(n + m). If ranks tie in the limit, their order is not meaningful.
 
     Parameters
     ----------
@@ -71,12 +72,12 @@ class PenaltyRank(WalkRank):
     Raises
     ------
     ValueError, TypeError
-        When α is outside [0, 1), or a node gets nothing from the personalization: its share may have to vanish then,
-        where G has no derivative.
+        When α is outside [0, 1), or the personalization of a node is 0: then its share may tend to 0, where G has no
+        derivative.
 
     References
     ----------
-    Dissertation on learning to rank, chapter 5, (5.9) to (5.14), where the answer is said to be PageRank.
+    Dissertation on learning to rank, chapter 5, (5.9) to (5.14), which claims that the answer is PageRank.
 
     Examples
     --------

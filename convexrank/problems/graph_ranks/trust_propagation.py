@@ -32,13 +32,13 @@ class TrustPropagation(GraphRank):
 
     .. math:: U(r)_i = \Bigl(\sum_{j \to i} (w_{ij} r_j/d_j)^p\Bigr)^{1/q}, \qquad \theta = p/q \le 1
 
-    There are no weak links, and dangling nodes send nothing: what no seed reaches has trust 0. The seeds are scaled to
-    distributions; the 0/1 seeds that the paper prints damp the propagation by γ/(γ + number of seeds). With p = q = 1
-    this is TrustRank and AntiTrustRank, which with an L_{p,q} base rank make the paper's Lin-L_{p,q}.
+    There are no weak links, and dangling nodes send nothing: a node that no seed reaches has trust 0. The seeds are
+    scaled to distributions; with the 0/1 seeds of the paper the propagation is damped by γ/(γ + number of seeds). With
+    p = q = 1 this is TrustRank and AntiTrustRank, which with an L_{p,q} base rank make the paper's Lin-L_{p,q}.
 
-    For p = q the map is a contraction with factor γ in the L_p norm; for θ < 1 it is one with factor θ in Thompson's
-    metric :math:`\max_i|\log(r_i/s_i)|` over the nodes that seeds reach, for every γ < 1. ``tol`` bounds the true error
-    in that metric, of both parts.
+    For p = q the map is a contraction with factor γ in the L_p norm; for θ < 1 it is a contraction with factor θ in
+    Thompson's metric :math:`\max_i|\log(r_i/s_i)|` over the nodes that seeds reach, for every γ < 1. ``tol`` bounds the
+    true error in that metric, of both parts.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ class TrustPropagation(GraphRank):
     distrusted : array-like, optional
         Bad seeds; without them only trust is computed.
     gamma : float
-        Decay with each link, in [0, 1).
+        Factor by which trust decreases with each link, in [0, 1).
     p, q : float
-        At least 1, finite, p ≤ q.
+        The norms, at least 1 and finite, with p ≤ q.
 
     Raises
     ------
@@ -60,8 +60,7 @@ class TrustPropagation(GraphRank):
 
     References
     ----------
-    Dissertation on learning to rank, section 6.3, (6.3) to (6.5). The text's condition γ < λ is the wrong way round:
-    the series needs γ < 1/λ.
+    Dissertation on learning to rank, section 6.3, (6.3) to (6.5). The condition γ < λ in the text should be γ < 1/λ.
 
     Examples
     --------
@@ -129,7 +128,7 @@ class TrustPropagation(GraphRank):
 
     @property
     def modulus(self) -> float:
-        """The factor by which the map brings any two points closer: γ for p = q, else p/q."""
+        """The contraction factor of the map: γ for p = q, else p/q."""
         return self.gamma if self.p == self.q else self.p / self.q
 
     @property
@@ -147,7 +146,7 @@ class TrustPropagation(GraphRank):
         return self._reached / self.graph.n
 
     def check_point(self, x: Any, name: str = "x") -> Array:
-        """Return x as a non-negative vector; of a Solution its point is taken."""
+        """Return x as a non-negative vector; for a Solution its point."""
         values = check_vector(x.x if isinstance(x, Solution) else x, self.dimension, name)
         if values.min() < 0.0:
             place = int(np.argmin(values))

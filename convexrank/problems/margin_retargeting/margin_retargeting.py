@@ -1,4 +1,4 @@
-"""Margin-equipped monotone retargeting: regress on the nearest targets that keep the grades apart."""
+"""Margin-equipped monotone retargeting: regression on the nearest targets that keep the grades apart."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TRIVIAL = "trivial: equal targets and w = 0 are optimal whatever the data; pass
 
 @dataclass(frozen=True, eq=False)
 class MarginRetargeting(MarginScores):
-    r"""Margin-equipped monotone retargeting (MEMR): regress on targets of one's own choice that keep grades apart.
+    r"""Margin-equipped monotone retargeting (MEMR): regression on optimised targets that keep grades apart.
 
     .. math::
         \min_{w,\,r,\,\beta} \; \sum_{i=1}^{m} c_i \Bigl[D_\phi\bigl(r_i \| \nabla\phi^*(s_i)\bigr)
@@ -55,25 +55,25 @@ class MarginRetargeting(MarginScores):
         \gamma_{ig} = \min_{j : y_{ij} = g} r_{ij} - \max_{j : y_{ij} = g'} r_{ij} \;\ge\; t_{ig}, \qquad
         b_0 \le r_{ij} \le b_1,
 
-    where g' is the next lower grade of the query: every document of a grade lies the margin t above all documents of
-    the next lower one. A sum over the m queries that have two rows of different grades; the others contribute nothing.
-    :math:`c_i` is one over the number of rows of the query with ``normalize``, else 1; rewards are not divided, as in
-    (3.23). The order within a grade is free.
+    where g' is the next lower grade of the query: the targets of a grade are above those of the next lower grade by at
+    least the margin t. The objective is a sum over the m queries that have two rows of different grades; the others
+    contribute nothing. :math:`c_i` is one over the number of rows of the query with ``normalize``, else 1; rewards are
+    not divided, as in (3.23). The order within a grade is free.
 
     For the squared distance D is :math:`\tfrac12\|r_i - s_i\|^2`, and the constants may be 0. Other divergences need
     :math:`s(1 + C_r)(C_w + 1/L) \ge 1` (Lemma 8), where s is the modulus of φ on the bounds and L the Lipschitz
     constant of its slopes on its domain; then the cost is jointly convex, too. With KL the targets of a query add up
     to 1.
 
-    With the best targets and offsets put in, what is left is a convex function of w with a continuous gradient: a sort
-    and an isotonic regression of each query, O(n log n) for all together; off the quadratic some Newton steps of that.
-    That function is what the solvers minimise. The exact model of the squared distance keeps targets and offsets as
-    variables, and is conic. Off the quadratic joint convexity is beyond cvxpy's rules: the model is stated by smooth
-    functions and goes to a nonlinear solver (``to_cvxpy().nonlinear``), which Lemma 8 keeps from stopping anywhere but
-    at the minimum.
+    The minimum over targets and offsets is a convex function of w with a continuous gradient. It takes a sort and an
+    isotonic regression of each query, O(n log n) in all; for divergences other than the squared distance, some Newton
+    steps of that cost. The solvers minimise this function. The exact model of the squared distance has targets and
+    offsets as variables, and is conic. For other divergences cvxpy's rules do not show joint convexity: the model
+    consists of smooth functions and is passed to a nonlinear solver (``to_cvxpy().nonlinear``); by Lemma 8 every local
+    minimum is the minimum.
 
-    With ``margin=None`` and no reward, w = 0 with equal targets is the minimiser whatever the data: ``trivial_minimum``
-    is then True, and solutions say so.
+    With ``margin=None`` and no reward, w = 0 with equal targets is the minimiser for all data: then ``trivial_minimum``
+    is True, and solutions have a remark.
 
     Parameters
     ----------
@@ -83,22 +83,22 @@ class MarginRetargeting(MarginScores):
         The distance: "squared", "generalized_i", "shifted_generalized_i", "bit_entropy", "kl", or an object without
         weights whose slopes take all values. Targets stay 1e-12 inside the ends of the domain.
     margin : float, sequence of float, callable, or None
-        The margins t, at least 0: one for all steps, 1 by default; one for the step up to each grade of y but the
-        lowest, ascending; or a function of the rank, ``margin(k)`` for an array k of integers: a step with k documents
-        of the query above it. Decreasing functions are heavier at the top. None is 0.
+        The margins t, at least 0: one number for all steps, 1 by default; a number for the step to each grade of y
+        except the lowest, ascending; or a function of the rank, ``margin(k)`` for an array k of integers, where a step
+        has k documents of the query above it. With a decreasing function the top has more weight. None means 0.
     reward : float, sequence of float, callable, or None
-        The rewards ρ for each unit of a gap, in the same three forms: the large-margin forms (3.23) and (3.24).
+        The rewards ρ per unit of a gap, in the same three forms: the large-margin forms (3.23) and (3.24).
     bound : float, pair of float or None, or None
-        Bounds of all targets: (lower, upper), where None is no bound; a number is an upper one. I-divergences need
-        an upper one.
+        Bounds of all targets: (lower, upper), where None omits a bound; a number is an upper bound. I-divergences need
+        an upper bound.
     target_reg : float
-        The constant :math:`C_r` of (3.17): pulls the targets to ``center``.
+        The constant :math:`C_r` of (3.17), which pulls the targets to ``center``.
     score_reg : float, optional
         The constant :math:`C_w` of (3.17); by default the least that Lemma 8 allows.
     center : array, shape (n,), or None
-        The natural parameters q of (3.17), a number for each row; None is 0, the least point of φ.
+        The natural parameters q of (3.17), a number for each row; None means 0, the minimum of φ.
     offsets : bool
-        Whether each query has an offset β of its own, without a penalty of its own; else β = 0. Makes a difference only
+        Whether each query has its own offset β, without a penalty; otherwise β = 0. The option has an effect only
         with two bounds or with ``target_reg`` or ``score_reg``.
     normalize : bool
         Whether to divide the loss of each query by its number of rows.
@@ -106,12 +106,12 @@ class MarginRetargeting(MarginScores):
     Raises
     ------
     ValueError, TypeError
-        When the data are not finite and real, lengths differ, no query has two different grades, margins or rewards
-        are negative or of another number than the steps, the margins of a query add up to more than the bounds leave,
-        the constants violate Lemma 8, the divergence has weights or bounded slopes, a number is out of range, or
-        nothing holds rewards, so that there is no minimiser: no l2, no two bounds, ``target_reg`` and ``score_reg`` are
-        0 (off the squared distance: no more than Lemma 8 asks), and some w lets rewarded gaps grow at no cost. A linear
-        program decides the last.
+        When the data are not finite and real, lengths differ, no query has two different grades, margins or rewards are
+        negative or of another number than the steps, the margins of a query add up to more than the bounds allow, the
+        constants violate Lemma 8, the divergence has weights or bounded slopes, or a number is out of range. Also when
+        rewards are unbounded, so that there is no minimiser: no l2, no two bounds, ``target_reg`` and ``score_reg`` are
+        0 (for divergences other than the squared distance: no more than Lemma 8 requires), and some w lets rewarded
+        gaps grow at no cost, which a linear program decides.
 
     References
     ----------
@@ -215,7 +215,7 @@ class MarginRetargeting(MarginScores):
 
     @cached_property
     def risk_infimum(self) -> float:
-        """Zero, less what rewards can earn within the bounds."""
+        """Zero, less the largest reward that is possible within the bounds."""
         span = self.rules.high - self.rules.low
         return -float(self.rewards.sum()) * span if self.rules.rewarded else 0.0
 
@@ -247,7 +247,7 @@ class MarginRetargeting(MarginScores):
         return evidence(self.rules, self.fit(scores), scores)
 
     def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.balls import midpoints
         from convexrank.proof.targets.joint import tangent_of_joint_costs
         from convexrank.proof.targets.rules import JointRule, Query
@@ -303,7 +303,7 @@ class MarginRetargeting(MarginScores):
     # --- what is particular -----------------------------------------------------------------------------------------
 
     def remark(self, x: Array) -> str:
-        """Say so where the minimum is trivial."""
+        """Return a remark if the minimum is trivial."""
         return _TRIVIAL if self.trivial_minimum else ""
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The other side of the PageRank game: a smooth convex problem in the multipliers."""
+"""The dual of the PageRank game: a smooth convex problem in the multipliers."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ class PageRankDual(Problem):
     .. math:: \min_s\ \phi^*\bigl(a + (I - P^\top)s\bigr), \qquad w = \nabla\phi^*\bigl(a + (I - P^\top)s\bigr)
 
     with the notation of :class:`PageRankGame`. Convex and smooth, with gradient :math:`w - Pw`: it is 0 where w is
-    PageRank. The value at the optimum is that of the game, :math:`\langle\pi, D\rangle`. Adding a constant to s changes
-    nothing, so s is unique up to a constant at best. ``bounded`` requires :math:`\|s\| \le 1/\varepsilon`, as the game
-    does; without it the optimum is at a norm of R* at least, whatever ε is.
+    PageRank. The value at the optimum is that of the game, :math:`\langle\pi, D\rangle`. A constant added to s has no
+    effect, so s is unique at most up to a constant. ``bounded`` requires :math:`\|s\| \le 1/\varepsilon`, as in the
+    game; without it the norm of the optimum is at least R*, for every ε.
 
-    The certificate bounds the value by the game's: with w as above, value − optimum is at most
-    :math:`\langle s, w - Pw\rangle + R\,\|Pw - w\|_*`, R being the bound, or R* where there is none. It is at most the
-    value less the payoff of PageRank, too, which no s can change. A gradient costs two products with P.
+    The certificate bounds the value by that of the game: with w as above, value − optimum is at most
+    :math:`\langle s, w - Pw\rangle + R\,\|Pw - w\|_*`, where R is the bound, or R* without a bound. It is also at most
+    the value less the payoff of PageRank, which does not depend on s. A gradient costs two products with P.
 
     Parameters
     ----------
     game : PageRankGame
         The game.
     bounded : bool
-        Whether s is confined to the game's ball.
+        Whether s is restricted to the ball of the game.
 
     Raises
     ------
     TypeError
-        When ``game`` is no PageRankGame.
+        When ``game`` is not a PageRankGame.
     ValueError
         When s is free and the threshold R* is infinite: then there is no optimum.
 

@@ -1,4 +1,4 @@
-"""PageRank as a game: a convex problem whose answer is PageRank once its penalty is large enough."""
+"""PageRank as a game: a convex problem whose answer is PageRank if its penalty is large enough."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class PageRankGame(PageRankPayoff):
-    r"""The PageRank game: weights against multipliers that punish every departure from a stationary distribution.
+    r"""The PageRank game: weights against multipliers that penalise deviations from a stationary distribution.
 
     .. math:: \max_{w\in\Delta}\ \min_{\|s\|\le R}\ M(s, w) =
               \langle w, a\rangle - \phi(w) + \langle s, w - Pw\rangle, \qquad
               a_i = \phi(t_i), \quad R = 1/\varepsilon
 
     P is PageRank's matrix with the teleport in its columns t_i, φ generates a Bregman divergence, and w is a
-    distribution. Least over s, the payoff is :math:`\langle w, a\rangle - \phi(w) - R\,\|Pw - w\|_*` with the dual norm
-    (2 for 2, "inf" for "1", "1" for "inf"). ``objective`` is minus that, which is minimised: it is convex, and
-    strongly convex where φ is, so the answer w is unique. Sums, not means.
+    distribution. The minimum of the payoff over s is :math:`\langle w, a\rangle - \phi(w) - R\,\|Pw - w\|_*` with the
+    dual norm (2 for 2, "inf" for "1", "1" for "inf"). ``objective`` is its negative, which is minimised. It is convex,
+    and strongly convex if φ is, so the answer w is unique. Sums, not means.
 
     **It is an exact penalty.** The answer is PageRank π if and only if :math:`R \ge R^*` (``threshold``),
 
     .. math:: R^* = \min_c \|s^* + c1\|, \qquad s^* = \nabla\phi(\pi) + v, \qquad
               (I - P^\top)v = \langle\pi, D\rangle 1 - D, \quad D_i = D_\phi(t_i\|\pi),
 
-    and the value of the game is then :math:`\langle\pi, D\rangle`. Below R* the answer is a relaxed optimum, and a
-    warning reports this unless ``relaxed`` is true. (Where π has zeros and φ a finite slope there, R* is large
-    enough but not always the least that is.) For PageRank alone, :class:`PageRank` is much faster.
+    and the value of the game is then :math:`\langle\pi, D\rangle`. Below R* the answer is a relaxed optimum, and there
+    is a warning unless ``relaxed`` is true. (If π has zeros and φ has a finite slope there, R* is large enough but not
+    always the least such radius.) To compute only PageRank, :class:`PageRank` is much faster.
 
-    The certificate needs w alone: Poisson's equation at w gives multipliers s, and any s in the ball proves the lower
-    bound :math:`-\phi^*(a + (I-P^\top)s)`; the s of a solver comes as a witness and is evaluated again. A product with
+    The certificate needs only w: Poisson's equation at w gives multipliers s, and any s in the ball proves the lower
+    bound :math:`-\phi^*(a + (I-P^\top)s)`; the s of a solver is a witness and is evaluated again. A product with
     P costs O(n + m), a certificate about log(precision)/log α of them; P is never formed.
 
     Parameters
@@ -52,7 +52,7 @@ class PageRankGame(PageRankPayoff):
         A separable divergence on [0, 1] (:class:`~convexrank.divergences.KL`, "squared", "bit_entropy", …), restricted
         to the simplex, or a :class:`~convexrank.divergences.PolytopeEntropy`.
     epsilon : float, optional
-        The bound 1/ε on the multipliers; by default R = 2R*, or 1 where R* is 0.
+        The ε of the bound R = 1/ε on the multipliers; by default R = 2R*, or 1 if R* is 0.
     norm : {"2", "1", "inf"}
         The norm of the multipliers.
     personalization : array-like, optional
@@ -60,18 +60,18 @@ class PageRankGame(PageRankPayoff):
     dangling : {"teleport", "uniform"}
         How dangling nodes distribute rank.
     relaxed : bool
-        Whether a radius below the threshold is meant.
+        Whether a radius below the threshold is intended; then there is no warning.
 
     Raises
     ------
     ValueError, TypeError
-        When an argument is out of range, φ does not fit the columns, or (without ε) no radius is enough because a node
-        has rank 0 and φ is steep there, as KL is.
+        When an argument is out of range, φ does not fit the columns, or (without ε) no radius is large enough because a
+        node has rank 0 and the slope of φ is infinite there, as for KL.
 
     Warns
     -----
     UserWarning
-        When ε means a radius below the threshold.
+        When 1/ε is below the threshold.
 
     References
     ----------

@@ -45,21 +45,21 @@ class ConvexRisk(SecondOrder):
     ``l1_ball`` and ``l2_ball`` constrain w as in the paper's classes for boosting and for kernel machines.
 
     Cost of a value: O(n log n) with the exponential, hinge and squared hinge costs, whatever the number of different
-    labels; O(n²) time with bounded memory otherwise. Tied scores cost φ(0), the cost of a misranked pair at margin 0.
+    labels; O(n²) time with bounded memory otherwise. A pair with tied scores has the cost φ(0).
 
     Parameters
     ----------
     X, l2, l1, dtype : as for :class:`PNormPush`
         The data, the strengths and the precision.
     y : array, shape (n,)
-        Real labels; larger should rank higher. At least two different values.
+        Real labels, at least two different values; rows with larger labels should rank higher.
     cost : Loss or str
         A loss object or a name: exponential, logistic, hinge, squared_hinge. ``losses.Logistic(base=2)`` is the
         paper's logit cost, with φ(0) = 1.
     l1_ball, l2_ball : float, optional
-        Radius of the constraint :math:`\|w\|_1 \le B` or :math:`\|w\|_2 \le B`; at most one of them.
+        Radius B of the constraint :math:`\|w\|_1 \le B` or :math:`\|w\|_2 \le B`; at most one of the two constraints.
     sample_weight : array, shape (n,), optional
-        Row weights, as repeated rows: a pair counts :math:`w_i w_j`, and n becomes the total weight (above 1).
+        Weights of rows, like repeated rows: a pair has the weight :math:`w_i w_j`, and n is the total weight (above 1).
 
     Raises
     ------
@@ -261,7 +261,7 @@ class ConvexRisk(SecondOrder):
         return self._scaled(reference_graded(self.cost, ordered, self._ranks, weights, weights))
 
     def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.pairs import tangent_of_graded
 
         rows, weights = self._order, self._sorted_weights
@@ -282,7 +282,7 @@ class ConvexRisk(SecondOrder):
         return self.cost.attained
 
     def is_separating(self, w: Array) -> bool:
-        """Whether all pairs are ranked strictly as asked."""
+        """Whether all pairs are ranked strictly in the right order."""
         ordered = self.split(self.scores(w))[0]
         starts = np.flatnonzero(np.diff(self._ranks, prepend=-1))
         lowest, highest = np.minimum.reduceat(ordered, starts), np.maximum.reduceat(ordered, starts)

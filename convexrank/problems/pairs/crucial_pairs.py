@@ -1,4 +1,4 @@
-"""Any set of pairs, not only positives against negatives."""
+"""The push for any list of pairs, not only for pairs of a positive and a negative."""
 
 from __future__ import annotations
 
@@ -54,14 +54,15 @@ class _PairSums:
 
 @dataclass(frozen=True, eq=False)
 class CrucialPairs(SecondOrder):
-    r"""The push objective for a given list of pairs, each asking that one row rank above another.
+    r"""The push objective for a given list of pairs; in each pair one row should rank above the other.
 
     .. math::
         \min_w \; \sum_{k} g\Bigl(\sum_{i:\,(i,k)\in\text{pairs}} \ell(f_i - f_k)\Bigr)
         + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1, \qquad f = Xw
 
-    The outer sum is over rows k that are the lower one of some pair. A pair given twice counts twice. Convex under the
-    same conditions as :class:`Push`, which is the case of all positive–negative pairs. A value costs O(m), m pairs.
+    The outer sum is over rows k that are the lower row of some pair. A repeated pair counts repeatedly. Convex under
+    the same conditions as :class:`Push`, which is the case of all positive–negative pairs. A value costs O(m) for m
+    pairs.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ class CrucialPairs(SecondOrder):
     pairs : array of int, shape (m, 2)
         Row numbers; the first of each pair should rank above the second.
     price, loss : as for :class:`Push`
-        Objects or names.
+        The price and the loss, as objects or by name.
 
     Raises
     ------
@@ -193,7 +194,7 @@ class CrucialPairs(SecondOrder):
         return float(values.sum()), gradient
 
     def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.pairs import tangent_of_groups
 
         return tangent_of_groups(scores, self.price, self.loss, *self.pairs.T)
@@ -204,7 +205,7 @@ class CrucialPairs(SecondOrder):
         return self.loss.attained or is_flat_at_zero(self.price)
 
     def is_separating(self, w: Array) -> bool:
-        """Whether every pair is ranked strictly as asked."""
+        """Whether every pair is ranked strictly in the right order."""
         scores = self.scores(w)
         return bool((scores[self.pairs[:, 0]] > scores[self.pairs[:, 1]]).all())
 

@@ -22,7 +22,7 @@ _TARGETS = {name: name for name in ("softmax", "exp2", "linear")}
 
 @dataclass(frozen=True, eq=False)
 class ListNet(SoftmaxQueries):
-    r"""ListNet: fit the probability that a document is put on top.
+    r"""ListNet: fit the probabilities that each document is at the top.
 
     .. math::
         \min_w \; \sum_{i=1}^{m} c_i \,\mathrm{KL}\bigl(q_i \,\big\|\, \mathrm{softmax}(X_i w)\bigr)
@@ -39,9 +39,9 @@ class ListNet(SoftmaxQueries):
     X, qid, l2, l1, dtype : as for :class:`RankSVM`
         The data, the strengths and the precision.
     y : array, shape (n,)
-        Grades; larger should rank higher. At least 0 for the targets made of gains.
+        Grades; rows with larger grades should rank higher. At least 0 for targets from gains.
     target : {"softmax", "exp2", "linear"}
-        How grades become a distribution.
+        The map from grades to a distribution.
     normalize : bool
         Whether to divide the loss of each query by its number of rows.
 
@@ -90,7 +90,7 @@ class ListNet(SoftmaxQueries):
         return 1.0 / self.groups.sizes if self.normalize else np.ones(len(self.groups))
 
     def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.queries import Fit, tangent_of_softmax, top_one
 
         fits = [

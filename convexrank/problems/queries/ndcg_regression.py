@@ -63,9 +63,9 @@ class NDCGRegression(SoftmaxQueries):
     * ``divergence="squared"``: :math:`\tfrac12\sum_j (s_j - t_j)^2`;
     * ``divergence="generalized_i"``: :math:`\sum_j t_j \log(t_j/e^{s_j}) - t_j + e^{s_j}`.
 
-    With ``offsets`` each query has an offset :math:`\beta_i` of its own, minimised over in closed form: residuals of
+    With ``offsets`` each query has its own offset :math:`\beta_i`, whose best value has a closed form: residuals of
     the square are centred, and the I-divergence becomes :math:`T_i\,\mathrm{KL}(t_i/T_i \| \mathrm{softmax}(s_i))`
-    with :math:`T_i = \sum_j t_{ij}`, a weighted ListNet. Without it scores are fitted as they stand. :math:`c_i` is one
+    with :math:`T_i = \sum_j t_{ij}`, a weighted ListNet. Otherwise the offsets are 0. :math:`c_i` is one
     over the number of rows with ``normalize``, else 1. Convex. A value costs O(n).
 
     Parameters
@@ -73,13 +73,13 @@ class NDCGRegression(SoftmaxQueries):
     X, qid, l2, l1, dtype : as for :class:`RankSVM`
         The data, the strengths and the precision; offsets are not penalised.
     y : array, shape (n,)
-        Grades of at least 0; larger should rank higher.
+        Grades of at least 0; rows with larger grades should rank higher.
     divergence : {"squared", "generalized_i"} or Divergence
         Which Bregman divergence: a name, or a divergence object; kept as the name.
     gain : {"exp2", "linear"}
-        g(y) = 2^y − 1, or y itself.
+        The gain g(y) = 2^y − 1 or g(y) = y.
     offsets : bool
-        Give each query an offset.
+        Whether each query has an offset.
     normalize : bool
         Whether to divide the loss of each query by its number of rows.
 
@@ -270,7 +270,7 @@ class NDCGRegression(SoftmaxQueries):
         return weight * (logs + float((predicted - target).sum())), weight * (predicted - target)
 
     def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof import queries
 
         fits = [

@@ -42,28 +42,28 @@ class RankCosine(QueryScores):
         \min_w \; \sum_{i=1}^{m} \frac12 \Bigl( 1 - \frac{\langle g_i, s_i \rangle}
         {\|g_i\| \sqrt{\|s_i\|^2 + n_i \varepsilon^2}} \Bigr) + \frac{\lambda_2}{2}\|w\|_2^2, \qquad s_i = X_i w
 
-    A sum over the m queries that have two rows of different grades; the others contribute nothing. :math:`g_i` holds
-    the gains of the :math:`n_i` documents; each query adds between 0 and 1. The published loss is the case ε = 0. It
-    does not change when w is scaled, and has no value at w = 0, so with a penalty it would have no minimiser:
-    ``smoothing`` is there for that. With ``center`` gains and scores are centred in each query, which makes the cosine
-    a correlation, and frees the scores of an offset. A value costs O(n).
+    A sum over the m queries that have two rows of different grades; the others contribute nothing. :math:`g_i` are the
+    gains of the :math:`n_i` documents; each query adds between 0 and 1. The published loss is the case ε = 0. It does
+    not depend on the scale of w and is undefined at w = 0, so with a penalty it would have no minimiser; therefore
+    ``smoothing`` is positive. With ``center`` gains and scores are centred in each query; then the cosine is a
+    correlation and does not depend on an offset of the scores. A value costs O(n).
 
-    **Not convex.** There is no exact model, nothing bounds value − optimum, and an answer may be a local minimum that
+    **Not convex.** There is no exact model and no bound on value − optimum, and an answer may be a local minimum that
     depends on the start ``x0``. The certificate is of kind "residual", the length of the gradient. The verifier skips
-    the problem and says why; it is not among the registered ones.
+    the problem with a reason; it is not a registered problem.
 
     Parameters
     ----------
     X, qid, l2, dtype : as for :class:`RankSVM`
         The data, the strength and the precision.
     y : array, shape (n,)
-        Grades of at least 0; larger should rank higher.
+        Grades of at least 0; rows with larger grades should rank higher.
     gain : {"exp2", "linear"}
-        g = 2^y − 1, or y itself.
+        The gain g = 2^y − 1 or g = y.
     center : bool
-        Centre gains and scores in each query.
+        Whether to subtract the means of gains and scores in each query.
     smoothing : float
-        The ε of the formula, above 0: scores whose root mean square is far below it count as undecided.
+        The ε of the formula, above 0; scores with a root mean square far below ε have a cosine near 0.
     l1 : float
         Must be 0.
 

@@ -48,7 +48,7 @@ class _PairRisk:
 
 @dataclass(frozen=True, eq=False)
 class RankSVM(SecondOrder, QueryScores):
-    r"""RankSVM: every pair of documents of one query should be a margin of 1 apart.
+    r"""RankSVM: the scores of two documents of a query with different grades should differ by a margin of 1.
 
     .. math::
         \min_w \; \sum_{i=1}^{m} c_i \sum_{j,k :\, y_{ij} > y_{ik}} \ell\bigl(s_{ij} - s_{ik}\bigr)
@@ -57,23 +57,23 @@ class RankSVM(SecondOrder, QueryScores):
     with the hinge :math:`\ell(z) = \max(0, 1-z)` or its square. A sum over the m queries that have two rows of
     different grades; the others contribute nothing. With ``normalize`` :math:`c_i` is one over the number of pairs of
     the query, so that long queries do not outweigh short ones; without it every pair counts once, and
-    :math:`1/\lambda_2` is the constant C of the support vector machine. The size of a difference of grades plays no
-    part. Convex. A value costs O(n log n): no list of pairs is made.
+    :math:`1/\lambda_2` is the constant C of the support vector machine. The size of a difference of grades has no
+    effect. Convex. A value costs O(n log n), without a list of pairs.
 
     Parameters
     ----------
     X : array, sparse array or JAX array, shape (n, d)
-        One row per document; no intercept, which would cancel in every pair.
+        The features, one row per document; no intercept, which would cancel in every pair.
     y : array, shape (n,)
-        Grades; larger should rank higher.
+        Grades; rows with larger grades should rank higher.
     qid : array of int or str, shape (n,), QueryGroups, or None
         The query of each row, in any order; None is one query.
     loss : Loss or str
         The hinge or its square: hinge, squared_hinge.
     normalize : bool
-        Divide by the number of pairs of each query.
+        Whether to divide the loss of each query by its number of pairs.
     l2, l1 : float
-        Strengths.
+        Strengths :math:`\lambda_2, \lambda_1` of the penalties.
     dtype : {"float64", "float32"}
         Precision of the data.
 
@@ -271,19 +271,19 @@ class RankSVM(SecondOrder, QueryScores):
         return self.query_weights[query] * value, self.query_weights[query] * slope
 
     def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.queries import tangent_of_queries_pairs
 
         return tangent_of_queries_pairs(scores, self.loss, self._queries(), self.normalize)
 
     def ball_below(self, scores: Any, width: float) -> Any:
-        """Do over balls what :meth:`reference_below` does."""
+        """Return :meth:`reference_below` in ball arithmetic."""
         from convexrank.proof.queries import tangent_of_parts_of_hinge
 
         return tangent_of_parts_of_hinge(scores, width, self._queries(), self.normalize)
 
     def is_separating(self, w: Array) -> bool:
-        """Whether every pair is ranked strictly as asked."""
+        """Whether every pair is ranked strictly in the right order."""
         upper, lower = self.pairs
         scores = self.split(self.scores(w))[0]
         return bool((scores[upper] > scores[lower]).all())

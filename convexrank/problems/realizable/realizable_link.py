@@ -1,4 +1,4 @@
-"""Targets that an unknown monotone link of linear scores explains exactly: a feasibility problem."""
+"""Linear scores with an unknown monotone link that fits the targets exactly: a feasibility problem."""
 
 from __future__ import annotations
 
@@ -24,26 +24,27 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class RealizableLink(Problem):
-    r"""Find weights whose scores a monotone link with bounded slopes maps exactly to the targets.
+    r"""Find weights for which a monotone link with bounded slopes maps the scores exactly to the targets.
 
     .. math::
         \text{find } w:\quad \|w\|_2 \le r, \qquad
         s\,(y_j-y_i) \;\le\; \theta_j-\theta_i \;\le\; l\,(y_j-y_i) \quad\text{whenever } y_i \le y_j,
         \qquad \theta = Xw .
 
-    These are the scores for which some y = g(θ) has slopes between 1/l and 1/s. Without ``smooth`` the link may be
-    flat: rows of equal target are then free among themselves; with it their scores must be equal. Without ``strong``
-    the link may jump, and w = 0 satisfies everything: only problems with ``strong`` learn a scorer.
+    These are the scores for which some link y = g(θ) has slopes between 1/l and 1/s. Without ``smooth`` the link may be
+    flat: then the scores of rows with equal targets are free; with ``smooth`` they must be equal. Without ``strong``
+    the link may jump, and w = 0 satisfies all constraints: only problems with ``strong`` learn a scorer.
 
-    Two convex sets are to meet: the realizable scores, whose projection is one bounded-increment regression, and the
-    ellipsoid of scores that the ball gives, whose projection is least squares with a bound on the length. There is no
-    objective but a :meth:`violation`: by how much the scores must be moved, in the root mean square, to be realizable.
-    Data that nothing satisfies end with status INFEASIBLE, and a :meth:`separation` proves it.
+    The problem is to find a common point of two convex sets: the realizable scores, whose projection is one
+    bounded-increment regression, and the ellipsoid of the scores Xw of the ball, whose projection is least squares with
+    a bound on the length. There is no objective but a :meth:`violation`, the root mean square of the least change of
+    the scores that makes them realizable. If the constraints are infeasible, the status is INFEASIBLE, and a
+    :meth:`separation` proves it.
 
     Parameters
     ----------
     X : array, sparse array or JAX array, shape (n, d)
-        One row per example; no intercept, for a constant added to all scores changes nothing.
+        The features, one row per example; no intercept, because a constant added to all scores has no effect.
     y : array, shape (n,)
         Real targets; equal ones are allowed.
     radius : float
@@ -65,8 +66,8 @@ class RealizableLink(Problem):
 
     References
     ----------
-    Dissertation on learning to rank with Bregman divergences, section 4.4: (4.21). Printed there with one symbol for
-    the slopes of the link and of its inverse; the scores take those of the inverse.
+    Dissertation on learning to rank with Bregman divergences, section 4.4: (4.21). The source has one symbol for
+    the slopes of the link and of its inverse; the constraints on scores use those of the inverse.
 
     Examples
     --------
@@ -139,15 +140,15 @@ class RealizableLink(Problem):
     # --- what can be said of a point -------------------------------------------------------------------------------
 
     def violation(self, x: Any) -> float:
-        """Return by how much the scores must be moved to be realizable, in the root mean square.
+        """Return the root mean square of the least change of the scores that makes them realizable.
 
-        Or the excess of the length of w over the radius where that is larger; 0 when x satisfies everything.
+        If the excess of the length of w over the radius is larger, return that; 0 when x satisfies all constraints.
         """
         w = self.check_point(x, "w")
         return max(self._realizable.violation(self.lift(w)), float(np.linalg.norm(w)) - self.radius)
 
     def separation(self, x: Any) -> tuple[Array, float]:
-        r"""Prove that nothing satisfies the constraints, from the gap that is left at x.
+        r"""Prove that the constraints are infeasible, from the remaining gap at x.
 
         For u, the realizable scores nearest to Xw less Xw, a hyperplane lies between the two sets when
         :math:`\min_{\theta\text{ realizable}}\langle u,\theta\rangle > r\,\|X^\top u\|_2`. The left side is evaluated
@@ -156,7 +157,7 @@ class RealizableLink(Problem):
         Parameters
         ----------
         x : array, shape (d,)
-            The point; the proof succeeds near points whose violation is least.
+            The point; the proof succeeds near points of least violation.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Monotone retargeting: regression on whatever targets, in the order of the grades, are easiest to fit."""
+"""Monotone retargeting: regression on the targets, in the order of the grades, that are easiest to fit."""
 
 from __future__ import annotations
 
@@ -37,42 +37,42 @@ class Retargeting(QueryScores):
         + \frac{\lambda_2}{2}\|w\|_2^2
 
     A sum over the m queries that have two rows of different grades; the others contribute nothing. :math:`c_i` is one
-    over the number of rows with ``normalize``, else 1. :math:`\mathcal{R}_i` holds the vectors with the order of the
-    grades: with ``order="hidden"`` rows of one grade may have any order among them, with ``order="block"`` they have
+    over the number of rows with ``normalize``, else 1. :math:`\mathcal{R}_i` is the set of vectors in the order of the
+    grades: with ``order="hidden"`` rows of one grade may be in any order, with ``order="block"`` they have
     equal targets. :math:`\mathcal{S}_i` is the simplex, or with ``simplex=False`` the domain of φ. Rows of one
     grade with tied scores get equal targets.
 
     Targets and offsets are minimised over in closed form: with z the isotonic regression of the scores along the
     order, the cost of a query is :math:`D_\psi(\theta\|z)`, ψ the conjugate of φ on the plane where r adds up to 1
     (without the simplex, of φ), with gradient :math:`\nabla\psi(\theta)-\nabla\psi(z)`, prediction less target:
-    O(n log n) for all queries. The squared distance cuts the targets off at 0 besides.
+    O(n log n) for all queries. For the squared distance the targets are also at least 0.
 
-    **Convex for the squared distance alone**; the others have no exact model, an answer may be a local minimum that
-    depends on the start, and the certificate is of kind "residual", the length of the gradient. **Trivial at its
-    global minimum:** with offsets, and without the simplex, w = 0 costs nothing, whatever the data: all scores are
-    equal and all targets too. A solve that ends there reports this in its message and by a warning. What is useful of
-    the method is the way there, and local minima; margins avoid the trivial minimum.
+    **Convex only for the squared distance**; for other divergences there is no exact model, an answer may be a local
+    minimum that depends on the start, and the certificate is of kind "residual", the length of the gradient. **The
+    global minimum is trivial:** with offsets, and without the simplex, w = 0 has cost 0 for all data: all scores are
+    equal and so are all targets. A solve that ends there reports this in its message and by a warning. Useful answers
+    are local minima, and iterates before the trivial minimum; margins avoid the trivial minimum.
 
     Parameters
     ----------
     X, qid, l2, dtype : as for :class:`RankSVM`
         The data, the strength and the precision; offsets are not penalised.
     y : array, shape (n,)
-        Grades; larger should rank higher. Only their order counts.
+        Grades; rows with larger grades should rank higher. Only their order has an effect.
     divergence : Divergence or str
         A separable divergence without weights, or KL, or a name: "squared", "kl", "generalized_i", "bit_entropy",
         "itakura_saito", ….
     order : {"hidden", "block"}
-        What rows of equal grade have in common: their place among the others, or their target.
+        Rows of equal grade share only their place among the other grades, or also their target.
     simplex : bool
         Whether targets are distributions; those of KL always are.
     normalize : bool
         Whether to divide the loss of each query by its number of rows.
     offsets : bool, optional
-        Give each query an offset. By default where it has a sense: with the simplex; the squared distance without it
-        does not notice. The I-divergence on the simplex with offsets is KL.
+        Whether each query has an offset; by default only with the simplex. An offset has no effect for the squared
+        distance without the simplex. The I-divergence on the simplex with offsets is KL.
     l1 : float
-        Must be 0 but for the squared distance.
+        Strength of the l1 penalty; must be 0 except for the squared distance.
 
     Raises
     ------
@@ -129,7 +129,7 @@ class Retargeting(QueryScores):
 
     @property
     def zero_is_optimal(self) -> bool:
-        """Whether w = 0 costs nothing, whatever the data."""
+        """Whether w = 0 has cost 0 for all data."""
         return self.link.offsets or not self.link.simplex
 
     @property
@@ -202,7 +202,7 @@ class Retargeting(QueryScores):
         return weight * value, weight * slopes
 
     def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.targets.orders import Blocks, tangent_of_distances
 
         queries = [
@@ -292,7 +292,7 @@ class Retargeting(QueryScores):
         return bool((groups.maxima(values) - groups.minima(values) <= allowed).all())
 
     def remark(self, x: Array) -> str:
-        """Say so where an answer is the trivial minimum."""
+        """Return a remark if an answer is the trivial minimum."""
         if self.zero_is_optimal and self.convex and self.l2 > 0:
             return (
                 "the only minimiser of this formulation is w = 0, whatever the data: the answer is where the solver "

@@ -35,17 +35,17 @@ class KernelLearnedDivergence(Problem):
 
     where the class holds the convex φ that are s-strongly convex (``strong``), and l-smooth (``smooth``) if that is
     given. With :math:`K = XX^\top` it is :class:`LearnedDivergence` at :math:`w = X^\top\alpha`, with the same values.
-    One minimiser is :math:`\alpha = (y - s)/(n\lambda_2)`, s the fitted values; when K is singular there are others,
-    with the same scores everywhere. The one returned has no part in the null space of K.
+    One minimiser is :math:`\alpha = (y - s)/(n\lambda_2)`, where s are the fitted values. When K is singular there are
+    other minimisers with the same scores; the solvers return the one without a component in the null space of K.
 
     The solvers run in orthonormal coordinates of the feature space, where the problem is as well conditioned as a
-    linear one: :attr:`linear` is that problem. The exact model is in α and K.
+    linear problem: :attr:`linear` is that problem. The exact model is in α and K.
 
     Parameters
     ----------
     K : array, shape (n, n)
-        Kernel matrix of the rows: symmetric, and positive semidefinite up to rounding. It may be singular. A sparse one
-        is made dense.
+        Kernel matrix of the rows: symmetric, and positive semidefinite up to rounding. It may be singular. A sparse
+        matrix is made dense.
     y : array, shape (n,)
         Real targets.
     strong : float
@@ -60,8 +60,8 @@ class KernelLearnedDivergence(Problem):
     Raises
     ------
     ValueError, TypeError
-        When K is not square, not symmetric, or has a negative eigenvalue, which is named; when lengths differ, or a
-        number is out of range.
+        When K is not square, not symmetric, or has a negative eigenvalue, which the message states; when lengths
+        differ, or a number is out of range.
 
     Notes
     -----

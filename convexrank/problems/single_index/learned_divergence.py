@@ -1,4 +1,4 @@
-"""A generalized linear model whose link is learned with it: the Bregman divergence of chapter 4."""
+"""A generalized linear model with a learned link: the Bregman divergence of chapter 4."""
 
 from __future__ import annotations
 
@@ -46,16 +46,15 @@ class LearnedDivergence(LinearScores):
     all scores or to all targets.
 
     ``oracle="marginal"`` is this optimisation problem, with exact model, value, gradient and certificate. With
-    ``strong`` the risk is differentiable; without it, it has kinks where scores are tied, and the returned
-    subgradient is the one that breaks ties of scores by the targets, whatever the order of the rows.
+    ``strong`` the risk is differentiable; without ``strong`` it has kinks at tied scores, and the returned
+    subgradient breaks ties of scores by the targets, independent of the order of the rows.
 
-    ``oracle="projection"`` is the published GradMaPr: the projection of y on the vectors that are monotone in θ, with
-    the slopes the class allows, less y. It is offered as a :meth:`field`, not as a gradient, because it is not one: for
-    y = (2, 3, 1) and all convex φ its integral round a closed path of scores can be −0.75. Its certificate is a
-    residual.
+    ``oracle="projection"`` is the published GradMaPr: the projection of y onto the vectors that are monotone in θ, with
+    the slopes of the class, less y. It is a :meth:`field`, not a gradient: for y = (2, 3, 1) and all convex φ its
+    integral along a closed path of scores can be −0.75. Its certificate is a residual.
 
-    Without ``strong``, w = 0 is always a minimiser, with value 0: φ may then be flat (its slope jumps from
-    −∞ to ∞ around it in the class of all convex φ). Only a class with ``strong`` learns a scorer.
+    Without ``strong``, w = 0 is always a minimiser, with value 0, because φ may be flat (in the class of all convex φ
+    its slope jumps from −∞ to ∞ outside the flat part). Only a class with ``strong`` learns a scorer.
 
     Parameters
     ----------
@@ -70,16 +69,16 @@ class LearnedDivergence(LinearScores):
     oracle : {"marginal", "projection"}
         The optimisation problem, or the published fixed-point method.
     output_range : pair of float or None, optional
-        The link takes values in this interval only, which must hold all targets; None is no bound. Without ``smooth``
-        that changes nothing, as the link stays among the targets by itself. With it the marginal cuts the link off at
-        the bounds: φ is l-smooth inside the interval, and infinite outside. The published field adds the bounds to its
-        projection instead (section 4.2.4), and has no value where the scores spread too far for both.
+        The interval of the values of the link, which must contain all targets; None omits a bound. Without ``smooth``
+        the interval has no effect, because the link stays in the range of the targets. With ``smooth`` the marginal
+        clips the link at the bounds: φ is l-smooth inside the interval, and infinite outside. The published field adds
+        the bounds to its projection instead (section 4.2.4), and is undefined if the scores spread too far for both.
 
     Raises
     ------
     ValueError, TypeError
         When the data are not finite and real, lengths differ, a number is out of range, ``strong`` is not below
-        ``smooth``, a target is outside the output range, or a member belongs to the other oracle.
+        ``smooth``, a target is outside the output range, or a method belongs to the other oracle.
 
     References
     ----------
@@ -151,8 +150,8 @@ class LearnedDivergence(LinearScores):
     def lipschitz(self) -> float:
         r"""A Lipschitz constant of the gradient of the smooth part, :math:`\|CX\|_2^2/(sn) + \lambda_2`.
 
-        C subtracts the means of the columns: the risk does not depend on them. The source claims the same of the
-        published field (lemma 13 and section 4.2.4), for which it is a length of steps, not a constant.
+        C subtracts the means of the columns: the risk does not depend on them. The source claims the same for the
+        published field (lemma 13 and section 4.2.4), but for the field this number is only a step length.
 
         Raises
         ------
@@ -214,7 +213,7 @@ class LearnedDivergence(LinearScores):
         return value / self.rows, slope / self.rows
 
     def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent over balls, from the definition: what proofs rest on; shape (n,) in and out."""
+        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.balls import midpoints
         from convexrank.proof.targets.links import LinkClass, tangent_of_bounded_links, tangent_of_links
 
@@ -278,7 +277,7 @@ class LearnedDivergence(LinearScores):
         return self.update_direction(fitted, w)
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Bound value − optimum at x; for the published field its residual, and called so."""
+        """Bound value − optimum at x; for the published field return its residual."""
         if self.oracle == "marginal":
             return super().certificate(x, witness)
         w = self.check_point(x, "x")
