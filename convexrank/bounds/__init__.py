@@ -1,18 +1,18 @@
-"""What holds beyond the sample: bounds on the push risk and on the ranking risk, Rademacher averages, perturbations.
+"""Bounds beyond the sample: on the push risk and on the ranking risk; Rademacher averages, perturbations.
 
-Every bound is a `Bound`: its value, the terms it is made of, where it stands, and whether the statement is refuted or
-the value says nothing. :doc:`/bounds` shows which to quote.
+Every bound is a `Bound`: its value, its terms, its source, and whether the statement is refuted or the value is not
+informative. :doc:`/bounds` compares the bounds.
 
 ================================================ ======================================================================
-function                                         what is bounded
+function                                         bounded quantity
 ================================================ ======================================================================
-`push_risk`                                      push risk of a ranker, or of all of a family: what to quote
+`push_risk`                                      push risk of a ranker, or of all of a family; recommended
 `push`                                           the same by the published theorems, and their inverses
 `ranking_risk`                                   ranking risk of rules, by Hoeffding, Bernstein, Chernoff, Rademacher
-`excess_risk`, `convex_excess`, `fast_rate`      an empirical minimiser against the best of its class
+`excess_risk`, `convex_excess`, `fast_rate`      excess risk of an empirical minimiser over the best of its class
 `transfer`                                       excess ranking risk, by an excess convex risk
 `rademacher_linear`, `rademacher_kernel`, …      Rademacher averages of classes
-`perturbation_bound`                             the minimiser of a learned divergence when targets change
+`perturbation_bound`                             change of the minimiser of a learned divergence with the targets
 ================================================ ======================================================================
 """
 

@@ -1,6 +1,6 @@
-"""Graphs with uncertain edges: what every node may recommend, how far ranks can vary, and the published methods.
+"""Graphs with uncertain edges: sets of recommendations, intervals of ranks, and the published methods.
 
-Every node has a set of distributions over the nodes in place of one: candidates of which it may mix
+Every node has a set of distributions over the nodes instead of a single one: mixtures of candidates
 (:class:`CandidateSets`), linear constraints (:class:`Polytopes`), or an order (:class:`PartialOrders`).
 :class:`~convexrank.problems.ConsensusRank` ranks the nodes, :func:`score_intervals` bounds every score, and
 :func:`brew` and :func:`blend` are the published heuristics.

@@ -6,12 +6,12 @@ For a convex risk R of the scores θ = Xw and a penalty Ω, any points :math:`\t
 .. math:: \min_w R(Xw) + \Omega(w) \;\ge\; \sum_j \lambda_j [R(\theta_j) - \langle u_j, \theta_j\rangle]
           - \Omega^*\bigl(-X^\top \textstyle\sum_j \lambda_j u_j\bigr).
 
-For a smooth risk the point itself is witness enough. For a non-smooth one several points are needed; a solver may hand
-its own over, and if none is given they are found here, by cutting planes whose small model problems go to a conic
-solver, as those of the bundle method do. Nothing is taken on trust: risk and subgradients are evaluated again by the
-problem's reference code (numpy, straight from the definition), not by the oracles that the solvers use. Rounding counts
-against the point: each lower bound is less a bound on the rounding of its own evaluation, and each gap is rounded up. A
-lower bound above the value refutes itself, and proves nothing.
+For a smooth risk the point itself is sufficient. For a non-smooth risk several points are needed. A solver may pass its
+points; otherwise they are found here by cutting planes, with small model problems for a conic solver, as in the bundle
+method. A certificate evaluates risk and subgradients again by the problem's reference code (numpy, from the
+definition), not by the oracles of the solvers. The bounds include rounding: a bound on the rounding of its evaluation
+is subtracted from each lower bound, and each gap is rounded up. A lower bound above the value is contradictory and not
+used.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _PATIENCE = 20
 
 
 class LinearRisk(Protocol):
-    """What a certificate needs of a problem."""
+    """Interface of problems for certificates."""
 
     @property
     def penalty(self) -> Penalty:
-        """The part of the objective that depends on w alone."""
+        """The penalty, the part of the objective that depends on w directly."""
         ...
 
     @property
@@ -54,7 +54,7 @@ class LinearRisk(Protocol):
 
     @property
     def unit(self) -> float:
-        """A length of w that is long in the units of the features."""
+        """A large length of w in the units of the features."""
         ...
 
     @property

@@ -84,7 +84,7 @@ class Problem(Displayed):
     always_feasible = False
 
     def other_model(self) -> CvxpyModel | None:
-        """Return the exact model in another form, tried where conic solvers fail on the first; None: there is none."""
+        """Return the exact model in another form, tried if conic solvers fail on the first; None if there is none."""
         return None
 
     #: Whether the exact model is convex by a theorem only, and goes to a nonlinear solver.
@@ -125,7 +125,7 @@ class Problem(Displayed):
     default_solver: str
 
     def adapt_solver(self, solver: Any) -> Any:
-        """Return the solver that runs in place of one that fits: another where x is not what solvers step on."""
+        """Return the solver to run for a given one; another solver if solvers step in other variables than x."""
         return solver
 
     def objective(self, w: Any) -> float:

@@ -4,7 +4,7 @@ A divergence is an object, or one of the names bit_entropy, generalized_i, itaku
 squared. It offers the function φ (``phi``), its gradient and the inverse of that (``gradient``,
 ``inverse_gradient``), the conjugate, the divergence and that of the conjugate, the Fenchel–Young gap, the constants
 of strong convexity and smoothness on a box, and its cvxpy form. Vectors have shape (n,); values are sums over the
-entries. An entry outside the domain is an error that names it; JAX arrays are not examined.
+entries. An entry outside the domain is an error that names it; JAX arrays are not checked.
 """
 
 from __future__ import annotations

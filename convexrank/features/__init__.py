@@ -1,4 +1,4 @@
-"""Features made of features: weak rankers as a matrix, designs that are never built, and scores as functions."""
+"""Derived features: weak rankers as a matrix, designs that are never built, and scores as functions of features."""
 
 from convexrank.features.products import Products
 from convexrank.features.score_cards import ScoreCard

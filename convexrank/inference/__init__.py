@@ -1,28 +1,28 @@
-"""Inference on held-out data: how far the measure of a sample is from that of the population.
+"""Inference on held-out data: intervals for the measure of the population from that of a sample.
 
-All functions take labels and the scores of a ranker that was fixed before the rows were seen, on rows (or queries) that
-were drawn independently; training rows give no interval for the ranker that was fitted to them.
+All functions take labels and the scores of a ranker that does not depend on these rows. The rows (or queries) must be
+drawn independently; training rows give no valid interval for the ranker that was fitted to them.
 
 ============================ ============================================ =========================================
 function                     measure                                      ``method="exact"`` uses
 ============================ ============================================ =========================================
 auc_interval                 area under the ROC curve                     Chernoff's bound for U-statistics
-partial_auc_interval         its left end                                 DKW and order statistics, then Chernoff
+partial_auc_interval         the left end of that area                    DKW and order statistics, then Chernoff
 push_risk_interval           p-norm of the heights of the negatives       DKW and order statistics, then Chernoff
 precision_at_interval        positives among the first k                  binomial cut, Clopper and Pearson
-recall_at_interval           share of the positives found there           binomial cut, Clopper and Pearson
+recall_at_interval           share of the positives among the first k     binomial cut, Clopper and Pearson
 ranking_risk_interval        pairs of real labels in the wrong order      Chernoff's bound for U-statistics
 ndcg_interval, map_interval  means over queries                           Chernoff's bound for means
-roc_band                     ROC curve, all of it at once                 DKW for both classes
-precision_recall_band        precision–recall curve, all of it at once    DKW, Clopper and Pearson
+roc_band                     the whole ROC curve                          DKW for both classes
+precision_recall_band        the whole precision–recall curve             DKW, Clopper and Pearson
 ============================ ============================================ =========================================
 
 DKW is the bound of Dvoretzky, Kiefer and Wolfowitz for a whole distribution function, with Massart's constant.
 ``method="exact"`` holds for every sample size and every distribution of independent rows: the probability that the
-interval holds the truth is at least the level. ``method="asymptotic"`` is much narrower, and its probability tends to
-the level as the sample grows; the guide "Intervals and comparisons" says from which sizes on. `compare` is for two or
-more rankers on the same rows, `sample_size` says how much data an interval of a given width takes. Everything costs O(n
-log n).
+interval contains the true value is at least the level. ``method="asymptotic"`` is much narrower, and its probability
+tends to the level as the sample grows; the guide "Intervals and comparisons" lists sufficient sizes. `compare` compares
+two or more rankers on the same rows, `sample_size` returns the sample size for an interval of a given width. All
+functions cost O(n log n).
 
 ValueError or TypeError is raised when a class is missing, labels or scores have NaN or different lengths, or a level is
 not strictly between 0 and 1; the message names the argument.

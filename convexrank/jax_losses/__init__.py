@@ -1,15 +1,14 @@
 r"""The losses by query as plain JAX functions of scores, grades and groups, for models that are not linear.
 
-Each function returns a scalar, can be differentiated with respect to the scores, jitted, and used as the loss of
-somebody else's model. Gradients are exact, and finite for every query: one with a single row, or with a single grade,
-contributes nothing. The values are those of the problems of the same names without penalties.
-
-All take ``scores`` of a model and ``grades``, arrays of shape (n,); larger grades should rank higher, and are at least
-0 where gains are made of them. ``query`` is ids of any kind or :class:`~convexrank.data.QueryGroups`; or, so that JAX
-may trace it, the number of each row's query, with ``queries``, how many there are, a Python integer: `numbered` makes
-both from ids. Rows with another number than 0, 1, …, ``queries`` − 1 are padding and ignored, so that batches of
-different sizes can share one compiled function. All return a JAX scalar, the sum over queries, and raise ValueError or
-TypeError when an option is unknown or out of range, ``queries`` is not an integer of at least 1, or shapes differ.
+Each function returns a scalar, can be differentiated with respect to the scores, jitted, and used as the loss of any
+model. Gradients are exact, and finite for every query: a query with a single row, or with a single grade, contributes
+nothing. The values are those of the problems of the same names without penalties.  All functions take the ``scores`` of
+a model and ``grades``, arrays of shape (n,); rows with larger grades should rank higher, and grades must be at least 0
+for gains. ``query`` has ids of any kind or is :class:`~convexrank.data.QueryGroups`. For traced arrays ``query`` is the
+number of each row's query, with the Python integer ``queries``, the number of queries: `numbered` makes both from ids.
+Rows with numbers outside 0, 1, …, ``queries`` − 1 are padding and ignored, so that batches of different sizes can share
+one compiled function. All return a JAX scalar, the sum over queries, and raise ValueError or TypeError when an option
+is unknown or out of range, ``queries`` is not an integer of at least 1, or shapes differ.
 """
 
 from __future__ import annotations

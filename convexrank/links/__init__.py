@@ -1,8 +1,8 @@
-r"""Prediction with a learned divergence: the link as a curve, what the data leave open about it, and φ itself.
+r"""Prediction with a learned divergence: the link as a curve, its interval, and φ itself.
 
-The link g = (φ*)' of a :class:`~convexrank.problems.LearnedDivergence` is known where the data determine it, at
-knots. Between them every monotone curve with slopes in [1/l, 1/s] that passes through all knots is as good. So a
-prediction is an interval, and one curve of the many has to be chosen: here the straight pieces from knot to knot.
+The data determine the link g = (φ*)' of a :class:`~convexrank.problems.LearnedDivergence` only at knots. Between them
+every monotone curve with slopes in [1/l, 1/s] through all knots fits equally well. So a prediction is an interval, and
+one curve has to be chosen: here the piecewise linear curve through the knots.
 
 For the marginal oracle, let u and v be the minimisers in the formula for m (:mod:`~convexrank.links.marginal_cost`) and
 k = l − s. A φ of the class is optimal exactly when its link passes through the n points

@@ -1,10 +1,10 @@
 """Figures. They need matplotlib (without it they raise an ImportError): ``pip install 'convexrank[plot]'``.
 
-Every function draws on the Axes it is given, or on a new figure, and returns the Axes (``ax.figure.savefig(...)``
-saves). None of them shows anything or changes a setting of matplotlib.
+Every function draws on given Axes, or on a new figure, and returns the Axes (``ax.figure.savefig(...)``
+saves the figure). No function shows a figure or changes a setting of matplotlib.
 
-Displays hold what they draw, in the manner of scikit-learn: ``from_predictions`` makes and draws one, ``plot`` draws it
-again, and ``ax_`` and ``figure_`` belong to the display that these return.
+Displays are like those of scikit-learn: ``from_predictions`` computes and draws a display, ``plot`` draws it
+again, and ``ax_`` and ``figure_`` belong to the display that these methods return.
 """
 
 from __future__ import annotations

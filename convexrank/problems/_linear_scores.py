@@ -549,7 +549,7 @@ class LinearScores(Problem):
 
     @property
     def row_counts(self) -> Array | None:
-        """What each row counts, shape (n,); None where all count alike."""
+        """Weights of the rows, shape (n,); None if all weights are equal."""
         return None
 
     @cached_property

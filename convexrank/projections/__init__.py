@@ -1,4 +1,4 @@
-"""Exact Euclidean projections by sorting and pooling: the engine of monotone retargeting and of learned divergences.
+"""Exact Euclidean projections by sorting and pooling, for monotone retargeting and learned divergences.
 
 One call takes flat arrays with one group id per row, so that many small queries cost one pass and no Python loop. numpy
 arrays give numpy arrays; JAX arrays, also inside ``jit``, ``vmap`` and ``grad``, give JAX arrays.

@@ -1,6 +1,6 @@
 r"""Regularizers: value, proximal map, conjugate and cvxpy form.
 
-The conjugate :math:`\Omega^*(v) = \sup_w \langle v, w\rangle - \Omega(w)` is what duality gaps are made of:
+The conjugate :math:`\Omega^*(v) = \sup_w \langle v, w\rangle - \Omega(w)` gives the duality gaps:
 :math:`\Omega(w) + \Omega^*(v) - \langle v, w\rangle \ge 0`, zero exactly when v is a subgradient of Ω at w.
 """
 

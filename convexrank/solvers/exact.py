@@ -79,11 +79,11 @@ class ExactSolver:
     ----------
     solver : str, optional
         A solver known to cvxpy, such as "CLARABEL" or "SCS". None tries Clarabel, then Clarabel on another form of the
-        model, then both forms with other settings, then (few rows) SCS, until a certificate accepts the answer; where
-        the model is nonlinear, Uno with each of two methods.
+        model, then both forms with other settings, then (few rows) SCS, until a certificate accepts the answer; for a
+        nonlinear model it tries Uno with each of two methods.
     options : mapping
-        Passed through to ``cvxpy.Problem.solve``. Clarabel and SCS are asked for more digits than ``tol`` unless they
-        say otherwise, and for an end at ``time_limit``. Ctrl-C waits until the conic solver returns.
+        Options for ``cvxpy.Problem.solve``. By default Clarabel and SCS have a tighter tolerance than ``tol``, and end
+        at ``time_limit``. Ctrl-C waits until the conic solver returns.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Comparison of fast answers with exact ones, and the report of it."""
+"""Comparison of fast answers with exact ones, and reports."""

@@ -32,7 +32,7 @@ def joint_model(
     order : {"hidden", "block"}
         Whether rows of equal grade share a target.
     row_weights : ndarray, shape (n,)
-        What each row counts.
+        Weight of each row.
     scores : cvxpy expression, shape (n,)
         Scores of the rows that count, query by query.
 

@@ -57,27 +57,27 @@ class Accelerated:
     The momentum is dropped whenever it points uphill (the gradient test), which gives a linear rate on strongly convex
     problems without knowing the constant; without strong convexity the rate is :math:`O(1/t^2)`.
 
-    Where the problem has a known constant L (capability ``Lipschitz``) no function value is needed: a step costs one
-    gradient and one proximal map, and the point reported is :math:`z_t`, where the gradient was taken. Otherwise the
-    constant is found by backtracking both ways, at two gradients per step or more.
+    If the problem has a known constant L (capability ``Lipschitz``), no function value is needed: a step costs one
+    gradient and one proximal map, and the reported point is :math:`z_t`, at which the gradient was evaluated. Otherwise
+    the constant is found by backtracking in both directions, with at least two gradients per step.
 
-    On a published field (``oracle="projection"``), which has no function values at all, the same steps are taken along
-    the field, with the constant published for it. There nothing is guaranteed: it is no gradient. The residual decides.
+    A published field (``oracle="projection"``) has no function values. The same steps are then taken along the field,
+    with its published constant. There is no guarantee, because the field is not a gradient; the residual decides.
 
     Parameters
     ----------
     growth, shrinkage : float
         Factors by which the local Lipschitz estimate grows when a step fails and shrinks when one succeeds.
     check_every : int
-        With line search: iterations between two evaluations of the gap, which need a gradient of their own.
+        With line search: number of iterations between two evaluations of the gap, each of which needs another gradient.
     line_search : bool, optional
-        Whether to look for the constant by function values; by default where the problem has no known constant.
+        Whether to search for the constant by function values; by default only if the problem has no known constant.
 
     References
     ----------
     A. Beck and M. Teboulle, SIAM J. Imaging Sci. 2 (2009); B. O'Donoghue and E. Candès, Found. Comput. Math. 15 (2015).
-    Dissertation on learning to rank with Bregman divergences, table 4.2, right: as there but for its step 1/t, which
-    reads 1/L here, and the square in its recursion for a, which is a slip.
+    Dissertation on learning to rank with Bregman divergences, table 4.2, right, with two corrections: the step is 1/L
+    instead of 1/t, and the recursion for a has no square.
 
     Examples
     --------

@@ -41,21 +41,21 @@ class Blocks(Smooth, Protocol):
 
 @dataclass(frozen=True)
 class Alternating:
-    r"""Minimise over each block in turn, the others fixed: targets, then weights with offsets, and again.
+    r"""Minimise over each block in turn, with the others fixed: targets, then weights with offsets, and so on.
 
-    The algorithm of Figures 3.1 and 3.2 of the dissertation, where it is the method for monotone retargeting. The
-    objective falls with every pass. Where it is convex the passes tend to the minimum at a linear rate, which is slow
-    when the penalty is weak: a pass is a gradient step of the marginal measured by the curvature of the regression, so
-    ``lbfgs`` on the marginal needs far fewer. Where it is not convex they tend to a stationary point that depends on
-    the start; where the start is 0 and the minimum there is trivial, they stay.
+    This is the algorithm of Figures 3.1 and 3.2 of the dissertation for monotone retargeting. The objective decreases
+    with every pass. If it is convex the passes tend to the minimum at a linear rate, which is slow when the penalty is
+    weak: a pass is a gradient step of the marginal in the metric of the regression, so ``lbfgs`` on the marginal needs
+    far fewer steps. If it is not convex the passes tend to a stationary point that depends on the start; from a trivial
+    minimum at 0 they do not move.
 
     A pass of retargeting costs a sort, O(n log n), and a regression: for the squared distance O(nd) once its matrix
     is known, else a few Newton steps of O(nd²).
 
     References
     ----------
-    S. Acharyya, dissertation (2013), Figure 3.1, (3.9) to (3.11), and Figure 3.2, (3.15) and (3.16). Printed without
-    the weights of queries in (3.4); here the cost that falls is the problem's.
+    S. Acharyya, dissertation (2013), Figure 3.1, (3.9) to (3.11), and Figure 3.2, (3.15) and (3.16). The figures lack
+    the weights of queries in (3.4); here the passes decrease the objective of the problem.
 
     Examples
     --------

@@ -164,21 +164,21 @@ class Boosting:
 
     .. math:: \alpha_t = \frac{1}{(1+p)(v-u)} \log\frac{W_+}{W_-}
 
-    where :math:`W_+` and :math:`W_-` sum :math:`\tilde d_{ik}` over the pairs ranked rightly and wrongly. At p = 1 and
-    {0, 1} this is RankBoost's step; that it extends to every p is not in the papers (the tests check it).
+    where :math:`W_+` and :math:`W_-` are the sums of :math:`\tilde d_{ik}` over the correctly and wrongly ranked pairs.
+    For p = 1 and values {0, 1} this is RankBoost's step; the extension to every p is not in the papers, and is tested.
 
-    **No minimiser along the ranker.** When a ranker misranks no pair (:math:`W_- = 0`), or ranks no pair rightly, the
-    best step is infinite. The step taken is finite: it ends once the slope is at most :math:`10^{-12}` of what it was,
-    or, where the objective falls without bound, when it has overturned all weights. Scores that separate the classes
-    strictly end the run with status SEPARABLE; with ties between the classes the run goes on, and the problem is asked
-    at its end.
+    **No minimiser along the ranker.** When a ranker misranks no pair (:math:`W_- = 0`), or ranks no pair correctly, the
+    best step is infinite. The step taken is finite: it ends when the slope is at most :math:`10^{-12}` of its first
+    value, or, if the objective is unbounded, when the step dominates all other weights. Scores that separate the
+    classes strictly end the run with status SEPARABLE; with ties between the classes the run continues, and the check
+    for a minimiser follows at its end.
 
     Each round lowers the objective. With l2 > 0 it converges linearly to the minimiser; without, to the infimum.
 
     Parameters
     ----------
     closed_form : bool
-        Use the closed form where it holds; False always searches (same steps, to rounding).
+        Whether to use the closed form if it applies; False always searches, with the same steps up to rounding.
 
     Notes
     -----

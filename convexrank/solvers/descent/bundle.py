@@ -1,4 +1,4 @@
-"""Cutting planes with a quadratic or conic master: non-smooth convex problems to full accuracy."""
+"""Cutting planes with a quadratic or conic master problem, for non-smooth convex problems to full accuracy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WIDE = 200
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle method that keeps the penalty exact and models only the risk, by its tangents.
+    """A bundle method with the exact penalty and a model of the risk by its tangents.
 
     Each round solves the master problem min_w max_j (tangent j) + Ω(w), a small quadratic or second-order cone program
     (Clarabel), then adds tangents at its minimiser and at points between it and the best point so far. Its multipliers
@@ -39,15 +39,16 @@ class Bundle:
     Memory is linear in the number of unknowns d. With many unknowns, and without l1 and the ℓ₁ ball, the master runs in
     coordinates of the span of the slopes, whose number is that of the tangents; otherwise it has 2d variables.
 
-    Where nothing bounds the minimiser (no l2, no ball), the master is confined to a Euclidean ball that grows as long
+    If nothing bounds the minimiser (no l2, no ball), the master is restricted to a Euclidean ball that grows as long
     as the minimiser is at its boundary.
 
     Parameters
     ----------
     shares : tuple of float
-        Where between the best point (0) and the master's minimiser (1) tangents are added, the nearest last.
+        Positions between the best point (0) and the master's minimiser (1) at which tangents are added, the nearest
+        last.
     capacity : int
-        Tangents kept per unknown; the slackest are dropped beyond it.
+        Largest number of tangents per unknown; beyond it those with the largest slack are dropped.
 
     Examples
     --------

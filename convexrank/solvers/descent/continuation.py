@@ -1,4 +1,4 @@
-"""Risks with kinks through smooth functions below them, whose width shrinks: Newton's method along a path."""
+"""Newton's method on smooth functions below a risk with kinks, with decreasing width of the smoothing."""
 
 from __future__ import annotations
 
@@ -29,25 +29,24 @@ _IDLE = 200
 
 @dataclass(frozen=True)
 class Continuation:
-    r"""Minimise smooth functions below the risk, by Newton's method, while their width μ shrinks.
+    r"""Minimise smooth functions below the risk by Newton's method, with decreasing width μ.
 
     The multipliers of a smooth function prove a lower bound on the optimum of the problem itself; point and width are
-    the witness that a certificate checks. Once Newton's method is closer to the minimiser :math:`w_\mu` than smoothing
-    costs, the width is multiplied by ``shrink``, and the path's derivative :math:`dw_\mu/d\mu` predicts the next
-    minimiser, and the limit at μ = 0, which is tried as an answer. Near the limit the path is a straight line where the
-    risk is piecewise linear: the gap falls with μ or faster.
+    the witness that a certificate checks. When the distance to the minimiser :math:`w_\mu` is less than the smoothing
+    error, the width is multiplied by ``shrink``. The derivative of the path, :math:`dw_\mu/d\mu`, predicts the next
+    minimiser, and the limit at μ = 0, which is tried as an answer. Near the limit of a piecewise linear risk the path
+    is a straight line, and the gap falls at least as fast as μ.
 
-    A step is one Newton step: two evaluations or a few more, and a system with the Hessian, O(n d²) + O(d³), or, with
-    more than ``dense`` unknowns, conjugate gradients, of memory linear in d. With l2 > 0 each of the functions has a
-    minimiser, and the search along each direction brings the steps there. After many steps at one width a wider one is
-    put between.
+    A step is one Newton step: two or a few more evaluations, and a system with the Hessian, O(n d²) + O(d³), or, with
+    more than ``dense`` unknowns, conjugate gradients with memory linear in d. With l2 > 0 each of the functions has a
+    minimiser, to which the steps with line search converge. After many steps at one width a larger width is inserted.
 
     Parameters
     ----------
     shrink : float
-        What the width is multiplied by; closer to 1 after a width that took many steps.
+        The factor of the width; closer to 1 after a width that took many steps.
     dense : int
-        Up to so many unknowns the Hessian is a matrix.
+        Largest number of unknowns for which the Hessian is a matrix.
 
     References
     ----------

@@ -25,19 +25,19 @@ class Gradient:
 
     .. math:: w_{t+1} = \operatorname{prox}\Bigl(w_t - \frac{a}{b + \sqrt t}\, u_t\Bigr)
 
-    where :math:`u_t` is a subgradient of the risk and l2, or a published field. Needs no function values, no
-    constants and no differentiability. For a convex risk the best point so far is within
-    :math:`O(\log t/\sqrt t)` of the optimum, and so is a lower bound that the method gathers on its way, from averages
-    of its subgradients: the gap. Slow to many digits; where ``bundle``, ``lbfgs`` or ``accelerated`` fit they are
-    faster. On a field nothing is guaranteed. A step costs one subgradient.
+    where :math:`u_t` is a subgradient of the risk and l2, or a published field. The method needs no function values, no
+    constants and no differentiability. For a convex risk the best point so far is within :math:`O(\log t/\sqrt t)` of
+    the optimum, and so is a lower bound from averages of the subgradients; their difference is the gap. The method is
+    slow to many digits; if ``bundle``, ``lbfgs`` or ``accelerated`` fit, they are faster. On a field there is no
+    guarantee. A step costs one subgradient.
 
     Parameters
     ----------
     a : float, optional
-        Scale of the steps. By default b, or b over the growth of the subgradient along a first trial step of length
-        1 if that is less: steps that long would diverge.
+        Scale of the steps. By default b, or b divided by the growth of the subgradient along a first trial step of
+        length 1 if that is less, because longer steps would diverge.
     b : float
-        Delays the decrease.
+        Offset that delays the decrease of the steps.
 
     References
     ----------

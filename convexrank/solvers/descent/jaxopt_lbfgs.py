@@ -1,6 +1,6 @@
 """jaxopt's L-BFGS: the whole step runs on JAX's default device. The one file that imports jaxopt.
 
-jaxopt is no longer maintained. It stays behind this file, so that its leaving costs one file.
+jaxopt is no longer maintained. Only this file uses it, so that it can be replaced easily.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class JaxoptLBFGS:
     memory : int
         Number of correction pairs kept.
     chunk : int
-        Iterations between two looks at the gap, fewer where a time limit is near; the loop counts chunks.
+        Number of iterations between two evaluations of the gap, fewer near a time limit; the loop counts chunks.
 
     Examples
     --------

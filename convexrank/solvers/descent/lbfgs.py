@@ -51,18 +51,18 @@ _BISECTIONS = 60
 
 @dataclass(frozen=True)
 class LBFGS:
-    """Limited-memory BFGS with a strong Wolfe line search (scipy's), and bisection where that gives up.
+    """Limited-memory BFGS with a strong Wolfe line search (scipy's), and bisection if that fails.
 
-    Columns of X of different sizes are brought to one size inside; the answer is in the caller's units. Of very many
-    rows a sample is solved first: its answer is the start, and its Hessian takes the place of the identity in the first
-    estimate, which saves most steps over all rows where columns are correlated.
+    Columns of X of different sizes are scaled to one size internally; the answer is in the caller's units. For very
+    many rows the problem is first solved for a sample: its solution is the start, and its Hessian replaces the identity
+    in the first estimate, which saves most steps over all rows if columns are correlated.
 
     Parameters
     ----------
     memory : int
         Number of correction pairs kept; a step costs O(memory · d) beside the oracle calls.
     sample : bool
-        Whether a sample of very many rows is solved first.
+        Whether, for very many rows, the problem is first solved for a sample.
 
     References
     ----------

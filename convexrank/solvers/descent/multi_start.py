@@ -54,18 +54,18 @@ class Multimodal(Solvable, Protocol):
 
 @dataclass(frozen=True)
 class MultiStart:
-    """Improve from one start after another, and keep the best local minimum.
+    """A local method from one start after another; the best local minimum is kept.
 
-    Each step of the problem's own method never raises the objective. The first start is x0; then come the places where
-    the problem expects minima, such as the corners of a simplex, and points drawn with the seed. Until the last start
-    is done the residual is infinite; then it is what the best point would still gain to first order. CONVERGED says
-    that this is little: the point is stationary. **No claim is made that the minimum is global.** A point at the
-    problem's floor ends the search.
+    The steps are those of the problem's own method, which never increase the objective. The first start is x0; then
+    come points at which the problem expects minima, such as the corners of a simplex, and random points. Before the end
+    of the last start the residual is infinite; then it is the possible decrease to first order at the best point.
+    CONVERGED means that this residual is small: the point is stationary. **There is no claim that the minimum is
+    global.** A point at the known lower bound of the problem ends the search.
 
     Parameters
     ----------
     starts : int
-        Number of starts from x0 and at random, the problem's own not counted; 1 is x0 alone, without those.
+        Number of starts, x0 and random points, in addition to those of the problem; 1 means x0 only.
     seed : int
         Seed of the random starts.
 

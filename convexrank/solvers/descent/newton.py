@@ -1,4 +1,4 @@
-"""Newton's method with backtracking: the default where the number of weights is small."""
+"""Newton's method with backtracking: the default for a small number of weights."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Newton:
     a fraction of the predicted one. A step costs one pass that gives value, gradient and Hessian, O(n d²), and one
     factorisation, O(d³).
 
-    With a small l2 on separable data scores lie so far apart that a logarithm is a maximum, and plain steps gain little
-    each. After eight such steps the minimisers for larger l2 are followed from w = 0 to the requested one, along a path
-    that is nearly straight in 1/l2.
+    With a small l2 on separable data, scores differ so much that a log-sum-exp is nearly a maximum, and the steps are
+    short. After eight such steps the solver follows the minimisers for decreasing l2, from w = 0 to the requested l2,
+    along a path that is nearly straight in 1/l2.
 
     Parameters
     ----------

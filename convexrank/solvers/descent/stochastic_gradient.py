@@ -44,29 +44,29 @@ class FiniteSum(Proximal, Protocol):
 class StochasticGradient:
     r"""Steps along the gradient of one term of the risk, drawn at random: one query at a time.
 
-    With :math:`R = \sum_q f_q` and the last gradient :math:`g_q` seen of each term,
+    With :math:`R = \sum_q f_q` and the last computed gradient :math:`g_q` of each term,
 
     .. math::
         w \leftarrow \operatorname{prox}\Bigl(w - \eta\Bigl[\tfrac{1}{p_q}\bigl(\nabla f_q(w) - g_q\bigr)
         + \textstyle\sum_k g_k + \lambda_2 w\Bigr]\Bigr), \qquad
         \eta = \Bigl(3 \max_q \tfrac{L_q}{p_q} + \lambda_2\Bigr)^{-1}
 
-    (SAGA), where term q has the probability :math:`p_q`, half of it even and half in proportion to the constants
-    :math:`L_q`. The expected distance to the minimum falls at a linear rate with ``l2``.
+    (SAGA), where term q has the probability :math:`p_q`, a mean of the uniform probability and one in proportion to the
+    constants :math:`L_q`. The expected distance to the minimum falls at a linear rate with ``l2``.
 
-    ``variance_reduction=False`` is the method that the source names: steps of length :math:`1/(\lambda_2 (t + t_0))`
-    along :math:`\tfrac{1}{p_q}\nabla f_q(w) + \lambda_2 w`, and the mean of the points with weights t. The source says
-    that its rate is linear, too; it is :math:`O(1/t)`, and no more is possible with such steps. It needs l2.
+    ``variance_reduction=False`` is the method of the source: steps of length :math:`1/(\lambda_2 (t + t_0))` along
+    :math:`\tfrac{1}{p_q}\nabla f_q(w) + \lambda_2 w`, and the mean of the points with weights t. The source claims a
+    linear rate; the rate is :math:`O(1/t)`, the best possible with such steps. This method needs l2.
 
-    One iteration is a pass: as many steps as there are terms, and one gradient of the whole for the gap. Memory is one
+    One iteration is a pass: as many steps as there are terms, and one full gradient for the gap. Memory is one
     gradient per term. The same seed gives the same steps.
 
     Parameters
     ----------
     seed : int
-        Seed of the draws.
+        Seed of the random draws.
     variance_reduction : bool
-        Whether the last gradients seen are kept.
+        Whether to use SAGA, which stores the last gradient of each term.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Working sets: an l1 problem is solved over the few columns that matter, by Newton models and coordinate descent."""
+"""Working sets: an l1 problem is solved over a few relevant columns, by Newton models and coordinate descent."""
 
 from __future__ import annotations
 
@@ -86,31 +86,31 @@ class Columnwise(Solvable, Protocol):
 
 @dataclass(frozen=True)
 class WorkingSets:
-    r"""Proximal Newton over working sets: the fast way to l1 where columns are many or sparse.
+    r"""Proximal Newton over working sets: the fast method for l1 with many or sparse columns.
 
-    A column j matters when :math:`|x_j^\top u + \lambda_2 w_j| > \lambda_1`, u the gradient of the risk in the scores.
-    The columns in use and those that violate this most make the working set. Over it the objective is minimised by
-    Newton models,
+    A column j with weight 0 violates optimality when :math:`|x_j^\top u + \lambda_2 w_j| > \lambda_1`, where u is the
+    gradient of the risk in the scores. The working set consists of the columns with non-zero weights and of those with
+    the largest violations. Over it the objective is minimised by Newton models,
 
     .. math:: \min_\delta\; \langle g, \delta\rangle
               + \tfrac12 \delta^\top (X_W^\top H X_W + \lambda_2 I)\,\delta + \lambda_1\|w_W + \delta\|_1,
               \qquad H = \operatorname{diag}(h) - S\operatorname{diag}(c)S^\top,
 
-    each by coordinate descent, which costs the entries of the columns, and a search along the step. Then all columns
-    are looked at again. H is exact for risks made of log-sum-exps, for squares and for best targets, and about right
-    for pairs with squared hinges; for others it is a multiple of the identity that follows the slope of the gradient.
+    each by coordinate descent, whose cost is the number of entries of the columns, and a line search. Then all columns
+    are checked again. H is exact for sums of log-sum-exps, for squares and for best targets, and an approximation
+    for pairs with squared hinges; for other risks it is a multiple of the identity, estimated from the gradients.
 
-    Where the risk has no lower bound (a logarithm), a second point is found for a penalty that is a little weaker.
-    Its gradient is strictly feasible for the dual, so that a mixture of the two proves a bound that needs no ball.
+    If the risk has no lower bound (a logarithm), a second point is computed for a slightly weaker penalty.
+    Its gradient is strictly feasible for the dual, so that a mixture of the two gradients gives a bound without a ball.
 
     Parameters
     ----------
     first : int
-        Columns in the first working set.
+        Number of columns in the first working set.
     models : int
-        Most Newton models over one working set.
+        Largest number of Newton models over one working set.
     sweeps : int
-        Most sweeps of coordinate descent over one model.
+        Largest number of sweeps of coordinate descent over one model.
 
     References
     ----------
@@ -138,12 +138,12 @@ class WorkingSets:
         keep_checked(self, check_integer, "first", "models", "sweeps", minimum=1)
 
     def init(self, problem: Columnwise, x0: Array) -> State:
-        """Look at all columns at the start."""
+        """Check all columns at the start."""
         w = problem.penalty.prox(np.array(x0, dtype=np.float64), 0.0)  # weights that must be at least 0 are
         return self._state(problem, _look(problem, problem.penalty, w, times(problem.X, w)), _UNTRIED)
 
     def step(self, problem: Columnwise, state: State) -> State:
-        """Solve over one working set, and look at all columns again."""
+        """Solve over one working set, and check all columns again."""
         memory: _Memory = state.memory
         view = self._over_working_set(problem, problem.penalty, memory.view)
         if view is None:

@@ -21,28 +21,28 @@ Array = np.ndarray
 class GaussSeidel:
     r"""Sweep over the nodes, each taking the newest values of the others.
 
-    The system is solved without its dangling nodes' outflow, :math:`z = \alpha T_0 z + (1-\alpha)v`: where that outflow
-    goes to v, the answer is :math:`z/\sum_i z_i`; where it goes elsewhere, the outflow of the sweep before is added.
-    Each thread sweeps over a range of nodes of its own, and sees of the other ranges what they were before the sweep,
-    so that the result depends on the number of threads but not on their timing. Where a sweep changes z by δ, its
-    residual is at most :math:`\alpha\|\delta\|_1`, because a column of T sums to at most 1; dangling nodes do not
-    count, because theirs is zero. Sweeps contract at least as fast as the power method, in practice about twice as fast
-    where links are local.
+    The system is solved without the outflow of dangling nodes, :math:`z = \alpha T_0 z + (1-\alpha)v`. If that outflow
+    goes to v, the answer is :math:`z/\sum_i z_i`; otherwise the outflow of the previous sweep is added.
+
+    Each thread sweeps over its own range of nodes, and uses the values of the other ranges from before the sweep, so
+    that the result depends on the number of threads but not on their timing. If a sweep changes z by δ, its residual is
+    at most :math:`\alpha\|\delta\|_1`, because a column of T sums to at most 1; changes of dangling nodes are not
+    included, because their columns are zero. Sweeps contract at least as fast as the power method, in practice about
+    twice as fast if links are local.
 
     The last few sweeps are combined (:class:`~convexrank.solvers.fixed_point._anderson.Mixing`), which halves their
-    number again where many hosts are all but closed. Where that does not help it is given up, and plain sweeps
-    converge.
+    number again on graphs with many nearly closed hosts. If the combination does not help, plain sweeps continue.
 
     A sweep costs O(n + m); it reads 4 bytes per edge. Beside the graph it needs 8 bytes per node and thread, 4 per
-    node and sweep combined, and 16 per node for two ranks. Several ranks are swept eight at a time, which fill a line
-    of the cache, and each eight are combined alike.
+    node and combined sweep, and 16 per node for two ranks. Several ranks are processed in groups of eight, which fill a
+    line of the cache.
 
     Parameters
     ----------
     memory : int
-        Sweeps combined; 0 for none.
+        Number of sweeps that are combined; 0 for plain sweeps.
     threads : int, optional
-        Number of threads; by default one per core for graphs that are worth it.
+        Number of threads; by default one per core for large graphs.
 
     References
     ----------

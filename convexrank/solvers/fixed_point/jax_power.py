@@ -1,4 +1,4 @@
-"""The power method for PageRank in JAX: on a GPU where there is one, and on the CPU."""
+"""The power method for PageRank in JAX, on a GPU or on the CPU."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _PATIENCE = 4
 class JaxPower:
     r"""Apply PageRank's map, :math:`x \leftarrow \alpha Tx + (1-\alpha)v`, in one jitted loop.
 
-    It runs wherever JAX does: on a GPU if JAX has one, else on the CPU, where ``gauss-seidel`` is the faster choice.
-    Edges are laid out in eight planes: column c holds up to eight sources of one node, padded with a node that sends
-    nothing. A round gathers the planes one after the other, adds them, and a segment sum over one entry per column does
-    the rest, so that only an eighth of the edges go through it.
+    It runs on JAX's default device: on a GPU if JAX has one, else on the CPU, where ``gauss-seidel`` is faster.
+    Edges are laid out in eight planes: column c has up to eight sources of one node, padded with a node that sends
+    nothing. A round gathers the planes one after the other and adds them; a segment sum over one entry per column then
+    completes the round, so that it contains only an eighth of the edges.
 
-    With a mesh it takes L_{p,q} ranks and trust as well, in logarithms. The nodes are cut into ranges of about equally
-    many edges, one for each device, which holds the edges into its nodes. A round gathers what all nodes send, 8 bytes
-    each, and adds up the rank of dangling nodes; all else stays on the device. The mesh may span processes that
-    ``jax.distributed.initialize`` brought together: each makes the same call with the same graph, best one opened from
-    files, of which it reads the edges into its own nodes. All get the same solution; each computes the certificate by
-    itself, on its host. A limit of time is refused there, because clocks differ.
+    With a mesh it also supports L_{p,q} ranks and trust, in logarithms. The nodes are cut into ranges with about the
+    same number of edges, one for each device, which holds the edges into its nodes. A round gathers 8 bytes from each
+    node, and adds up the rank of dangling nodes; everything else stays on the device. The mesh may span processes of
+    ``jax.distributed.initialize``: each makes the same call with the same graph, preferably opened from files, of which
+    it reads the edges into its own nodes. All processes return the same solution; each computes the certificate by
+    itself, on its host. ``time_limit`` is refused there, because clocks differ.
 
     A step is ``rounds`` applications of the map. The residual reported is :math:`\frac{\alpha}{1-\alpha}` times the
     last change in the L1 norm, which bounds the error. In float64, whatever JAX's global setting is.
@@ -51,9 +51,9 @@ class JaxPower:
     Parameters
     ----------
     rounds : int
-        Applications of the map between two looks at the error, fewer where a time limit is near.
+        Number of applications of the map between two estimates of the error, fewer near a time limit.
     mesh : jax.sharding.Mesh, optional
-        The devices that share the nodes, whatever the names of its axes; by default JAX's default device has all.
+        The devices that share the nodes, with any names of axes; by default JAX's default device has all nodes.
 
     References
     ----------

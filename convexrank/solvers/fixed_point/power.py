@@ -1,4 +1,4 @@
-"""Iteration of a map to its fixed point: the power method, linear or not."""
+"""Iteration of a map to its fixed point: the linear or nonlinear power method."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Power:
 
     .. math:: d(x_k, x^*) \le \frac{\theta}{1-\theta}\, d(x_k, x_{k-1}),
 
-    which is the residual reported. A map with factor 1 may converge all the same; the residual is then the length of
-    the step, and the certificate says what is proved. A step costs one evaluation of the map.
+    which is the reported residual. A map with factor 1 may converge as well; then the residual is the length of
+    the step, and the certificate states its kind. A step costs one evaluation of the map.
 
     References
     ----------

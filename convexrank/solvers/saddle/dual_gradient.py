@@ -1,4 +1,4 @@
-"""A saddle point by accelerated gradient on the side of the player whose problem is smooth."""
+"""A saddle point by accelerated gradient steps for the player whose problem is smooth."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Array = np.ndarray
 class DualGradient:
     r"""Minimise the greatest payoff :math:`g(s) = \max_w M(s, w)`, and report the w that attains it.
 
-    g is smooth where M is strongly concave in w; :class:`Accelerated` minimises it over the set of s. It starts at the
+    g is smooth if M is strongly concave in w; :class:`Accelerated` minimises it over the set of s. It starts at the
     s that belongs to x0, so a start at the answer is recognised at once: the PageRank game starts at PageRank. The
-    residual is the duality gap between s and w; s is the witness. A step costs two gradients of g or more.
+    residual is the duality gap between s and w; s is the witness. A step costs at least two gradients of g.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class DualGradient:
         check_factors(self)
 
     def init(self, problem: Saddle, x0: Array) -> State:
-        """Start at the move that x0 answers."""
+        """Start at the s to which x0 is the best response."""
         inner = self._inner.init(problem.dual(), problem.supporting_move(x0))
         return _reported(problem, inner)
 

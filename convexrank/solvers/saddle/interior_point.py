@@ -54,8 +54,8 @@ class InteriorPoint:
     r"""Mehrotra's predictor and corrector on :math:`\min \sum_i w_i\log w_i - \langle a, y\rangle` over balanced flows.
 
     The Hessian is diagonal plus a matrix of rank one per node, so that a step eliminates the K flows and solves for the
-    n multipliers: O(n²K + n³) and some ten steps, whatever the instance. The point of a state is made feasible, and its
-    residual is the duality gap at the multipliers.
+    n multipliers: O(n²K + n³) per step, and about ten steps for all instances. The point of a state is made feasible,
+    and its residual is the duality gap at the multipliers.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Saddle points by repeated play: a learner without regret against best responses."""
+"""Saddle points by repeated play: a no-regret learner against best responses."""
 
 from __future__ import annotations
 
@@ -30,43 +30,44 @@ _AVERAGES = {"harmonic": "1/t", "frank-wolfe": "2/(t+1)", "line-search": "exact"
 
 @dataclass(frozen=True)
 class NoRegretPlay:
-    r"""Rounds of a game: w from a learner without regret, s the best response to it, averages of both as the answer.
+    r"""Rounds of a game: w from a no-regret learner, s the best response to it, averages of both as the answer.
 
-    The learner ``"leader"`` answers the mean of all moves so far, :math:`w_{t+1} = \arg\max_w M(\bar s_t, w)`. That is
-    the method of Frank and Wolfe on :math:`g(s) = \max_w M(s, w)`: the best response is the vertex to go to, and
+    The learner ``"leader"`` plays the best response to the mean of all moves so far, :math:`w_{t+1} = \arg\max_w M(\bar
+    s_t, w)`. This is the method of Frank and Wolfe on :math:`g(s) = \max_w M(s, w)`: the best response is the next
+    vertex, and
 
     .. math:: \bar s_t = \bar s_{t-1} + \gamma_t (s_t - \bar s_{t-1}), \qquad
               \bar w_t = \bar w_{t-1} + \gamma_t (w_t - \bar w_{t-1}).
 
-    ``averaging`` chooses γ: ``"harmonic"`` is 1/t, the plain mean, with a gap of :math:`O(\log t/t)`;
-    ``"frank-wolfe"`` is 2/(t+1), with :math:`O(1/t)`; ``"line-search"`` minimises g along the way and reports the best
-    reply to :math:`\bar s_t` in place of the mean, with :math:`O(1/t)`, and linearly where the optimum lies inside the
-    set of s.
+    ``averaging`` chooses γ: ``"harmonic"`` is 1/t, the plain mean, with a gap of :math:`O(\log t/t)`; ``"frank-wolfe"``
+    is 2/(t+1), with :math:`O(1/t)`; ``"line-search"`` minimises g along the segment and reports the best response to
+    :math:`\bar s_t` instead of the mean, with :math:`O(1/t)`, and a linear rate if the optimum is in the interior of
+    the set of s.
 
     ``"entropic"`` multiplies weights, :math:`w_{t+1} \propto w_t\,e^{\eta_t g_t}`, and ``"gradient"`` takes
     :math:`w_{t+1} = \Pi(w_t + \eta_t g_t)`, with :math:`g_t` the gradient of the payoff and plain means. Their rate η
     is 1/(σt) for the gradient, σ being the modulus of strong concavity, with a gap of :math:`O(\log t/t)`; and
     :math:`\sqrt{\log n/t}` over the largest spread of a gradient so far for the entropic, with :math:`O(1/\sqrt t)`.
-    ``rate`` overrules that; with rate 1 the entropic learner *is* the leader where φ is the entropy.
+    ``rate`` replaces these defaults; with rate 1 the entropic learner *is* the leader if φ is the entropy.
+    Both learners need the simplex as the domain of w.
 
-    Both need the simplex as the domain of w.
-
-    The residual is the duality gap of the two averages; :math:`\bar s` is the witness. A round costs a handful of
-    products with the matrix of the game. Play starts from no moves at all, wherever the problem starts.
+    The residual is the duality gap of the two averages; :math:`\bar s` is the witness. A round costs a few
+    products with the matrix of the game. Play starts without previous moves, for every start of the problem.
 
     Parameters
     ----------
     learner : {"leader", "entropic", "gradient"}
-        Who plays w.
+        The learner that plays w.
     averaging : {"line-search", "frank-wolfe", "harmonic"}, optional
-        The weight of the newest move. By default by line search for the leader; the others know "harmonic" only.
+        The weight of the newest move. By default by line search for the leader; the other learners support only
+        "harmonic".
     rate : float, optional
         The ρ of a learning rate ρ/t, for the entropic and the gradient learner.
 
     Raises
     ------
     ValueError
-        For anything else; when solving, for a learner that does not fit the domain.
+        For other values; when solving, for a learner that does not fit the domain.
 
     References
     ----------

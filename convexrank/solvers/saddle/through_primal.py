@@ -1,4 +1,4 @@
-"""A dual problem, solved on the side of the primal."""
+"""A dual problem, solved through its primal."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class HasPrimal(Solvable, Protocol):
 
 @dataclass(frozen=True)
 class ThroughPrimal:
-    """Solve the primal by a method of its own, and report the dual point of each of its points.
+    """Solve the primal by one of its methods, and report the dual point of each iterate.
 
-    A risk of n rows and d weights has a dual with n unknowns or more; the primal has d. The dual point is the gradient
+    A risk of n rows and d weights has a dual with at least n unknowns; the primal has d. The dual point is the gradient
     of the risk at the scores, or a mixture of subgradients, moved into the constraints of the dual; its gap is the
-    value of the primal less that of the dual, whatever the method. Evidence for the certificate is the point of the
-    primal. A step costs one of the primal and a product with Xᵀ.
+    value of the primal less that of the dual, for every method. The evidence for the certificate is the point of the
+    primal. A step costs one step of the primal and a product with Xᵀ.
 
     Parameters
     ----------
     solver : None, str or solver object
-        The method for the primal; its default by default.
+        The solver of the primal; None means the default of the primal.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""GLMtron: perceptron-like updates for a link that is known."""
+"""GLMtron: perceptron-like updates for a known link."""
 
 from __future__ import annotations
 
@@ -38,12 +38,11 @@ class GLMtron(FixedSteps[SingleIndex]):
 
     :math:`w \leftarrow w + \frac1n\sum_i \bigl(y_i - u(\langle w, x_i\rangle)\bigr)x_i`.
 
-    u is a link that is known, not learned. Start at 0 and no penalty are as published; l2 adds its gradient to the
-    update and l1 its proximal map. The update is a gradient step on the Fenchel-Young divergence of the fixed φ whose
-    slope is the inverse of u, so for a 1-Lipschitz link and rows of norm at most 1 the steps converge. Whether the
-    *learned* link agrees at the limit is what the problem's residual says: it does on targets that follow u.
-
-    A step costs two products with X.
+    u is a known link, which is not learned. As published, the start is 0 and there is no penalty; l2 adds its gradient
+    to the update and l1 its proximal map. The update is a gradient step on the Fenchel-Young divergence of the fixed φ
+    whose slope is the inverse of u, so for a 1-Lipschitz link and rows of norm at most 1 the steps converge. The
+    residual of the problem measures whether the *learned* link agrees at the limit, as it does for targets that follow
+    u. A step costs two products with X.
 
     Parameters
     ----------
@@ -53,7 +52,7 @@ class GLMtron(FixedSteps[SingleIndex]):
     Raises
     ------
     ValueError, TypeError
-        When the name is unknown, or what a callable returns does not have one finite value for each score.
+        When the name is unknown, or a callable does not return one finite value for each score.
 
     References
     ----------

@@ -20,13 +20,13 @@ class Isotron(FixedSteps[SingleIndex]):
 
     :math:`w \leftarrow w + \frac1n\sum_i \bigl(y_i - u(\langle w, x_i\rangle)\bigr)x_i`.
 
-    u is the isotonic regression of the targets along the scores :math:`\langle w, x_i\rangle`, equal scores pooled;
-    it has no bound on its slope, whatever class of φ the problem has. Start at 0 and no penalty are as published; l2
+    u is the isotonic regression of the targets along the scores :math:`\langle w, x_i\rangle`, equal scores pooled; its
+    slope is not bounded, for any class of φ of the problem. As published, the start is 0 and there is no penalty; l2
     adds its gradient to the update and l1 its proximal map.
 
-    The published guarantee is for fresh rows in every round, with rows of norm at most 1 and a link that is
-    Lipschitz: some round then has a small squared error. On one sample, as here, the residual is what is known. A step
-    costs two products with X, a sort and an isotonic regression.
+    The published guarantee is for new rows in every round, with rows of norm at most 1 and a Lipschitz link: some round
+    then has a small squared error. For one sample, as here, only the residual is known. A step costs two products with
+    X, a sort and an isotonic regression.
 
     References
     ----------

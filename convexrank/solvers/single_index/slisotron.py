@@ -1,4 +1,4 @@
-"""Slisotron: Isotron whose regression is Lipschitz as well."""
+"""Slisotron: Isotron with a Lipschitz isotonic regression."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Slisotron(FixedSteps[SingleIndex]):
     :math:`w \leftarrow w + \frac1n\sum_i \bigl(y_i - u(\langle w, x_i\rangle)\bigr)x_i`.
 
     u is the least-squares fit of the targets along the scores that is non-decreasing and has slopes of at most
-    ``lipschitz``, found exactly, whatever class of φ the problem has. Start at 0 and no penalty are as published; l2
-    adds its gradient to the update and l1 its proximal map.
+    ``lipschitz``, computed exactly, for any class of φ of the problem. As published, the start is 0 and there is no
+    penalty; l2 adds its gradient to the update and l1 its proximal map.
 
-    The published guarantee: rows of norm at most 1, targets in [0, 1] around a Lipschitz link: in some round the
-    squared error is close to the least one, with high probability, without fresh rows. A step costs two products with
+    The published guarantee is for rows of norm at most 1 and targets in [0, 1] around a Lipschitz link: in some round
+    the squared error is close to the least one, with high probability, without new rows. A step costs two products with
     X, a sort and one Lipschitz regression.
 
     Parameters

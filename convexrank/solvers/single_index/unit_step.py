@@ -1,4 +1,4 @@
-"""The published iteration of a field: steps of one fixed length."""
+"""The published iteration of a field, with steps of a fixed length."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class UnitStep(FixedSteps[Field]):
-    r"""Steps of a fixed length along a field, :math:`w \leftarrow w - \eta F(w)`, the length 1 as published.
+    r"""Steps of a fixed length along a field, :math:`w \leftarrow w - \eta F(w)`, with the published length 1.
 
     With F the published field of :class:`~convexrank.problems.LearnedDivergence` these are the updates that section 4.6
     finds in Isotron (all convex φ) and in its Lipschitz variant (``strong=1``). l1 enters by its proximal map.
 
-    No objective falls along the way, so nothing is guaranteed: with rows of norm at most 1 and targets that a link of
-    the class explains, the distance to the true direction decreases; elsewhere the iteration may cycle, and with long
-    rows it diverges unless the length is reduced. The residual says how far it came. A step costs one field.
+    The steps decrease no objective, so there is no general guarantee. For rows of norm at most 1 and targets that a
+    link of the class explains, the distance to the true direction decreases; in other cases the iteration may cycle,
+    and with long rows it diverges unless the length is reduced. The residual measures the progress. A step costs one
+    field.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Alternating direction method of multipliers for a point common to two convex sets."""
+"""Alternating direction method of multipliers for a common point of two convex sets."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class ADMM:
-    r"""Projections on both sets with a running sum of their disagreement: ADMM on the sum of the two indicators.
+    r"""Projections onto both sets with a running sum of their differences: ADMM on the sum of the two indicators.
 
     .. math:: a \leftarrow P_{\mathcal C}(\theta - u), \qquad \theta \leftarrow P_{X\mathcal W}(a + u), \qquad
               u \leftarrow u + a - \theta
 
-    No step size enters, since indicators have no scale. When the sets do not meet, u grows along the gap between them
-    without end while θ converges to a nearest point.
+    There is no step size, because indicators have no scale. When the sets do not meet, u grows without bound along the
+    gap between them, while θ converges to a nearest point.
 
     References
     ----------
@@ -42,12 +42,12 @@ class ADMM:
     default_max_iter = 100_000
 
     def init(self, problem: SplitFeasibility, x0: Array) -> State:
-        """Start at the point of the second set nearest to what x0 stands for, without disagreement."""
+        """Start at the point of the second set nearest to the scores of x0, with u = 0."""
         x = problem.recover(problem.lift(x0))
         return State(x, np.nan, problem.violation(x), (problem.lift(x), np.zeros(())))
 
     def step(self, problem: SplitFeasibility, state: State) -> State:
-        """One projection on each set, and the multipliers."""
+        """One projection onto each set, and the multipliers."""
         point, multipliers = state.memory
         other = problem.project(point - multipliers)
         x = problem.recover(other + multipliers)

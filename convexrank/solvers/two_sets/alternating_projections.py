@@ -16,12 +16,12 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class SequentialProjections:
-    r"""Project on one set, then on the other, in turn: Bregman's sequential method with the squared Euclidean distance.
+    r"""Project onto the two sets in turn: Bregman's sequential method with the squared Euclidean distance.
 
     .. math:: \theta \leftarrow P_{X\mathcal W}\bigl(P_{\mathcal C}(\theta)\bigr)
 
-    Converges to a common point when there is one; else to a pair of nearest points, one of each set. The rate is linear
-    where the sets meet with their insides, and no better than 1/k where they only touch.
+    Converges to a common point if there is one; otherwise to a pair of nearest points, one of each set. The rate is
+    linear if the interiors of the sets meet, and no better than 1/k if the sets only touch.
 
     References
     ----------
@@ -40,9 +40,9 @@ class SequentialProjections:
     default_max_iter = 100_000
 
     def init(self, problem: SplitFeasibility, x0: Array) -> State:
-        """Start at the point of the second set nearest to what x0 stands for."""
+        """Start at the point of the second set nearest to the scores of x0."""
         return state_near(problem, problem.lift(x0))
 
     def step(self, problem: SplitFeasibility, state: State) -> State:
-        """One projection on each set."""
+        """One projection onto each set."""
         return state_near(problem, problem.project(problem.lift(state.x)))

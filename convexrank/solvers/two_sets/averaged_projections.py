@@ -1,4 +1,4 @@
-"""Averaged projections on two convex sets."""
+"""Averaged projections onto two convex sets."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class ParallelProjections:
-    r"""Project on both sets at once and average: Bregman's parallel method with the squared Euclidean distance.
+    r"""Project onto both sets and average: Bregman's parallel method with the squared Euclidean distance.
 
     .. math:: \theta \leftarrow \tau P_{\mathcal C}(\theta) + (1-\tau) P_{X\mathcal W}(\theta)
 
-    A gradient step on the weighted sum of the two squared distances. Converges to a common point when there is one;
-    else to a minimiser of that sum, which lies between two nearest points.
+    This is a gradient step on the weighted sum of the two squared distances. It converges to a common point if there is
+    one; otherwise to a minimiser of that sum, which lies between two nearest points.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class ParallelProjections:
             )
 
     def init(self, problem: SplitFeasibility, x0: Array) -> State:
-        """Start at what x0 stands for."""
+        """Start at the scores of x0."""
         point = problem.lift(x0)
         return state_near(problem, point, point)
 
