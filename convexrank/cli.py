@@ -41,8 +41,8 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser(
         "demo", help="what the push gains at the top of a list, and what it loses: a table and a figure"
     )
-    demo.add_argument("--output", default="demo.png", help="where the figure goes (default: %(default)s)")
-    demo.add_argument("--seed", type=int, default=0, help="of the first split (default: %(default)s)")
+    demo.add_argument("--output", default="demo.png", help="path of the figure (default: %(default)s)")
+    demo.add_argument("--seed", type=int, default=0, help="seed of the first split (default: %(default)s)")
     demo.add_argument(
         "--wide", action="store_true", help="all columns, not the six that fit into 80 characters"
     )
@@ -58,11 +58,11 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=raw,
     )
     verify.add_argument("names", nargs="*", metavar="NAME", help="problems (default: all)")
-    verify.add_argument("--instances", type=int, default=20, help="of each problem (default: %(default)s)")
-    verify.add_argument("--seed", type=int, default=0, help="first seed (default: %(default)s)")
     verify.add_argument(
-        "--tol", type=float, default=1e-6, help="relative agreement asked for (default: %(default)s)"
+        "--instances", type=int, default=20, help="number for each problem (default: %(default)s)"
     )
+    verify.add_argument("--seed", type=int, default=0, help="first seed (default: %(default)s)")
+    verify.add_argument("--tol", type=float, default=1e-6, help="relative tolerance (default: %(default)s)")
     verify.add_argument(
         "--prove", action="store_true", help="prove the bound at each answer, in ball arithmetic"
     )
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         "check", help="check a proof that solution.export wrote, by a program that runs alone"
     )
     check.add_argument("path", help="the folder")
-    check.add_argument("--data", default=".", help="folder with files too large to be in it (default: here)")
+    check.add_argument("--data", default=".", help="folder of files too large to be included (default: .)")
     check.set_defaults(run=_check)
 
     claims = commands.add_parser("claims", help="compute what the sources state, and say what holds")

@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("path", help="the list of edges, or a Matrix Market file (.mtx)")
     parser.add_argument(
-        "--alpha", type=float, default=0.85, help="chance to follow a link (default: %(default)s)"
+        "--alpha", type=float, default=0.85, help="probability of following a link (default: %(default)s)"
     )
     parser.add_argument(
         "--dangling", choices=["teleport", "uniform", "drop"], default="teleport",

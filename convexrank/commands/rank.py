@@ -37,7 +37,7 @@ def add(commands: Any) -> None:
         help="standardize features within each query (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("--tol", type=float, default=1e-6, help="tolerance (default: %(default)s)")
-    parser.add_argument("--time-limit", type=float, help="seconds for each problem")
+    parser.add_argument("--time-limit", type=float, help="largest number of seconds for each problem")
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
     parser.set_defaults(run=run, takes_options=True)
 

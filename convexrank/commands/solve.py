@@ -32,18 +32,18 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("path", help="the table: comma separated values, a name for each column first")
     parser.add_argument("--label", required=True, help="the column of labels, grades or targets")
-    parser.add_argument("--problem", default="PNormPush", help="its name (default: %(default)s)")
+    parser.add_argument("--problem", default="PNormPush", help="name of the problem (default: %(default)s)")
     parser.add_argument("--qid", help="the column with the query of each row")
-    parser.add_argument("--drop", nargs="+", default=[], help="columns that are no features", metavar="NAME")
+    parser.add_argument("--drop", nargs="+", default=[], help="columns that are not features", metavar="NAME")
     parser.add_argument(
         "--standardize", action="store_true", help="divide each feature by its standard deviation"
     )
-    parser.add_argument("--solver", help="a solver by its name (default: chosen for the problem)")
+    parser.add_argument("--solver", help="name of the solver (default: chosen for the problem)")
     parser.add_argument("--tol", type=float, default=1e-8, help="tolerance (default: %(default)s)")
-    parser.add_argument("--time-limit", type=float, help="seconds")
+    parser.add_argument("--time-limit", type=float, help="largest number of seconds")
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     parser.add_argument(
-        "--plot", metavar="FILE", help="draw the ranking, or the way of the solver, to this file"
+        "--plot", metavar="FILE", help="draw the ranking, or the trace of the solver, to this file"
     )
     parser.set_defaults(run=run, takes_options=True)
 

@@ -1,10 +1,11 @@
-"""What a problem can do: protocols, each of which declares all that the solvers which ask for it call.
+"""Capabilities of problems: protocols, each of which declares all members that its solvers call.
 
-A solver lists the names of the protocols that it needs, and its signature says the same to the type checker. A protocol
-that one method or one family of methods needs lives with it: ``Blocks`` with ``alternating``, ``Coordinates`` with
-``boosting``, ``Smoothable`` with ``continuation``, ``FiniteSum`` with ``stochastic-gradient``, ``Lipschitz`` with
-``accelerated``, ``JaxObjective`` with ``jaxopt-lbfgs``, ``Multimodal`` with ``multi-start``, ``Flows`` with
-``interior-point``, ``Saddle``, ``AffineFixedPoint``, ``SplitFeasibility`` and ``SingleIndex`` with their families.
+A solver lists the names of the protocols that it needs, and its signature states them for the type checker. A protocol
+that only one method or one family of methods needs is in the file of that method: ``Blocks`` with ``alternating``,
+``Coordinates`` with ``boosting``, ``Smoothable`` with ``continuation``, ``FiniteSum`` with ``stochastic-gradient``,
+``Lipschitz`` with ``accelerated``, ``JaxObjective`` with ``jaxopt-lbfgs``, ``Multimodal`` with ``multi-start``,
+``Flows`` with ``interior-point``, ``Saddle``, ``AffineFixedPoint``, ``SplitFeasibility`` and ``SingleIndex`` with their
+families.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Array = np.ndarray
 
 @runtime_checkable
 class Solvable(Protocol):
-    """What the loop and every solver may ask of a problem; :class:`convexrank.Problem` has answers to most of it."""
+    """Members that the loop and every solver may use; :class:`convexrank.Problem` implements most of them."""
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -52,12 +53,12 @@ class Solvable(Protocol):
 
     @property
     def default_solver(self) -> str:
-        """Name of the solver used when none is asked for."""
+        """Name of the default solver."""
         ...
 
     @property
     def default_reason(self) -> str:
-        """Why it is, in a few words or none."""
+        """Reason for the default solver, in a few words; may be empty."""
         ...
 
     @property
@@ -112,7 +113,7 @@ class Solvable(Protocol):
         ...
 
     def remark(self, x: Array) -> str:
-        """Say what a caller has to know about an answer that was found as asked."""
+        """Return a remark on an answer that met the tolerance."""
         ...
 
 
@@ -140,7 +141,7 @@ class Exact(Solvable, Protocol):
         ...
 
     def other_model(self) -> CvxpyModel | None:
-        """Return the same model in another form, tried where conic solvers fail on the first; None: there is none."""
+        """Return the same model in another form, tried if conic solvers fail on the first; None if there is none."""
         ...
 
 
@@ -177,7 +178,7 @@ class Smooth(Solvable, Protocol):
 
     @property
     def units(self) -> Array:
-        """How far each unknown has to go for the objective to change alike, as powers of two: changes round nothing."""
+        """Units of the unknowns that equalise their effects on the objective, powers of two."""
         ...
 
     def value_and_gradient(self, w: Any) -> tuple[float, Array]:
@@ -185,13 +186,13 @@ class Smooth(Solvable, Protocol):
         ...
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
-        """Estimate value − optimum at w from the gradient there, at no cost: what solvers watch."""
+        """Estimate value − optimum at w from the gradient there, at no cost, for solvers."""
         ...
 
 
 @runtime_checkable
 class TwiceDifferentiable(Smooth, Protocol):
-    """Second derivatives are affordable: what Newton's method needs."""
+    """Second derivatives are affordable, as Newton's method requires."""
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return the objective, its gradient and its Hessian, shape (d, d), from one pass."""
@@ -228,7 +229,7 @@ class Field(Solvable, Protocol):
         ...
 
     def prox(self, v: Array, step: float) -> Array:
-        """Return the proximal map of what the direction leaves out, constraints for instance."""
+        """Return the proximal map of the terms that the direction does not include, such as constraints."""
         ...
 
 
@@ -238,12 +239,12 @@ def is_field(problem: Solvable) -> TypeIs[Field]:
     Parameters
     ----------
     problem : Problem
-        A problem that a solver with two ways to fit was given.
+        The problem of a solver that accepts objectives and fields.
 
     Returns
     -------
     bool
-        True where the solver has to follow the field.
+        Whether the solver has to follow the field.
     """
     return "Field" in problem.capabilities
 
@@ -254,7 +255,7 @@ class FixedPoint(Solvable, Protocol):
 
     @property
     def modulus(self) -> float:
-        """A factor by which the map brings any two points closer in the metric of ``distance``."""
+        """A contraction factor of the map in the metric of ``distance``."""
         ...
 
     def distance(self, a: Array, b: Array) -> float:
@@ -271,13 +272,13 @@ class Feasibility(Solvable, Protocol):
     """Constraints without an objective: any point that satisfies them is an answer."""
 
     def violation(self, x: Array) -> float:
-        """Return how far x is from satisfying the constraints; 0 when it does."""
+        """Return the violation of the constraints at x; 0 if x satisfies them."""
         ...
 
 
 @runtime_checkable
 class Referenced(Solvable, Protocol):
-    """Has a slow answer of its own, dense or by brute force, that shares no code with the fast one."""
+    """Has a slow reference answer, dense or by brute force, that shares no code with the fast one."""
 
     def reference(self) -> Array:
         """Return the answer."""
@@ -290,7 +291,7 @@ class Referenced(Solvable, Protocol):
 
 @runtime_checkable
 class Ordered(Solvable, Protocol):
-    """Its unknowns are scores, and what bounds their error proves a part of their order."""
+    """The unknowns are scores, and a bound on their error proves a part of their order."""
 
     def proved_top(self, x: Array, bound: float, k: int) -> Array:
         """Return the longest list of first entries, at most k, whose order no error up to ``bound`` can change."""

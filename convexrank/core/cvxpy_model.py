@@ -1,4 +1,4 @@
-"""Exact models: a cvxpy problem, its named variables, and how it is solved."""
+"""Exact models: a cvxpy problem, its named variables, and its solution."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def nonlinear_problem(objective: Any, constraints: list[Any]) -> Any:
     Parameters
     ----------
     objective : cvxpy.Minimize
-        Smooth functions; convex, though not by cvxpy's rules.
+        The objective, a smooth function; convex, although cvxpy's rules do not show this.
     constraints : list of cvxpy.Constraint
-        Convex ones.
+        Convex constraints.
 
     Returns
     -------
     cvxpy.Problem
-        The problem; values of its variables are where the solver starts.
+        The problem; the solver starts at the values of its variables.
 
     Examples
     --------
@@ -91,15 +91,16 @@ class CvxpyModel:
     Parameters
     ----------
     problem : cvxpy.Problem
-        Its value is the objective.
+        The cvxpy problem, whose value is the objective.
     variables : dict of str to cvxpy.Variable
-        The variable that holds the solution is named first.
+        Variables by name; the first is the solution.
     nonlinear : bool
-        The problem is convex by a theorem that cvxpy's rules do not know, so that a conic solver cannot take it. It is
-        stated by smooth functions, and ``problem.solve()`` goes to a nonlinear solver, Uno, which starts at the values
-        that the variables have. Such a solver finds a local minimum: here that is the minimum.
+        Whether the problem is convex by a theorem and not by cvxpy's rules, so that no conic solver accepts it. Then it
+        consists of smooth functions, and ``problem.solve()`` uses a nonlinear solver, Uno, which starts at the values
+        of the variables. Such a solver finds a local minimum, which is the minimum of a convex problem.
     evidence : callable, optional
-        Returns, after :meth:`solve`, what the multipliers of the constraints are to a certificate.
+        A function that returns, after :meth:`solve`, evidence for a certificate from the multipliers of the
+        constraints.
 
     Examples
     --------
@@ -132,15 +133,15 @@ class CvxpyModel:
         return self.nonlinear or self.problem.is_dcp()
 
     def solve(self, solver: str | None = None, options: Mapping[str, Any] | None = None) -> str:
-        """Solve, and return cvxpy's word for how it ended; values are in the variables.
+        """Solve, and return cvxpy's status; values are in the variables.
 
         Parameters
         ----------
         solver : str, optional
-            A solver known to cvxpy, one for nonlinear problems where the model is nonlinear. None leaves the choice to
-            cvxpy, or is Uno.
+            A solver known to cvxpy; for a nonlinear model, one for nonlinear problems. By default cvxpy chooses a
+            solver, or Uno solves a nonlinear model.
         options : mapping, optional
-            Passed through to ``cvxpy.Problem.solve``.
+            Options for ``cvxpy.Problem.solve``.
 
         Raises
         ------
@@ -152,9 +153,9 @@ class CvxpyModel:
     def value_at(self, w: Any) -> float:
         """Return the objective with the solution set to w, minimised over auxiliary variables if there are any.
 
-        Constraints on w alone are not looked at. With auxiliary variables the value is as good as Clarabel's: about
-        1e-11 of the size of the terms, 1e-8 at degenerate points; NaN when it fails. A nonlinear model is left to Uno,
-        to about 1e-12.
+        Constraints on w alone are ignored. With auxiliary variables the accuracy is that of Clarabel: about 1e-11 of
+        the size of the terms, 1e-8 at degenerate points; NaN when it fails. A nonlinear model is solved by Uno, to
+        about 1e-12.
         """
         solution = next(iter(self.variables.values()))
         solution.value = np.asarray(w, dtype=np.float64).reshape(solution.shape)
@@ -202,7 +203,7 @@ class CvxpyModel:
     def distance_to(self, x: Any) -> float:
         """Return the Euclidean distance from a point to the points that satisfy the constraints, which are conic.
 
-        Auxiliary variables are free. Good to about 1e-8; infinity when the constraints cannot be satisfied.
+        Auxiliary variables are free. Accurate to about 1e-8; infinity if the constraints are infeasible.
         """
         import cvxpy as cp
 

@@ -1,7 +1,7 @@
-"""Is there a direction that ranks every pair as asked? A linear program decides, and its answer is a proof.
+"""Separability: a linear program decides whether a direction ranks every pair correctly, with a proof.
 
-Data that admit one have no minimiser under a loss that only approaches zero. A direction that ranks no pair wrongly
-and at least one strictly (the others tied) is enough for that too: *quasi-separable* data.
+Separable data have no minimiser under a loss that approaches zero but does not reach it. The same holds for
+*quasi-separable* data: a direction ranks no pair wrongly and at least one strictly, with the others tied.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ROWS_PER_COLUMN = 6
 
 @dataclass(frozen=True)
 class Separation:
-    """What the linear program found.
+    """The result of the linear program.
 
     Attributes
     ----------

@@ -155,7 +155,7 @@ class LinearRanker(LinearEstimator):
     """A linear estimator whose predictions are the scores themselves."""
 
     def decision_function(self, X: Any) -> Array:
-        """Return the scores Xw; higher is nearer the top.
+        """Return the scores Xw; rows with higher scores are nearer the top.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class LinearRanker(LinearEstimator):
         Returns
         -------
         ndarray, shape (n,)
-            The scores. Only their order within a list means anything.
+            The scores. Only their order within a list is meaningful.
         """
         return self._linear_scores(X)
 

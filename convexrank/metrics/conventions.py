@@ -1,4 +1,4 @@
-"""The conventions in which others state their numbers: NDCG, MAP and precision have no single meaning."""
+"""Conventions of ranking measures in other packages: NDCG, MAP and precision have several definitions."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _SHORT = {
 
 @dataclass(frozen=True)
 class Convention:
-    """One way to state ranking measures; its methods are the measures, and `str` is what to print beside them.
+    """A convention for ranking measures; its methods are the measures, and `str` describes the convention.
 
     Parameters
     ----------
     name : str
-        Whose convention it is.
+        Name of the convention.
     gain, discount : str
         As in `ndcg`.
     ties : str
@@ -43,11 +43,11 @@ class Convention:
     map_ties : str
         As in `mean_average_precision`.
     empty : {"skip", 0, 1}
-        What a query without relevant rows counts.
+        The value of a query without relevant rows; "skip" leaves it out.
     short : {"pad", "zero"}
-        What NDCG of a list shorter than k is.
+        Treatment of a list shorter than k in NDCG.
     precision_short : {"pad", "zero", "length"}
-        What precision of a list shorter than k is.
+        Treatment of a list shorter than k in precision.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What all problems with linear scores share: scores Xw, the penalty, and the capabilities that follow from a risk."""
+"""Base class of problems with linear scores: scores Xw, the penalty, and the capabilities that follow from a risk."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ _SPREAD = 12.0
 
 @dataclass(frozen=True)
 class RiskData:
-    """A risk as JAX sees it: a hashable function and the arrays that it takes besides the scores.
+    """A risk for JAX: a hashable function, and its arrays besides the scores.
 
     Parameters
     ----------
     function : callable
-        ``function(data, *parts)``; compiled once for each function and shape class.
+        The function ``function(data, *parts)``; compiled once for each function and shape class.
     data : pytree of arrays
-        What the function takes besides the scores.
+        The arguments of the function besides the scores.
     sizes : tuple of int
         Padded length of each part.
     """
@@ -139,7 +139,7 @@ class LinearScores(Problem):
 
     @cached_property
     def stream(self) -> Stream | None:
-        """What evaluates rows out of memory in one pass; None where X is in memory, or its n scores are held."""
+        """The evaluator of rows out of memory in one pass; None if X or all n scores are in memory."""
         return None
 
     #: Whether ``score_model`` has the curvature of the risk.
@@ -189,7 +189,7 @@ class LinearScores(Problem):
     def ordering(self) -> tuple[Any, Any] | None:
         """Return (A, B) such that (w, t) ranks no pair wrongly exactly when Aw + Bt ≥ 0, t auxiliary thresholds.
 
-        None where no such inequalities are known; nothing is proved by linear programming then.
+        None if no such inequalities are known; then linear programming proves nothing.
         """
         return None
 
@@ -290,7 +290,7 @@ class LinearScores(Problem):
         return super().check_point(x, name)
 
     def scores(self, w: Array) -> Array:
-        """Return the scores Xw, read-only; those of the last w are kept, since several members ask for them in turn."""
+        """Return the scores Xw, read-only; those of the last w are kept, because several members use them in turn."""
         last = self.__dict__.get("_last_scores")
         if last is None or last[0].shape != w.shape or not np.logical_and.reduce(last[0] == w):
             last = self.__dict__["_last_scores"] = (np.array(w), times(self.X, w))
@@ -331,32 +331,32 @@ class LinearScores(Problem):
         return columns_of(self._by_columns, places)
 
     def column_products(self, places: Array) -> Callable[[Array], Array] | None:
-        """Return what gives the products of columns with weights of the rows between, where it is cheap; else None."""
+        """Return a function for products of columns with weights of rows between them, if it is cheap; else None."""
         return self.X.products(places) if isinstance(self.X, Design) else None
 
     def most_violating(self, violations: Array, count: int) -> Array:
-        """Return places of large violations, at most so many, of columns that are not nearly the same."""
+        """Return places of large violations, at most this number, of columns that are not nearly equal."""
         if isinstance(self.X, Design):
             return self.X.most_violating(violations, count)
         return largest(violations, count)
 
     @property
     def smooth_at_zero(self) -> bool:
-        """Whether the risk is differentiable at scores of 0; kinks elsewhere do not matter to :meth:`l1_max`."""
+        """Whether the risk is differentiable at scores of 0; other kinks have no effect on :meth:`l1_max`."""
         return self.differentiable
 
     @property
     def shared_at_zero(self) -> Array | None:
-        """Rows that share the slope of a maximum in any way where all scores are 0; None where that is not known."""
+        """Rows that share the slope of a maximum arbitrarily if all scores are 0; None if they are not known."""
         return None
 
     def l1_max(self) -> float:
         r"""Return the smallest :math:`\lambda_1` whose minimiser is w = 0: :math:`\min_u \|X^\top u\|_\infty`.
 
-        The minimum is over the subgradients u of the risk at scores of 0. A risk that is smooth there has one; hinges
-        have their kinks elsewhere. Where rows share a maximum (``TopPush``, ``RmaxPush``), a linear program with an
-        unknown for each of them decides. Neither l2 nor a ball changes the number. Of weights that must be at least 0,
-        only those count that would rise.
+        The minimum is over the subgradients u of the risk at scores of 0. A risk that is smooth there has only one,
+        also a hinge, whose kink is elsewhere. If rows share a maximum (``TopPush``, ``RmaxPush``), a linear program
+        with an unknown for each of these rows decides. Neither l2 nor a ball has an effect. Among weights that must be
+        at least 0, only those that would increase are included.
 
         Raises
         ------
@@ -384,7 +384,7 @@ class LinearScores(Problem):
         Parameters
         ----------
         x : array or Solution
-            A point; a solution brings its witness.
+            A point; a solution includes its witness.
         witness : Witness, optional
             Evidence for a bound without a ball.
 
@@ -464,7 +464,7 @@ class LinearScores(Problem):
         return self.penalty.prox(x, 0.0)
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
-        """Estimate value − optimum from the smooth part's gradient, at no cost: what solvers watch."""
+        """Estimate value − optimum from the gradient of the smooth part, at no cost, for solvers."""
         if self._in_units is not None:
             return self._in_units.gap_estimate(w / self.units, value, self.units * gradient)
         penalty, radius = self.penalty, math.inf
@@ -481,7 +481,7 @@ class LinearScores(Problem):
         return found[0] + self.penalty.value(w)
 
     def jax_objective(self) -> Callable[[Any], Any]:
-        """Return the objective as a JAX function of w, with the data on JAX's default device; the ball left out.
+        """Return the objective as a JAX function of w, with the data on JAX's default device and without the ball.
 
         Call it inside ``jax.enable_x64(True)`` to keep float64. The function is a pytree, whose leaves are the data
         and penalties: a program that takes it as an argument serves all problems of one shape class.
@@ -498,8 +498,8 @@ class LinearScores(Problem):
         Parameters
         ----------
         explicit_scores : bool
-            Give the scores a variable of their own, tied to Xw by an equality. The same problem in another form: some
-            instances that an interior-point method fails on in the one form it solves in the other.
+            Whether the scores are a separate variable, equal to Xw by a constraint. An interior-point method may fail
+            on one of the two forms of a problem and solve the other.
 
         Returns
         -------
@@ -529,13 +529,13 @@ class LinearScores(Problem):
         return CvxpyModel(model, variables, self.model_is_nonlinear)
 
     def reference_risk(self, w: Array) -> tuple[float, Array]:
-        """Return the risk and a subgradient in w from the definition; the ground of certificates."""
+        """Return the risk and a subgradient in w from the definition, for certificates."""
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
             found = self.reference_minorant(w)
         return found.risk, found.slope
 
     def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
-        """Return a tangent of the risk at w from the definition, with its rounding; what certificates rest on."""
+        """Return a tangent of the risk at w from the definition, with its rounding, for certificates."""
         return self._minorant(w, width, self.row_lengths) if self.stream is None else self.stream.minorant(w)
 
     def _minorant(self, w: Array, width: float, lengths: Array) -> Minorant:
@@ -544,7 +544,7 @@ class LinearScores(Problem):
 
     @cached_property
     def unit(self) -> float:
-        """A length of w that is long in the units of the features: 1, or less where scores of 100 take less."""
+        """A large length of w in the units of the features: 1, or less if it gives scores of 100."""
         return _long(np.array([self.X.longest]) if isinstance(self.X, Chunks) else self.row_lengths)
 
     @property
@@ -554,7 +554,7 @@ class LinearScores(Problem):
 
     @cached_property
     def units(self) -> Array:
-        """Lengths of the unknowns that change scores and penalty alike, as powers of two; 1 for designs."""
+        """Units of the unknowns that equalise their effects on scores and penalty, powers of two; 1 for designs."""
         if not isinstance(self.X, Design):
             counts = self.row_counts
             squares = squares_times(self.X, counts) / (self.rows if counts is None else counts.sum())
@@ -592,7 +592,7 @@ class LinearScores(Problem):
         )
 
     def ball_below(self, scores: Any, width: float) -> Any:
-        """Do over balls what :meth:`reference_below` does: by default the tangent."""
+        """Return :meth:`reference_below` in ball arithmetic, by default the tangent."""
         return self.ball_tangent(scores)
 
     def _as_tangents(self, x: Array, witness: Witness | None) -> Witness | None:
@@ -620,7 +620,7 @@ class LinearScores(Problem):
         return Status.SEPARABLE if self._unpenalised and not self.attained and self.is_separating(w) else None
 
     def may_lack_minimiser(self, w: Array) -> bool:
-        """Whether scores lie so far apart at a converged point that the minimiser may be at infinity."""
+        """Whether scores of a converged point differ so much that the minimiser may be at infinity."""
         if not self._unpenalised or self.attained:
             return False
         scores = self.scores(w)

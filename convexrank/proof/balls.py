@@ -1,4 +1,4 @@
-"""Vectors of balls: sums, log-sum-exps, maxima, and the way back to floats, rounded outward."""
+"""Vectors of balls: sums, log-sum-exps, maxima, and conversion to floats, rounded outward."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ at_precision = ctx.workprec
 class Tangent:
     r"""An affine minorant of a convex risk, from one point θ of its scores.
 
-    There are numbers R(θ) in ``value``, u in ``slope`` and s in ``slack`` with
+    For some numbers R(θ) in ``value``, u in ``slope`` and s in ``slack``
 
     .. math:: R(\theta') \ge R(\theta) - s + \langle u, \theta'-\theta\rangle \quad\text{for all } \theta'.
 
     Parameters
     ----------
     value : arb
-        Encloses R(θ).
+        A ball that contains R(θ).
     slope : list of arb, shape (n,)
-        Encloses u, with respect to the scores of all rows.
+        Balls that contain the entries of u, the slope with respect to the scores of all rows.
     slack : arb
-        How far the minorant lies below the risk at θ itself: 0 for a gradient. Where a risk has kinks any choice of
-        its active pieces, such as one made in floats, gives a minorant, and the choice costs this much.
+        The difference between the risk and the minorant at θ itself: 0 for a gradient. For a risk with kinks any choice
+        of its active pieces, such as a choice in floats, gives a minorant, with this loss.
     """
 
     value: arb

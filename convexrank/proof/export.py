@@ -1,4 +1,4 @@
-"""A certificate as a folder of plain files; a program of at most 200 lines checks it alone.
+"""A certificate as a folder of plain files, which an independent program of at most 200 lines checks.
 
 :mod:`convexrank.proof.check` is for rankings by linear scores, :mod:`convexrank.proof.check_ranks` for ranks of graphs.
 """
@@ -50,7 +50,7 @@ _LARGE = 100_000_000
 def export(
     problem: Any, x: Array, proof: Certificate, path: Any, witness: Witness | None = None, large: int = _LARGE
 ) -> Path:
-    """Write a folder with the problem's data, the point, the evidence and the claim; it is checked once written.
+    """Write a folder with the problem's data, the point, the evidence and the claim, and check it.
 
     Parameters
     ----------
@@ -59,13 +59,13 @@ def export(
     x : ndarray
         The point.
     proof : Certificate
-        What is claimed.
+        The claimed bound.
     path : path
-        The folder; it must not hold a certificate yet.
+        The folder; it must not contain a certificate yet.
     witness : Witness, optional
         The evidence for a risk with kinks.
     large : int
-        Files of data of more bytes are not written: their SHA-256 is, and whoever checks has to supply them.
+        Largest size of data files in bytes. Of larger files only the SHA-256 is written; the checker needs these files.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def export(
     Raises
     ------
     CertificateError
-        For formulations that the checking program does not support, and where it does not confirm the claim.
+        For formulations that the checking program does not support, or if it does not confirm the claim.
     """
     name, folder = type(problem).__name__, Path(path)
     if (folder / "certificate.json").exists():
@@ -200,7 +200,7 @@ def checked(folder: Any, large: Any = ".") -> int:
     folder : path
         The folder.
     large : path
-        Where files are that were too large to be in it.
+        The folder of the files that were too large to be included.
     """
     try:
         kind = json.loads((Path(folder) / "certificate.json").read_text(encoding="utf-8"))["claim"]["kind"]

@@ -1,4 +1,4 @@
-"""What was found on one instance, and what every kind of comparison needs: the instance, its solutions, tolerances."""
+"""The comparison of one instance: the instance, its solutions, tolerances, and the result."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ CONIC = 1e-6
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was found on one instance. ``failures`` and ``skipped`` are empty when all is well.
+    """The result for one instance. ``failures`` and ``skipped`` are empty if everything agrees.
 
     Parameters
     ----------
     problem : str
         Name of the class.
     seed : int or None
-        Seed of the random instance; None for one of the caller's.
+        Seed of the random instance; None for an instance of the caller.
     objective_error : float
         Relative difference of the two objectives; NaN where there is no objective.
     point_error : float
         Relative difference of the two points where the minimiser is unique, or distance of the fast answer from the
         reference (from the feasible set); else NaN.
     failures : tuple of str
-        What disagreed.
+        The disagreements.
     skipped : str
-        Why nothing could be compared.
+        The reason for which nothing was compared.
     seconds : float
-        Time taken.
+        Time of the comparison.
     proved : bool or None
-        Whether the bound at the fast answer was proved; None where that was not asked for.
+        Whether the bound at the fast answer was proved; None if no proof was requested.
     unproved : str
-        Why it was not.
+        The reason for which it was not proved.
 
     Examples
     --------
@@ -89,11 +89,11 @@ class Case:
     problem : Problem
         The instance.
     solver : None, str, solver object, callable or point
-        The fast side, or the caller's own: see :func:`convexrank.verify`.
+        The fast solver, or that of the caller: see :func:`convexrank.verify`.
     reference : str or solver object
-        The exact side.
+        The exact solver.
     tol : float
-        Relative agreement asked of the two objectives; the distance allowed where there is none.
+        Relative tolerance of the two objectives; for problems without objective, the largest allowed distance.
     """
 
     name: str
@@ -105,12 +105,12 @@ class Case:
 
     @property
     def side(self) -> str:
-        """How the side that is checked is called in messages."""
+        """Name of the solver that is checked, in messages."""
         return "fast" if _is_named(self.solver) else "your solver"
 
     @property
     def point(self) -> str:
-        """How its answer is called in messages."""
+        """Name of its answer in messages."""
         return "the fast point" if _is_named(self.solver) else "your solver's point"
 
     def random(self) -> np.random.Generator:

@@ -1,4 +1,4 @@
-"""What the bipartite problems share: positives, negatives, their weights, and random instances."""
+"""Base class of the bipartite problems: positives, negatives, their weights, and random instances."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ROUNDING = 1e-14
 class Bipartite(SecondOrder):
     """Base of the problems that rank positives above negatives.
 
-    Row weights act as repeated rows: a weight of 2 is the row twice, a weight of 0 drops it.
+    Weights act as repeated rows: a row of weight 2 counts as two rows, a row of weight 0 is left out.
     """
 
     y: Any
@@ -154,7 +154,7 @@ class Bipartite(SecondOrder):
 
     @property
     def sample_rows(self) -> int:  # type: ignore[override]
-        """The rows of a sample that tells the shape of the objective: of tall dense data; else 0."""
+        """Number of rows of a sample that approximates the objective, for dense data with many rows; else 0."""
         rows, columns = self.X.shape
         chunks = isinstance(self.X, Chunks) and not self.X.sparse
         share = min(rows // _SHARE, _SAMPLED // columns) if chunks else rows // _SHARE
@@ -163,7 +163,7 @@ class Bipartite(SecondOrder):
         return wanted if tall and self.has_curvature and not self.pairwise_curvature else 0
 
     def sample(self) -> Self | None:
-        """Return the problem of a sample, half of each class at most; its rows count for those that they stand for."""
+        """Return the problem of a sample, at most half of each class; its rows are weighted accordingly."""
         if not (wanted := self.sample_rows):
             return None
         rng, rows, weights = np.random.default_rng(0), [], []
@@ -200,7 +200,7 @@ class Bipartite(SecondOrder):
 
     @cached_property
     def risk_infimum(self) -> float:
-        """Zero, or minus infinity for a logarithm, which separable data drive down without bound."""
+        """Zero, or minus infinity for a logarithm, which is unbounded on separable data."""
         return -np.inf if self.logarithmic_slope else 0.0
 
     def terminal_status(self, w: Array) -> Status | None:
@@ -357,7 +357,7 @@ class LogForm(Bipartite):
 
 
 def random_features(rng: np.random.Generator, rows: int, columns: int, bounded: bool = False) -> Array:
-    """Draw features with the awkward cases that users have: ties, duplicated rows, scales that differ widely.
+    """Draw features with difficult cases: ties, duplicated rows, scales that differ widely.
 
     With ``bounded`` they are divided by the largest entry if it is above 1, so that steep losses stay finite.
     """

@@ -1,4 +1,4 @@
-"""What problems over queries share: rows grouped once, queries without anything to rank left out, random instances."""
+"""Base class of problems over queries: rows grouped once, queries without an order left out, random instances."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class QueryScores(LinearScores):
 
     @property
     def idle_queries(self) -> int:
-        """How many queries have nothing to rank."""
+        """Number of queries without an order."""
         return self.__dict__["idle_queries"]
 
     @property
@@ -118,7 +118,7 @@ class QueryScores(LinearScores):
         return RiskData(HostRisk(self.query_oracle), (), (self.groups.rows,))
 
     def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
-        """Return what one query contributes, and a subgradient in its scores, from the definition."""
+        """Return the term of one query, and a subgradient in its scores, from the definition."""
         raise NotImplementedError
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
