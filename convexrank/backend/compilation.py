@@ -45,7 +45,7 @@ def jit(function: Callable[..., Any], small: bool, keep: bool = True) -> Callabl
     Parameters
     ----------
     function : callable
-        What to compile.
+        The function to compile.
     small : bool
         Compile in haste.
     keep : bool

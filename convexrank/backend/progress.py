@@ -18,11 +18,11 @@ def progress_bar(
     show : bool
         Whether it is seen at all.
     total : int, optional
-        How much there is to do; by default the length of ``over``.
+        Number of entries in all; by default the length of ``over``.
     what : str, optional
-        What is being done, in front of the bar.
+        Description in front of the bar.
     over : iterable, optional
-        What is gone through; each entry counts as one.
+        The entries to iterate over; each counts as one.
     unit : str
         What is counted; of ``"B"`` thousands and millions are abbreviated.
     """

@@ -16,7 +16,7 @@ _WORDS = {"true": True, "yes": True, "false": False, "no": False, "none": None}
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that names the choices which are spelled nearly like one that is unknown."""
+    """A parser whose errors suggest choices with a similar spelling."""
 
     def error(self, message: str) -> NoReturn:
         """End with status 2, usage and message."""
@@ -56,7 +56,7 @@ def given_options(cls: Any, words: list[str], others: tuple[Any, ...] = ()) -> d
     Raises
     ------
     ValueError
-        When an option is unknown, has no value, stands there twice, or one that is required is missing.
+        When an option is unknown, has no value, or is repeated, or a required option is missing.
     """
     known, found, rest = options_of(cls), {}, list(words)
     theirs = {name for other in others for name in options_of(other)} - set(known)

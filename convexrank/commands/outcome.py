@@ -1,4 +1,4 @@
-"""What a command comes to, and how numbers are shown in 80 columns."""
+"""Results of commands, and the format of numbers within 80 columns."""
 
 from __future__ import annotations
 

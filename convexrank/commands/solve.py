@@ -1,4 +1,4 @@
-"""``convexrank solve``: any problem with features and a label, on a table."""
+"""``convexrank solve``: solve any problem with features and a label, from a table."""
 
 from __future__ import annotations
 

@@ -43,9 +43,9 @@ def model_minimum(
     penalty : Penalty
         Ω.
     centre : ndarray, shape (d,)
-        Where the search starts.
+        Start of the search.
     scale : float
-        What the objective is divided by.
+        Divisor of the objective.
     radius, trust : float
         Bounds on the Euclidean length of w and of the step.
 

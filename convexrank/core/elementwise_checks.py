@@ -155,7 +155,7 @@ class OnGrid:
     grid : ndarray
         Increasing points.
     what : str
-        How the function is called in messages.
+        Name of the function in messages.
 
     Attributes
     ----------

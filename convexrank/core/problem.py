@@ -285,8 +285,8 @@ class Problem(Displayed):
             None takes the default for the problem; a name is one of ``solvers.available(problem)``, or
             ``"exact:SCS"`` to pick the conic solver.
         tol : float
-            Converged means: certified gap ≤ tol · max(1, \\|value\\|). Where the certificate bounds a distance to the
-            solution or a violation, tol is absolute: the true error is at most tol.
+            Tolerance: the solve has converged when certified gap ≤ tol · max(1, \\|value\\|). If the certificate bounds
+            a distance to the solution or a violation, tol is absolute: the true error is at most tol.
         max_iter : int, optional
             Largest number of iterations; each solver has its own default.
         time_limit : float, optional
@@ -300,14 +300,14 @@ class Problem(Displayed):
         progress : bool
             Whether to show a progress bar.
         stop : str, optional
-            ``"top-10"``, or with another number: converged also means that the first ten are proved to be in order,
-            whatever the gap. Where ties prevent that, the tolerance decides, and the message says so. For
+            ``"top-10"``, or with another number: the solve also ends when the order of the first ten is proved,
+            whatever the gap is. If ties prevent this, the tolerance decides, and the message states it. For
             :class:`~convexrank.problems.PageRank` and :class:`~convexrank.problems.LpqRank`.
         checkpoint : path, optional
-            Write the best point so far to this file, in place of the one before; ``x0=Solution.load(path)`` goes on
-            from it. What a method remembers beside its point, such as curvature, it finds anew.
+            File for the best point so far, which is replaced at each checkpoint; ``x0=Solution.load(path)`` continues
+            from it. The memory of a method beside its point, such as curvature, is not kept.
         every : int, optional
-            After so many iterations; 10 by default.
+            Number of iterations between two checkpoints; 10 by default.
 
         Returns
         -------

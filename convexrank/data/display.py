@@ -140,7 +140,7 @@ def html_table(title: str, rows: Iterable[Iterable[Any]], head: Iterable[Any] = 
     Parameters
     ----------
     title : str
-        What stands above, as text.
+        The caption, as text.
     rows : iterable of iterable
         Cells, as text.
     head : iterable
@@ -169,7 +169,7 @@ def sparkline(values: Any, label: str, logarithmic: bool = False) -> str:
     values : array, shape (m,)
         The heights; those that cannot be drawn are left out.
     label : str
-        What the curve is.
+        Name of the curve.
     logarithmic : bool
         Whether heights are taken as logarithms, of those above 0.
 

@@ -29,9 +29,9 @@ def keep(instance: Any, **values: Any) -> None:
     Parameters
     ----------
     instance : dataclass
-        What is being made.
+        The object under construction.
     **values
-        What its fields shall hold.
+        The values of its fields.
     """
     for name, value in values.items():
         if isinstance(value, np.ndarray) and value.ndim < 2 and _is_of(instance.__dict__.get(name), value):
@@ -52,7 +52,7 @@ def keep_checked(instance: Any, check: Callable[..., Any], *names: str, **option
     Parameters
     ----------
     instance : dataclass
-        What is being made.
+        The object under construction.
     check : callable
         One of :mod:`convexrank.data`, such as ``check_positive``: it takes the value, the name, and the options.
     *names : str

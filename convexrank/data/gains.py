@@ -1,4 +1,4 @@
-"""What grades are worth, for measures and for targets alike."""
+"""Gains of grades, for measures and for targets."""
 
 from __future__ import annotations
 

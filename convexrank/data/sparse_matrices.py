@@ -21,7 +21,7 @@ def well_formed(matrix: Any, name: str) -> Any:
     Parameters
     ----------
     matrix : scipy sparse matrix or array
-        Of any format, two-dimensional.
+        The matrix, of any format, two-dimensional.
     name : str
         Name of the argument in messages.
 
@@ -46,7 +46,7 @@ def as_csr(matrix: Any, name: str, dtype: Any) -> sparse.csr_array:
     Parameters
     ----------
     matrix : scipy sparse matrix or array, shape (n, d)
-        Of any format; repeated entries are added up, of booleans as "or".
+        The matrix, of any format; repeated entries are added up, booleans by "or".
     name : str
         Name of the argument in messages.
     dtype : dtype

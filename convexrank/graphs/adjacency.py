@@ -1,4 +1,4 @@
-"""What PageRank's matrix needs of a graph."""
+"""Interface of graphs for PageRank's matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bound on scores proves about their order."""
+"""The order of scores that a bound on their error proves."""
 
 from __future__ import annotations
 

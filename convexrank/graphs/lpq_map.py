@@ -279,7 +279,7 @@ class NormPart:
     image : NormMap
         The map U.
     seeds : ndarray, shape (n,), or None
-        What is added.
+        The shift.
     gamma : float
         The factor γ.
     """

@@ -1,4 +1,4 @@
-"""What can be reached along the edges of a graph."""
+"""Nodes that can be reached along the edges of a graph."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Rows:
     stratum : ndarray of int, shape (n,)
         The part of the sample that a row was drawn in: its class, 1 or 0; or 0 for all.
     names : tuple of str
-        What the rows of each stratum are called.
+        Name of the rows of each stratum.
     mass : ndarray, shape (n,)
         The weight of each row; the weights of a class, or of all rows, sum to 1.
     cluster : ndarray of int, shape (n,), or None

@@ -93,7 +93,7 @@ class QueryRows:
     query : array of int, shape (n,)
         Number of each row's query; other numbers than 0, 1, …, `queries` − 1 are padding.
     queries : int, optional
-        How many queries there are; without it `query` holds ids of any kind, or is QueryGroups, and is not traced.
+        Number of queries; without it `query` has ids of any kind, or is QueryGroups, and is not traced.
 
     Raises
     ------

@@ -23,7 +23,7 @@ class Tally:
     level : ndarray of int, shape (n,)
         For each row the place of its score among the m distinct scores; 0 is the highest.
     positives, negatives : ndarray of int, shape (m,)
-        How many positives and negatives have each distinct score.
+        Numbers of positives and negatives with each distinct score.
     """
 
     is_positive: np.ndarray

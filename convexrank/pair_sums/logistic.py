@@ -72,7 +72,7 @@ def logistic_graded(scores: Array, below: Array, weights: Array) -> tuple[float,
     scores : ndarray, shape (n,)
         Scores f of rows sorted by grade, no further apart than ``WIDEST``.
     below : ndarray of int, shape (n,)
-        How many rows have a lower grade.
+        Number of rows with a lower grade.
     weights : ndarray, shape (n,)
         Weights w of the rows.
     """

@@ -32,7 +32,7 @@ class WindowSums:
         Multipliers of 1, and those between 0 and 1: summed over the pairs in which the row is the lower one, less those
         in which it is the upper one.
     count : int
-        How many pairs are between.
+        Number of pairs between.
     """
 
     risk: Array

@@ -79,7 +79,7 @@ def active_sums(scores: Array, ranks: Array, groups: QueryGroups, values: Array)
     groups : QueryGroups
         The layout.
     values : ndarray, shape (n, m)
-        What is summed, column by column.
+        The summands, column by column.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What the figures share: Axes, colours and labels."""
+"""Common parts of the figures: Axes, colours and labels."""
 
 from __future__ import annotations
 

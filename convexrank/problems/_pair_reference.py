@@ -317,7 +317,7 @@ def reference_exponential(scores: Array, log_weights: Array, below: Array) -> tu
     scores, log_weights : ndarray, shape (n,)
         Of the rows.
     below : ndarray of int, shape (n,)
-        How many rows have a lower grade.
+        Number of rows with a lower grade.
     """
     levels = np.logaddexp.accumulate(scores + log_weights)
     counted = below > 0

@@ -60,7 +60,7 @@ def prove_distance(moved: Callable[[], arb], factor: Callable[[], arb], metric: 
     factor : callable
         Encloses the factor of the contraction.
     metric : str
-        What the distance is measured in.
+        The metric of the distance.
 
     Raises
     ------
@@ -89,7 +89,7 @@ class Links:
     Parameters
     ----------
     sources : list of list of int
-        Where the edges into each node come from.
+        Sources of the edges into each node.
     shares : list of list of arb
         The weight of each edge over what its source's weights are divided by.
     dangling : list of int
@@ -139,7 +139,7 @@ class Walk:
     alpha : float
         Probability of following a link.
     teleport : ndarray or None
-        Where the walk goes otherwise; None is anywhere alike.
+        The distribution of restarts; None means uniform.
     dangling : str
         Where dangling nodes send: teleport, uniform, drop.
     """

@@ -37,7 +37,7 @@ _SMALLER = (0.5, 0.9, 0.99)
 
 
 class LinearProblem(Protocol):
-    """What a proof needs of a problem."""
+    """Interface of problems for proofs."""
 
     @property
     def X(self) -> Any:

@@ -49,7 +49,7 @@ class Fit:
     targets : list of arb
         A target for each.
     divisor : int
-        What the cost of the query is divided by.
+        Divisor of the cost of the query.
     """
 
     rows: Array

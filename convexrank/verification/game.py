@@ -24,7 +24,7 @@ def check_players(
     Yields
     ------
     str
-        What disagreed.
+        The disagreements.
     """
     other = problem.project_feasible(rng.normal(size=problem.dimension))
     s, move = problem.best_response(w), problem.best_response(other)

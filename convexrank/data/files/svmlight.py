@@ -32,9 +32,9 @@ class Rows:
     grades, queries : ndarray, shape (n,)
         Grade and query id of each row.
     comments : sequence of str
-        What stands behind ``#``.
+        The text after ``#``.
     counts : ndarray of int, shape (n,)
-        How many features each row names.
+        Number of features that each row names.
     columns, values : ndarray, shape (m,)
         Their numbers, from 0, and their values, row by row.
     """

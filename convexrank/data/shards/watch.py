@@ -79,7 +79,7 @@ class Watch:
     store : object
         The client of JAX's coordinator.
     name : str
-        What the keys begin with; the same on all ranks.
+        Prefix of the keys; the same on all ranks.
     index, count : int
         The number of this rank, and how many there are.
     timeout : float

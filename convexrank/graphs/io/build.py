@@ -57,7 +57,7 @@ def cuts(offsets: Array, parts: int | None = None) -> Array:
     offsets : ndarray of int64, shape (n + 1,)
         First edge of each row.
     parts : int, optional
-        How many ranges; by default one for each core, and one where threads are not worth it.
+        Number of ranges; by default one for each core, and one range for small graphs.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def each_range(
     Returns
     -------
     list
-        What the calls returned, in order.
+        The results of the calls, in order.
     """
     if pages is not None:
         cut = pages.stretches

@@ -97,7 +97,7 @@ class Pages:
     Parameters
     ----------
     folder : Path
-        Where the graph is.
+        Path of the graph.
     offsets, sources : MappedArray
         The edges into each node.
     weights : MappedArray or None

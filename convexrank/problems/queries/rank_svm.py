@@ -289,7 +289,7 @@ class RankSVM(SecondOrder, QueryScores):
         return bool((scores[upper] > scores[lower]).all())
 
     def ordering(self) -> tuple[Any, Any]:
-        """Return the constraint that each pair is ranked as asked."""
+        """Return the constraint that each pair is in the right order."""
         upper, lower = self.pairs
         rows = self.rows_of_queries
         return rows[upper] - rows[lower], np.zeros((len(upper), 0))

@@ -177,7 +177,7 @@ class RealizableLink(Problem):
         return float(row_lengths(self.X).max())
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Return the violation at x, with what is proved about the least one that is possible."""
+        """Return the violation at x, with a proved lower bound on the least possible violation."""
         self.refuse_edited()
         most, least = self.violation(x), self.separation(x)[1]
         return Certificate(most, math.nan, least, "violation", metric="root mean square of scores")

@@ -141,7 +141,7 @@ class LearnedDivergence(LinearScores):
 
     @property
     def default_solver(self) -> str:
-        """The fast solver that fits; for the published field the one that the source pairs with the class."""
+        """The fast solver that fits; for the published field the method of the source for the class."""
         if self.oracle == "marginal":
             return super().default_solver
         return "gradient" if self.strong is None else "accelerated"

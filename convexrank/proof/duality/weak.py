@@ -33,7 +33,7 @@ _MOST_COLUMNS = 300
 
 
 class Primal(Protocol):
-    """What a proof needs of the problem with linear scores."""
+    """Interface of problems with linear scores for proofs."""
 
     @property
     def X(self) -> Any:
@@ -55,7 +55,7 @@ class Primal(Protocol):
 
 
 class Dual(Protocol):
-    """What a proof needs of a dual."""
+    """Interface of duals for proofs."""
 
     @property
     def primal(self) -> Any:

@@ -28,7 +28,7 @@ _BELOW_ONE = 1.0 - 2.0**-53
 
 
 class Simplex(Protocol):
-    """What a proof needs of a generator of distributions."""
+    """Interface of generators of distributions for proofs."""
 
     def value(self, w: Balls) -> arb:
         """Enclose φ at a vector that is a distribution up to rounding."""

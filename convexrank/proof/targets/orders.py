@@ -96,7 +96,7 @@ class Blocks:
     grades : ndarray
         Their grades.
     divisor : int
-        What the cost of the query is divided by.
+        Divisor of the cost of the query.
     tied : bool
         Whether rows of one grade have one target.
     simplex : bool

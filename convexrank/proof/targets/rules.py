@@ -67,7 +67,7 @@ class Query:
     grades : ndarray
         Their grades.
     divisor : int
-        What the cost of the query is divided by; rewards are not.
+        Divisor of the cost of the query; rewards are not.
     margins, rewards : sequence of float
         Of the steps up to each grade but the lowest, ascending.
     center : ndarray

@@ -55,11 +55,11 @@ class Checker:
     Parameters
     ----------
     formulation : Formulation
-        What it is compared with.
+        The formulation for the comparison.
     caller : Caller
         The loss.
     scale : Scale
-        What the value should be.
+        The expected value.
     by_labels : bool
         Whether the shift may depend on the labels; then differences of values at fixed labels are compared.
     tol : float

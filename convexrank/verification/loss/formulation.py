@@ -42,7 +42,7 @@ class Formulation:
     kind : type
         The class.
     parameters : dict
-        What is passed beside the data.
+        The arguments beside the data.
     """
 
     kind: type

@@ -27,7 +27,7 @@ class Counterexample:
     qid, sample_weight : ndarray or None, shape (n,)
         Its queries and weights.
     found, expected : float, str or ndarray
-        What the loss gives, and what it should give.
+        The value of the loss, and the expected value.
     text : str
         The same as lines of Python, to be copied.
 

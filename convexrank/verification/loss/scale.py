@@ -28,7 +28,7 @@ SINGLE = 2e-4
 
 @dataclass(frozen=True)
 class Scale:
-    """What a loss is expected to be: scale · a / b · formulation + shift, with counts a and b of the instance.
+    """The expected form of a loss: scale · a / b · formulation + shift, with counts a and b of the instance.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ class Scale:
     times, over : str
         Names of counts; empty for 1.
     shift : float
-        What is added.
+        The shift.
     share : float
-        Of the good instances, the share that it holds on.
+        The share of good instances that the scale fits.
     """
 
     factor: float = 1.0
@@ -136,7 +136,7 @@ def fit_scale(
     lines : list of Line
         How the loss depends on the formulation on good instances.
     total : int
-        How many good instances there are.
+        Number of good instances.
     tol : float
         Relative agreement.
     factor, shift : float or None
