@@ -43,8 +43,7 @@ class Thresholds(LevelDesign):
         threshold, so that thresholds at other places could not fit the rows better.
     monotone : dict, optional
         Features, by name or number, whose function must increase (1) or decrease (−1). Their weights are at least 0;
-        the columns
-        of a decreasing feature have a negative sign.
+        the columns of a decreasing feature have a negative sign.
     categories : sequence, optional
         Features, by name or number, whose values are numbers of categories.
     names : sequence of str, optional
