@@ -110,7 +110,7 @@ def leave_one_out(solution: Any, rows: Any = None, *, progress: bool = False) ->
     problem = getattr(solution, "instance", None)
     if not isinstance(solution, Solution) or problem is None:
         raise TypeError(
-            f"solution is {shown(solution)}, expected a Solution that knows its problem: what problem.solve() returned."
+            f"solution is {shown(solution)}, expected a Solution with its problem, as problem.solve() returns it."
         )
     if not isinstance(problem, Bipartite | ConvexRisk) or problem.conjugate is None:
         raise ValueError(

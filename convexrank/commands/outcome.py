@@ -32,14 +32,14 @@ WIDTH = 80
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command prints, and its exit status.
+    """The output of a command, and its exit status.
 
     Parameters
     ----------
     text : str
         For standard output.
     status : int
-        0 fine; 1 the answer is not as asked: not converged, or it disagrees.
+        0 success; 1 no success: not converged, or a disagreement.
     """
 
     text: str

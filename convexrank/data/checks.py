@@ -189,7 +189,7 @@ def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64, most: float =
                 else ""
             )
             raise ValueError(
-                f"Expected 2D array for {name}: shape (n, d), one row an example; got shape {matrix.shape}{hint}."
+                f"Expected 2D array for {name}: shape (n, d), one row per example; got shape {matrix.shape}{hint}."
             )
         matrix = np.ascontiguousarray(matrix)
         values = matrix

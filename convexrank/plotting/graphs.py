@@ -85,10 +85,10 @@ def ranks(solution: Solution, *, top: int = 15, ax: Any = None) -> Axes:
 
 def _ordered(solution: Any) -> Any:
     if not isinstance(solution, Solution):
-        raise TypeError(f"solution is {shown(solution)}, expected a Solution: what problem.solve() returned.")
+        raise TypeError(f"solution is {shown(solution)}, expected a Solution, as problem.solve() returns it.")
     problem = solution.instance
     if problem is None or "Ordered" not in problem.capabilities:
-        kind = "a problem that it no longer knows" if problem is None else type(problem).__name__
+        kind = "an unknown problem" if problem is None else type(problem).__name__
         raise ValueError(
             f"solution is of {kind}, expected one of PageRank with one personalization or of LpqRank with p < q: their "
             "certificates bound each rank."

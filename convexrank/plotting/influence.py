@@ -59,7 +59,7 @@ def influence(
     ['2', '0', '1']
     """
     if not isinstance(solution, Solution):
-        raise TypeError(f"solution is {shown(solution)}, expected a Solution: what problem.solve() returned.")
+        raise TypeError(f"solution is {shown(solution)}, expected a Solution, as problem.solve() returns it.")
     limit = check_integer(top, "top", 1)
     instance = solution.instance
     weights = instance.weights(solution) if isinstance(instance, RankingDual) else solution.weights

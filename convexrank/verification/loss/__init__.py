@@ -1,1 +1,1 @@
-"""Losses of others: compared with a formulation on many instances, and the first disagreement made small."""
+"""Comparison of any loss with a formulation on many instances, and the smallest first disagreement."""

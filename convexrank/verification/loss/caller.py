@@ -1,4 +1,4 @@
-"""Calls of somebody else's loss: with arrays of numpy, JAX or torch, its gradient by its own differentiation."""
+"""Calls of a loss with arrays of numpy, JAX or torch, and its gradient by the differentiation of that library."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What one call gave.
+    """The result of one call.
 
     Parameters
     ----------
     value : float
-        The loss; NaN where none came.
+        The loss; NaN if the call returned no number.
     gradient : ndarray or None
-        Its gradient in the scores, where the loss gives one.
+        The gradient in the scores; None if the loss returns none.
     wrong : str
-        What came instead of a finite number; empty where one came.
+        Description of a result that is not a finite number; otherwise empty.
     wrong_gradient : str
-        What came instead of a gradient, likewise.
+        Description of a result that is not a gradient; otherwise empty.
     single : bool
         Whether the value has single precision.
     """
@@ -46,18 +46,18 @@ class Answer:
 
 @dataclass(frozen=True)
 class Caller:
-    """A loss, and what it is called with.
+    """A loss, and the form of its arguments.
 
     Parameters
     ----------
     function : callable
         The loss.
     takes_queries : bool
-        Whether its third argument are numbers of queries.
+        Whether the third argument has numbers of queries.
     weights : str
-        The keyword by which it takes weights of rows; empty where there is none.
+        The keyword for weights of rows; empty if there is none.
     backend : {"numpy", "jax", "torch"}
-        Which arrays it gets.
+        The kind of arrays of the arguments.
     """
 
     function: Callable[..., Any]
@@ -85,7 +85,7 @@ class Caller:
         return args, weights
 
     def __call__(self, instance: Instance) -> Answer:
-        """Call the loss; whatever goes wrong is an answer, too."""
+        """Call the loss; errors are part of the answer."""
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             try:
@@ -94,7 +94,7 @@ class Caller:
                 return Answer(wrong=_said(error))
 
     def changes(self, instance: Instance) -> str:
-        """Name the arguments that a call changes; empty where none is."""
+        """Return the names of arguments that a call changes; may be empty."""
         if self.backend == "jax":  # its arrays cannot be changed
             return ""
         make: Any = np.copy

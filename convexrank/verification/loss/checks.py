@@ -1,4 +1,4 @@
-"""What a loss is checked for on one instance; each check returns what it found, or None."""
+"""The checks of a loss on one instance; each check returns a disagreement, or None."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NAMES = (*_INVARIANCES, *(f"value: {kind}" for kind in _ORDER), *(f"gradient: {k
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What is wrong on an instance: lines of Python that show it, the value found and the value expected."""
+    """A disagreement on an instance: lines of Python that show it, the value found and the value expected."""
 
     lines: tuple[str, ...]
     found: Any
@@ -59,13 +59,13 @@ class Checker:
     caller : Caller
         The loss.
     scale : Scale
-        The expected value.
+        The fitted scale, which determines the expected value.
     by_labels : bool
         Whether the shift may depend on the labels; then differences of values at fixed labels are compared.
     tol : float
         Relative agreement.
     shifts : {"queries", "all", ""}
-        Which shifts of scores leave the formulation as it is.
+        Shifts of scores that do not change the formulation.
     unordered : bool
         Whether queries without an order are compared; if not, the loss need only be finite there.
     """
@@ -93,7 +93,7 @@ class Checker:
         return self._oracles[instance.key]
 
     def check(self, name: str, instance: Instance) -> Found | bool | None:
-        """Return what one check finds, None where all is well, False where it says nothing about the instance."""
+        """Return the result of one check: None without a disagreement, False if it does not apply to the instance."""
         if name.startswith(("value", "gradient")):
             if name.partition(": ")[2] != instance.kind:
                 return False

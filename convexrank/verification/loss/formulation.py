@@ -65,7 +65,7 @@ class Formulation:
 
     @property
     def labels(self) -> str:
-        """Which labels are drawn."""
+        """The kind of labels that are drawn."""
         if issubclass(self.kind, Bipartite):
             return "binary"
         return "graded" if self.by_queries else "real"
@@ -112,7 +112,7 @@ class Formulation:
         return risk
 
     def call(self, instance: Instance) -> str:
-        """Write the lines that give the value again."""
+        """Return lines of Python that reproduce the value."""
         if self.problem(instance) is None:
             return "0: no pair of rows has an order"
         if issubclass(self.kind, CrucialPairs):
@@ -168,12 +168,12 @@ def _argument(value: Any) -> str:
 def formulation_of(
     problem: Any, parameters: dict[str, Any], y: Any, qid: Any, weights: Any
 ) -> tuple[Formulation, Design, Instance | None]:
-    """Return what is compared with, how instances are drawn, and the first one where data are given.
+    """Return the formulation, the design of random instances, and the first instance if data are given.
 
     Raises
     ------
     ValueError, TypeError
-        When the problem is none with scores and labels, or the data do not fit.
+        When the problem has no scores and labels, or the data do not fit.
     """
     made = not isinstance(problem, type)
     kind: Any = type(problem) if made else problem

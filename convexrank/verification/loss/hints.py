@@ -1,4 +1,4 @@
-"""What may explain a disagreement, and what is worth a note beside it."""
+"""Possible explanations of a disagreement, and notes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNDEFINED = "no formulation of two classes is defined"
 
 
 def notes(caller: Caller) -> tuple[str, ...]:
-    """Say what a loss of two classes gives where there is one."""
+    """Return notes on the value of a loss of two classes for labels of one class."""
     for label in (0.0, 1.0):
         weights = np.ones(2) if caller.weights else None
         answer = caller(Instance(np.zeros(2), np.full(2, label), None, weights))
@@ -28,7 +28,7 @@ def notes(caller: Caller) -> tuple[str, ...]:
 
 
 def hint_of_ties(first: Counterexample) -> tuple[str, ...]:
-    """Say which convention may differ."""
+    """Return the convention that may differ."""
     if first.check == "value: queries without an order" and not isinstance(first.found, str):
         return ("hint: unordered='finite' leaves open what queries without an order contribute",)
     return ()
@@ -43,7 +43,7 @@ def hints_of(
     tol: float,
     by_labels: bool,
 ) -> tuple[str, ...]:
-    """Say what may explain a disagreement: another choice of a parameter, or a shift or scale that labels decide."""
+    """Return possible explanations of a disagreement: another parameter, or a shift or scale that depends on labels."""
     found = []
     share = fitted.share if fitted is not None else 0.0
     for other in formulation.neighbours():

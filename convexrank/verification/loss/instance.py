@@ -23,14 +23,14 @@ KINDS = ("weights", "large labels", "large scores", "queries without an order", 
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """What a loss is called with.
+    """The arguments of a loss.
 
     Parameters
     ----------
     scores, y : ndarray, shape (n,)
         Scores and labels.
     qid : ndarray of int or None, shape (n,)
-        Numbers of queries, 0, 1, …; None where all rows are one list.
+        Numbers of queries, 0, 1, …; None if all rows are one list.
     weights : ndarray or None, shape (n,)
         Weights of rows.
     """
@@ -73,7 +73,7 @@ class Instance:
 
     @cached_property
     def kind(self) -> str:
-        """What is special about the instance; "plain" where nothing is."""
+        """The kind of the instance, such as "plain" or "tied scores"."""
         weights = self.weights
         special = (
             weights is not None and bool((weights != 1.0).any()),
@@ -123,12 +123,12 @@ def _number(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Design:
-    """How instances are drawn.
+    """The distribution of random instances.
 
     Parameters
     ----------
     labels : {"binary", "graded", "real"}
-        Which labels, where no levels are given.
+        The kind of labels, if there are no levels.
     levels : ndarray or None
         The labels to choose from.
     queries : bool
@@ -157,9 +157,9 @@ def draw(rng: np.random.Generator, design: Design, kind: str, numbered: bool) ->
     Parameters
     ----------
     rng : numpy.random.Generator
-        Where it comes from.
+        Source of the random numbers.
     design : Design
-        Which labels, queries and weights there are.
+        The kinds of labels, queries and weights.
     kind : str
         One of ``design.alternation``.
     numbered : bool

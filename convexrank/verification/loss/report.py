@@ -21,7 +21,7 @@ class Counterexample:
     Parameters
     ----------
     check : str
-        What disagrees.
+        Name of the check that failed.
     scores, y : ndarray, shape (n,)
         The instance.
     qid, sample_weight : ndarray or None, shape (n,)
