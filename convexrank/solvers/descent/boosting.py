@@ -169,9 +169,9 @@ class Boosting:
 
     **No minimiser along the ranker.** When a ranker misranks no pair (:math:`W_- = 0`), or ranks no pair correctly, the
     best step is infinite. The step taken is finite: it ends when the slope is at most :math:`10^{-12}` of its first
-    value, or, if the objective is unbounded, when the step dominates all other weights. Scores that separate the
-    classes strictly end the run with status SEPARABLE; with ties between the classes the run continues, and the check
-    for a minimiser follows at its end.
+    value, or, if the objective is unbounded, when the step is so long that the column alone determines which rows have
+    weight. Scores that separate the classes strictly end the run with status SEPARABLE; with ties between the classes
+    the run continues, and the check for a minimiser follows at its end.
 
     Each round lowers the objective. With l2 > 0 it converges linearly to the minimiser; without, to the infimum.
 
