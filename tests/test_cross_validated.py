@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeaveOneGroupOut, StratifiedKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import convexrank as cr
@@ -133,6 +133,21 @@ def test_processes_change_nothing():
     one, two = (PushRankerCV(n=4, cv=3, tol=1e-6, n_jobs=jobs).fit(X, y) for jobs in (None, 2))
     assert np.array_equal(one.scores_, two.scores_)
     assert np.array_equal(one.coef_, two.coef_)
+
+
+def test_a_search_runs_in_several_processes():
+    """In those of the test above, which are still there: each takes seconds to import the package."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(60, 2))
+    labels = (features[:, 0] + rng.normal(size=60) > 0).astype(int)
+    search = GridSearchCV(cr.PushRanker(solver="lbfgs"), {"l2": [0.1]}, n_jobs=2, cv=2).fit(features, labels)
+    alone = [
+        cr.PushRanker(solver="lbfgs", l2=0.1)
+        .fit(features[train], labels[train])
+        .score(features[test], labels[test])
+        for train, test in KFold(2).split(features, labels)
+    ]
+    assert [search.cv_results_[f"split{k}_test_score"][0] for k in range(2)] == alone
 
 
 def test_thresholds_of_named_columns():

@@ -9,7 +9,6 @@ import sys
 import jax
 import numpy as np
 import pytest
-from sklearn.model_selection import GridSearchCV, KFold
 
 import convexrank as cr
 from convexrank import prices
@@ -71,20 +70,6 @@ def test_a_child_that_lost_jaxs_threads_says_so():
         "RuntimeError: this process was forked from one in which JAX had started its threads"
     )
     assert "get_context('spawn')" in lost
-
-
-def test_a_search_runs_in_several_processes():
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(60, 2))
-    labels = (features[:, 0] + rng.normal(size=60) > 0).astype(int)
-    search = GridSearchCV(cr.PushRanker(solver="lbfgs"), {"l2": [0.1]}, n_jobs=2, cv=2).fit(features, labels)
-    alone = [
-        cr.PushRanker(solver="lbfgs", l2=0.1)
-        .fit(features[train], labels[train])
-        .score(features[test], labels[test])
-        for train, test in KFold(2).split(features, labels)
-    ]
-    assert [search.cv_results_[f"split{k}_test_score"][0] for k in range(2)] == alone
 
 
 def test_transfers_that_are_forbidden_to_the_caller_are_ours():
