@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -217,7 +217,9 @@ def test_large_grades_do_not_overflow_in_single_precision():
     ):
         # gains of all but the best row are rounding in both
         (large, slope), (small, _) = (
-            jax.value_and_grad(call)(scores.astype(np.float32), np.array([0.0, best, 1.0]))
+            jit(jax.value_and_grad(partial(call, y=np.array([0.0, best, 1.0]))), small=True)(
+                scores.astype(np.float32)
+            )
             for best in (500.0, 50.0)
         )
         assert np.isclose(large, small, rtol=1e-6)
@@ -271,11 +273,15 @@ def test_the_callers_precision_is_kept(name):
 def test_long_lists_are_taken_in_blocks(monkeypatch):
     rng = np.random.default_rng(0)
     scores, grades, query = rng.normal(size=50), rng.integers(0, 3, 50).astype(float), rng.integers(0, 4, 50)
-    with jax.enable_x64(True):
+
+    def value_and_slope_now():
         call = jax.value_and_grad(lambda s: jax_losses.rank_svm(s, grades, query, 4))
-        value, slope = call(scores)
+        return jit(call, small=True)(scores)
+
+    with jax.enable_x64(True):
+        value, slope = value_and_slope_now()
         monkeypatch.setattr(jax_losses.pairs, "_PAIRS", 350)
-        found, found_slope = call(scores)
+        found, found_slope = value_and_slope_now()
     assert np.isclose(found, value, rtol=SUMMATION)
     assert np.allclose(found_slope, slope, rtol=SUMMATION, atol=SUMMATION)
 
