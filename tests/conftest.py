@@ -7,11 +7,10 @@ import os
 import shutil
 import tempfile
 
-import matplotlib
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-matplotlib.use("Agg")
+os.environ["MPLBACKEND"] = "Agg"
 # Whoever asks only whether a test fails, as for a mutant, does not wait for the smallest example.
 PHASES = [phase for phase in Phase if phase is not Phase.shrink or "CONVEXRANK_MUTANT" not in os.environ]
 settings.register_profile(
@@ -29,6 +28,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave modules and collected tests out of garbage collections: they stay, and there are a million objects."""
+    """Leave modules and collected tests out of garbage collections: they stay, and there are a million objects.
+
+    And collect less often: a model or a trace makes many times the 700 objects after which Python looks for garbage.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
