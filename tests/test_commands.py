@@ -198,7 +198,7 @@ def test_pagerank_prints_the_ranks(capsys, tmp_path):
     assert (tmp_path / "ranks.png").stat().st_size > 0
     status, _, err = run(capsys, "pagerank", path)
     assert status == 2
-    assert "reads like a header: 'from' and 'to'; pass skip_rows=1" in err
+    assert "reads like a header: 'from' and 'to'; pass --skip-rows 1 if" in err
     path.write_text("7,9\n9,7\n8,7\n7,7\n9,8\n")
     status, out, err = run(capsys, "pagerank", path, "--named", "--verbose")
     assert "3 nodes, 5 edges" in out

@@ -11,6 +11,8 @@ from sklearn.model_selection import KFold
 
 import convexrank as cr
 from convexrank.core.loop import State
+from convexrank.core.results import ConvergenceWarning
+from convexrank.estimators import single_index
 from convexrank.solvers.descent.lbfgs import _Cached, _flat_step, _Memory
 from tests.tolerances import tolerance
 
@@ -160,13 +162,19 @@ def test_folds_of_a_sorted_file_are_shuffled():
     assert stretches.min() > 2 * found.min()
 
 
-def test_columns_of_different_sizes_are_named_where_steps_end():
+def test_columns_of_different_sizes_are_named_where_steps_end_or_are_many(monkeypatch):
     X, y = cr.data.load_dose_response(return_X_y=True)
+    X, y = X[:100], y[:100]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         cr.SingleIndexRegressor(max_iter=3).fit(X * [1.0, 100.0, 1.0, 1.0, 1.0], y)
         cr.SingleIndexRegressor(max_iter=3).fit(X, y)
     assert [str(item.message)[:20] for item in caught].count("X has columns whose ") == 1
+    monkeypatch.setattr(single_index, "_MANY", 5)
+    # even columns: no warning, which would be an error
+    assert cr.SingleIndexRegressor(tol=1e-4).fit(X, y).n_iter_ > 5
+    with pytest.warns(ConvergenceWarning, match="columns unevenly; standardise first"):
+        cr.SingleIndexRegressor(tol=1e-4).fit(X * [1.0, 20.0, 1.0, 1.0, 1.0], y)
 
 
 class Valley:

@@ -35,8 +35,8 @@ Array = np.ndarray
 
 # Steps along the published field before the first turn to those without momentum, and in all.
 _TURN, _MAX_ITER = 500, 20_000
-# Columns of standard deviations that differ by more are worth a word where a fit did not converge.
-_UNEVEN = 10.0
+# Columns of standard deviations that differ by more are worth a word where a fit took many steps, or did not converge.
+_UNEVEN, _MANY = 10.0, 1000
 # Factors of the scale of the features that strong="cv" tries.
 _FACTORS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 
@@ -166,7 +166,7 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         Warns
         -----
         ConvergenceWarning
-            When gap or residual did not meet ``tol``.
+            When gap or residual did not meet ``tol``, or columns of very different scale took many steps.
         """
         X, y = self._validated(X, y, y_numeric=True)
         counts = check_counts(sample_weight, len(y))
@@ -184,10 +184,12 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         self.strong_, self.l2_ = candidates[0]
         progress = check_flag(self.verbose, "verbose")
         problem, solution = self._solve(X, y, self.strong_, self.l2_, self._start(X.shape[1]), progress)
-        if solution.status is Status.MAX_ITER and (ratio := _spread(X)) > _UNEVEN:
+        slow = solution.status is Status.MAX_ITER or solution.iterations > _MANY
+        if slow and (ratio := _spread(X)) > _UNEVEN:
             warnings.warn(
                 f"X has columns whose standard deviations differ by a factor of {ratio:.3g}, so that many steps are "
-                "needed; standardise first, as make_pipeline(StandardScaler(), SingleIndexRegressor()) does.",
+                "needed and the penalty treats columns unevenly; standardise first, as "
+                "make_pipeline(StandardScaler(), SingleIndexRegressor()) does.",
                 ConvergenceWarning,
                 stacklevel=2,
             )

@@ -59,7 +59,8 @@ def link(learned: Link, theta: Any = None, y: Any = None, *, points: int = 400, 
     """
     if not isinstance(learned, Link):
         raise TypeError(
-            f"learned is a {type(learned).__name__}, expected a Link, such as link_ of a SingleIndexRegressor."
+            f"learned is a {type(learned).__name__}, expected a Link; for a SingleIndexRegressor write "
+            "plotting.link(model.link_, model.index(X), y)."
         )
     if (theta is None) != (y is None):
         raise ValueError("theta and y go together: pass both, or neither.")
