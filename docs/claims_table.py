@@ -38,7 +38,7 @@ class ClaimsTable(Directive):
         ]
         if not findings:
             raise self.error(f"no claims of {source!r}, chapter {chapter}")
-        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 46 18 36", ""]
+        lines = [".. list-table::", "   :class: stacked", "   :header-rows: 1", "   :widths: 46 18 36", ""]
         lines += ["   * - what is stated", "     - verdict", "     - what was computed"]
         for finding in findings:
             judged = finding.claim

@@ -1,6 +1,6 @@
 r"""
-L_{p,q} rank: a link farm and a growing p
-=========================================
+Ranks by a norm: a link farm and a growing p
+============================================
 
 Figure 6.3 of the dissertation: a legitimate part of five pages, and node 6, the target of a farm of three pages.
 """
