@@ -46,8 +46,8 @@ def convex_excess(
     For functions :math:`|f(x,x')| \le B`, the cost φ(z) = ℓ(−z) and the convex risk
     :math:`A(f)=\mathrm Eφ(-\mathrm{sgn}(Z)f(X,X'))`
 
-    .. math:: A(f_n) - \inf_f A(f) \le 8Bφ'(B)R_n + \sqrt{\tfrac{2B^2\ln(1/δ)}n} \quad\text{(published)}, \qquad
-              \le 2φ'(B)R_n + 2D\sqrt{\tfrac{2\ln(1/δ)}n},\ D = φ(B)-φ(-B) .
+    .. math:: A(f_n) - \inf_f A(f) &\le 8Bφ'(B)R_n + \sqrt{\tfrac{2B^2\ln(1/δ)}n} \quad\text{(published)}, \\
+              &\le 2φ'(B)R_n + 2D\sqrt{\tfrac{2\ln(1/δ)}n},\ D = φ(B)-φ(-B) .
 
     The published statement is refuted: its deviation lacks the range D of the cost, and a factor 2. Its first term
     has an additional factor 4B, which makes it too small for B below 1/4. :doc:`/bounds` has an example.

@@ -50,9 +50,9 @@ def ranking_risk(
 
     With probability at least 1 − δ, with :math:`m=\lfloor n/2\rfloor` and N rules, at once for all of them,
 
-    .. math:: L \le L_n + \sqrt{\tfrac{\ln(N/δ)}{2m}}, \qquad
-              L \le L_n + \tfrac{c}{3} + \sqrt{\tfrac{c^2}9 + 2cσ^2},\ c=\tfrac{\ln(N/δ)}m, \qquad
-              L \le \mathrm{kl}^{-1}(L_n, c), \qquad L \le L_n + 2\,\mathrm ER_n + \sqrt{\tfrac{2\ln(1/δ)}n} .
+    .. math:: L &\le L_n + \sqrt{\tfrac{\ln(N/δ)}{2m}}, \qquad
+              L \le L_n + \tfrac{c}{3} + \sqrt{\tfrac{c^2}9 + 2cσ^2},\ c=\tfrac{\ln(N/δ)}m, \\
+              L &\le \mathrm{kl}^{-1}(L_n, c), \qquad L \le L_n + 2\,\mathrm ER_n + \sqrt{\tfrac{2\ln(1/δ)}n} .
 
     Parameters
     ----------

@@ -32,10 +32,9 @@ class RetargetingRanker(LinearRanker):
     :math:`r_i` that are optimised together with w, among all that keep the order of the grades with a margin:
 
     .. math::
-        \min_{w,\beta,r} \; \sum_{i} \frac{1}{|V_i|}\, D_\varphi\bigl(r_i \,\big\|\,
-        (\nabla\varphi)^{-1}(X_i w + \beta_i)\bigr) + \frac{\alpha}{2}\|w\|_2^2
-        \quad\text{subject to}\quad r_{ij} \ge r_{ik} + t \;\text{ where } y_{ij} \text{ is the grade next above }
-        y_{ik} .
+        \min_{w,\beta,r} \; &\sum_{i} \frac{1}{|V_i|}\, D_\varphi\bigl(r_i \,\big\|\,
+        (\nabla\varphi)^{-1}(X_i w + \beta_i)\bigr) + \frac{\alpha}{2}\|w\|_2^2 \\
+        \text{subject to} \; &r_{ij} \ge r_{ik} + t \;\text{ where } y_{ij} \text{ is the grade next above } y_{ik} .
 
     For divergences other than the squared distance this cost is not jointly convex. Then the terms of (3.17) are added,
     by default with the least constants that make the cost convex, and targets must stay in the domain, which requires

@@ -149,9 +149,9 @@ class Link:
         r"""Return the least and the largest value at a score over all links of the class through the knots.
 
         .. math::
-            \max_k \{\sigma_k + a(\theta-\tau_k) : \tau_k\le\theta\} \cup \{\sigma_k - b(\tau_k-\theta) :
-            \tau_k\ge\theta\}
-            \;\le\; g(\theta) \;\le\;
+            &\max_k \{\sigma_k + a(\theta-\tau_k) : \tau_k\le\theta\} \cup \{\sigma_k - b(\tau_k-\theta) :
+            \tau_k\ge\theta\} \\
+            &\;\le\; g(\theta) \;\le\;
             \min_k \{\sigma_k + b(\theta-\tau_k) : \tau_k\le\theta\} \cup \{\sigma_k - a(\tau_k-\theta) :
             \tau_k\ge\theta\}
 
