@@ -50,10 +50,10 @@ def margin_retargeting(
     r"""Divergence to the nearest targets that keep grades apart: the risk of `convexrank.problems.MarginRetargeting`.
 
     .. math::
-        \sum_i \min_{\beta_i,\,r_i} c_i \Bigl[D_\phi\bigl(r_i \| \nabla\phi^*(s_i + \beta_i)\bigr)
+        &\sum_i \min_{\beta_i,\,r_i} c_i \Bigl[D_\phi\bigl(r_i \| \nabla\phi^*(s_i + \beta_i)\bigr)
         + C_r\, D_\phi\bigl(r_i \| \nabla\phi^*(0)\bigr) + \tfrac{C_w}{2}\|s_i + \beta_i\|^2\Bigr]
-        - \sum_g \rho_{ig} \gamma_{ig}
-        \quad\text{subject to}\quad \gamma_{ig} \ge t_{ig}, \;\; b_0 \le r_{ij} \le b_1,
+        - \sum_g \rho_{ig} \gamma_{ig} \\
+        &\text{subject to}\quad \gamma_{ig} \ge t_{ig}, \;\; b_0 \le r_{ij} \le b_1,
 
     where :math:`\gamma_{ig}` is the gap between the targets of grade g and of the next lower grade of the query. The
     loss is convex in the scores, with a continuous gradient, and positive if all scores are equal. It costs O(n log n)
