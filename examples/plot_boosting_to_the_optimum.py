@@ -12,17 +12,19 @@ RankBoost and the P-Norm Push choose one threshold per round. How far are they f
 # Push with the exponential loss, divided by p; with p = 1 it is RankBoost's. *Boosting* has no penalty: each round
 # takes the column with the largest edge, and an exact step. After t rounds its weights :math:`w_t` have the length
 # :math:`B_t = \|w_t\|_1`. *Working sets* minimise :math:`R(Hw) + \lambda\|w\|_1` for 25 values of λ. A minimiser
-# for λ is also a minimiser of R among all weights of its length, so these solutions are the best that any method can
-# reach, length by length.
+# for λ is also a minimiser of R among all weights of its length, so no method reaches a smaller risk with weights of
+# that length.
 #
-# For a round between two of the lengths the best risk is not computed but bounded. From below, by each certificate:
+# The length of a round usually lies between the lengths of two solutions. The best risk of such a length is not
+# computed but bounded. Each certificate gives a lower bound:
 #
 # .. math:: \min_{\|w\|_1\le B} R(Hw) \;\ge\; \max_\lambda\;[v_\lambda - \lambda B],
 #
 # where :math:`v_\lambda` is the proved lower bound on the optimum with penalty.
 #
-# The gap drawn is :math:`R(Hw_t)` minus this bound, so boosting is at most that far from the optimum of its length.
-# From above, by the line between two solutions, as the best risk is convex in B: what boosting is at least away.
+# The solid lines are :math:`R(Hw_t)` minus this bound: boosting is at most that far from the optimum of its length.
+# The best risk is convex in B, so the line between two solutions is an upper bound on it. The dotted lines are
+# :math:`R(Hw_t)` minus the upper bound: boosting is at least that far from the optimum.
 import warnings
 
 import matplotlib.pyplot as plt
@@ -68,8 +70,8 @@ optima = {p: best(p) for p in (1, 4)}
 # %%
 # The gap against rounds
 # ----------------------
-# At first the gap of its length grows: what each round adds is far from the best use of that length. After about a
-# hundred rounds it falls, and at round 1000 it is still some thousandths.
+# At first the gap grows: what each round adds is far from the best use of the added length. After about a hundred
+# rounds the gap falls.
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.0), layout="constrained")
 for p, style in styles(paths).items():
     lengths, risks = paths[p]

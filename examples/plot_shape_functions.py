@@ -35,10 +35,12 @@ for name, scores in (("thresholds", found.predict(X_test)), ("linear", scaled.to
     print(f"{name:18s}  {metrics.auc(y_test, scores):.3f}   {metrics.positives_at_top(y_test, scores)}")
 
 # %%
-# What it says
-# ------------
-# A panel is a feature, the one with the largest total variation first; grey are the rows. Heights can be compared
-# between panels: a score is the sum of one height from each.
+# Here the linear ranker is about as good. The functions show more: where a feature matters, and where it does not.
+#
+# How to read the figure
+# ----------------------
+# Each panel shows one feature, and the feature with the largest total variation is first. The grey area is the density
+# of the rows. Heights can be compared between panels: a score is the sum of one height from each panel.
 plotting.shapes(found)
 plt.show()
 
