@@ -39,7 +39,9 @@ plt.show()
 # ----------
 best = path.best()
 weights = np.count_nonzero(best.x)
-print(f"largest AUC on the rows that choose {path.metric.max():.4f} at l1 = {best.instance.l1:.4f}, {weights} weights")
+print(
+    f"largest AUC on the rows that choose {path.metric.max():.4f} at l1 = {best.instance.l1:.4f}, {weights} weights"
+)
 for place in np.argsort(-np.abs(best.x))[:8]:
     if best.x[place]:
         print(f"{X.columns[place]:25s} {best.x[place]:+.2f}")
