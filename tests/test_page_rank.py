@@ -182,20 +182,21 @@ def test_points_of_another_shape_are_refused():
         cr.solvers.GaussSeidel(threads=0)
 
 
-@pytest.mark.parametrize("columns", [1, 7, 8, 9, 17])
+@pytest.mark.parametrize("columns", [1, 9, 65])
 @pytest.mark.parametrize("mode", ["teleport", "uniform", "drop"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_ranks_that_are_swept_together_are_those_swept_alone(columns, mode, weighted):
-    """Eight ranks share a sweep; the last sweep of a batch may be half empty."""
+    """Up to 64 ranks share a sweep, in lines of eight; the last line may be half empty."""
     rng = np.random.default_rng(columns)
     n, m = 60, 200
     edges = rng.integers(0, n // 2, m), rng.integers(0, n, m)  # half of the nodes are dangling
     graph = cr.Graph.from_edges(*edges, rng.exponential(size=m) if weighted else None, n=n)
     v = rng.random((n, columns)) * (rng.random((n, columns)) < 0.2) + 1e-4
     together = PageRank(graph, personalization=v, dangling=mode).solve(tol=1e-12)
-    alone = [PageRank(graph, personalization=column, dangling=mode).solve(tol=1e-12) for column in v.T]
+    some = np.unique([0, columns // 2, max(columns - 2, 0), columns - 1])
+    alone = [PageRank(graph, personalization=column, dangling=mode).solve(tol=1e-12) for column in v.T[some]]
     assert together.converged
-    for ours, single in zip(together.x.T, alone, strict=True):
+    for ours, single in zip(together.x.T[some], alone, strict=True):
         assert np.abs(ours - single.x).sum() <= together.gap + single.gap
     assert together.iterations <= 2 * max(single.iterations for single in alone)  # combined like single ones
 

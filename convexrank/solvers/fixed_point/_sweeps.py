@@ -73,8 +73,7 @@ class Sweeps:
         width, layout = 1, _one
         if x0.ndim == 2:
             degrees = problem.graph.out_weight
-            divisors = np.where(degrees > 0.0, degrees, 1.0)[:, None]  # of the z of each node
-            width, layout = COLUMNS, partial(_several, degrees, divisors)
+            width, layout = COLUMNS, partial(_several, degrees)
         self._columns = [slice(first, first + width) for first in range(0, math.prod(x0.shape[1:]), width)]
         self._parts = [
             _Ranks(problem, layout(problem, x0, columns), bounds, pool, memory) for columns in self._columns
@@ -127,24 +126,33 @@ def _one(problem: AffineFixedPoint, x0: Array, _: slice) -> _Layout:
     )
 
 
-def _several(
-    degrees: Array, divisors: Array, problem: AffineFixedPoint, x0: Array, columns: slice
-) -> _Layout:
-    """A few ranks; columns of zeros fill up the rows."""
+def _several(degrees: Array, problem: AffineFixedPoint, x0: Array, columns: slice) -> _Layout:
+    """A few ranks; columns of zeros fill up lines of the cache."""
     from convexrank.graphs.compiled import sweeps as compiled
 
     graph, alpha, operators = problem.graph, problem.alpha, problem.operators[columns]
     folded = np.array([_is_folded(operator) for operator in operators])
-    base, sent = np.zeros((2, graph.n, compiled.COLUMNS))
-    base[:, : len(operators)] = (1.0 - alpha) * problem.teleport[:, columns]
-    sent[:, : len(operators)] = _start(problem, x0[:, columns], folded) / divisors
+    width = -(-len(operators) // compiled.LINE) * compiled.LINE
+    base, sent = (_lined_up(graph.n, width) for _ in range(2))
+    np.multiply(1.0 - alpha, problem.teleport[:, columns], out=base[:, : len(operators)])
+    divisors = np.where(degrees > 0.0, degrees, 1.0)[:, None]  # of the z of each node
+    np.divide(_start(problem, x0[:, columns], folded), divisors, out=sent[:, : len(operators)])
     weights = np.empty(0) if graph.weights is None else graph.weights
 
     def shift(correction: Array, sent: Array) -> None:
-        sent += correction.reshape(sent.shape) / divisors
+        compiled.shift_many(degrees, correction.reshape(sent.shape), sent)
 
     sweep = partial(compiled.sweep_many, graph.offsets, graph.sources, weights, degrees, alpha)
     return _Layout(folded, base, sent, sweep, shift)
+
+
+def _lined_up(rows: int, columns: int) -> Array:
+    """Zeros whose rows begin where lines of the cache do."""
+    from convexrank.graphs.compiled.sweeps import LINE
+
+    held = np.zeros(rows * columns + LINE)
+    first = -(held.ctypes.data // 8) % LINE
+    return held[first : first + rows * columns].reshape(rows, columns)
 
 
 class _Ranks:

@@ -34,8 +34,8 @@ class GaussSeidel:
     number again on graphs with many nearly closed hosts. If the combination does not help, plain sweeps continue.
 
     A sweep costs O(n + m); it reads 4 bytes per edge. Beside the graph it needs 8 bytes per node and thread, 4 per
-    node and combined sweep, and 16 per node for two ranks. Several ranks are processed in groups of eight, which fill a
-    line of the cache.
+    node and sweep combined, and 16 per node for two ranks. Several ranks are swept together, up to 64 at a time, and
+    combined alike: what all of them send lies side by side, and an edge jumps to it once.
 
     Parameters
     ----------
