@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,20 +12,20 @@ import numpy as np
 
 __all__ = ["peers"]
 
-Run = Callable[[], Any]
+Run = Callable[[float], Any]
 
 
-def peers(graph: Any, alpha: float, change: float, slow: bool) -> dict[str, Run]:
-    """Return functions that compute PageRank until an iteration changes it by less than ``change`` in the L1 norm."""
-    found = {"scipy, power": _scipy(graph, alpha, change)}
+def peers(graph: Any, alpha: float, slow: bool) -> dict[str, Run]:
+    """Return functions that compute PageRank until an iteration changes it by less than their argument (L1 norm)."""
+    found = {"scipy, power": _scipy(graph, alpha)}
     if find_spec("igraph"):
         found["igraph (PRPACK)"] = _igraph(graph, alpha)
     if find_spec("graphblas") and find_spec("suitesparse_graphblas"):
-        found["GraphBLAS, power"] = _graphblas(graph, alpha, change)
+        found["GraphBLAS, power"] = _graphblas(graph, alpha)
     if find_spec("networkit"):
-        found["NetworKit"] = _networkit(graph, alpha, change)
+        found["NetworKit"] = _networkit(graph, alpha)
     if slow and find_spec("networkx"):
-        found["networkx"] = _networkx(graph, alpha, change)
+        found["networkx"] = _networkx(graph, alpha)
     return found
 
 
@@ -32,12 +33,12 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _scipy(graph: Any, alpha: float, change: float) -> Run:
+def _scipy(graph: Any, alpha: float) -> Run:
     n, dangling = graph.n, graph.dangling
     matrix = graph.to_scipy().T.tocsr()
     matrix.data /= graph.out_weight[matrix.indices]
 
-    def run() -> Any:
+    def run(change: float) -> Any:
         x = np.full(n, 1.0 / n)
         while True:
             new = alpha * (matrix @ x + x[dangling].sum() / n) + (1.0 - alpha) / n
@@ -54,10 +55,10 @@ def _igraph(graph: Any, alpha: float) -> Run:
 
     source, target, _ = graph.edges()
     other = igraph.Graph(n=graph.n, edges=np.stack([source, target], axis=1), directed=True)
-    return lambda: np.array(other.pagerank(damping=alpha))
+    return lambda _: np.array(other.pagerank(damping=alpha))
 
 
-def _graphblas(graph: Any, alpha: float, change: float) -> Run:
+def _graphblas(graph: Any, alpha: float) -> Run:
     import graphblas as gb
 
     n = graph.n
@@ -70,7 +71,7 @@ def _graphblas(graph: Any, alpha: float, change: float) -> Run:
     share = gb.Vector.from_dense(np.divide(alpha, out, out=np.zeros(n), where=out > 0.0))
     lost = gb.Vector.from_coo(graph.dangling, alpha / n, size=n, dtype=float)
 
-    def run() -> Any:
+    def run(change: float) -> Any:
         x = gb.Vector.from_dense(np.full(n, 1.0 / n))
         while True:
             outflow = x.ewise_mult(lost, gb.binary.times).reduce(gb.monoid.plus).new().value or 0.0
@@ -85,7 +86,7 @@ def _graphblas(graph: Any, alpha: float, change: float) -> Run:
     return run
 
 
-def _networkit(graph: Any, alpha: float, change: float) -> Run:
+def _networkit(graph: Any, alpha: float) -> Run:
     import networkit
 
     networkit.setNumberOfThreads(_cores())
@@ -94,7 +95,7 @@ def _networkit(graph: Any, alpha: float, change: float) -> Run:
     other = networkit.graph.GraphFromCoo(ends, n=graph.n, weighted=False, directed=True)
     sinks = networkit.centrality.SinkHandling.DistributeSinks
 
-    def run() -> Any:
+    def run(change: float) -> Any:
         method = networkit.centrality.PageRank(other, alpha, change, distributeSinks=sinks)
         method.norm = networkit.centrality.Norm.L1_NORM
         method.run()
@@ -104,7 +105,7 @@ def _networkit(graph: Any, alpha: float, change: float) -> Run:
     return run
 
 
-def _networkx(graph: Any, alpha: float, change: float) -> Run:
+def _networkx(graph: Any, alpha: float) -> Run:
     import networkx
 
     source, target, _ = graph.edges()
@@ -112,5 +113,5 @@ def _networkx(graph: Any, alpha: float, change: float) -> Run:
     other.add_nodes_from(range(graph.n))
     other.add_edges_from(zip(source.tolist(), target.tolist(), strict=True))
     # its tolerance is multiplied by the number of nodes
-    tol = change / graph.n
-    return lambda: np.array(list(networkx.pagerank(other, alpha, tol=tol, max_iter=1000).values()))
+    solve = partial(networkx.pagerank, other, alpha, max_iter=1000)
+    return lambda change: np.array(list(solve(tol=change / graph.n).values()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def race(repeats: int, slow: bool) -> dict[str, Any]:
     build = time.perf_counter() - start
     problem, norm = cr.problems.PageRank(graph, ALPHA), cr.problems.LpqRank(graph, 4.0, 4.8, ALPHA)
     ours = {name: lambda name=name: problem.solve(name, tol=TOL).x for name in OURS}
-    others = peers(graph, ALPHA, CHANGE, slow)
+    others = {name: partial(run, CHANGE) for name, run in peers(graph, ALPHA, slow).items()}
     for name in OURS:
         problem.solve(name, tol=0.5)  # compiles
     norm.apply_map(problem.start())

@@ -26,6 +26,7 @@ __all__ = [
 
 _PACKAGES = (
     "convexrank", "numpy", "scipy", "jax", "jaxlib", "numba", "cvxpy", "clarabel", "scikit-learn",
+    "igraph",
 )  # fmt: skip
 
 

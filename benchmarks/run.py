@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from accuracy import accuracy
 from boosting import boosting
 from bounds import bounds
 from extremes import extremes
@@ -21,6 +22,7 @@ from instances import data_name
 from interval_coverage import coverage
 from kinks import kinks
 from learned_divergence import learned_divergence
+from many_ranks import many_ranks
 from measure import JobFailed
 from pairs import pairs
 from pnorm import exact, pnorm
@@ -36,6 +38,7 @@ from wide import wide
 
 # This process stays small: it imports neither numpy nor the package's problems, see measure.fresh.
 BENCHMARKS: dict[str, Callable[[int], Section]] = {
+    "accuracy": accuracy,
     "pnorm": pnorm,
     "exact": exact,
     "boosting": boosting,
@@ -50,6 +53,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "projections": projections,
     "learned": learned_divergence,
     "graphs": graphs,
+    "many_ranks": many_ranks,
     "retargeting": retargeting,
     "extremes": extremes,
     "bounds": bounds,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "scale_results.inc"
 _SECONDS = {"µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
-_UNITS = {"": 1.0, "M": 1e6, "G": 1e9, "GB": 1e9, "entries": 1.0, "edges": 1.0}
+_UNITS = {"": 1.0, "M": 1e6, "G": 1e9, "MB": 1e6, "GB": 1e9, "entries": 1.0, "edges": 1.0}
 
 
 def table(text, title):
