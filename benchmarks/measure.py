@@ -39,6 +39,8 @@ median = statistics.median
 THREADS = os.environ.get("OMP_NUM_THREADS", "1")
 
 _MARK = "benchmark result: "
+# No job of any effort takes as long on two cores; one that does is ended, and its benchmark says so.
+_LIMIT = 3600.0
 
 
 class JobFailed(RuntimeError):
@@ -104,8 +106,16 @@ def fresh(job: str, **arguments: Any) -> Outcome:
     return fresh_together(job, [arguments])[0]
 
 
-def fresh_together(job: str, arguments: Sequence[dict[str, Any]]) -> list[Outcome]:
-    """Run a job in as many new interpreters as there are arguments, all at once."""
+def fresh_together(job: str, arguments: Sequence[dict[str, Any]], limit: float = _LIMIT) -> list[Outcome]:
+    """Run a job in as many new interpreters as there are arguments, all at once; say on stderr which, and how long.
+
+    Raises
+    ------
+    JobFailed
+        When a job fails, or takes more than ``limit`` seconds; all are ended then.
+    """
+    begun, what = time.perf_counter(), f"{job} {', '.join(map(str, arguments))}"
+    print(f"  {what} …", file=sys.stderr, flush=True)
     surroundings = {**os.environ, "OMP_NUM_THREADS": THREADS}
     started = [
         subprocess.Popen(
@@ -119,15 +129,26 @@ def fresh_together(job: str, arguments: Sequence[dict[str, Any]]) -> list[Outcom
     ]
     found = []
     for process, given in zip(started, arguments, strict=True):
-        said, errors = process.communicate()
+        try:
+            said, errors = process.communicate(timeout=max(begun + limit - time.perf_counter(), 0.01))
+        except subprocess.TimeoutExpired:
+            _end(started)
+            raise JobFailed(f"{job} {given}: not done after {limit:g} s") from None
         lines = [line for line in said.splitlines() if line.startswith(_MARK)]
         if process.returncode or not lines:
-            for other in started:
-                other.kill()
+            _end(started)
             raise JobFailed(f"{job} {given}: " + "\n".join(errors.splitlines()[-8:]))
         answer = json.loads(lines[-1].removeprefix(_MARK))
         found.append(Outcome(answer["result"], answer["peak"]))
+    print(f"  … {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
     return found
+
+
+def _end(started: Sequence[subprocess.Popen[str]]) -> None:
+    for process in started:
+        process.kill()
+    for process in started:
+        process.communicate()
 
 
 def peak_megabytes() -> float:
