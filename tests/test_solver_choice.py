@@ -146,7 +146,7 @@ def test_where_there_are_few_rows_or_pairs_are_summed_nothing_is_sampled():
     X, y = tall(400, 3)
     assert cr.problems.PNormPush(X, y, p=4).sample() is None
     X, y = tall(70_000, 60)
-    assert cr.problems.PNormPush(X, y, p=4).sample_rows == 3_600
+    assert cr.problems.PNormPush(X, y, p=4).sample_rows == 7_200
     assert cr.problems.PNormPush(sparse.csr_array(X), y, p=4).sample() is None
     assert cr.problems.Push(X, y, 2).sample() is None
     assert cr.problems.Push(X, y, 2, "squared_hinge").sample() is None

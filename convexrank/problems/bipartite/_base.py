@@ -31,8 +31,8 @@ Array = np.ndarray
 # A log-sum-exp of a risk: its factor, its value, its rows, and its gradient in their scores.
 ReferenceLevel = tuple[float, float, Array, Array]
 
-# Data with so many entries are tall; a sample has so many rows a column, or one in so many.
-_TALL, _ROWS_PER_COLUMN, _SHARE = 4_000_000, 60, 32
+# Data with so many entries are tall; a sample has so many rows a column, or one in so many, but no more than a quarter.
+_TALL, _ROWS_PER_COLUMN, _SHARE = 4_000_000, 120, 20
 
 # Entries of a sample of rows out of memory: 32 MB, unless the columns ask for more.
 _SAMPLED = 1 << 22
@@ -158,8 +158,9 @@ class Bipartite(SecondOrder):
         rows, columns = self.X.shape
         chunks = isinstance(self.X, Chunks) and not self.X.sparse
         share = min(rows // _SHARE, _SAMPLED // columns) if chunks else rows // _SHARE
-        wanted = max(_ROWS_PER_COLUMN * columns, share)
-        tall = (chunks or isinstance(self.X, np.ndarray)) and rows * columns >= _TALL and 4 * wanted <= rows
+        wanted = max(min(_ROWS_PER_COLUMN * columns, rows // 4), share)
+        enough = rows * columns >= _TALL and 2 * _ROWS_PER_COLUMN * columns <= rows
+        tall = enough and (chunks or isinstance(self.X, np.ndarray))
         return wanted if tall and self.has_curvature and not self.pairwise_curvature else 0
 
     def sample(self) -> Self | None:
