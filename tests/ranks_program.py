@@ -112,6 +112,8 @@ def main(rank: int, count: int, port: str, folder: Path) -> None:
     found["rows"] = problem.X[[3, 100, 239, 3]].tolist()
     found["sharded"] = sharded(count)
     found["example"] = example().x.tobytes().hex()
+    found["mesh"] = on_mesh(cr.solvers.JaxPower(mesh=mesh_of(), timeout=20.0), count)
+    found["mesh ends"] = mesh_ends(rank, count)
     write(folder, rank, found)
     found["silent"] = silent(rank, count, X[part], y[part])
     write(folder, rank, found)
@@ -150,6 +152,89 @@ def example() -> Any:
 
     file = Path(__file__).parents[1] / "docs" / "processes_example.py"
     return runpy.run_path(str(file), run_name="example")["fit"]()
+
+
+def graph_ranks() -> dict[str, Any]:
+    """Problems on a graph whose first nodes have most of the edges, and whose last ones link nowhere."""
+    import convexrank as cr
+
+    rng = np.random.default_rng(2)
+    source, target = rng.integers(0, 52, 300), (60 * rng.random(300) ** 3).astype(int)
+    graph = cr.Graph.from_edges(source, target, rng.random(300) + 0.1, 60)
+    norms = cr.problems.LpqRank(graph, 4, 5, 0.9, "outside")
+    return {"page rank": cr.problems.PageRank(graph, 0.9), "norms": norms}
+
+
+def mesh_of() -> Any:
+    """One device of each process."""
+    import jax
+
+    first = {device.process_index: device for device in reversed(jax.devices())}
+    return jax.sharding.Mesh(np.array([first[process] for process in sorted(first)]), ("nodes",))
+
+
+def on_mesh(solver: Any, count: int) -> dict[str, Any]:
+    """Solutions of ranks of a graph with their certificates, and that of the start; four processes solve one."""
+    import convexrank as cr
+
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cr.ConvergenceWarning)
+        for name, problem in list(graph_ranks().items())[: 1 if count == 4 else None]:
+            solution, start = problem.solve(solver, tol=2e-13), problem.solve(solver, max_iter=0)
+            found[name] = {
+                "x": solution.x.tolist(),
+                "bits": solution.x.tobytes().hex(),
+                "said": [solution.status.name, solution.iterations],
+                "gap": solution.gap,
+                "rough": start.gap,
+            }
+    return found
+
+
+def mesh_ends(rank: int, count: int) -> dict[str, Any]:
+    """How solves over a mesh end that one process would end alone, and a certificate that leaves a part out."""
+    import convexrank as cr
+
+    class Forgetful(cr.problems.PageRank):
+        def certificate_part(self, x: Any, part: int, parts: int) -> Any:
+            found = super().certificate_part(x, part, parts)
+            return 0.0 * found if part == parts - 1 else found
+
+    last, solver = rank == count - 1, cr.solvers.JaxPower(1, mesh_of(), timeout=20.0)
+    graph = graph_ranks()["page rank"].graph
+    problem = cr.problems.PageRank(graph, 0.99)
+
+    def ended(**options: Any) -> list[Any]:
+        found = problem.solve(solver, tol=1e-13, **options)
+        return [found.status.name, found.iterations, found.x.tobytes().hex(), found.gap]
+
+    def interrupted(state: Any) -> None:
+        if last and state.iteration == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    def failing(state: Any) -> None:
+        if last and state.iteration == 1:
+            raise OSError("the disk is gone")
+
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cr.ConvergenceWarning)
+        late = ended(time_limit=0.3, callback=lambda _: time.sleep(0.2 if rank == 0 else 0.0))
+        found = {
+            "late": late,
+            "stopped": ended(callback=lambda state: last and state.iteration == 2),
+            "interrupted": ended(callback=interrupted),
+            "forgetful": Forgetful(graph, 0.9).solve(solver, max_iter=0).gap,
+        }
+    signal.signal(signal.SIGINT, handler)
+    found["failing"] = message_of(lambda: ended(callback=failing))
+    other = cr.Graph(graph.offsets, graph.sources, graph.weights * (1.0 + last))
+    found["graph"] = message_of(lambda: cr.problems.PageRank(other, 0.99).solve(solver))
+    found["tolerance"] = message_of(lambda: problem.solve(solver, tol=1e-3 if last else 1e-4))
+    found["start"] = message_of(lambda: problem.solve(solver, x0=np.full(60, 1.0 + last)))
+    found["afterwards"] = graph_ranks()["page rank"].solve(solver, tol=0.1).status.name
+    return found
 
 
 def write(folder: Path, rank: int, found: Any) -> None:
@@ -260,15 +345,20 @@ def limits(problem: Any, folder: Path, rank: int) -> dict[str, Any]:
 
 
 def silent(rank: int, count: int, X: Any, y: Any) -> dict[str, Any]:
-    """The last rank of two is killed, that of four hangs; the others say so, and end."""
+    """The last rank of two is killed during a sweep, that of four hangs; the others say so, and end."""
     import convexrank as cr
 
+    if count == 2:
+        solver = cr.solvers.JaxPower(mesh=mesh_of(), timeout=PATIENCE)
+        if rank == 1:
+            solver.processes.run = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+        start = time.perf_counter()
+        said = message_of(lambda: graph_ranks()["page rank"].solve(solver, tol=1e-13))
+        return {"said": said, "seconds": time.perf_counter() - start}
     shards = cr.data.Shards(X, y, timeout=PATIENCE)
     problem = cr.problems.PNormPush(shards, shards.y, p=2, l2=0.1)
     problem.objective(np.zeros(COLUMNS))
     if rank == count - 1:
-        if count == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(2.5 * PATIENCE)
     start = time.perf_counter()
     said = message_of(lambda: problem.objective(np.ones(COLUMNS)))

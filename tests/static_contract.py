@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     def link(x: RealizableLink) -> tuple[can.Exact, SplitFeasibility, can.Certified]:
         return x, x, x
 
-    def rank(x: PageRank) -> tuple[AffineFixedPoint, can.Referenced, can.Certified, can.Ordered]:
+    def rank(x: PageRank) -> tuple[AffineFixedPoint, can.Referenced, can.CertifiedInParts, can.Ordered]:
         return x, x, x, x
 
     def game(x: PageRankGame) -> tuple[can.Exact, Saddle, can.Certified]:
@@ -94,8 +94,8 @@ if TYPE_CHECKING:
     def penalty(x: PenaltyRank) -> tuple[Multimodal, can.Referenced, can.Certified]:
         return x, x, x
 
-    def trust(x: TrustPropagation) -> tuple[can.FixedPoint, can.Referenced, can.Certified]:
+    def trust(x: TrustPropagation) -> tuple[can.FixedPoint, can.Referenced, can.CertifiedInParts]:
         return x, x, x
 
-    def norms(x: LpqRank) -> tuple[can.FixedPoint, can.Referenced, can.Certified, can.Ordered]:
+    def norms(x: LpqRank) -> tuple[can.FixedPoint, can.Referenced, can.CertifiedInParts, can.Ordered]:
         return x, x, x, x

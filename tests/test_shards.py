@@ -237,6 +237,77 @@ def test_a_rank_that_is_killed_or_hangs_ends_all_with_its_name(launched, count):
     assert codes[last] != 0
 
 
+# --- ranks of a graph -------------------------------------------------------------------------------------------------
+
+
+def near(found, truth):
+    return abs(found - truth) <= tolerance("ranks") * truth
+
+
+@pytest.fixture(scope="module")
+def on_one_device():
+    return program.on_mesh(cr.solvers.JaxPower(mesh=program.mesh_of()), 1)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_ranks_over_processes_are_those_of_one(launched, on_one_device, count):
+    names = launched[count][0][0]["mesh"]
+    assert list(names) == ["page rank", "norms"][: 1 if count == 4 else 2]
+    for name in names:
+        problem = program.graph_ranks()[name]
+        truth, rough = on_one_device[name], problem.certificate(problem.start()).gap
+        cases = [found["mesh"][name] for found in launched[count][0]]
+        assert all(case == cases[0] for case in cases)
+        found = cases[0]
+        assert found["said"] == truth["said"]
+        assert found["said"][0] == "CONVERGED"
+        assert np.abs(np.array(found["x"]) / truth["x"] - 1.0).max() <= tolerance("ranks")
+        # one process computes the certificate from all edges
+        assert near(found["gap"], problem.certificate(found["x"]).gap)
+        assert near(found["rough"], rough)
+        assert near(truth["rough"], rough)
+        assert problem.distance(np.array(found["x"]), problem.reference()) <= found["gap"] + tolerance(
+            "atoms"
+        )
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_certificate_that_leaves_a_part_out_is_noticed(launched, count):
+    problem = program.graph_ranks()["page rank"]
+    truth = problem.certificate(problem.start()).gap
+    for found in launched[count][0]:
+        assert not near(found["mesh ends"]["forgetful"], truth)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_solve_over_a_mesh_ends_at_one_step(launched, count):
+    ends = [found["mesh ends"] for found in launched[count][0]]
+    for name, status in (("late", "TIME_LIMIT"), ("stopped", "INTERRUPTED"), ("interrupted", "INTERRUPTED")):
+        assert all(one[name] == ends[0][name] for one in ends), name
+        assert ends[0][name][0] == status
+        assert ends[0][name][1] <= 2
+        assert np.isfinite(ends[0][name][3])
+
+
+MESH_ERRORS = {
+    "failing": r"RankError: rank {last} of {count}: OSError: the disk is gone",
+    "graph": r"graph is a Graph \(.*\) on rank 0 and .* on rank {last}; pass PageRank the same arguments on all",
+    "tolerance": r"tol is 0\.0001 on rank 0 and 0\.001 on rank {last}",
+    "start": r"rank {last} of {count} computes something else than rank 0 \(another point\)",
+}
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_what_is_wrong_on_one_rank_of_a_mesh_is_an_error_on_all(launched, count):
+    for rank, found in enumerate(launched[count][0]):
+        for name, pattern in MESH_ERRORS.items():
+            if name == "failing" and rank == count - 1:
+                pattern = "OSError: the disk is gone"
+            pattern = pattern.replace("{last}", str(count - 1)).replace("{count}", str(count))
+            assert re.search(pattern, found["mesh ends"][name]), found["mesh ends"][name]
+        assert found["mesh ends"]["afterwards"] == "CONVERGED"
+
+
 # --- one process ------------------------------------------------------------------------------------------------------
 
 

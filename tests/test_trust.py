@@ -87,6 +87,16 @@ def test_one_line_takes_networkx_and_scipy():
     assert graph.named(cr.pagerank(graph)) == pytest.approx(theirs, abs=1e-9)
 
 
+def test_a_large_power_of_a_small_error_is_no_zero():
+    """(1e-8)^40 is 0 in floating point: the norm is taken of numbers relative to the largest."""
+    problem = TrustPropagation(cr.Graph.from_edges([0, 1, 3, 4], [1, 2, 2, 3]), [0], gamma=0.5, p=40, q=40)
+    truth = problem.reference()
+    x = truth * (1.0 + 1e-8)
+    away = problem.distance(x, truth)
+    assert away >= np.abs(x - truth).max() > 0.0
+    assert away <= problem.certificate(x).gap <= 3.0 * away
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Certified",
+    "CertifiedInParts",
     "Convex",
     "Exact",
     "Feasibility",
@@ -304,6 +305,19 @@ class Certified(Solvable, Protocol):
 
     def certificate(self, x: Array, witness: Witness | None = None) -> Certificate:
         """Return the bound at x."""
+        ...
+
+
+@runtime_checkable
+class CertifiedInParts(Certified, Protocol):
+    """A certificate put together from parts of the unknowns, which processes compute beside one another."""
+
+    def certificate_part(self, x: Array, part: int, parts: int) -> Array:
+        """Return some numbers, as many for each part, that one of so many parts has to say of x."""
+        ...
+
+    def certificate_of_parts(self, x: Array, parts: Array) -> Certificate:
+        """Return the bound at x, of the numbers of all parts, one row for each."""
         ...
 
 

@@ -118,8 +118,18 @@ class Solver(Method, Protocol[P]):
         ...
 
 
+def certificate_of(problem: Solvable, x: Array, witness: Witness | None, residual: float) -> Certificate:
+    """Ask the problem for its certificate; one that has none is judged by the residual, and labelled so."""
+    if "Certified" in problem.capabilities:
+        return cast(Certified, problem).certificate(x, witness)
+    return Certificate(residual, math.nan, -math.inf, kind="residual")
+
+
 class Monitor:
     """Keeps the trace and the best point, and decides when to stop."""
+
+    #: What proves something about a point.
+    prove = staticmethod(certificate_of)
 
     def __init__(self, problem: Solvable, solver: Method, options: Options, x0: Array | None = None) -> None:
         self.problem, self.solver, self.options = problem, solver, options
@@ -191,7 +201,7 @@ class Monitor:
         if not (state.stalled or (met and state.residual <= self._ask_below)):
             return False
         self._ask_below = 0.5 * state.residual
-        certificate = certificate_of(self.problem, state.x, state.witness, state.residual)
+        certificate = self.prove(self.problem, state.x, state.witness, state.residual)
         if certificate.gap > enough and not self._has_order(state, certificate.gap):
             return False
         self.best, self.certificate = state, certificate
@@ -275,7 +285,7 @@ class Monitor:
         """The certificate of the best point; of a run that was stopped, what can be proved in a moment."""
         try:
             with ending_after(_GRACE if status in _STOPPED else math.inf):
-                return certificate_of(self.problem, best.x, best.witness, best.residual)
+                return self.prove(self.problem, best.x, best.witness, best.residual)
         except OutOfTimeError:
             return Certificate(math.inf, best.value, -math.inf)
 
@@ -285,16 +295,15 @@ def scale_of(value: float) -> float:
     return 1.0 if math.isnan(value) else max(1.0, abs(value))
 
 
-def certificate_of(problem: Solvable, x: Array, witness: Witness | None, residual: float) -> Certificate:
-    """Ask the problem for its certificate; one that has none is judged by the residual, and labelled so."""
-    if "Certified" in problem.capabilities:
-        return cast(Certified, problem).certificate(x, witness)
-    return Certificate(residual, math.nan, -math.inf, kind="residual")
-
-
-def iterate(problem: Solvable, solver: Solver[Any], x0: Array, options: Options) -> Solution:
+def iterate(
+    problem: Solvable,
+    solver: Solver[Any],
+    x0: Array,
+    options: Options,
+    monitored: Callable[..., Monitor] = Monitor,
+) -> Solution:
     """Run a solver until the certificate meets the tolerance, a limit is reached, or Ctrl-C."""
-    monitor = Monitor(problem, solver, options, x0)
+    monitor = monitored(problem, solver, options, x0)
     try:
         with ending_after(options.time_limit):
             state = solver.init(problem, x0)

@@ -436,17 +436,22 @@ class Graph:
                 edge_sums.scatter_weighted(offsets, self.sources, self.weights, s[rows], out)
         return out
 
-    def stretches(self) -> Iterator[tuple[slice, slice]]:
-        """Iterate over the nodes and the edges into them in the order of the arrays, reading ahead in files.
+    def stretches(self, first: int = 0, last: int | None = None) -> Iterator[tuple[slice, slice]]:
+        """Iterate over nodes and the edges into them in the order of the arrays, reading ahead in files.
+
+        Parameters
+        ----------
+        first, last : int
+            The first node, and the one after the last; by default all.
 
         Yields
         ------
         tuple of slice
             Slices of the nodes and of the edges into them; one pair of slices if the graph is in memory.
         """
-        cut = iter([(0, self.n)]) if self.pages is None else self.pages.stretches(0, self.n)
-        for first, last in cut:
-            yield slice(first, last), slice(int(self.offsets[first]), int(self.offsets[last]))
+        ends = first, self.n if last is None else last
+        for low, high in iter([ends]) if self.pages is None else self.pages.stretches(*ends):
+            yield slice(low, high), slice(int(self.offsets[low]), int(self.offsets[high]))
 
     def edges(self) -> tuple[Array, Array, Array]:
         """Return sources, targets and weights, one entry for each edge, by target: 12 bytes or more each."""

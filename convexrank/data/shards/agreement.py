@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 import sys
 import zlib
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from convexrank.data.shards.local import Local
 
-__all__ = ["arguments_of", "check_alike", "check_queries", "labels_type", "sheet"]
+__all__ = ["arguments_of", "check_alike", "check_arguments", "check_queries", "labels_type", "sheet"]
 
 Array = np.ndarray
 
 # Where objects are differs from process to process.
 _PLACE = re.compile(r" at 0x[0-9a-f]+")
+# The checksum of a graph's array is of so many stretches of it, of so many entries each: edges may be in files.
+_SAMPLES, _SAMPLE = 64, 1 << 14
 
 _COLUMNS = "X of all ranks has the same columns in the same order (from_letor: pass n_features)"
 #: What a sheet names that has to be the same on all ranks that know it, and what to do.
@@ -75,8 +77,6 @@ def check_alike(said: list[dict[str, Any]]) -> None:
             if value != known[0][1]:
                 first = f"{_shown(known[0][1])} on rank {known[0][0]}"
                 raise ValueError(f"{name}: {first}, and {_shown(value)} on rank {rank}; {advice}.")
-    if not any(one.get("rows") for one in said):
-        raise ValueError("X has no rows on any rank; pass at least one row.")
 
 
 def _shown(value: Any) -> str:
@@ -120,15 +120,55 @@ def check_queries(parts: list[Array]) -> None:
         )
 
 
+def check_arguments(heard: list[tuple[str, dict[str, str]]], advice: str = "") -> None:
+    """Refuse problems of other classes, and arguments that differ between ranks.
+
+    Parameters
+    ----------
+    heard : list of tuple
+        What each rank makes, and its arguments in words.
+    advice : str
+        What else to say of arguments.
+
+    Raises
+    ------
+    ValueError
+        On all ranks alike: the message names the argument and two ranks.
+    """
+    name, first = heard[0]
+    for rank, (other, arguments) in enumerate(heard):
+        if other != name:
+            raise ValueError(
+                f"rank 0 makes {name} and rank {rank} makes {other}; all ranks have to run the same program."
+            )
+        for key, value in arguments.items():
+            if value != first[key]:
+                raise ValueError(
+                    f"{key} is {first[key]} on rank 0 and {value} on rank {rank}; pass {name} the same arguments on "
+                    f"all ranks{advice}."
+                )
+
+
 def arguments_of(problem: Any) -> dict[str, str]:
     """Return the arguments of a problem but X, in words that are the same in all processes: arrays by a checksum."""
     values = {field.name: getattr(problem, field.name) for field in fields(problem) if field.name != "X"}
     return {name: _word(value) for name, value in values.items()}
 
 
-def _word(value: Any) -> str:
+def _word(value: Any, sample: int = 0) -> str:
     if isinstance(value, np.ndarray) and value.dtype.kind != "O":
-        total = zlib.crc32(np.ascontiguousarray(value).view(np.uint8).data) if value.size else 0
-        return f"an array of {value.dtype}, shape {value.shape}, checksum {total:08x}"
+        return f"an array of {value.dtype}, shape {value.shape}, checksum {_checksum(value, sample):08x}"
+    if is_dataclass(value) and any(isinstance(held, np.ndarray) for held in vars(value).values()):  # a graph
+        words = {field.name: _word(getattr(value, field.name), _SAMPLES) for field in fields(value)}
+        return f"a {type(value).__name__} ({'; '.join(f'{key}: {word}' for key, word in words.items())})"
     text = _PLACE.sub("", repr(value))
     return text if len(text) < 200 else f"{text[:100]}..., checksum {zlib.crc32(text.encode()):08x}"
+
+
+def _checksum(values: Array, samples: int) -> int:
+    """Checksum of all entries, or of some stretches, first and last among them."""
+    flat = np.ascontiguousarray(values).reshape(-1)
+    if samples and len(flat) > samples * _SAMPLE:
+        starts = np.linspace(0, len(flat) - _SAMPLE, samples).astype(np.int64).tolist()
+        flat = np.concatenate([flat[start : start + _SAMPLE] for start in starts])
+    return zlib.crc32(flat.view(np.uint8).data) if flat.size else 0

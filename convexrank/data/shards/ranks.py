@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import threading
 import time
 import weakref
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -23,6 +25,7 @@ from convexrank.data.shards.watch import RankError, Watch
 __all__ = ["Ranks"]
 
 Array = np.ndarray
+T = TypeVar("T")
 
 # What a rank says before its numbers: all is well, out of time, Ctrl-C, an error. All ranks end by the worst.
 _WELL, _LATE, _STOPPED, _FAILED = range(4)
@@ -35,6 +38,8 @@ class Ranks:
     ----------
     timeout : float
         Seconds that a rank may be silent while others wait for it.
+    processes : sequence of int, optional
+        JAX's numbers of the processes that take part, this one among them; by default all of them.
 
     Attributes
     ----------
@@ -42,27 +47,30 @@ class Ranks:
         The number of this rank, from 0, and how many there are.
     """
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, processes: Sequence[int] | None = None) -> None:
         self.index, self.count, self.timeout = 0, 1, timeout
         self.end = np.inf
         self._step, self._interrupted = 0, False
+        self._gather: Callable[[Array], Array] | None = None
         jax = sys.modules.get("jax")
         if jax is None or not jax.distributed.is_initialized():
             return
-        self.index, self.count = jax.process_index(), jax.process_count()
+        self._members = sorted(range(jax.process_count()) if processes is None else processes)
+        self.index, self.count = self._members.index(jax.process_index()), len(self._members)
         if self.count > 1:
             self._connect(_coordinator())
 
     def _connect(self, store: Any) -> None:
         self._store = store
         # counted by the store, so that ranks agree on the name of the first, the second, ...
-        made = store.key_value_increment(f"convexrank/made/{self.index}", 1)
-        self._name = f"convexrank/{made}"
+        company = "-".join(map(str, self._members))
+        made = store.key_value_increment(f"convexrank/made/{company}/{self.index}", 1)
+        self._name = f"convexrank/{company}/{made}"
         self._watch = Watch(store, self._name, self.index, self.count, self.timeout)
         self._inbox: SimpleQueue[Any] = SimpleQueue()
         self._outbox: SimpleQueue[Any] = SimpleQueue()
         threading.Thread(
-            target=_serve, args=(self._inbox, self._outbox, self.index), name="convexrank-ranks", daemon=True
+            target=_serve, args=(self._inbox, self._outbox), name="convexrank-ranks", daemon=True
         ).start()
         weakref.finalize(self, _close, self._watch, self._inbox).atexit = False
 
@@ -70,6 +78,37 @@ class Ranks:
         """Note that this rank has got further."""
         if self.count > 1:
             self._watch.beat()
+
+    @contextmanager
+    def running(self, seconds: float) -> Iterator[None]:
+        """End what runs inside after so many seconds, or by Ctrl-C in one process, on all ranks at the same step.
+
+        Yields
+        ------
+        None
+            Ctrl-C waits for the next step; a second one does not.
+        """
+
+        def note(*_: Any) -> None:
+            if self._interrupted:
+                raise KeyboardInterrupt
+            self._interrupted = True
+
+        handler = signal.getsignal(signal.SIGINT)
+        own = handler is signal.default_int_handler and threading.current_thread() is threading.main_thread()
+        waits = own and self.count > 1
+        self.end = time.perf_counter() + seconds
+        if waits:
+            signal.signal(signal.SIGINT, note)
+        try:
+            yield
+        finally:
+            self.end = np.inf
+            if waits:
+                signal.signal(signal.SIGINT, handler)
+        if waits and self._interrupted:  # after the last step: nobody else knows of it
+            self._interrupted = False
+            raise KeyboardInterrupt
 
     # --- words ------------------------------------------------------------------------------------------------------
 
@@ -149,6 +188,27 @@ class Ranks:
                 self._differ(int(np.argmax(found[:, column] != found[0, column])), what)
         return found[:, 3:]
 
+    def each(self, compute: Callable[[], T]) -> T:
+        """Return what this rank computes, once that has gone well on all ranks; raises as :meth:`gather` does."""
+        found: list[T] = []
+
+        def noted() -> Array:
+            found.append(compute())
+            return np.zeros(0)
+
+        self.gather(noted, 0)
+        return found[0]
+
+    def run(self, call: Callable[[], T]) -> T:
+        """Return what a call returns in which all ranks wait for one another, as in a program over a mesh.
+
+        Raises
+        ------
+        RankError
+            When another rank is silent, or the call fails.
+        """
+        return call() if self.count == 1 else self._watched(call, -1)
+
     def _judge(self, states: Array, error: BaseException | None) -> None:
         """Raise the worst of what went wrong anywhere."""
         worst = states.max()
@@ -196,13 +256,23 @@ class Ranks:
         return self._step
 
     def _collective(self, vector: Array) -> Array:
-        """Gather vectors of one length by JAX, in another thread; this one looks after the others meanwhile."""
-        self._begin(len(vector))
-        since, failed, said = time.monotonic(), None, ""
+        """Gather vectors of one length by JAX."""
         # bits, of few sizes: nothing of a number is touched, and little is compiled
         words = np.zeros(shape_class(len(vector)), dtype=np.int64)
         words[: len(vector)] = vector.view(np.int64)
-        self._inbox.put(words)
+        found = self._watched(partial(self._gathered, words), len(vector))
+        return np.ascontiguousarray(found[:, : len(vector)]).view(vector.dtype)
+
+    def _gathered(self, words: Array) -> Array:
+        if self._gather is None:
+            self._gather = _gatherer(self._members, self.index)
+        return self._gather(words)
+
+    def _watched(self, call: Callable[[], T], size: int) -> T:
+        """Make a call that may hang in another thread; this one looks after the other ranks meanwhile."""
+        self._begin(size)
+        since, failed, said = time.monotonic(), None, ""
+        self._inbox.put(call)
         while True:
             try:
                 done, found = self._outbox.get(timeout=0.5 * self._watch.interval)
@@ -216,7 +286,7 @@ class Ranks:
             else:
                 if done:
                     self._watch.depart()
-                    return np.ascontiguousarray(found[:, : len(vector)]).view(vector.dtype)
+                    return found
                 failed, said = time.monotonic(), str(found)
             if reason := self._watch.verdict(since, failed, said):
                 self._break(reason)
@@ -250,18 +320,17 @@ def _close(watch: Watch, inbox: SimpleQueue[Any]) -> None:
     inbox.put(None)
 
 
-def _serve(inbox: SimpleQueue[Any], outbox: SimpleQueue[Any], index: int) -> None:
-    """Gather one vector after the other: what may hang, hangs here."""
-    gather: Callable[[Array], Array] | None = None
-    while (vector := inbox.get()) is not None:
+def _serve(inbox: SimpleQueue[Any], outbox: SimpleQueue[Any]) -> None:
+    """Make one call after the other: what may hang, hangs here."""
+    while (call := inbox.get()) is not None:
         try:
-            gather = _gatherer(index) if gather is None else gather
-            outbox.put((True, gather(vector)))
+            outbox.put((True, call()))
         except BaseException as error:  # noqa: BLE001 - whatever it is, the caller gets it
             outbox.put((False, error))
+        del call  # it holds the ranks, whose end ends this thread
 
 
-def _gatherer(index: int) -> Callable[[Array], Array]:
+def _gatherer(members: Sequence[int], index: int) -> Callable[[Array], Array]:
     """Return what gathers a vector from all ranks to all: one device of each, gloo between CPUs, NCCL between GPUs."""
     import jax
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -269,9 +338,9 @@ def _gatherer(index: int) -> Callable[[Array], Array]:
     first: dict[int, Any] = {}
     for device in jax.devices():
         first.setdefault(device.process_index, device)
-    mesh = Mesh(np.array([first[rank] for rank in sorted(first)]), ("ranks",))
+    mesh = Mesh(np.array([first[process] for process in members]), ("ranks",))
     cut, whole = NamedSharding(mesh, PartitionSpec("ranks")), NamedSharding(mesh, PartitionSpec())
-    return partial(_gathered, jax.jit(_same, out_shardings=whole), cut, first[index], len(first))
+    return partial(_gathered, jax.jit(_same, out_shardings=whole), cut, first[members[index]], len(members))
 
 
 def _same(x: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,7 +14,7 @@ from convexrank.data.checks import check_positive, read_array
 from convexrank.data.chunks.arguments import row_numbers
 from convexrank.data.chunks.chunks import Chunks
 from convexrank.data.chunks.pieces import Piece
-from convexrank.data.shards.agreement import check_alike, check_queries, labels_type, sheet
+from convexrank.data.shards.agreement import check_alike, check_arguments, check_queries, labels_type, sheet
 from convexrank.data.shards.local import local_rows
 from convexrank.data.shards.ranks import Ranks
 from convexrank.data.shards.sums import compensated_sum
@@ -97,6 +96,8 @@ class Shards(Chunks):
             if one["error"]:
                 raise RankError(f"rank {rank} of {self.ranks}: {one['error']}")
         check_alike(said)
+        if not any(one["rows"] for one in said):
+            raise ValueError("X has no rows on any rank; pass at least one row.")
         self._local = local.chunks
         self._take_stock(said)
 
@@ -181,20 +182,8 @@ class Shards(Chunks):
         ValueError
             On all ranks; the message names the argument and two ranks.
         """
-        heard = self._together.exchange([name, said])
-        for rank, (other, arguments) in enumerate(heard):
-            first = heard[0]
-            if other != first[0]:
-                raise ValueError(
-                    f"rank 0 makes {first[0]} and rank {rank} makes {other}; all ranks have to run the same program."
-                )
-            for key, value in arguments.items():
-                if value != first[1][key]:
-                    raise ValueError(
-                        f"{key} is {first[1][key]} on rank 0 and {value} on rank {rank}; pass {name} the same "
-                        "arguments on all ranks, and of arrays those of all rows: shards.y, shards.qid, "
-                        "shards.whole(weights)."
-                    )
+        advice = ", and of arrays those of all rows: shards.y, shards.qid, shards.whole(weights)"
+        check_arguments(self._together.exchange([name, said]), advice)
 
     @contextmanager
     def ending_after(self, seconds: float | None) -> Iterator[None]:
@@ -206,11 +195,8 @@ class Shards(Chunks):
             Nobody else has to look at a clock.
         """
         limit = math.inf if seconds is None else check_positive(seconds, "time_limit", infinite=True)
-        self._together.end = time.perf_counter() + limit
-        try:
+        with self._together.running(limit):
             yield None
-        finally:
-            self._together.end = math.inf
 
     def _by_row(self, local: Callable[[], Array], same: Any) -> Array:
         """Return numbers for all rows, of what each rank computes for its own."""

@@ -74,6 +74,12 @@ def cuts(offsets: Array, parts: int | None = None) -> Array:
     return np.concatenate([[0], inner, [len(offsets) - 1]]).astype(np.int64)
 
 
+def nth_range(offsets: Array, number: int, parts: int) -> tuple[int, int]:
+    """Return the first row of one of so many ranges of about equally many edges, and the row after its last."""
+    first, last = cuts(offsets, parts)[number : number + 2].tolist()
+    return first, last
+
+
 class Stretches(Protocol):
     """Files behind arrays, whose rows are read in stretches."""
 

@@ -20,10 +20,10 @@ _IDLE, _ROUNDING = 10, 1e-12
 _ROUNDS = 3_000
 
 
-def log_image(problem: Any, r: Array) -> Array:
-    """Return log U(r) at positive ranks r, edge by edge, in plain numpy and nothing but logarithms."""
+def log_image(problem: Any, r: Array, begin: int, end: int) -> Array:
+    """Return log U(r) at positive ranks r for a range of nodes, in plain numpy and nothing but logarithms."""
     n, p, theta = problem.graph.n, problem.p, problem.modulus
-    weak, log_r, out = (1.0 - problem.alpha) / n, np.log(r), np.empty(n)
+    weak, log_r, out = (1.0 - problem.alpha) / n, np.log(r), np.empty(end - begin)
     power = 1.0 if math.isinf(p) else p
     dangling = problem.degrees == 0.0
     with np.errstate(divide="ignore"):
@@ -34,18 +34,21 @@ def log_image(problem: Any, r: Array) -> Array:
         else:
             common = log_r[dangling] - np.log(n)
         step = max(1, _PIECE * n // max(problem.graph.m, 1))
-        for nodes, _ in problem.graph.stretches():
+        shared = common.max(initial=-np.inf)
+        if math.isfinite(p):
+            shared = log_sums(np.sort(power * common), np.array([0, len(common)]))[0]
+        for nodes, _ in problem.graph.stretches(begin, end):
             for first in range(nodes.start, nodes.stop, step):
                 rows = slice(first, min(first + step, nodes.stop))
-                out[rows] = _log_norms(problem, log_r, power * common, rows)
+                out[rows.start - begin : rows.stop - begin] = _log_norms(problem, log_r, shared, rows)
         norm = out / power
         if problem.weak_links != "outside":
             return theta * norm
         return np.logaddexp(np.log(problem.alpha) + theta * norm, np.log(weak) + theta * np.log(r.sum()))
 
 
-def _log_norms(problem: Any, log_r: Array, common: Array, rows: slice) -> Array:
-    """Logarithm of the p-th power of the norm (for p = ∞ of the norm) at some nodes."""
+def _log_norms(problem: Any, log_r: Array, shared: float, rows: slice) -> Array:
+    """Logarithm of the p-th power of the norm (for p = ∞ of the norm) at some nodes; ``shared`` is part of each."""
     graph, inside = problem.graph, problem.weak_links == "inside"
     ends = graph.offsets[rows.start : rows.stop + 1]
     edges = slice(int(ends[0]), int(ends[-1]))
@@ -59,11 +62,10 @@ def _log_norms(problem: Any, log_r: Array, common: Array, rows: slice) -> Array:
     if math.isinf(problem.p):
         norms = np.full(len(ends) - 1, -np.inf)
         np.maximum.at(norms, np.repeat(np.arange(len(norms)), np.diff(ends)), terms)
-        return np.maximum(norms, common.max(initial=-np.inf))
+        return np.maximum(norms, shared)
     if weak:  # the weak link under a link is among the common ones already
         terms += np.log1p(-((weak / (link + weak)) ** problem.p)) / problem.p
-    total = log_sums(np.sort(common), np.array([0, len(common)]))[0]
-    return np.logaddexp(log_sums(problem.p * terms, ends - ends[0]), total)
+    return np.logaddexp(log_sums(problem.p * terms, ends - ends[0]), shared)
 
 
 def dense_rank(problem: Any) -> Array:

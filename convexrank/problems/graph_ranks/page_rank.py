@@ -15,9 +15,11 @@ from convexrank.consensus import ScoreIntervals
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_vector, keep, read_array
 from convexrank.data.nodes import names_of
+from convexrank.data.shards.sums import compensated_sum
 from convexrank.graphs import Graph, Transition
 from convexrank.graphs.certified_order import certified_prefix
 from convexrank.graphs.distributions import distributions
+from convexrank.graphs.io.build import nth_range
 from convexrank.problems.graph_ranks._base import GraphRank
 from convexrank.problems.graph_ranks._random_graph import random_graph
 
@@ -115,7 +117,7 @@ class PageRank(GraphRank):
     @property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance."""
-        names = frozenset({"FixedPoint", "AffineFixedPoint", "Referenced", "Certified"})
+        names = frozenset({"FixedPoint", "AffineFixedPoint", "Referenced", "Certified", "CertifiedInParts"})
         return names | {"Ordered"} if len(self.shape) == 1 else names
 
     @property
@@ -162,26 +164,33 @@ class PageRank(GraphRank):
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound ‖x − π‖₁ by ‖αTx + (1−α)v − x‖₁/(1−α), by numpy, of a batch by scipy's product. O(m)."""
-        gap = self._bound(self.check_point(x))
+        w = self.check_point(x)
+        return self.certificate_of_parts(w, self.certificate_part(w, 0, 1)[None])
+
+    def certificate_of_parts(self, x: Array, parts: Array) -> Certificate:
+        """Add up what parts of the nodes are off by."""
+        gap = float(compensated_sum(parts).max() / (1.0 - self.alpha))
         return Certificate(gap, math.nan, -math.inf, kind="distance", metric="L1 norm")
 
-    def _bound(self, w: Array) -> float:
-        graph, alpha, (one, *_) = self.graph, self.alpha, self.operators
+    def certificate_part(self, x: Array, part: int, parts: int) -> Array:
+        """Return ‖αTx + (1−α)v − x‖₁ over a part of the nodes, for each rank, with what rounding may hide."""
+        graph, alpha, w, (one, *_) = self.graph, self.alpha, x, self.operators
         degrees = graph.degrees.reshape(-1, *[1] * (w.ndim - 1))
         # dangling nodes, whose degree is 0, are the source of no edge
         with np.errstate(divide="ignore", invalid="ignore"):
             sent = w / degrees
         nodes = (slice(first, first + _PIECE) for first in range(0, graph.n, _PIECE))
-        rest = alpha * sum(w[part][graph.degrees[part] == 0].sum(axis=0) for part in nodes)
+        rest = alpha * sum(w[some][graph.degrees[some] == 0].sum(axis=0) for some in nodes)
         total = np.zeros(w.shape[1:])
-        for part in chain.from_iterable(_pieces(graph.offsets, rows) for rows, _ in graph.stretches()):
-            teleport = self.teleport[part]
-            flow = alpha * _inflow(graph, sent, part)
+        stretches = graph.stretches(*nth_range(graph.offsets, part, parts))
+        for piece in chain.from_iterable(_pieces(graph.offsets, rows) for rows, _ in stretches):
+            teleport = self.teleport[piece]
+            flow = alpha * _inflow(graph, sent, piece)
             flow += rest * (teleport if self.dangling == "teleport" else one.escape)
             flow += (1.0 - alpha) * teleport
-            flow -= w[part]
-            total += np.abs(flow).sum(axis=0) + _ROUNDING * np.abs(w[part]).sum(axis=0)
-        return float(total.max() / (1.0 - alpha))
+            flow -= w[piece]
+            total += np.abs(flow).sum(axis=0) + _ROUNDING * np.abs(w[piece]).sum(axis=0)
+        return np.atleast_1d(total)
 
     def certified_top(self, x: Any, k: int = 10) -> Array:
         """Return the longest list of first nodes, at most k, whose order the certificate proves at x.

@@ -12,6 +12,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_real, check_vector, keep, keep_checked
 from convexrank.graphs import Graph
+from convexrank.graphs.io.build import nth_range
 from convexrank.graphs.lpq_map import NormMap, NormPart, log_sums
 from convexrank.graphs.reach import reached_from
 from convexrank.graphs.transition import check_alpha
@@ -119,7 +120,7 @@ class TrustPropagation(GraphRank):
         return np.concatenate(parts)
 
     default_solver = "power"
-    capabilities = frozenset({"FixedPoint", "Referenced", "Certified", "NormFixedPoint"})
+    capabilities = frozenset({"FixedPoint", "Referenced", "Certified", "CertifiedInParts", "NormFixedPoint"})
 
     @property
     def dimension(self) -> int:
@@ -164,9 +165,12 @@ class TrustPropagation(GraphRank):
 
     def distance(self, a: Array, b: Array) -> float:
         """Return the largest L_p norm of the difference for p = q, Thompson's distance otherwise."""
+        pairs = zip(a.reshape(-1, self.graph.n), b.reshape(-1, self.graph.n), strict=True)
+        return max(self._apart(mine, other) for mine, other in pairs)
+
+    def _apart(self, a: Array, b: Array) -> float:
         if self.p == self.q:
-            differences = np.abs(a - b).reshape(-1, self.graph.n)
-            return max(float(np.linalg.norm(part, self.p)) for part in differences)
+            return _norm(a - b, self.p)
         both = (a > 0.0) & (b > 0.0)
         if not np.array_equal(a > 0.0, b > 0.0):
             return math.inf
@@ -174,21 +178,25 @@ class TrustPropagation(GraphRank):
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound the distance to the solution by that to the image over 1 − factor; the map in logarithms. O(m)."""
-        x = self.check_point(x)
-        image = np.concatenate(
-            [
-                self._log_map(part, *side)
-                for part, side in zip(x.reshape(-1, self.graph.n), self._sides, strict=True)
-            ]
-        )
+        r = self.check_point(x)
+        return self.certificate_of_parts(r, self.certificate_part(r, 0, 1)[None])
+
+    def certificate_part(self, x: Array, part: int, parts: int) -> Array:
+        """Return the distance of x to its image over a part of the nodes, for trust and for distrust."""
+        found = []
+        for r, (graph, seeds) in zip(x.reshape(-1, self.graph.n), self._sides, strict=True):
+            rows = slice(*nth_range(graph.offsets, part, parts))
+            found.append(self._apart(r[rows], self._log_map(r, graph, seeds, rows)))
+        return np.array(found)
+
+    def certificate_of_parts(self, x: Array, parts: Array) -> Certificate:
+        """Put distances together: the norm of norms, or the largest."""
         if self.p == self.q:
-            moved, metric = self.distance(x, image) + _ROUNDING * float(x.max()), f"L{self.p:g} norm"
+            moved = max(_norm(side, self.p) for side in parts.T) + _ROUNDING * float(x.max())
+            metric = f"L{self.p:g} norm"
         else:
             supported = np.array_equal(x > 0.0, self._reached)
-            moved, metric = (
-                (self.distance(x, image) + _ROUNDING if supported else math.inf),
-                "Thompson's metric",
-            )
+            moved, metric = float(parts.max()) + _ROUNDING if supported else math.inf, "Thompson's metric"
         return Certificate(
             float(moved / (1.0 - self.modulus)), math.nan, -math.inf, kind="distance", metric=metric
         )
@@ -212,17 +220,18 @@ class TrustPropagation(GraphRank):
             moved, lambda: arb(self.gamma) if linear else arb(self.p) / arb(self.q), metric
         )
 
-    def _log_map(self, r: Array, graph: Graph, seeds: Array) -> Array:
+    def _log_map(self, r: Array, graph: Graph, seeds: Array, nodes: slice) -> Array:
         with np.errstate(divide="ignore"):
             sent = np.log(r), np.log(graph.out_weight)
-        image = (1.0 - self.gamma) * seeds
-        for rows, edges in graph.stretches():
+        image = (1.0 - self.gamma) * seeds[nodes]
+        for rows, edges in graph.stretches(nodes.start, nodes.stop):
             sources, offsets = graph.sources[edges], graph.offsets[rows.start : rows.stop + 1] - edges.start
             logs = sent[0][sources] - sent[1][sources]
             if graph.weights is not None:
                 with np.errstate(divide="ignore"):
                     logs += np.log(graph.weights[edges])
-            image[rows] += self.gamma * np.exp(log_sums(self.p * logs, offsets) / self.q)
+            mine = slice(rows.start - nodes.start, rows.stop - nodes.start)
+            image[mine] += self.gamma * np.exp(log_sums(self.p * logs, offsets) / self.q)
         return image
 
     def reference(self) -> Array:
@@ -253,3 +262,9 @@ class TrustPropagation(GraphRank):
         p, theta = float(rng.choice([1.0, 2.0, 4.0])), float(rng.choice([1.0, 1.0, 0.8, 0.5]))
         both = bool(rng.integers(2))
         return cls(graph, seeds[0], seeds[1] if both else None, float(rng.choice([0.5, 0.85])), p, p / theta)
+
+
+def _norm(values: Array, p: float) -> float:
+    """The L_p norm, of values relative to the largest: p-th powers of small ones are 0 in floating point."""
+    top = float(np.abs(values).max(initial=0.0))
+    return top * float(np.linalg.norm(values / top, p)) if 0.0 < top < math.inf else top

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -12,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.compilation import SMALL, jit
-from convexrank.backend.deadline import time_left
 from convexrank.backend.jax_oracles import shape_class, with_x64
 from convexrank.data import shown
 from convexrank.graphs import Graph
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._planes import PLANES, add_up, columns_of, in_planes, spread
 
-__all__ = ["AXIS", "OnMesh", "check_mesh", "on_host"]
+__all__ = ["AXIS", "OnMesh", "check_mesh", "on_host", "processes_of"]
 
 Array = np.ndarray
 
@@ -35,6 +33,16 @@ def check_mesh(mesh: Any) -> None:
             f"mesh is {shown(mesh)}, expected a jax.sharding.Mesh of devices; make one with "
             'jax.make_mesh((len(jax.devices()),), ("nodes",)).'
         )
+    if jax.process_index() not in processes_of(mesh):
+        raise ValueError(
+            f"mesh has devices of the processes {sorted(processes_of(mesh))} and none of this one, "
+            f"{jax.process_index()}; solve on those only."
+        )
+
+
+def processes_of(mesh: Any) -> set[int]:
+    """Return JAX's numbers of the processes that have the devices of a mesh."""
+    return {device.process_index for device in mesh.devices.flat}
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,6 @@ class OnMesh:
         """Cut the nodes of a graph, and put nothing on the devices yet."""
         import jax
 
-        _refuse_clocks(mesh)
         bounds = _ranges(graph, mesh.size)
         size = shape_class(int(np.diff(bounds).max()) + 1)
         return cls(jax.sharding.Mesh(mesh.devices.ravel(), (AXIS,)), bounds, size, ())
@@ -147,15 +154,6 @@ class OnMesh:
         parts = enumerate(pairwise(self.bounds.tolist()))
         return np.concatenate(
             [places[k * self.size : k * self.size + high - low] for k, (low, high) in parts]
-        )
-
-
-def _refuse_clocks(mesh: Any) -> None:
-    """Refuse a limit of time over processes: some would stop, and the others wait for them."""
-    if math.isfinite(time_left()) and len({device.process_index for device in mesh.devices.flat}) > 1:
-        raise ValueError(
-            "time_limit is given, and the mesh spans processes, whose clocks would stop them at different steps; pass "
-            "max_iter in its place."
         )
 
 

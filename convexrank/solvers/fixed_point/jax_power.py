@@ -6,19 +6,23 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
+from convexrank.backend.cached import cached_property
 from convexrank.backend.deadline import rounds_in_time
 from convexrank.backend.jax_oracles import on_device, pad, shape_class, with_x64
 from convexrank.core.loop import State
-from convexrank.data import check_integer, keep_checked
+from convexrank.core.results import Solution
+from convexrank.data import check_integer, check_positive, keep_checked
+from convexrank.data.shards.ranks import Ranks
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
-from convexrank.solvers.fixed_point._mesh import OnMesh, check_mesh
+from convexrank.solvers.fixed_point._mesh import OnMesh, check_mesh, processes_of
 from convexrank.solvers.fixed_point._mesh_norms import NormFixedPoint, NormsOnMesh
 from convexrank.solvers.fixed_point._planes import add_up, layout, spread
+from convexrank.solvers.fixed_point._together import iterate_together
 
 __all__ = ["JaxPower"]
 
@@ -37,12 +41,13 @@ class JaxPower:
     nothing. A round gathers the planes one after the other and adds them; a segment sum over one entry per column then
     completes the round, so that it contains only an eighth of the edges.
 
-    With a mesh it also supports L_{p,q} ranks and trust, in logarithms. The nodes are cut into ranges with about the
-    same number of edges, one for each device, which holds the edges into its nodes. A round gathers 8 bytes from each
-    node, and adds up the rank of dangling nodes; everything else stays on the device. The mesh may span processes of
-    ``jax.distributed.initialize``: each makes the same call with the same graph, preferably opened from files, of which
-    it reads the edges into its own nodes. All processes return the same solution; each computes the certificate by
-    itself, on its host. ``time_limit`` is refused there, because clocks differ.
+    With a mesh it takes L_{p,q} ranks and trust as well, in logarithms. The nodes are cut into ranges of about equally
+    many edges, one for each device, which holds the edges into its nodes. A round gathers what all nodes send, 8 bytes
+    each, and adds up the rank of dangling nodes; all else stays on the device. The mesh may span processes that
+    ``jax.distributed.initialize`` brought together: each makes the same call with the same graph, best one opened from
+    files, of which it reads the edges into its own nodes. All get the same solution, to the last bit. Each computes its
+    part of the certificate on its host, from the edges into as large a share of the nodes. A limit of time, a callback
+    or Ctrl-C in one process stops all at the same step; a process that stays silent ends all with its number.
 
     A step is ``rounds`` applications of the map. The residual reported is :math:`\frac{\alpha}{1-\alpha}` times the
     last change in the L1 norm, which bounds the error. In float64, whatever JAX's global setting is.
@@ -53,7 +58,14 @@ class JaxPower:
     rounds : int
         Number of applications of the map between two estimates of the error, fewer near a time limit.
     mesh : jax.sharding.Mesh, optional
-        The devices that share the nodes, with any names of axes; by default JAX's default device has all nodes.
+        The devices that share the nodes, whatever the names of its axes; by default JAX's default device has all.
+    timeout : float
+        Seconds that a process of the mesh may do nothing while others wait for it.
+
+    Raises
+    ------
+    RankError
+        When another process of the mesh fails, is silent, or computes something else.
 
     References
     ----------
@@ -78,6 +90,7 @@ class JaxPower:
 
     rounds: int = 10
     mesh: Any = None
+    timeout: float = 30.0
 
     name = "jax-power"
     requires = frozenset({"AffineFixedPoint"})
@@ -85,14 +98,32 @@ class JaxPower:
 
     def __post_init__(self) -> None:
         keep_checked(self, check_integer, "rounds", minimum=1)
+        keep_checked(self, check_positive, "timeout")
         if self.mesh is not None:
             check_mesh(self.mesh)
             self.__dict__["or_requires"] = frozenset({NormFixedPoint.__name__})
 
+    @cached_property
+    def processes(self) -> Ranks | None:
+        """The processes that the mesh spans; None where it has devices of one only."""
+        numbers = set() if self.mesh is None else processes_of(self.mesh)
+        return Ranks(self.timeout, sorted(numbers)) if len(numbers) > 1 else None
+
+    @property
+    def loop(self) -> Callable[..., Solution] | None:
+        """What processes run together; None for the usual loop."""
+        return None if self.processes is None else partial(iterate_together, self.processes)
+
     def init(self, problem: AffineFixedPoint, x0: Array) -> State:
         """Put the graph on the device; nothing is known about the error yet."""
-        device = self._prepared(problem, x0)
-        return State(x0, math.nan, math.inf, (device, device.pad(x0), math.inf, 0, math.inf))
+
+        def put() -> Any:
+            device = self._prepared(problem, x0)
+            return device, device.pad(x0)
+
+        ranks = self.processes
+        device, x = put() if ranks is None else ranks.each(put)
+        return State(x0, math.nan, math.inf, (device, x, math.inf, 0, math.inf))
 
     def _prepared(self, problem: Any, x0: Array) -> Any:
         if self.mesh is None:
@@ -105,7 +136,13 @@ class JaxPower:
         """Apply the map ``rounds`` times."""
         device, x, shortest, since, pace = state.memory
         rounds, start = rounds_in_time(self.rounds, pace), time.perf_counter()
-        x, host, length = device.advance(x, rounds)
+        ranks = self.processes
+        if ranks is None:
+            x, host, length = device.advance(x, rounds)
+        else:
+            wanted = np.array([float(rounds)])
+            rounds = int(ranks.gather(lambda: wanted, 1).min())
+            x, host, length = ranks.run(partial(device.advance, x, rounds))
         since = 0 if length < shortest else since + 1
         factor = problem.modulus
         pace = (time.perf_counter() - start) / rounds
