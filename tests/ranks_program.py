@@ -335,13 +335,23 @@ def limits(problem: Any, folder: Path, rank: int) -> dict[str, Any]:
             callback=lambda state: time.sleep(0.25 if rank == 0 else 0.05),
         )
         stopped = problem.solve("lbfgs", tol=1e-12, max_iter=5, checkpoint=path, every=4)
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+        ended = problem.solve("lbfgs", tol=1e-12, callback=lambda state: between(state, rank))
+        signal.signal(signal.SIGINT, handler)
     kept = cr.Solution.load(path)
     resumed = problem.solve("lbfgs", tol=1e-12, x0=kept)
     return {
         "late": [late.status.name, late.iterations, late.x.tobytes().hex(), bool(np.isfinite(late.gap))],
         "kept": [kept.status.name, kept.iterations, kept.value, stopped.value],
+        "between": [ended.status.name, ended.iterations, ended.x.tobytes().hex()],
         "resumed": [resumed.status.name, resumed.iterations, resumed.x.tolist()],
     }
+
+
+def between(state: Any, rank: int) -> None:
+    """Press Ctrl-C on one rank, between two evaluations."""
+    if rank == 1 and state.iteration == 3:
+        signal.raise_signal(signal.SIGINT)
 
 
 def silent(rank: int, count: int, X: Any, y: Any) -> dict[str, Any]:

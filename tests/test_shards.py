@@ -207,6 +207,9 @@ def test_ctrl_c_in_one_process_stops_all_at_one_step(launched, count):
     said = {found["errors"]["interrupted"] for found in launched[count][0]}
     assert len(said) == 1
     assert re.match(r"INTERRUPTED [1-9]\d* [0-9a-f]{64}$", said.pop())
+    ends = [found["limits"]["between"] for found in launched[count][0]]
+    assert ends == [ends[0]] * count
+    assert ends[0][:2] == ["INTERRUPTED", 3]
 
 
 @pytest.mark.parametrize("count", COUNTS)

@@ -336,10 +336,13 @@ class Problem(Displayed):
             "checkpoint": checkpoint,
             "every": every,
         }
-        if time_limit is None:
+        if time_limit is None and not self._over_processes:
             return solve(self, solver, time_limit=None, **options)
         with self._timed(time_limit) as seconds:
             return solve(self, solver, time_limit=seconds, **options)
+
+    # whether Ctrl-C in one process is to end a solve in others
+    _over_processes = False
 
     def _timed(self, seconds: float | None) -> AbstractContextManager[float | None]:
         """Context of a solve that may take so many seconds; gives those that the solver has to look after itself."""

@@ -112,6 +112,7 @@ class LinearScores(Problem):
         keep_checked(self, check_nonnegative, "l2", "l1")
         if isinstance(self.X, Chunks):
             self.X.agree(type(self).__name__, arguments_of(self))
+            keep(self, _over_processes=True)
             check_chunks(self, self.X, self.takes_chunks, bool(self.l1 or self.l2))
         if isinstance(self.X, Design) and not self.takes_designs:
             raise TypeError(

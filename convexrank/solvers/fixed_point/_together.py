@@ -60,8 +60,8 @@ def iterate_together(
     ----------
     ranks : Ranks
         The processes.
-    problem, solver, x0, options
-        As for :func:`~convexrank.core.loop.iterate`.
+    problem, solver, x0, options : as for :func:`~convexrank.core.loop.iterate`
+        What to solve, from where, and when to stop.
 
     Returns
     -------
