@@ -112,7 +112,11 @@ def main(rank: int, count: int, port: str, folder: Path) -> None:
     found["rows"] = problem.X[[3, 100, 239, 3]].tolist()
     found["sharded"] = sharded(count)
     found["example"] = example().x.tobytes().hex()
-    found["mesh"] = on_mesh(cr.solvers.JaxPower(mesh=mesh_of(), timeout=20.0), count)
+    solver = cr.solvers.JaxPower(mesh=mesh_of(), timeout=20.0)
+    found["mesh"] = on_mesh(solver, tuple(graph_ranks()) if count == 2 else ("page rank",))
+    if (rank, count) == (0, 2):  # over the two devices of this process alone
+        local = jax.sharding.Mesh(np.array(jax.local_devices()), ("nodes",))
+        found["local"] = on_mesh(cr.solvers.JaxPower(mesh=local), ("page rank",))
     found["mesh ends"] = mesh_ends(rank, count)
     write(folder, rank, found)
     found["silent"] = silent(rank, count, X[part], y[part])
@@ -161,26 +165,36 @@ def graph_ranks() -> dict[str, Any]:
     rng = np.random.default_rng(2)
     source, target = rng.integers(0, 52, 300), (60 * rng.random(300) ** 3).astype(int)
     graph = cr.Graph.from_edges(source, target, rng.random(300) + 0.1, 60)
-    norms = cr.problems.LpqRank(graph, 4, 5, 0.9, "outside")
-    return {"page rank": cr.problems.PageRank(graph, 0.9), "norms": norms}
+    plain = cr.Graph.from_edges(source, target, np.ones(300), 60)
+    return {
+        "page rank": cr.problems.PageRank(graph, 0.9),
+        "norms": cr.problems.LpqRank(graph, 4, 10, 0.9, "outside"),
+        "uniform, two": cr.problems.PageRank(plain, 0.8, rng.random((60, 2)) ** 4, "uniform"),
+        "trust": cr.problems.TrustPropagation(plain, [0, 7], [3], 0.8, 2, 5),
+    }
 
 
 def mesh_of() -> Any:
-    """One device of each process."""
+    """All devices: two of each of two processes with an explicit axis, one of each of four in one of two axes."""
     import jax
 
+    if jax.process_count() == 2:
+        explicit = (jax.sharding.AxisType.Explicit,)
+        return jax.make_mesh((len(jax.devices()),), ("nodes",), axis_types=explicit)
     first = {device.process_index: device for device in reversed(jax.devices())}
-    return jax.sharding.Mesh(np.array([first[process] for process in sorted(first)]), ("nodes",))
+    devices = np.array([first[process] for process in sorted(first)])
+    return jax.sharding.Mesh(devices.reshape(1, -1), ("hosts", "nodes"))
 
 
-def on_mesh(solver: Any, count: int) -> dict[str, Any]:
-    """Solutions of ranks of a graph with their certificates, and that of the start; four processes solve one."""
+def on_mesh(solver: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Solutions of ranks of a graph with their certificates, and the certificate of the start."""
     import convexrank as cr
 
     found = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cr.ConvergenceWarning)
-        for name, problem in list(graph_ranks().items())[: 1 if count == 4 else None]:
+        for name in names:
+            problem = graph_ranks()[name]
             solution, start = problem.solve(solver, tol=2e-13), problem.solve(solver, max_iter=0)
             found[name] = {
                 "x": solution.x.tolist(),

@@ -9,7 +9,9 @@ from jax.export import export
 
 import convexrank as cr
 from convexrank.problems import PageRank
-from convexrank.solvers.fixed_point.jax_power import JaxPower, _Device, _jitted_advance, layout
+from convexrank.solvers import JaxPower
+from convexrank.solvers.fixed_point._mesh import OnMesh, default_mesh, walk_over
+from convexrank.solvers.fixed_point._planes import columns_of, in_planes
 from tests.graph_files import real_graph
 from tests.tolerances import tolerance
 
@@ -36,7 +38,8 @@ def test_every_edge_lies_in_one_column_of_its_node(weighted):
         source = np.concatenate([rng.choice(n, k, replace=False) for k in lengths]).astype(int)
         weight = rng.random(len(source)) + 0.5 if weighted else None
         graph = cr.Graph.from_edges(source, target, weight, n)
-        planes, weights, rows = layout(graph, n + 1)
+        own, width = np.diff(graph.offsets), columns_of(np.diff(graph.offsets)).sum() + 3
+        planes, weights, rows = in_planes(own, graph.sources, graph.weights, n, n, width)
         found = {}
         for c in range(planes.shape[1]):
             for k in range(planes.shape[0]):
@@ -83,10 +86,10 @@ def test_a_step_is_so_many_applications_of_the_map(rounds):
 def test_the_loop_translates_for_a_gpu(weighted):
     """For CUDA, which needs no such device: one program, and nothing in it waits for the host."""
     problem = PageRank(graph_of_twelve(1, weighted))
-    device = _Device.prepare(problem, problem.start())
+    device = OnMesh.prepare(problem, problem.start(), default_mesh())
     with jax.enable_x64(True):
-        program = export(_jitted_advance(), platforms=["cuda"])(
-            *device.arrays, device.pad(problem.start()), 10
+        program = export(jax.jit(walk_over(device.mesh)), platforms=["cuda"])(
+            device.edges, device.nodes, (), device.pad(problem.start()), 10
         )
     assert program.platforms == ("cuda",)
     assert program.out_avals[0].dtype == np.float64

@@ -1,11 +1,6 @@
-"""Ranks over a mesh of devices: those of one device, however the nodes are cut; over processes: test_shards.py."""
+"""How a graph is cut for a mesh of devices, and a certificate for processes; real ones run in test_shards.py."""
 
 from __future__ import annotations
-
-import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,67 +9,12 @@ import convexrank as cr
 from convexrank.solvers.fixed_point._mesh import OnMesh, _ranges
 from tests.tolerances import tolerance
 
-PROGRAM = """
-import json, sys
-import jax
-import numpy as np
-import convexrank as cr
-from tests.test_mesh_ranks import problems
-
-def mesh_of(k):
-    return jax.sharding.Mesh(np.array(jax.devices()[:k]).reshape(1, k), ("hosts", "nodes"))
-
-for name, (problem, sizes) in problems().items():
-    truth = problem.reference()
-    for k in sizes:
-        found = problem.solve(cr.solvers.JaxPower(mesh=mesh_of(k)), tol=2e-13)
-        first = found.x if k == sizes[0] else first
-        away = float(np.abs(found.x - first).max() / first.max())
-        error = float(problem.distance(found.x, truth))
-        print(json.dumps([name, k, away, found.status.name, found.gap, error]))
-problem = problems()["uniform, two"][0]
-explicit = jax.make_mesh((4,), ("nodes",), axis_types=(jax.sharding.AxisType.Explicit,))
-again = problem.solve(cr.solvers.JaxPower(mesh=explicit), tol=2e-13)
-error = float(problem.distance(again.x, problem.reference()))
-print(json.dumps(["explicit", 4, 0.0, again.status.name, again.gap, error]))
-"""
-
 
 def skewed(n, m, seed, weighted):
     """A graph whose first nodes have most of the edges; the last ones link nowhere."""
     rng = np.random.default_rng(seed)
     source, target = rng.integers(0, n - n // 8, m), (n * rng.random(m) ** 3).astype(int)
     return cr.Graph.from_edges(source, target, rng.random(m) + 0.1 if weighted else None, n)
-
-
-def problems():
-    """What is solved over the meshes, and over how many devices."""
-    v = np.random.default_rng(1).random((60, 2)) ** 4
-    return {
-        "teleport": (cr.problems.PageRank(skewed(60, 400, 0, True), 0.9), (2, 4)),
-        "uniform, two": (cr.problems.PageRank(skewed(60, 300, 1, False), 0.8, v, "uniform"), (2,)),
-        "trust": (cr.problems.TrustPropagation(skewed(60, 300, 4, False), [0, 7], [3], 0.8, 2, 2.5), (2,)),
-    }
-
-
-def test_meshes_of_several_devices_give_the_answer_of_one():
-    """In a process of its own, because the number of devices is fixed when JAX starts."""
-    surroundings = {
-        **os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu",
-    }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PROGRAM],
-        capture_output=True, text=True, timeout=300, check=False, env=surroundings,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    expected = [(name, k) for name, (_, sizes) in problems().items() for k in sizes]
-    assert [(name, k) for name, k, *_ in found] == [*expected, ("explicit", 4)]
-    for name, k, away, status, gap, error in found:
-        assert away <= 1e-12, (name, k)
-        assert status == "CONVERGED"
-        assert error <= gap + tolerance("atoms")
-        assert gap <= 2e-13
 
 
 @pytest.mark.parametrize("seed", range(4))

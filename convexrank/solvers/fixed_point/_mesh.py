@@ -17,7 +17,18 @@ from convexrank.graphs import Graph
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._planes import PLANES, add_up, columns_of, in_planes, spread
 
-__all__ = ["AXIS", "OnMesh", "check_mesh", "on_host", "processes_of"]
+__all__ = [
+    "AXIS",
+    "OnMesh",
+    "check_mesh",
+    "default_mesh",
+    "everywhere",
+    "on_host",
+    "processes_of",
+    "rounds_over",
+    "silent",
+    "walk_over",
+]
 
 Array = np.ndarray
 
@@ -40,9 +51,20 @@ def check_mesh(mesh: Any) -> None:
         )
 
 
+def default_mesh() -> Any:
+    """Return JAX's default device as a mesh."""
+    import jax
+
+    return jax.sharding.Mesh(np.array(list(jax.device_put(0.0).devices())), (AXIS,))
+
+
 def processes_of(mesh: Any) -> set[int]:
     """Return JAX's numbers of the processes that have the devices of a mesh."""
     return {device.process_index for device in mesh.devices.flat}
+
+
+def silent() -> None:
+    """Nobody waits for this process."""
 
 
 @dataclass(frozen=True)
@@ -56,29 +78,33 @@ class OnMesh:
     mesh: Any  # of one axis, whose sharding the compiler chooses
     bounds: Array  # ends of the ranges of nodes
     size: int
-    arrays: tuple[Any, ...]
+    edges: tuple[Any, ...] = ()  # planes, weights or None, rows
+    nodes: tuple[Any, ...] = ()  # vectors of one entry for each node
+    beat: Callable[[], None] = silent  # is told when an array is on a device
 
     @classmethod
-    def prepare(cls, problem: AffineFixedPoint, x0: Array, mesh: Any) -> OnMesh:
+    def prepare(
+        cls, problem: AffineFixedPoint, x0: Array, mesh: Any, beat: Callable[[], None] = silent
+    ) -> OnMesh:
         """Put the edges on the devices of this process; those of others are put there by theirs."""
         graph, alpha, operators = problem.graph, problem.alpha, problem.operators
-        made = cls.empty(graph, mesh)
+        made = cls.empty(graph, mesh, beat)
         held = graph.weights
-        edges = made.edges(graph, None if held is None else held.__getitem__, 0.0)
+        edges = made.put_edges(graph, None if held is None else held.__getitem__, 0.0)
         share = operators[0].share
         columns = [np.broadcast_to(alpha * operator.escape, graph.n) for operator in operators]
         escape = np.stack(columns, axis=1).reshape(x0.shape)
         vectors = alpha * share, (share == 0.0).astype(np.float64), escape, (1.0 - alpha) * problem.teleport
-        return replace(made, arrays=(*edges, *map(made.pad, vectors)))
+        return replace(made, edges=edges, nodes=tuple(map(made.pad, vectors)))
 
     @classmethod
-    def empty(cls, graph: Graph, mesh: Any) -> OnMesh:
+    def empty(cls, graph: Graph, mesh: Any, beat: Callable[[], None] = silent) -> OnMesh:
         """Cut the nodes of a graph, and put nothing on the devices yet."""
         import jax
 
         bounds = _ranges(graph, mesh.size)
         size = shape_class(int(np.diff(bounds).max()) + 1)
-        return cls(jax.sharding.Mesh(mesh.devices.ravel(), (AXIS,)), bounds, size, ())
+        return cls(jax.sharding.Mesh(mesh.devices.ravel(), (AXIS,)), bounds, size, beat=beat)
 
     def pad(self, x: Array, nothing: float = 0.0) -> Any:
         """Put one value for each node, or a row of them, on the devices that have the nodes."""
@@ -99,12 +125,13 @@ class OnMesh:
         whole = (self.mesh.size * shape[0], *shape[1:])
 
         def of(index: Any) -> Array:
+            self.beat()
             return part((index[0].start or 0) // shape[0])
 
         with with_x64():
             return jax.make_array_from_callback(whole, sharding, of)
 
-    def edges(
+    def put_edges(
         self, graph: Graph, weight: Callable[[slice], Array] | None, nothing: float
     ) -> tuple[Any, Any, Any]:
         """Put planes, what belongs to each edge, and rows on the devices; ``nothing`` is for padding."""
@@ -137,9 +164,8 @@ class OnMesh:
     def advance(self, x: Any, rounds: int) -> tuple[Any, Array, float]:
         """Apply the map; return the ranks on the devices and on the host, and the size of the last change."""
         with with_x64():
-            x, whole, change = _jitted_advance(self.mesh, self.arrays[1] is not None, self.is_small)(
-                *self.arrays, x, rounds
-            )
+            advance = _jitted_walk(self.mesh, self.is_small)
+            x, whole, change = advance(self.edges, self.nodes, (), x, rounds)
             length = float(np.max(on_host(change)))
             ranks = on_host(whole)
         return x, self.by_node(ranks), length
@@ -173,39 +199,69 @@ def _ranges(graph: Graph, parts: int) -> Array:
     return np.concatenate([[0], np.searchsorted(load, wanted), [n]]).astype(np.int64)
 
 
-@lru_cache(maxsize=8)
-def _jitted_advance(mesh: Any, weighted: bool, small: bool) -> Callable[..., Any]:
+def everywhere(values: Any) -> Any:
+    """Give every device what all of them have, in their order; in JAX, as are the following."""
     import jax
-    import jax.numpy as jnp
+
+    return jax.lax.all_gather(values, AXIS, tiled=True)
+
+
+def rounds_over(mesh: Any, map_of: Callable[..., Any], seen: Callable[..., Any]) -> Callable[..., Any]:
+    """Return rounds of a map over the devices of a mesh, each of which has its own edges and nodes.
+
+    Parameters
+    ----------
+    mesh : jax.sharding.Mesh
+        The devices.
+    map_of : callable
+        Gives the map on a device, of its edges, arrays of its nodes, and numbers.
+    seen : callable
+        What every device is to know of the last two points of one.
+
+    Returns
+    -------
+    callable
+        Takes edges, nodes, numbers, x and the number of rounds; returns x as it lies on the devices, the whole of it,
+        and what is seen.
+    """
+    import jax
     from jax.sharding import PartitionSpec as P
 
-    def advance(
-        planes: Any,
-        weights: Any,
-        rows: Any,
-        share: Any,
-        dangling: Any,
-        escape: Any,
-        base: Any,
-        x: Any,
-        rounds: Any,
-    ) -> Any:
-        def everywhere(values: Any) -> Any:
-            return jax.lax.all_gather(values, AXIS, tiled=True)
+    def advance(edges: Any, nodes: Any, numbers: Any, x: Any, rounds: Any) -> Any:
+        image = map_of(edges, nodes, numbers)
+
+        def round_(_: Any, pair: Any) -> Any:
+            return image(pair[0]), pair[0]
+
+        last, before = jax.lax.fori_loop(0, rounds, round_, (x, x))
+        return last, everywhere(last), seen(last, before)
+
+    cut, given = P(AXIS), P()
+    ins, outs = (cut, cut, given, cut, given), (cut, given, given)
+    return jax.shard_map(advance, mesh=mesh, in_specs=ins, out_specs=outs, check_vma=False)
+
+
+def walk_over(mesh: Any) -> Callable[..., Any]:
+    """Return rounds of PageRank's map over a mesh."""
+    import jax
+    import jax.numpy as jnp
+
+    def map_of(edges: Any, nodes: Any, _: Any) -> Any:
+        (planes, weights, rows), (share, dangling, escape, base) = edges, nodes
 
         def image(x: Any) -> Any:
             inflow = add_up(planes, weights, rows, everywhere(x * spread(share, x)), x.shape[0])
             lost = jax.lax.psum(jnp.sum(x * spread(dangling, x), axis=0), AXIS)
             return inflow + lost * escape + base
 
-        def round_(_: Any, pair: Any) -> Any:
-            return image(pair[0]), pair[0]
+        return image
 
-        last, before = jax.lax.fori_loop(0, rounds, round_, (x, x))
-        change = jax.lax.psum(jnp.sum(jnp.abs(last - before), axis=0), AXIS)
-        return last, everywhere(last), change
+    def change(last: Any, before: Any) -> Any:
+        return jax.lax.psum(jnp.sum(jnp.abs(last - before), axis=0), AXIS)
 
-    cut = P(AXIS)
-    given = (cut, cut if weighted else None, *[cut] * 6, P())
-    mapped = jax.shard_map(advance, mesh=mesh, in_specs=given, out_specs=(cut, P(), P()), check_vma=False)
-    return jit(mapped, small)
+    return rounds_over(mesh, map_of, change)
+
+
+@lru_cache(maxsize=8)
+def _jitted_walk(mesh: Any, small: bool) -> Callable[..., Any]:
+    return jit(walk_over(mesh), small)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,7 +14,7 @@ from convexrank.backend.compilation import jit
 from convexrank.backend.jax_oracles import with_x64
 from convexrank.core.capabilities import FixedPoint
 from convexrank.graphs.lpq_map import NormPart
-from convexrank.solvers.fixed_point._mesh import AXIS, OnMesh, on_host
+from convexrank.solvers.fixed_point._mesh import AXIS, OnMesh, everywhere, on_host, rounds_over
 
 __all__ = ["NormFixedPoint", "NormsOnMesh"]
 
@@ -41,18 +41,18 @@ class NormsOnMesh:
     seeded: bool
 
     @classmethod
-    def prepare(cls, problem: NormFixedPoint, mesh: Any) -> NormsOnMesh:
+    def prepare(cls, problem: NormFixedPoint, mesh: Any, beat: Callable[[], None]) -> NormsOnMesh:
         """Put the edges on the devices, with what belongs to nodes."""
         parts, constants = [], []
         for part in problem.norm_parts:
             image, power = part.image, _power(part.image.p)
-            made = OnMesh.empty(image.graph, mesh)
+            made = OnMesh.empty(image.graph, mesh, beat)
             factor = None if image.graph.weights is None else image.log_factors
-            edges = made.edges(image.graph, factor, 0.0)
+            edges = made.put_edges(image.graph, factor, 0.0)
             vectors = [made.pad(power * entries, -math.inf) for entries in image.log_entries]
             # without seeds the same place says which nodes are no padding
             vectors.append(made.pad(np.ones(image.graph.n) if part.seeds is None else part.seeds))
-            parts.append(OnMesh(made.mesh, made.bounds, made.size, (*edges, *vectors)))
+            parts.append(replace(made, edges=edges, nodes=tuple(vectors)))
             constants.append((image.p, image.theta, *image.log_constants, part.gamma))
         seeded = problem.norm_parts[0].seeds is not None
         return cls(problem, tuple(parts), tuple(constants), seeded)
@@ -68,12 +68,9 @@ class NormsOnMesh:
         infinite = self.constants[0][0] == math.inf
         with with_x64():
             for part, mine, numbers in zip(self.parts, x, self.constants, strict=True):
-                function = _jitted_advance(
-                    part.mesh, part.arrays[1] is not None, infinite, self.seeded, part.is_small
-                )
-                there, *found = function(
-                    *part.arrays, np.array([_power(numbers[0]), *numbers[1:]]), mine, rounds
-                )
+                function = _jitted_norms(part.mesh, infinite, self.seeded, part.is_small)
+                given = np.array([_power(numbers[0]), *numbers[1:]])
+                there, *found = function(part.edges, part.nodes, given, mine, rounds)
                 moved.append(there)
                 for kept, values in zip((last, before), found, strict=True):
                     kept.append(part.by_node(on_host(values)))
@@ -86,17 +83,15 @@ def _power(p: float) -> float:
 
 
 @lru_cache(maxsize=16)
-def _jitted_advance(
-    mesh: Any, weighted: bool, infinite: bool, seeded: bool, small: bool
-) -> Callable[..., Any]:
+def _jitted_norms(mesh: Any, infinite: bool, seeded: bool, small: bool) -> Callable[..., Any]:
     import jax
     import jax.numpy as jnp
-    from jax.sharding import PartitionSpec as P
 
     together = jnp.maximum if infinite else jnp.logaddexp
 
-    def over_rows(planes: Any, factors: Any, rows: Any, sent: Any, size: int) -> Any:
+    def over_rows(edges: Any, sent: Any, size: int) -> Any:
         """Logarithm of the sum, or the largest, of what is sent along the edges into each row."""
+        planes, factors, rows = edges
         logs = sent[planes] if factors is None else sent[planes] + factors
         top = jax.ops.segment_max(jnp.max(logs, axis=0), rows, size, indices_are_sorted=True)
         if infinite:
@@ -112,25 +107,13 @@ def _jitted_advance(
         shift = jnp.where(jnp.isfinite(top), top, 0.0)
         return shift + jnp.log(jax.lax.psum(jnp.sum(jnp.exp(logs - shift)), AXIS))
 
-    def everywhere(values: Any) -> Any:
-        return jax.lax.all_gather(values, AXIS, tiled=True)
-
-    def advance(
-        planes: Any,
-        factors: Any,
-        rows: Any,
-        entries: Any,
-        common: Any,
-        seeds: Any,
-        numbers: Any,
-        x: Any,
-        rounds: Any,
-    ) -> Any:
+    def map_of(edges: Any, nodes: Any, numbers: Any) -> Any:
+        entries, common, seeds = nodes
         power, theta, with_sum, log_scale, beside, gamma = numbers
 
         def image(r: Any) -> Any:
             logs, total = power * jnp.log(r), jnp.log(jax.lax.psum(jnp.sum(r), AXIS))
-            inflow = over_rows(planes, factors, rows, everywhere(logs + entries), r.shape[0])
+            inflow = over_rows(edges, everywhere(logs + entries), r.shape[0])
             shared = together(over_all(logs + common, infinite), power * (with_sum + total))
             norm = theta / power * together(inflow, shared)
             found = jnp.logaddexp(log_scale + norm, beside + theta * total)
@@ -139,13 +122,6 @@ def _jitted_advance(
             found = jnp.where(seeds > 0.0, found, -jnp.inf)
             return jnp.exp(found - over_all(found))
 
-        def round_(_: Any, pair: Any) -> Any:
-            return image(pair[0]), pair[0]
+        return image
 
-        last, before = jax.lax.fori_loop(0, rounds, round_, (x, x))
-        return last, everywhere(last), everywhere(before)
-
-    cut = P(AXIS)
-    given = (cut, cut if weighted else None, *[cut] * 4, P(), cut, P())
-    mapped = jax.shard_map(advance, mesh=mesh, in_specs=given, out_specs=(cut, P(), P()), check_vma=False)
-    return jit(mapped, small)
+    return jit(rounds_over(mesh, map_of, lambda _, before: everywhere(before)), small)

@@ -6,34 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.jax_oracles import pad, shape_class
-from convexrank.graphs import Graph
+from convexrank.backend.jax_oracles import pad
 
-__all__ = ["PLANES", "add_up", "columns_of", "in_planes", "layout", "spread"]
+__all__ = ["PLANES", "add_up", "columns_of", "in_planes", "spread"]
 
 Array = np.ndarray
 
 # Edges of a node that are added up before a segment sum sees them.
 PLANES = 8
-
-
-def layout(graph: Graph, size: int) -> tuple[Array, Array | None, Array]:
-    """Lay the edges out in planes: column c holds up to eight sources of node ``rows[c]``.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph, of n nodes.
-    size : int
-        More than n; node n and the following are padding.
-
-    Returns
-    -------
-    tuple
-        Planes, int32 of shape (8, c), padded with n; their weights, padded with 0, or None; the node of each column.
-    """
-    lengths = np.diff(graph.offsets)
-    return in_planes(lengths, graph.sources, graph.weights, graph.n, size - 1)
 
 
 def columns_of(lengths: Array) -> Array:
@@ -47,10 +27,10 @@ def in_planes(
     weights: Array | None,
     nobody: int,
     last: int,
-    width: int | None = None,
+    width: int,
     nothing: float = 0.0,
 ) -> tuple[Array, Array | None, Array]:
-    """Lay the edges of some rows out.
+    """Lay the edges of some rows out in planes: column c holds up to eight sources of the row ``rows[c]``.
 
     Parameters
     ----------
@@ -62,19 +42,18 @@ def in_planes(
         A source that sends nothing, for padding.
     last : int
         The row of columns that are padding as a whole.
-    width : int, optional
-        How many columns; by default a little more than are needed.
+    width : int
+        How many columns; those that are not needed are padding.
     nothing : float
         The weight of padding.
 
     Returns
     -------
     tuple
-        Planes, weights or None, and rows, as for :func:`layout`.
+        Planes, int32 of shape (8, width), padded with ``nobody``; their weights, or None; the row of each column.
     """
     columns = columns_of(lengths)
     used = int(columns.sum())
-    width = shape_class(max(used, 1)) if width is None else width
     ends = np.cumsum(columns) * PLANES
     real = np.zeros(width * PLANES, dtype=bool)
     real[: used * PLANES] = True

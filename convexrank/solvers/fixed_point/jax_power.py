@@ -6,22 +6,20 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.deadline import rounds_in_time
-from convexrank.backend.jax_oracles import on_device, pad, shape_class, with_x64
 from convexrank.core.loop import State
 from convexrank.core.results import Solution
 from convexrank.data import check_integer, check_positive, keep_checked
 from convexrank.data.shards.ranks import Ranks
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
-from convexrank.solvers.fixed_point._mesh import OnMesh, check_mesh, processes_of
+from convexrank.solvers.fixed_point._mesh import OnMesh, check_mesh, default_mesh, processes_of, silent
 from convexrank.solvers.fixed_point._mesh_norms import NormFixedPoint, NormsOnMesh
-from convexrank.solvers.fixed_point._planes import add_up, layout, spread
 from convexrank.solvers.fixed_point._together import iterate_together
 
 __all__ = ["JaxPower"]
@@ -126,11 +124,11 @@ class JaxPower:
         return State(x0, math.nan, math.inf, (device, x, math.inf, 0, math.inf))
 
     def _prepared(self, problem: Any, x0: Array) -> Any:
-        if self.mesh is None:
-            return _Device.prepare(problem, x0)
+        mesh = default_mesh() if self.mesh is None else self.mesh
+        beat = silent if self.processes is None else self.processes.beat
         if "AffineFixedPoint" in problem.capabilities:
-            return OnMesh.prepare(problem, x0, self.mesh)
-        return NormsOnMesh.prepare(problem, self.mesh)
+            return OnMesh.prepare(problem, x0, mesh, beat)
+        return NormsOnMesh.prepare(problem, mesh, beat)
 
     def step(self, problem: AffineFixedPoint, state: State) -> State:
         """Apply the map ``rounds`` times."""
@@ -150,69 +148,3 @@ class JaxPower:
         stalled = length == 0.0 or since >= _PATIENCE
         residual = factor * length / (1.0 - factor) if factor < 1.0 else length
         return State(host, math.nan, residual, memory, stalled=stalled)
-
-
-@dataclass(frozen=True)
-class _Device:
-    """What a run needs, on the device: planes, weights or None, rows, and vectors of one entry per node."""
-
-    size: int
-    nodes: int
-    arrays: tuple[Any, ...]
-
-    @classmethod
-    def prepare(cls, problem: AffineFixedPoint, x0: Array) -> _Device:
-        graph, alpha = problem.graph, problem.alpha
-        size = shape_class(graph.n + 1)  # a node more: the padding, which has and sends nothing
-        planes, weights, rows = layout(graph, size)
-        share = pad(alpha * problem.operators[0].share, size)
-        dangling = pad((problem.operators[0].share == 0.0).astype(np.float64), size)
-        columns = [np.broadcast_to(alpha * operator.escape, graph.n) for operator in problem.operators]
-        escape = np.ascontiguousarray(np.stack(columns, axis=1)).reshape(x0.shape)
-        vectors = [_padded(values, size) for values in (escape, (1.0 - alpha) * problem.teleport)]
-        put = on_device((planes, *([] if weights is None else [weights]), rows, share, dangling, *vectors))
-        return cls(size, graph.n, put if weights is not None else (put[0], None, *put[1:]))
-
-    def advance(self, x: Any, rounds: int) -> tuple[Any, Array, float]:
-        """Apply the map; return the ranks on the device and on the host, and the size of the last change."""
-        with with_x64():
-            x, change = _jitted_advance()(*self.arrays, x, rounds)
-            return x, np.array(x)[: self.nodes], float(np.max(np.asarray(change)))
-
-    def pad(self, x: Array) -> Any:
-        return on_device((_padded(np.asarray(x, dtype=np.float64), self.size),))[0]
-
-
-def _padded(values: Array, size: int) -> Array:
-    full = np.zeros((size, *values.shape[1:]))
-    full[: len(values)] = values
-    return full
-
-
-@lru_cache(maxsize=1)
-def _jitted_advance() -> Callable[..., Any]:
-    import jax
-    import jax.numpy as jnp
-
-    def advance(
-        planes: Any,
-        weights: Any,
-        rows: Any,
-        share: Any,
-        dangling: Any,
-        escape: Any,
-        base: Any,
-        x: Any,
-        rounds: Any,
-    ) -> Any:
-        def image(x: Any) -> Any:
-            inflow = add_up(planes, weights, rows, x * spread(share, x), x.shape[0])
-            return inflow + jnp.sum(x * spread(dangling, x), axis=0) * escape + base
-
-        def round_(_: Any, pair: Any) -> Any:
-            return image(pair[0]), pair[0]
-
-        last, before = jax.lax.fori_loop(0, rounds, round_, (x, x))
-        return last, jnp.sum(jnp.abs(last - before), axis=0)
-
-    return jax.jit(advance)
