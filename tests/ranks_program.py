@@ -112,8 +112,13 @@ def main(rank: int, count: int, port: str, folder: Path) -> None:
     found["rows"] = problem.X[[3, 100, 239, 3]].tolist()
     found["sharded"] = sharded(count)
     found["example"] = example().x.tobytes().hex()
-    solver = cr.solvers.JaxPower(mesh=mesh_of(), timeout=20.0)
-    found["mesh"] = on_mesh(solver, tuple(graph_ranks()) if count == 2 else ("page rank",))
+    first, *others = graph_ranks()
+    meshes = (
+        ((all_devices(), (first,)), (mesh_of(), tuple(others))) if count == 2 else ((mesh_of(), (first,)),)
+    )
+    found["mesh"] = {}
+    for mesh, names in meshes:
+        found["mesh"] |= on_mesh(cr.solvers.JaxPower(mesh=mesh, timeout=20.0), names)
     if (rank, count) == (0, 2):  # over the two devices of this process alone
         local = jax.sharding.Mesh(np.array(jax.local_devices()), ("nodes",))
         found["local"] = on_mesh(cr.solvers.JaxPower(mesh=local), ("page rank",))
@@ -174,13 +179,17 @@ def graph_ranks() -> dict[str, Any]:
     }
 
 
-def mesh_of() -> Any:
-    """All devices: two of each of two processes with an explicit axis, one of each of four in one of two axes."""
+def all_devices() -> Any:
+    """The two devices of each process, along an explicit axis."""
     import jax
 
-    if jax.process_count() == 2:
-        explicit = (jax.sharding.AxisType.Explicit,)
-        return jax.make_mesh((len(jax.devices()),), ("nodes",), axis_types=explicit)
+    return jax.make_mesh((len(jax.devices()),), ("nodes",), axis_types=(jax.sharding.AxisType.Explicit,))
+
+
+def mesh_of() -> Any:
+    """One device of each process, along the second axis."""
+    import jax
+
     first = {device.process_index: device for device in reversed(jax.devices())}
     devices = np.array([first[process] for process in sorted(first)])
     return jax.sharding.Mesh(devices.reshape(1, -1), ("hosts", "nodes"))
