@@ -51,7 +51,7 @@ for panel, name in zip(panels, LINKS, strict=True):
     )
     errors = [np.mean((predicted - clean[test]) ** 2) / clean.var() for predicted in predictions]
     print(f"{name:10}{errors[0]:12.4f}{errors[1]:9.4f}{errors[2]:12.4f}")
-    plotting.link(model.link_, model.index(X[train]), y[train], ax=panel)
+    plotting.link(model, X[train], y[train], ax=panel)
     panel.set_title(name)
 plt.show()
 
@@ -65,7 +65,7 @@ X, y, _ = draw("sigmoid", rows=2400, columns=2, noise=0.0, seed=1)
 figure, panels = plt.subplots(1, 3, figsize=(9.6, 3.6), layout="constrained", sharey=True)
 for panel, rows in zip(panels, (8, 20, 80), strict=True):
     model = SingleIndexRegressor("marginal", output_range=(0, 1)).fit(X[:rows], y[:rows])
-    plotting.link(model.link_, model.index(X[:rows]), y[:rows], ax=panel)
+    plotting.link(model, X[:rows], y[:rows], ax=panel)
     panel.set_title(f"{rows} rows")
     widths = np.diff(model.link_interval(X[test]))
     print(f"{rows:3} rows: mean width of the interval at new rows {widths.mean():.4f}")
@@ -178,6 +178,6 @@ else:
             print(f"   {name:26}{error:6.2f} MPa")
     scaled = StandardScaler().fit_transform(logged)
     model = SingleIndexRegressor(output_range=(0, None)).fit(scaled, y)
-    panel = plotting.link(model.link_, model.index(scaled), y)
+    panel = plotting.link(model, scaled, y)
     panel.set_ylabel("compressive strength, MPa")
     plt.show()

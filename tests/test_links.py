@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, optimize
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from convexrank import plotting
+from convexrank import SingleIndexRegressor, plotting
 from convexrank.links import Link, fit_link, project_link
 from convexrank.plotting.link import link_band
 from convexrank.problems import LearnedDivergence
@@ -391,14 +393,28 @@ def test_the_figure_shows_curve_band_and_data(kind):
 
 
 @pytest.mark.usefixtures("_closed")
+def test_the_figure_of_an_estimator_shows_its_index():
+    X, y = np.arange(12.0).reshape(6, 2) ** 2, np.array([0.0, 0.1, 0.0, 0.7, 0.9, 1.0])
+    model = SingleIndexRegressor()
+    piped = make_pipeline(StandardScaler(), model).fit(X, y)
+    rows = piped[:-1].transform(X)
+    for panel in (plotting.link(piped, X, y), plotting.link(model, rows, y)):
+        (points,) = (line.get_xydata() for line in panel.lines if line.get_label() == "data")
+        assert np.array_equal(points, np.column_stack([model.index(rows), y]))
+    assert [line.get_label() for line in plotting.link(piped).lines] == ["link"]
+
+
+@pytest.mark.usefixtures("_closed")
 def test_the_figure_without_data_and_what_it_refuses():
     learned = Link([0.0, 1.0], [0.0, 1.0], output_range=(None, 0.8))
     panel = plotting.link(learned)
     assert [line.get_label() for line in panel.lines] == ["link"]
     assert panel.lines[0].get_ydata().max() == 0.8
     assert plotting.link(Link([1.0], [2.0]), ax=panel) is panel
-    with pytest.raises(TypeError, match="expected a Link"):
+    with pytest.raises(TypeError, match="learned is a list, expected a Link, or a fitted"):
         plotting.link([0.0, 1.0])
+    with pytest.raises(TypeError, match="learned is a SingleIndexRegressor, expected a Link, or a fitted"):
+        plotting.link(SingleIndexRegressor(), [[0.0]], [1.0])
     with pytest.raises(ValueError, match="go together"):
         plotting.link(learned, [0.0])
     with pytest.raises(ValueError, match="y has 2 entries, expected 1"):

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import LogNorm
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 
 import convexrank as cr
 from convexrank import plotting, problems
@@ -68,6 +70,37 @@ def test_roc_draws_the_roc(rate):
     legend = [text.get_text() for text in panels[0].get_legend().get_texts()]
     assert legend == ["p = 1", "p = 4", "IR Push"]
     assert panels[0].get_xlabel() == ("false positive rate" if rate else "false positives")
+
+
+def test_roc_takes_fitted_estimators():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    y = (X[:, 0] + 0.5 * X[:, 1] > 0).astype(int)
+    y[:5] = 1 - y[:5]
+    linear, neighbours = LogisticRegression().fit(X, y), KNeighborsClassifier(5).fit(X, y)
+    scores = {"linear": linear.decision_function(X), "neighbours": neighbours.predict_proba(X)[:, 1]}
+    expected = plotting.roc({name: (y, s) for name, s in scores.items()}, zoom=None)
+    found = plotting.roc({"linear": (linear, X, y), "neighbours": (neighbours, X, y)}, zoom=None)
+    assert [line.get_xydata().tolist() for line in found.lines] == [
+        line.get_xydata().tolist() for line in expected.lines
+    ]
+    display = plotting.BandDisplay.from_estimator(linear, X, y)
+    same = plotting.BandDisplay.from_predictions(y, scores["linear"], name="LogisticRegression")
+    assert (display.name, display.line_.get_xydata().tolist()) == (same.name, same.line_.get_xydata().tolist())
+    push = plotting.PushIntervalDisplay.from_estimator(linear, X, y, p=(1, 4), name="mine")
+    same = plotting.PushIntervalDisplay.from_predictions(y, scores["linear"], (1, 4), name="mine")
+    assert (push.name, push.intervals) == ("mine", same.intervals)
+    forest = plotting.ForestDisplay.from_estimators({"a": linear, "b": neighbours}, X, y)
+    same = plotting.ForestDisplay.from_predictions(y, {"a": scores["linear"], "b": scores["neighbours"]})
+    assert forest.intervals == same.intervals
+
+
+def test_figures_refuse_what_gives_no_scores():
+    X, y = [[0.0], [1.0], [2.0]], [0, 1, 2]
+    three = LogisticRegression().fit(X, y)
+    with pytest.raises(TypeError, match=r"returns an array of shape \(3, 3\), expected one score per row"):
+        plotting.roc({"three": (three, X, [0, 1, 1])})
+    with pytest.raises(TypeError, match="expected a fitted estimator with decision_function"):
+        plotting.BandDisplay.from_estimator(LogisticRegression, X, [0, 1, 1])
 
 
 def test_roc_zooms_to_the_top():

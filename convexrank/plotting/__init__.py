@@ -3,8 +3,8 @@
 Every function draws on given Axes, or on a new figure, and returns the Axes (``ax.figure.savefig(...)``
 saves the figure). No function shows a figure or changes a setting of matplotlib.
 
-Displays are like those of scikit-learn: ``from_predictions`` computes and draws a display, ``plot`` draws it
-again, and ``ax_`` and ``figure_`` belong to the display that these methods return.
+Displays are like those of scikit-learn: ``from_estimator`` and ``from_predictions`` compute and draw a
+display, ``plot`` draws it again, and ``ax_`` and ``figure_`` belong to the display that these methods return.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import numpy as np
 from convexrank.data import check_choice, check_label, check_list, shown
 from convexrank.inference import Band, Interval, precision_recall_band, push_risk_interval, roc_band
 from convexrank.inference.arguments import measure_named, measured
+from convexrank.plotting.rankers import scores_of
 from convexrank.plotting.style import axes, check_mapping
 
 __all__ = ["BandDisplay", "ForestDisplay", "PushIntervalDisplay"]
@@ -28,7 +29,8 @@ def _style(panel: Any, across: str, up: str) -> None:
 class BandDisplay:
     """A ROC or precision–recall curve with a simultaneous band for the whole true curve.
 
-    Create it with :meth:`from_predictions`. Displays are immutable: `plot` returns a display with the drawn artists.
+    Create it with :meth:`from_estimator` or :meth:`from_predictions`. Displays are immutable: `plot` returns a display
+    with the drawn artists.
 
     Parameters
     ----------
@@ -82,6 +84,23 @@ class BandDisplay:
         """
         make = check_choice(curve, _CURVES, "curve")
         return cls(make(y, s, level=level), check_label(name)).plot(ax)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, **options: Any) -> Self:
+        """Compute the band of a fitted estimator's scores on new rows, and draw it.
+
+        Parameters
+        ----------
+        estimator : object
+            A fitted ranker, or a classifier of two classes.
+        X, y : array-like, shapes (n, d) and (n,)
+            Rows that were not in the fit, and their labels.
+        name : str, optional
+            Name of the ranker in the legend; by default that of its class.
+        **options : object
+            ``curve``, ``level`` and ``ax`` of :meth:`from_predictions`.
+        """
+        return cls.from_predictions(y, scores_of(estimator, X), name=name or type(estimator).__name__, **options)
 
     def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw on the Axes given, or on a new figure; other keywords go to the curve."""
@@ -160,6 +179,25 @@ class ForestDisplay:
         measure = measure_named(metric, **options)
         found = {name: measured(measure, y, scores, method, level) for name, scores in rankers.items()}
         return cls(found).plot(ax)
+
+    @classmethod
+    def from_estimators(cls, estimators: Any, X: Any, y: Any, metric: str = "auc", **options: Any) -> Self:
+        """Compute the interval of each fitted estimator on new rows, and draw all intervals.
+
+        Parameters
+        ----------
+        estimators : mapping of str to object
+            Fitted rankers, or classifiers of two classes, by their names.
+        X, y : array-like, shapes (n, d) and (n,)
+            Rows that were not in the fits, and their labels.
+        metric : str
+            The measure, as in `convexrank.inference.compare`.
+        **options : object
+            Other arguments of :meth:`from_predictions`.
+        """
+        check_mapping(estimators, "estimators", "{name: fitted estimator}")
+        rankers = {name: scores_of(estimator, X) for name, estimator in estimators.items()}
+        return cls.from_predictions(y, rankers, metric, **options)
 
     def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw on the Axes given, or on a new figure; other keywords go to the error bars."""
@@ -250,6 +288,23 @@ class PushIntervalDisplay:
         return cls(
             tuple(sorted(found)), tuple(found[norm] for norm in sorted(found)), check_label(name)
         ).plot(ax)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, **options: Any) -> Self:
+        """Compute the intervals of a fitted estimator on new rows, and draw them.
+
+        Parameters
+        ----------
+        estimator : object
+            A fitted ranker, or a classifier of two classes.
+        X, y : array-like, shapes (n, d) and (n,)
+            Rows that were not in the fit, and their labels.
+        name : str, optional
+            Name of the ranker in the legend; by default that of its class.
+        **options : object
+            ``p``, ``method``, ``level`` and ``ax`` of :meth:`from_predictions`.
+        """
+        return cls.from_predictions(y, scores_of(estimator, X), name=name or type(estimator).__name__, **options)
 
     def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw on the Axes given, or on a new figure; other keywords go to the line of the estimates."""

@@ -20,7 +20,7 @@ Array = np.ndarray
 _DATA, _CURVE = "0.55", "#0072b2"
 
 
-def link(learned: Link, theta: Any = None, y: Any = None, *, points: int = 400, ax: Any = None) -> Axes:
+def link(learned: Any, theta: Any = None, y: Any = None, *, points: int = 400, ax: Any = None) -> Axes:
     """Draw a learned link and its interval, over the data it was learned from.
 
     The curve is the link. The band is :meth:`~convexrank.links.Link.interval`, the range of the links that fit
@@ -28,11 +28,11 @@ def link(learned: Link, theta: Any = None, y: Any = None, *, points: int = 400, 
 
     Parameters
     ----------
-    learned : Link
-        The link, such as ``link_`` of :class:`~convexrank.SingleIndexRegressor`, or the result of
-        :func:`~convexrank.links.fit_link`.
+    learned : Link or SingleIndexRegressor
+        The link, such as the result of :func:`~convexrank.links.fit_link`; or a fitted
+        :class:`~convexrank.SingleIndexRegressor`, or a pipeline that ends with one.
     theta, y : array, shape (n,), optional
-        Scores and targets, drawn as points; both or neither.
+        Scores and targets, drawn as points; both or neither. For an estimator theta is the rows, shape (n, d).
     points : int
         Number of scores at which the band is evaluated, besides the corners of the curve.
     ax : Axes, optional
@@ -46,7 +46,8 @@ def link(learned: Link, theta: Any = None, y: Any = None, *, points: int = 400, 
     Raises
     ------
     ValueError, TypeError
-        When learned is not a Link, only one of theta and y is given, they do not fit, or points is below 2.
+        When learned is neither a Link nor a fitted SingleIndexRegressor, only one of theta and y is given, they do not
+        fit, or points is below 2.
 
     Examples
     --------
@@ -56,12 +57,14 @@ def link(learned: Link, theta: Any = None, y: Any = None, *, points: int = 400, 
     >>> ax = plotting.link(learned, [0.0, 1.0, 2.0], [0.1, 0.1, 0.9])
     >>> ax.get_xlabel()
     'score'
+    >>> import convexrank as cr
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.0, 0.1, 0.8, 1.0]
+    >>> ax = plotting.link(cr.SingleIndexRegressor().fit(X, y), X, y)
+    >>> len(ax.lines[0].get_xdata())
+    4
     """
     if not isinstance(learned, Link):
-        raise TypeError(
-            f"learned is a {type(learned).__name__}, expected a Link; for a SingleIndexRegressor write "
-            "plotting.link(model.link_, model.index(X), y)."
-        )
+        learned, theta = _of_estimator(learned, theta)
     if (theta is None) != (y is None):
         raise ValueError("theta and y go together: pass both, or neither.")
     if theta is not None:
@@ -91,6 +94,21 @@ def link(learned: Link, theta: Any = None, y: Any = None, *, points: int = 400, 
     panel.grid(alpha=0.25)
     panel.legend(loc="best")
     return panel
+
+
+def _of_estimator(estimator: Any, X: Any) -> tuple[Link, Array | None]:
+    """The link of a fitted estimator, and the scores of rows."""
+    steps = getattr(estimator, "steps", None)
+    last = steps[-1][1] if steps else estimator
+    learned = getattr(last, "link_", None)
+    if not isinstance(learned, Link):
+        raise TypeError(
+            f"learned is a {type(last).__name__}, expected a Link, or a fitted SingleIndexRegressor with its rows: "
+            "plotting.link(model, X, y)."
+        )
+    if X is None:
+        return learned, None
+    return learned, last.index(estimator[:-1].transform(X) if steps and len(steps) > 1 else X)
 
 
 def link_band(learned: Link, shown: Array, points: int) -> tuple[Array, Array, Array]:

@@ -11,6 +11,7 @@ import numpy as np
 from convexrank.data import check_flag, check_integer, check_list, check_positive, shown
 from convexrank.metrics import precision_at
 from convexrank.metrics.tally import tally
+from convexrank.plotting.rankers import scores_of
 from convexrank.plotting.style import axes, check_mapping, label_text, sequence, styles
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ Array = np.ndarray
 
 
 def roc(
-    curves: Mapping[Any, tuple[Any, Any]], *, zoom: float | None = 0.1, rate: bool = False, ax: Any = None
+    curves: Mapping[Any, tuple[Any, ...]], *, zoom: float | None = 0.1, rate: bool = False, ax: Any = None
 ) -> Axes | Array:
     r"""Draw ROC curves, and their enlarged left ends, which show the top of each list.
 
@@ -31,8 +32,9 @@ def roc(
 
     Parameters
     ----------
-    curves : mapping of label to (y, scores)
-        The curves by label. A number as label is a value of p, and determines the colour.
+    curves : mapping of label to (y, scores) or (estimator, X, y)
+        The curves by label: labels and scores, or a fitted estimator and the rows and labels on which to judge it. A
+        number as label is a value of p, and determines the colour.
     zoom : float or None
         Share of the negatives in the enlarged panel, in (0, 1]; None leaves that panel out.
     rate : bool
@@ -60,8 +62,14 @@ def roc(
     >>> full, top = plotting.roc({1: ([1, 0, 1, 0], [4, 3, 2, 1])})
     >>> full.get_xlabel()
     'false positives'
+    >>> import convexrank as cr
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    >>> full, top = plotting.roc({"push": (cr.PushRanker(l2=0.1).fit(X, y), X, y)})
+    >>> full.lines[0].get_ydata().tolist()
+    [0, 1, 2, 2, 2]
     """
     check_mapping(curves, "curves", "{label: (y, scores)}")
+    curves = {label: _scored(curve) for label, curve in curves.items()}
     _check_rankings(curves, "curves")
     rate = check_flag(rate, "rate")
     if zoom is not None and check_positive(zoom, "zoom") > 1:
@@ -95,6 +103,14 @@ def roc(
         panels[1].set_ylim(low - margin, high + margin)
     panels[1].set_title(f"the first {100 * zoom:g} % of the negatives")
     return panels
+
+
+def _scored(curve: Any) -> Any:
+    """Labels and scores, where an estimator is given with rows and labels."""
+    if not isinstance(curve, tuple | list) or len(curve) != 3:
+        return curve
+    estimator, X, y = curve
+    return y, scores_of(estimator, X)
 
 
 def _check_rankings(rankings: Mapping[Any, Any], name: str) -> None:

@@ -39,13 +39,14 @@ class JaxPower:
     nothing. A round gathers the planes one after the other and adds them; a segment sum over one entry per column then
     completes the round, so that it contains only an eighth of the edges.
 
-    With a mesh it takes L_{p,q} ranks and trust as well, in logarithms. The nodes are cut into ranges of about equally
-    many edges, one for each device, which holds the edges into its nodes. A round gathers what all nodes send, 8 bytes
-    each, and adds up the rank of dangling nodes; all else stays on the device. The mesh may span processes that
-    ``jax.distributed.initialize`` brought together: each makes the same call with the same graph, best one opened from
-    files, of which it reads the edges into its own nodes. All get the same solution, to the last bit. Each computes its
-    part of the certificate on its host, from the edges into as large a share of the nodes. A limit of time, a callback
-    or Ctrl-C in one process stops all at the same step; a process that stays silent ends all with its number.
+    With a mesh it also supports L_{p,q} ranks and trust, in logarithms. The nodes are cut into ranges with about the
+    same number of edges, one for each device, which holds the edges into its nodes. A round gathers 8 bytes from each
+    node, and adds up the rank of dangling nodes; everything else stays on the device. The mesh may span processes of
+    ``jax.distributed.initialize``: each makes the same call with the same graph, preferably opened from files, of which
+    it reads the edges into its own nodes. All processes return the same solution, to the last bit. Each computes a part
+    of the certificate on its host, from the edges into its share of the nodes. A time limit, a callback or Ctrl-C in
+    one process stops all processes at the same step. A process that does not answer within ``timeout`` ends all of them
+    with an error that names it.
 
     A step is ``rounds`` applications of the map. The residual reported is :math:`\frac{\alpha}{1-\alpha}` times the
     last change in the L1 norm, which bounds the error. In float64, whatever JAX's global setting is.
@@ -56,9 +57,9 @@ class JaxPower:
     rounds : int
         Number of applications of the map between two estimates of the error, fewer near a time limit.
     mesh : jax.sharding.Mesh, optional
-        The devices that share the nodes, whatever the names of its axes; by default JAX's default device has all.
+        The devices that share the nodes, with any names of axes; by default JAX's default device has all nodes.
     timeout : float
-        Seconds that a process of the mesh may do nothing while others wait for it.
+        Seconds that a process of the mesh may be silent while others wait for it.
 
     Raises
     ------
