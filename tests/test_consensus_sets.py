@@ -319,3 +319,11 @@ def test_wider_boxes_have_wider_intervals():
     narrow, wide = (score_intervals(Polytopes.around(graph, r)) for r in (0.1, 0.3))
     assert (wide.lower < narrow.lower).all()
     assert (wide.upper > narrow.upper).all()
+
+
+def test_a_node_that_does_not_exist_is_named():
+    two = np.full((2, 2), 0.5)
+    for sets in (CandidateSets(list(two[:, None])), Polytopes(0.0 * two, 2.0 * two)):
+        for node in (2, -1):
+            with pytest.raises(ValueError, match=f"node is {node}, expected"):
+                sets.vertices(node)

@@ -44,6 +44,7 @@ __all__ = [
     "check_label",
     "check_list",
     "check_matrix",
+    "check_node",
     "check_nonnegative",
     "check_pairs",
     "check_path",
@@ -427,6 +428,14 @@ def check_integer(value: Any, name: str, minimum: int) -> int:
             f"{name} is {shown(value)}, expected an integer of at least {minimum}, and below 2**63."
         )
     return number
+
+
+def check_node(value: Any, count: int) -> int:
+    """Return the number of a node, from 0 to count − 1."""
+    node = check_integer(value, "node", 0)
+    if node >= count:
+        raise ValueError(f"node is {shown(value)}, expected one of the {count} nodes, 0 to {count - 1}.")
+    return node
 
 
 def check_hashable(value: Any, name: str) -> None:

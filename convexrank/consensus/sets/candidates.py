@@ -10,7 +10,7 @@ import numpy as np
 from convexrank.consensus.projections.all_nodes import Pairs, Projector, at
 from convexrank.consensus.projections.hull import nearest_in_hull
 from convexrank.consensus.sets.base import RecommendationSets
-from convexrank.data import check_choice, check_distributions, check_list
+from convexrank.data import check_choice, check_distributions, check_list, check_node
 from convexrank.data.nodes import called, check_names
 from convexrank.graphs import LabelledGraph
 
@@ -106,8 +106,14 @@ class CandidateSets(RecommendationSets):
         return len(self.candidates)
 
     def vertices(self, node: int) -> Array:
-        """Return the candidates of a node, shape (k, n)."""
-        return self.candidates[node]
+        """Return the candidates of a node, shape (k, n).
+
+        Raises
+        ------
+        ValueError, TypeError
+            When there is no such node.
+        """
+        return self.candidates[check_node(node, self.n)]
 
     def system(self, node: int) -> None:
         """Return None: the sets are hulls."""

@@ -14,7 +14,7 @@ from convexrank.consensus.projections.corners import corners, count_systems
 from convexrank.consensus.projections.hull import nearest_in_hull
 from convexrank.consensus.sets.base import RecommendationSets
 from convexrank.consensus.sets.polytopes import FEW_SYSTEMS, nearest_in_polytope
-from convexrank.data import check_integer, check_list, check_nodes
+from convexrank.data import check_integer, check_list, check_node, check_nodes
 from convexrank.data.nodes import called, check_names
 
 __all__ = ["PartialOrders"]
@@ -113,6 +113,7 @@ class PartialOrders(RecommendationSets):
 
     def vertices(self, node: int) -> Array:
         """Return the corners of a node's set, shape (k, n): of one chain the uniform distributions on its first ids."""
+        node = check_node(node, self.n)
         if node not in self._corners:
             self._corners[node] = self._find_vertices(node)
         return self._corners[node]

@@ -19,6 +19,7 @@ from convexrank.data import (
     check_choice,
     check_list,
     check_matrix,
+    check_node,
     check_nodes,
     check_nonnegative,
     check_vector,
@@ -150,6 +151,7 @@ class Polytopes(RecommendationSets):
 
     def vertices(self, node: int) -> Array:
         """Return the corners of a node's set, shape (k, n), found by trying all sets of active constraints."""
+        node = check_node(node, self.n)
         if node not in self._corners:
             A, b, lower, upper = self.system(node)
             self._corners[node] = corners(A, b, lower, upper, called(self.names, node))
