@@ -129,7 +129,7 @@ def _certify(problem: LinearRisk, w: Array, witness: Witness | None, rounds: int
     above = _Above(value, own.risk_error + 4.0 * EPS * abs(value) + outside)
     enough = tol * max(1.0, abs(value))
     if witness is not None:
-        lower, everywhere = witness_bound(problem, witness, radius)
+        lower, everywhere = witness_bound(problem, witness, radius, (w, own))
         found = above.bound(lower)
         if kind == "ball" and everywhere and found <= max(_FOR_ALL * gap, enough):
             gap, kind, radius = found, "global", math.inf
@@ -186,8 +186,13 @@ def own_gap(problem: LinearRisk, own: Minorant, w: Array, radius: float) -> floa
     return found if math.isfinite(found) else math.inf
 
 
-def witness_bound(problem: LinearRisk, witness: Witness, radius: float) -> tuple[float, bool]:
-    """Return the lower bound that a witness proves, minus infinity if it proves none, and whether without a ball."""
+def witness_bound(
+    problem: LinearRisk, witness: Witness, radius: float, known: tuple[Array, Minorant] | None = None
+) -> tuple[float, bool]:
+    """Return the lower bound that a witness proves, minus infinity if it proves none, and whether without a ball.
+
+    A point whose tangent is known, as that of the certificate itself often is, is not evaluated twice.
+    """
     shares = witness.shares()
     points = np.atleast_2d(np.asarray(witness.points, dtype=np.float64))
     if shares is None or points.shape != (len(shares), problem.dimension):
@@ -199,7 +204,10 @@ def witness_bound(problem: LinearRisk, witness: Witness, radius: float) -> tuple
     for point, width in zip(points[used], widths[used].tolist(), strict=True):
         if time_left() < 0.0:
             break  # what was given proves something only as a whole
-        bundle.add(point, width)
+        if known is not None and width == 0.0 and np.array_equal(point, known[0]):
+            bundle.keep(known[1])
+        else:
+            bundle.add(point, width)
     if len(bundle.minorants) < len(used):
         return -math.inf, False
     everywhere = bundle.is_flat(shares[used])

@@ -123,7 +123,10 @@ class Bundle:
     def add(self, w: Array, width: float = 0.0) -> Minorant:
         """Evaluate the risk at w, and keep the tangent if it is of use."""
         problem = self.problem
-        tangent = problem.reference_minorant(w, width) if width else problem.reference_minorant(w)
+        return self.keep(problem.reference_minorant(w, width) if width else problem.reference_minorant(w))
+
+    def keep(self, tangent: Minorant) -> Minorant:
+        """Keep a tangent if it is of use."""
         if tangent.usable:
             steepest = float(np.abs(self.minorants[0].slope).max()) if self.minorants else math.inf
             if float(np.abs(tangent.slope).max()) <= _STEEPEST * max(1.0, steepest):

@@ -18,17 +18,22 @@ Array = np.ndarray
 
 # Sweeps over the columns in use between two sweeps over all.
 _ROUND = 5
-# Entries of a dense copy of the columns that may be made.
-_MOST_DENSE = 50_000_000
-# What one row costs in the product of two columns, in units of one entry of a column in one sweep; and the sweeps that
-# products save. Columns that share many rows take ten times the sweeps, and few models where each is solved precisely.
-_PRODUCT, _SWEEPS = 0.04, 100.0
+# Entries of a dense copy of the columns, and of the matrix of products, that may be made.
+_MOST_DENSE, _MOST_PRODUCTS = 50_000_000, 10_000_000
+# Costs in units of one entry of a column in one sweep: of one row in the product of two columns from a dense copy, and
+# of two entries that meet in a row; of a product in all sweeps; and what an entry costs in the sweeps that are saved.
+_DENSE = (0.04, 100.0, 200.0)
+_SPARSE = (1.0, 200.0, 50.0)
+# Columns that share many rows take ten times the sweeps, and few models where each is solved precisely.
 _OVERLAP, _OVERLAPPING = 0.1, 10.0
 # Collinear columns have no curvature between them: the least of these shares that makes a system solvable is added.
 _RIDGES = (1e-13, 1e-11, 1e-9, 1e-7, 1e-5)
 # With the products sweeps cost little: there may be more of them, and the minimum is found more precisely, by turns
 # with a linear system for the weights in use.
 _CHEAPER, _TIGHTER, _TURNS = 2, 0.01, 100
+
+# So many terms of a risk are few.
+_FEW_TERMS = 8
 
 _numbers, _starts = read_only_array(types.float64), read_only_array(types.int64)
 _places = read_only_array(types.int32)
@@ -183,11 +188,14 @@ class ColumnModel:
         enough : float
             Sweeps end when no slope of the model is changed by more.
         """
-        grouped = sparse.csr_array(self.columns.T @ curvature.shares)
+        # products of two sparse matrices take several times as long as those with a few dense columns
+        few = len(curvature.rates) <= _FEW_TERMS
+        grouped = self.columns.T @ (curvature.shares.toarray() if few else curvature.shares)
         step = np.zeros(len(point))
         if self._products is None:
+            grouped = sparse.csr_array(grouped)
             return step, self._by_entries(curvature, grouped, slopes, point, sweeps, enough, step)
-        bends, sums = self._products(curvature.diagonal), grouped.toarray()
+        bends, sums = self._products(curvature.diagonal), grouped if few else grouped.toarray()
         squares = bends.diagonal().copy()
         bends -= (sums * curvature.rates) @ sums.T
         bends.flat[:: len(point) + 1] = _positive(bends.diagonal(), squares) + self.l2
@@ -266,14 +274,26 @@ def _to_the_minimum_of_the_face(
 def _products_of(columns: sparse.csc_array) -> Callable[[Array], Array] | None:
     """Return what makes all products of columns; None where sweeps over the entries cost less."""
     rows, count = map(int, columns.shape)  # type: ignore[arg-type]  # two-dimensional
-    density = columns.nnz / max(rows * count, 1)
-    made = _PRODUCT * rows * count**2 + _SWEEPS * count**2
-    saved = 2.0 * _SWEEPS * columns.nnz * (_OVERLAPPING if density > _OVERLAP else 1.0)
-    return _DenseProducts(columns) if rows * count <= _MOST_DENSE and made < saved else None
+    if count**2 > _MOST_PRODUCTS:
+        return None
+    entries = columns.nnz * (_OVERLAPPING if columns.nnz > _OVERLAP * rows * count else 1.0)
+    in_rows = np.bincount(columns.indices, minlength=rows).astype(np.float64)
+    dense = _costs(*_DENSE, rows * count**2, count, entries) if rows * count <= _MOST_DENSE else 1.0
+    meeting = _costs(*_SPARSE, float(in_rows @ in_rows), count, entries)
+    if min(dense, meeting) >= 0.0:
+        return None
+    return _DenseProducts(columns) if dense <= meeting else _SparseProducts(columns)
+
+
+def _costs(
+    meeting: float, sweeping: float, saved: float, meetings: float, count: int, entries: float
+) -> float:
+    """What products cost beyond the sweeps over entries that they save."""
+    return meeting * meetings + sweeping * count**2 - saved * entries
 
 
 class _DenseProducts:
-    """The products of columns with weights between, from a dense copy."""
+    """The products from a dense copy."""
 
     def __init__(self, columns: sparse.csc_array) -> None:
         self._columns = np.ascontiguousarray(columns.T.toarray())
@@ -281,6 +301,34 @@ class _DenseProducts:
     def __call__(self, weights: Array) -> Array:
         scaled = self._columns * np.sqrt(weights)
         return scaled @ scaled.T
+
+
+class _SparseProducts:
+    """The products row by row: the entries of a row meet one another."""
+
+    def __init__(self, columns: sparse.csc_array) -> None:
+        rows = columns.tocsr()
+        self._starts, self._numbers = (
+            part.astype(np.int32, copy=False) for part in (rows.indptr, rows.indices)
+        )
+        self._entries, self._count = rows.data, int(columns.shape[1])  # type: ignore[index]  # two-dimensional
+
+    def __call__(self, weights: Array) -> Array:
+        found = np.zeros((self._count, self._count))
+        _add_meetings(self._starts, self._numbers, self._entries, weights, found)
+        found += np.tril(found, -1).T
+        return found
+
+
+@compiled(types.void(_places, _places, _numbers, _numbers, types.float64[:, ::1]))
+def _add_meetings(starts: Array, numbers: Array, entries: Array, weights: Array, found: Array) -> None:
+    """Add the products of the entries of each row, times its weight, to the lower triangle."""
+    for row in range(len(weights)):
+        for a in range(starts[row], starts[row + 1]):
+            share, first = weights[row] * entries[a], numbers[a]
+            for b in range(starts[row], a + 1):
+                # rows of a matrix made from columns have their numbers in order
+                found[first, numbers[b]] += share * entries[b]
 
 
 def _positive(bends: Array, squares: Array) -> Array:
