@@ -216,6 +216,7 @@ class Columnwise(Small):
     penalty = Penalty(l1=1.0)
     risk_infimum = 0.0
     row_lengths = np.array([2.0, 1.0])
+    column_sizes = None
     # slopes of ½(2w − 3)² and ½(w − ½)² are ∓1 at the answer, or within
     answer = np.array([(2.0 * 3.0 - 1.0) / 4.0, 0.0])
 

@@ -99,8 +99,12 @@ def test_a_path_over_p_without_penalty():
     assert abs(path[-1].value - alone.value) <= path[-1].gap + alone.gap
     with pytest.raises(ValueError, match=r"no point: already at p = 1: .*add l2 or l1"):
         cr.path(cr.problems.PNormPush(X, X[:, 0] > 0, p=2), p=[1.0, 4.0])
+    solved = []
+    design = cr.problems.PNormPush(cr.features.Thresholds(X), y, p=2, l1=0.3)
     with pytest.raises(ValueError, match="both l1 and l2 are 0"):
-        cr.path(cr.problems.PNormPush(cr.features.Thresholds(X), y, p=2, l1=0.3), l1=[0.3, 0.0])
+        # refused before anything is solved, so that no point is lost
+        cr.path(design, l1=[0.3, 0.0], metric=lambda *args: solved.append(args) or 0.0, validation=(X, y))
+    assert not solved
 
 
 def test_a_metric_stops_the_path_and_chooses():

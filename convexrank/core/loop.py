@@ -64,6 +64,10 @@ class State:
         Evidence for the certificate.
     iteration : int
         Number of the iteration, set by the loop.
+    complete : callable, optional
+        For a residual that covers only a part of the problem, such as the columns that screening left: returns the
+        state at the same point for the whole problem. The loop calls it before it reports convergence, and continues
+        from that state.
 
     Examples
     --------
@@ -82,6 +86,7 @@ class State:
     stalled: bool = False
     witness: Witness | None = field(default=None, repr=False)
     iteration: int = 0
+    complete: Callable[[], State] | None = field(default=None, repr=False)
 
 
 class Method(Protocol):
@@ -137,6 +142,7 @@ class Monitor:
         self.start = time.perf_counter()
         self.trace: dict[str, list[float]] = {"objective": [], "gap": [], "seconds": []}
         self.best: State | None = None
+        self.last: State | None = None  # from which the solver goes on
         self._x0 = x0  # only until there is a state: large problems count their arrays
         self.certificate: Certificate | None = None
         self._ask_below = math.inf
@@ -152,7 +158,7 @@ class Monitor:
         self.trace["objective"].append(state.value)
         self.trace["gap"].append(state.residual)
         self.trace["seconds"].append(time.perf_counter() - self.start)
-        self._x0 = None
+        self._x0, self.last = None, state
         if self._bar is not None:
             self._bar.set_postfix_str(f"gap {state.residual:.1e}", refresh=False)
             self._bar.update(state.iteration - self._bar.n)
@@ -200,6 +206,12 @@ class Monitor:
         met = state.residual <= enough or self._has_order(state, state.residual)
         if not (state.stalled or (met and state.residual <= self._ask_below)):
             return False
+        if state.complete is not None:
+            part, state = state, replace(state.complete(), iteration=state.iteration)
+            self.best, self.last = state if self.best is part else self.best, state
+            self.trace["gap"][-1] = state.residual
+            if not (state.stalled or state.residual <= enough):
+                return False
         self._ask_below = 0.5 * state.residual
         certificate = self.prove(self.problem, state.x, state.witness, state.residual)
         if certificate.gap > enough and not self._has_order(state, certificate.gap):
@@ -309,7 +321,8 @@ def iterate(
             state = solver.init(problem, x0)
             del x0  # large problems count their arrays
             while (status := monitor.record(state)) is None:
-                state = replace(solver.step(problem, state), iteration=state.iteration + 1)
+                latest = monitor.last or state
+                state = replace(solver.step(problem, latest), iteration=latest.iteration + 1)
     except (KeyboardInterrupt, Exception) as error:
         stop = stopped_inside(error)
         if stop is None:

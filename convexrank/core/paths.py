@@ -12,6 +12,7 @@ import numpy as np
 from convexrank.backend.design import Design
 from convexrank.backend.progress import progress_bar
 from convexrank.core.results import ConvergenceWarning, Solution, Status
+from convexrank.core.solving import resolve
 from convexrank.data import check_flag, check_integer, check_nonnegative, check_positive, check_vector, shown
 from convexrank.data.display import html_table, number_text, sparkline
 from convexrank.data.nodes import pandas
@@ -43,6 +44,8 @@ class Path:
         The validation metric for each value; None without a metric.
     stopped : str
         The reason for which the path ends before the last requested value; empty if it is complete.
+    columns_left : ndarray of int, shape (m,), or None
+        Number of columns at which ``working-sets`` looked in the end: those that the gap had not proved to be 0.
 
     Examples
     --------
@@ -63,6 +66,7 @@ class Path:
     solutions: tuple[Solution, ...] = field(repr=False)
     metric: Array | None = field(default=None, repr=False)
     stopped: str = ""
+    columns_left: Array | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         ends = f"{number_text(self.values[0])} to {number_text(self.values[-1])}"
@@ -159,7 +163,7 @@ class Path:
         return self.solutions[int(np.nanargmax(found))]
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame with one row per value: objective, gap, kind of the bound, weights in use."""
+        """Return a pandas DataFrame with one row per value: objective, gap, kind of bound, weights, columns left."""
         columns: dict[str, Any] = {
             self.parameter: self.values,
             "value": [solution.value for solution in self.solutions],
@@ -169,6 +173,8 @@ class Path:
             "weights": self.counts,
             "seconds": [solution.seconds for solution in self.solutions],
         }
+        if self.columns_left is not None:
+            columns["columns left"] = self.columns_left
         if self.metric is not None:
             columns["metric"] = self.metric
         return pandas().DataFrame(columns)
@@ -296,7 +302,9 @@ def path(
         )
     solutions: list[Solution] = []
     watched: list[float] = []
-    stopped, start = "", None
+    stopped, start, carried = "", None, _Carried()
+    # what the last value is refused for, such as no penalty over a design, is refused before anything is solved
+    problem.changed(**{name: float(values[-1])})
     for value in progress_bar(check_flag(progress, "progress"), what=name, over=values):
         problem = problem.changed(
             **{name: float(value)}
@@ -304,7 +312,9 @@ def path(
         with warnings.catch_warnings():
             # the status of each point is in the path
             warnings.simplefilter("ignore", ConvergenceWarning)
-            solution = problem.solve(solver, tol=tol, max_iter=max_iter, x0=start)
+            method = carried.along(problem, solver) if name in _STRENGTHS else solver
+            solution = problem.solve(method, tol=tol, max_iter=max_iter, x0=start)
+        carried.count(problem, method)
         if solution.status in _ENDS:
             stopped = f"{name} = {value:g}: {solution.message}"
             break
@@ -319,7 +329,29 @@ def path(
     if not solutions:
         raise ValueError(f"the path has no point: already at {stopped}.")
     found = np.array(watched) if metric is not None else None
-    return Path(name, values[: len(solutions)], tuple(solutions), found, stopped)
+    left = np.array(carried.left[: len(solutions)]) if carried.solver is not None else None
+    return Path(name, values[: len(solutions)], tuple(solutions), found, stopped, left)
+
+
+class _Carried:
+    """The solver of a path, where it is one that remembers the value before, and how many columns it looked at."""
+
+    def __init__(self) -> None:
+        self.solver: Any = None
+        self.left: list[int] = []
+
+    def along(self, problem: Any, solver: Any) -> Any:
+        """Return what solves the next value."""
+        made = resolve(problem, solver)
+        if not hasattr(made, "along_path"):
+            return solver
+        self.solver = self.solver or made.along_path()
+        return self.solver
+
+    def count(self, problem: Any, method: Any) -> None:
+        """Note how many columns screening left at the value that was just solved."""
+        left = None if method is not self.solver else getattr(self.solver, "columns_left", None)
+        self.left.append(left[-1] if left else problem.dimension)
 
 
 def _following(solution: Solution) -> Array:

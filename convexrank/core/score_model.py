@@ -1,16 +1,24 @@
-"""A risk to second order in the scores: what methods that look at a few columns at a time need."""
+"""A risk to second order in the scores, and how far a gap lets slopes along columns be from those at the minimiser.
+
+What methods need that look at a few columns at a time. :mod:`convexrank.problems._proved_zeros` derives the radius of
+gap-safe screening; certificates do not use it.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-__all__ = ["Curvature", "ScoreModel", "without_products"]
+__all__ = ["ColumnSizes", "Curvature", "ScoreModel", "movement", "sizes_of_columns", "without_products"]
 
 Array = np.ndarray
+
+# The largest c of the bound; where the gap is large a larger one would gain little.
+_LARGEST_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -64,3 +72,54 @@ class ScoreModel:
 def without_products(diagonal: Array) -> Curvature:
     """Return a diagonal curvature."""
     return Curvature(diagonal, sparse.csc_array((len(diagonal), 0)), np.zeros(0))
+
+
+@dataclass(frozen=True)
+class ColumnSizes:
+    """What screening needs to know of the columns of a matrix once.
+
+    Parameters
+    ----------
+    ranges : ndarray, shape (d,)
+        The largest entry of each column less its smallest.
+    entries : ndarray of int, shape (d,)
+        How many entries of each column a product takes.
+    """
+
+    ranges: Array
+    entries: Array
+
+
+def sizes_of_columns(X: Any) -> ColumnSizes:
+    """Return ranges and numbers of entries of the columns of a dense or sparse matrix."""
+    if sparse.issparse(X):
+        columns = X.tocsc()
+        highest, lowest = (
+            np.asarray(end.toarray(), dtype=np.float64).ravel()
+            for end in (columns.max(axis=0), columns.min(axis=0))
+        )
+        return ColumnSizes(highest - lowest, np.diff(columns.indptr))
+    ranges = X.max(axis=0).astype(np.float64) - X.min(axis=0).astype(np.float64)
+    return ColumnSizes(ranges, np.full(X.shape[1], len(X)))
+
+
+def movement(bends: Array, ranges: Array, steepness: float, gap: float) -> Array:
+    """Bound how far the slope of each column is from that at the dual solution.
+
+    Parameters
+    ----------
+    bends : ndarray, shape (d,)
+        The curvature of the risk along each column, or more.
+    ranges : ndarray, shape (d,)
+        The largest entry of each column less its smallest.
+    steepness : float
+        The largest factor of scores in a log-sum-exp; 0 for squares.
+    gap : float
+        What the dual point leaves between the bounds.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        most = _LARGEST_SHARE / (ranges * steepness)
+        length = np.minimum(np.sqrt(2.0 * gap / bends), most)
+        share = np.where(np.isfinite(length), length * ranges * steepness, 0.0)
+        kappa = np.where(share > 1e-4, (-np.log1p(-share) - share) / share**2, 0.5 + share)
+        return np.where(np.isfinite(length), gap / length + kappa * length * bends, 0.0)

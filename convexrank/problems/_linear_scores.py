@@ -30,7 +30,7 @@ from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
 from convexrank.core.minorants import Minorant, tangent
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, CertificateError, Status, Witness
-from convexrank.core.score_model import ScoreModel
+from convexrank.core.score_model import ColumnSizes, ScoreModel, sizes_of_columns
 from convexrank.core.separability import find_separation
 from convexrank.data import (
     Chunks,
@@ -318,10 +318,17 @@ class LinearScores(Problem):
         made = super().changed(**values)
         if values.keys().isdisjoint({"X", "dtype"}):
             shared = {
-                name: self.__dict__[name] for name in ("_by_columns", "row_lengths") if name in self.__dict__
+                name: self.__dict__[name]
+                for name in ("_by_columns", "row_lengths", "column_sizes")
+                if name in self.__dict__
             }
             made.__dict__.update(shared)
         return made
+
+    @cached_property
+    def column_sizes(self) -> ColumnSizes | None:
+        """What screening knows of the columns of a matrix; None for designs, whose products leave nothing out."""
+        return None if isinstance(self.X, Design | Chunks) else sizes_of_columns(self._by_columns)
 
     @cached_property
     def _by_columns(self) -> Any:

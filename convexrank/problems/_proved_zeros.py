@@ -27,22 +27,18 @@ import math
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from convexrank.backend.design import Design
 from convexrank.backend.gram import squares_times, times, transposed_times
 from convexrank.core.certificates import LinearRisk, certificate_radius, own_gap, witness_bound
 from convexrank.core.minorants import EPS, rounding
 from convexrank.core.results import Witness
-from convexrank.core.score_model import ScoreModel
+from convexrank.core.score_model import ColumnSizes, ScoreModel, movement
 from convexrank.data import Chunks
 
-__all__ = ["movement", "proved_zeros"]
+__all__ = ["proved_zeros"]
 
 Array = np.ndarray
-
-# The largest c of the bound; where the gap is large a larger one would gain little.
-_LARGEST_SHARE = 0.5
 
 
 class _Scored(LinearRisk, Protocol):
@@ -58,31 +54,14 @@ class _Scored(LinearRisk, Protocol):
         """Euclidean lengths of the rows of X, shape (n,)."""
         ...
 
+    @property
+    def column_sizes(self) -> ColumnSizes | None:
+        """Ranges of the columns of a matrix; None for designs."""
+        ...
+
     def score_model(self, scores: Array) -> ScoreModel:
         """Return the risk to second order in the scores."""
         ...
-
-
-def movement(bends: Array, ranges: Array, steepness: float, gap: float) -> Array:
-    """Bound how far the slope of each column is from that at the dual solution.
-
-    Parameters
-    ----------
-    bends : ndarray, shape (d,)
-        The curvature of the risk along each column, or more.
-    ranges : ndarray, shape (d,)
-        The largest entry of each column less its smallest.
-    steepness : float
-        The largest factor of scores in a log-sum-exp; 0 for squares.
-    gap : float
-        What the dual point leaves between the bounds.
-    """
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        most = _LARGEST_SHARE / (ranges * steepness)
-        length = np.minimum(np.sqrt(2.0 * gap / bends), most)
-        share = np.where(np.isfinite(length), length * ranges * steepness, 0.0)
-        kappa = np.where(share > 1e-4, (-np.log1p(-share) - share) / share**2, 0.5 + share)
-        return np.where(np.isfinite(length), gap / length + kappa * length * bends, 0.0)
 
 
 def proved_zeros(problem: _Scored, w: Array, witness: Witness | None) -> Array:
@@ -91,7 +70,7 @@ def proved_zeros(problem: _Scored, w: Array, witness: Witness | None) -> Array:
     if penalty.l1 == 0 or penalty.ball is not None or isinstance(problem.X, Chunks):
         return none
     found = _evidence(problem, w, witness)
-    bends_and_ranges = _sizes(problem.X, found[1]) if found is not None else None
+    bends_and_ranges = _sizes(problem, found[1]) if found is not None else None
     if found is None or bends_and_ranges is None:
         return none
     pull, _, steepness, gap = found
@@ -140,17 +119,11 @@ def _evidence(
     return np.asarray(pull), np.asarray(diagonal), steepness, gap
 
 
-def _sizes(X: Any, diagonal: Array) -> tuple[Array, Array] | None:
+def _sizes(problem: _Scored, diagonal: Array) -> tuple[Array, Array] | None:
     """The curvature along each column, or more, and the range of its entries."""
+    X = problem.X
     if isinstance(X, Design):
         # indicators, perhaps with a sign; other designs are left alone
         return None if X.mean_squares is not None else (np.abs(X.T @ diagonal), np.ones(X.shape[1]))
-    if sparse.issparse(X):
-        columns = X.tocsc()
-        ends = [
-            np.asarray(end.toarray(), dtype=np.float64).ravel()
-            for end in (columns.max(axis=0), columns.min(axis=0))
-        ]
-    else:
-        ends = [X.max(axis=0).astype(np.float64), X.min(axis=0).astype(np.float64)]
-    return squares_times(X, diagonal), ends[0] - ends[1]
+    sizes = problem.column_sizes
+    return None if sizes is None else (squares_times(X, diagonal), sizes.ranges)

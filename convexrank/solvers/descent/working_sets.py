@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,10 +16,11 @@ from convexrank.backend.gram import times, transposed_times
 from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
-from convexrank.core.score_model import ScoreModel, without_products
+from convexrank.core.score_model import ColumnSizes, ScoreModel, without_products
 from convexrank.data import check_integer, keep_checked
 from convexrank.regularizers import Penalty
 from convexrank.solvers.descent._coordinate_descent import ColumnModel
+from convexrank.solvers.descent._screening import DualPoint, Kept, Screening
 
 __all__ = ["WorkingSets"]
 
@@ -56,6 +58,11 @@ class Columnwise(Solvable, Protocol):
     @property
     def row_lengths(self) -> Array:
         """Euclidean lengths of the rows of X, shape (n,)."""
+        ...
+
+    @property
+    def column_sizes(self) -> ColumnSizes | None:
+        """Ranges and entries of the columns; None where leaving columns out of a product saves nothing."""
         ...
 
     @property
@@ -140,32 +147,54 @@ class WorkingSets:
     def init(self, problem: Columnwise, x0: Array) -> State:
         """Check all columns at the start."""
         w = problem.penalty.prox(np.array(x0, dtype=np.float64), 0.0)  # weights that must be at least 0 are
-        return self._state(problem, _look(problem, problem.penalty, w, times(problem.X, w)), _UNTRIED)
+        return self._state(
+            problem, _look(problem, problem.penalty, w, times(problem.X, w)), _UNTRIED, Screening()
+        )
 
     def step(self, problem: Columnwise, state: State) -> State:
-        """Solve over one working set, and check all columns again."""
+        """Solve over one working set, and check all columns that screening left."""
         memory: _Memory = state.memory
-        view = self._over_working_set(problem, problem.penalty, memory.view)
-        if view is None:
-            return replace(state, stalled=True)
-        return self._state(problem, view, memory.second)
+        screening = memory.screening
+        if screening.is_ready(problem, state.residual):
+            screening = screening.at(problem, state.x, _known_dual_point(problem, memory, state))
+        view = self._over_working_set(problem, problem.penalty, memory.view, screening.kept)
+        if view is not None:
+            return self._state(problem, view, memory.second, screening.looked())
+        # what was left out may be what is missing
+        return replace(state, stalled=True) if state.complete is None else state.complete()
 
-    def _state(self, problem: Columnwise, view: _View, second: _Second) -> State:
+    def along_path(self) -> WorkingSets:
+        """Return a solver for problems that differ in l1 or l2 alone, one after the other, which remembers the last."""
+        return _AlongPath(self.first, self.models, self.sweeps)
+
+    def _state(self, problem: Columnwise, view: _View, second: _Second, screening: Screening) -> State:
         """The state at a point, with evidence that needs no ball once it is close enough to be worth that."""
         estimate, witness = problem.gap_estimate(view.w, view.value, view.gradient), None
         unbounded = not problem.penalty.bounded and not math.isfinite(problem.risk_infimum)
         if second is _UNTRIED and unbounded and estimate <= _CLOSE * max(1.0, abs(view.value)):
+            view = view.completed(problem)
             second = _Second(self._second_point(problem, view))
         if second.view is not None:
             estimate, witness = _mixed(problem, view, second.view)
-        return State(view.w, view.value, estimate, _Memory(view, second), witness=witness)
+        memory = _Memory(view, second, screening)
+        complete = None if view.kept is None else partial(self._complete, problem, memory)
+        return State(view.w, view.value, estimate, memory, witness=witness, complete=complete)
+
+    def _complete(self, problem: Columnwise, memory: _Memory) -> State:
+        """The state of all columns: screening is not trusted where it left out a column that violates optimality."""
+        view, screening = memory.view.completed(problem), memory.screening
+        left_out = view.violations.copy()
+        left_out[memory.view.kept.places if memory.view.kept is not None else slice(None)] = 0.0
+        if left_out.any():
+            screening = replace(screening, kept=None, looks=0)
+        return self._state(problem, view, memory.second, screening)
 
     def _second_point(self, problem: Columnwise, view: _View) -> _View | None:
         """A point whose gradient in w is strictly inside the l1 box, from the problem with a weaker penalty."""
         for share in _WEAKER:
             weaker = replace(problem.penalty, l1=share * problem.penalty.l1)
             enough = 0.5 * (1.0 - share) * problem.penalty.l1
-            found: _View | None = _look(problem, weaker, view.w, view.scores)
+            found: _View | None = view.penalised(weaker)
             for _ in range(_TRIALS):
                 if found is None or not math.isfinite(found.value) or found.largest <= enough:
                     break
@@ -174,7 +203,9 @@ class WorkingSets:
                 return found
         return None
 
-    def _over_working_set(self, problem: Columnwise, penalty: Penalty, view: _View) -> _View | None:
+    def _over_working_set(
+        self, problem: Columnwise, penalty: Penalty, view: _View, kept: Kept | None = None
+    ) -> _View | None:
         """Solve over the columns in use and those that violate optimality most; None where nothing moves."""
         places = self._places(problem, view)
         part = _Part.of(problem, penalty, places)
@@ -202,7 +233,7 @@ class WorkingSets:
         # doubled as long as more columns violate optimality than are looked at
         wanted = int(np.count_nonzero(view.violations))
         size = max(min(2 * len(places), wanted), int(1.5 * np.count_nonzero(everywhere)))
-        return _look(problem, penalty, everywhere, point.scores, size, smoothness)
+        return _look(problem, penalty, everywhere, point.scores, size, smoothness, kept)
 
     def _places(self, problem: Columnwise, view: _View) -> Array:
         """The columns in use, and those that violate optimality most."""
@@ -213,7 +244,7 @@ class WorkingSets:
 
 @dataclass(frozen=True)
 class _View:
-    """All columns as they look from a point."""
+    """The columns as they look from a point; those that screening left out have slopes and violations of 0."""
 
     w: Array
     scores: Array
@@ -223,11 +254,31 @@ class _View:
     violations: Array
     size: int
     smoothness: float
+    kept: Kept | None = None
+
+    def completed(self, problem: Columnwise) -> _View:
+        """The view of all columns, from the same point."""
+        if self.kept is None:
+            return self
+        penalty = problem.penalty
+        gradient = _gradient(problem, penalty, self.model, self.w, None)
+        violations = _violations(self.w, gradient, penalty.l1, penalty.nonnegative)
+        return replace(self, gradient=gradient, violations=violations, kept=None)
 
     @property
     def largest(self) -> float:
         """The largest violation."""
         return float(self.violations.max())
+
+    def penalised(self, penalty: Penalty) -> _View:
+        """The same columns from the same point under another l1."""
+        return replace(
+            self,
+            value=self.model.value + _size(penalty, self.w),
+            violations=_violations(self.w, self.gradient, penalty.l1, penalty.nonnegative),
+            size=0,
+            smoothness=float(np.abs(self.model.gradient).max()) or 1.0,
+        )
 
     @property
     def dual_value(self) -> float:
@@ -249,6 +300,7 @@ _UNTRIED = _Second(None)
 class _Memory:
     view: _View
     second: _Second
+    screening: Screening
 
 
 def _size(penalty: Penalty, w: Array) -> float:
@@ -268,14 +320,55 @@ def _violations(w: Array, slopes: Array, l1: float, nonnegative: Array | None) -
 
 
 def _look(
-    problem: Columnwise, penalty: Penalty, w: Array, scores: Array, size: int = 0, smoothness: float = 0.0
+    problem: Columnwise,
+    penalty: Penalty,
+    w: Array,
+    scores: Array,
+    size: int = 0,
+    smoothness: float = 0.0,
+    kept: Kept | None = None,
 ) -> _View:
     model = problem.score_model(scores)
-    gradient = np.asarray(transposed_times(problem.X, model.gradient), dtype=np.float64) + penalty.l2 * w
+    gradient = _gradient(problem, penalty, model, w, kept)
     value = model.value + _size(penalty, w)
     smoothness = smoothness or float(np.abs(model.gradient).max()) or 1.0
     violations = _violations(w, gradient, penalty.l1, penalty.nonnegative)
-    return _View(w, scores, model, value, gradient, violations, size, smoothness)
+    return _View(w, scores, model, value, gradient, violations, size, smoothness, kept)
+
+
+def _gradient(problem: Columnwise, penalty: Penalty, model: ScoreModel, w: Array, kept: Kept | None) -> Array:
+    """The gradient of the smooth part, from the columns that are left."""
+    if kept is not None:
+        return kept.slopes(model.gradient, len(w)) + penalty.l2 * w
+    return np.asarray(transposed_times(problem.X, model.gradient), dtype=np.float64) + penalty.l2 * w
+
+
+def _dual_point(view: _View, gap: float) -> DualPoint:
+    """The dual point of a view."""
+    curvature = view.model.curvature
+    if curvature is None:
+        return DualPoint(view.gradient, view.model.gradient, np.zeros(0), math.inf, gap)
+    return DualPoint(view.gradient, view.model.gradient, curvature.diagonal, curvature.steepness, gap)
+
+
+def _known_dual_point(problem: Columnwise, memory: _Memory, state: State) -> DualPoint:
+    """The dual point that proves the estimate of a state: that of its view, or a mixture with the second point."""
+    own, second = _dual_point(memory.view, state.residual), memory.second.view
+    if problem.penalty.bounded or math.isfinite(problem.risk_infimum):
+        return own
+    if second is None or state.witness is None:
+        return replace(own, gap=math.inf)
+    inside, share = _dual_point(second, state.residual), float(state.witness.weights[1])
+    # entropies bend by the distributions, which are mixed as the gradients are
+    slopes, pull, diagonal = (
+        (1.0 - share) * one + share * other
+        for one, other in (
+            (own.slopes, inside.slopes),
+            (own.pull, inside.pull),
+            (own.diagonal, inside.diagonal),
+        )
+    )
+    return DualPoint(slopes, pull, diagonal, own.steepness, state.residual)
 
 
 def _mixed(problem: Columnwise, view: _View, inside: _View) -> tuple[float, Witness]:
@@ -372,3 +465,48 @@ def _followed(point: _Point, found: _Point, smoothness: float) -> float:
         return smoothness
     seen = float(change @ (found.model.gradient - point.model.gradient)) / square
     return min(max(seen, 0.1 * smoothness), 10.0 * smoothness)
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """Where the problem before ended, and the l2 in its slopes."""
+
+    memory: _Memory
+    l2: float
+
+
+@dataclass(frozen=True)
+class _AlongPath(WorkingSets):
+    """Working sets that start where those for the value before ended: with its looks, and with what its gap screens.
+
+    ``columns_left`` has, for each problem that was begun, the least number of columns that were looked at.
+    """
+
+    columns_left: list[int] = field(default_factory=list, repr=False, compare=False)
+    _last: list[_Ended] = field(default_factory=list, repr=False, compare=False)
+
+    def init(self, problem: Columnwise, x0: Array) -> State:
+        """Start from a view of the problem before, if it is from this point: nothing has to be looked at again."""
+        self.columns_left.append(len(x0))
+        for ended in self._last:
+            for seen in (ended.memory.second.view, ended.memory.view):
+                if seen is not None and seen.kept is None and np.array_equal(seen.w, x0):
+                    view = replace(seen, gradient=seen.gradient + (problem.penalty.l2 - ended.l2) * seen.w)
+                    return self._from(problem, view.penalised(problem.penalty), ended.memory.screening)
+        return super().init(problem, x0)
+
+    def _from(self, problem: Columnwise, view: _View, screening: Screening) -> State:
+        gap = problem.gap_estimate(view.w, view.value, view.gradient)
+        if not problem.penalty.bounded and not math.isfinite(problem.risk_infimum):
+            feasible = problem.penalty.steepness(-view.gradient) <= problem.penalty.l1
+            gap = view.value - view.dual_value if feasible else math.inf
+        screening = screening.valid_at(problem, view.w, _dual_point(view, gap))
+        return self._state(problem, view, _UNTRIED, screening)
+
+    def _state(self, problem: Columnwise, view: _View, second: _Second, screening: Screening) -> State:
+        state = super()._state(problem, view, second, screening)
+        kept = state.memory.screening.kept
+        self._last[:] = [_Ended(state.memory, problem.penalty.l2)]
+        if kept is not None:
+            self.columns_left[-1] = min(self.columns_left[-1], len(kept.places))
+        return state
