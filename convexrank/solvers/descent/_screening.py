@@ -24,11 +24,11 @@ Array = np.ndarray
 
 # Bends are those of an earlier point, times the largest ratio of curvatures, as long as that is no larger.
 _LARGEST_RATIO = 4.0
-# Bends cost about as much as so many looks; so many have to be spent before.
-_LOOKS = 3
+# Ranges and bends cost several looks; so many have to be spent before, so that the loss is a small share at worst.
+_LOOKS = 30
 # A proof is tried again once the gap is this share of the one before. It costs about as much as so many entries per
 # column in a look: where columns have fewer, nothing is left out.
-_SMALLER, _ENTRIES = 0.1, 100
+_SMALLER, _ENTRIES = 0.1, 1000
 # A copy is made of columns with at most this share of the entries that a look takes now, for gaps so much larger than
 # the one there is, so that it lasts for several values of l1.
 _WORTH, _SLACK = 0.5, 4.0
@@ -140,14 +140,10 @@ class Screening:
 
     def is_ready(self, problem: Screened, gap: float) -> bool:
         """Whether the next proof is worth its cost: looks cost more, and there were some, or bends are known."""
-        sizes = problem.column_sizes
-        if (
-            sizes is None
-            or not gap <= _SMALLER * self.gap
-            or int(sizes.entries.sum()) < _ENTRIES * len(sizes.entries)
-        ):
+        if (self.looks < _LOOKS and self.diagonal is None) or not gap <= _SMALLER * self.gap:
             return False
-        return self.looks >= _LOOKS or self.diagonal is not None
+        sizes = problem.column_sizes  # a pass over X the first time
+        return sizes is not None and int(sizes.entries.sum()) >= _ENTRIES * len(sizes.entries)
 
     def looked(self) -> Screening:
         """Count one look."""
