@@ -85,7 +85,10 @@ def test_roc_takes_fitted_estimators():
     ]
     display = plotting.BandDisplay.from_estimator(linear, X, y)
     same = plotting.BandDisplay.from_predictions(y, scores["linear"], name="LogisticRegression")
-    assert (display.name, display.line_.get_xydata().tolist()) == (same.name, same.line_.get_xydata().tolist())
+    assert (display.name, display.line_.get_xydata().tolist()) == (
+        same.name,
+        same.line_.get_xydata().tolist(),
+    )
     push = plotting.PushIntervalDisplay.from_estimator(linear, X, y, p=(1, 4), name="mine")
     same = plotting.PushIntervalDisplay.from_predictions(y, scores["linear"], (1, 4), name="mine")
     assert (push.name, push.intervals) == ("mine", same.intervals)
@@ -99,7 +102,7 @@ def test_figures_refuse_what_gives_no_scores():
     three = LogisticRegression().fit(X, y)
     with pytest.raises(TypeError, match=r"returns an array of shape \(3, 3\), expected one score per row"):
         plotting.roc({"three": (three, X, [0, 1, 1])})
-    with pytest.raises(TypeError, match="expected a fitted estimator with decision_function"):
+    with pytest.raises(TypeError, match="expected a fitted one with decision_function"):
         plotting.BandDisplay.from_estimator(LogisticRegression, X, [0, 1, 1])
 
 

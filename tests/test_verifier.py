@@ -396,4 +396,4 @@ def test_the_command_takes_as_many_instances_as_the_function(capsys):
     with pytest.raises(SystemExit):
         main(["verify", "--help"])
     default = signature(cr.verify).parameters["instances"].default
-    assert f"of each problem (default: {default})" in " ".join(capsys.readouterr().out.split())
+    assert f"number for each problem (default: {default})" in " ".join(capsys.readouterr().out.split())

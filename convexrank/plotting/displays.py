@@ -86,7 +86,9 @@ class BandDisplay:
         return cls(make(y, s, level=level), check_label(name)).plot(ax)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, **options: Any) -> Self:
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, **options: Any
+    ) -> Self:
         """Compute the band of a fitted estimator's scores on new rows, and draw it.
 
         Parameters
@@ -100,7 +102,9 @@ class BandDisplay:
         **options : object
             ``curve``, ``level`` and ``ax`` of :meth:`from_predictions`.
         """
-        return cls.from_predictions(y, scores_of(estimator, X), name=name or type(estimator).__name__, **options)
+        return cls.from_predictions(
+            y, scores_of(estimator, X), name=name or type(estimator).__name__, **options
+        )
 
     def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw on the Axes given, or on a new figure; other keywords go to the curve."""
@@ -290,7 +294,9 @@ class PushIntervalDisplay:
         ).plot(ax)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, **options: Any) -> Self:
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, **options: Any
+    ) -> Self:
         """Compute the intervals of a fitted estimator on new rows, and draw them.
 
         Parameters
@@ -304,7 +310,9 @@ class PushIntervalDisplay:
         **options : object
             ``p``, ``method``, ``level`` and ``ax`` of :meth:`from_predictions`.
         """
-        return cls.from_predictions(y, scores_of(estimator, X), name=name or type(estimator).__name__, **options)
+        return cls.from_predictions(
+            y, scores_of(estimator, X), name=name or type(estimator).__name__, **options
+        )
 
     def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw on the Axes given, or on a new figure; other keywords go to the line of the estimates."""

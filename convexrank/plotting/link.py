@@ -108,7 +108,10 @@ def _of_estimator(estimator: Any, X: Any) -> tuple[Link, Array | None]:
         )
     if X is None:
         return learned, None
-    return learned, last.index(estimator[:-1].transform(X) if steps and len(steps) > 1 else X)
+    try:
+        return learned, last.index(estimator[:-1].transform(X) if steps and len(steps) > 1 else X)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"theta, the rows of {type(last).__name__}: {error}") from error
 
 
 def link_band(learned: Link, shown: Array, points: int) -> tuple[Array, Array, Array]:

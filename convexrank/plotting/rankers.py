@@ -35,5 +35,5 @@ def scores_of(estimator: Any, X: Any) -> np.ndarray:
             "figures of rankings take estimators of two classes, and regressors."
         )
     raise TypeError(
-        f"estimator is {shown(estimator)}, expected a fitted estimator with decision_function, predict_proba or predict."
+        f"estimator is {shown(estimator)}, expected a fitted one with decision_function, predict_proba or predict."
     )
