@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python benchmarks/run.py [NAME ...] [--effort N] [--write FILE]``.
+"""Run the benchmarks: ``python benchmarks/run.py [NAME ...] [--effort N] [--write FILE or FOLDER]``.
 
 Nothing here passes or fails on time; the last table has targets and measurements. The exit status is 1 only when a
 benchmark could not be run.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from accuracy import accuracy
@@ -27,7 +27,7 @@ from measure import JobFailed
 from pairs import pairs
 from pnorm import exact, pnorm
 from projections import projections
-from report import Section, environment, plain, restructured, summary
+from report import Section, Table, environment, plain, restructured, summary
 from retargeting import retargeting
 from scale import scale
 from sizes import sizes
@@ -60,6 +60,17 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "startup": startup,
     "coverage": coverage,
 }
+# Benchmarks whose tables stand on a page, or in a part of a page, of their own; the others share a file.
+_OWN_FILES = {
+    "accuracy": "accuracy_results.inc",
+    "growth": "growth_results.inc",
+    "trees": "trees_results.inc",
+    "scale": "scale_results.inc",
+    "retargeting": "retargeting_results.inc",
+    "bounds": "bounds_results.inc",
+    "coverage": "inference_results.inc",
+}
+_SHARED_FILE = "benchmarks_results.inc"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -72,28 +83,45 @@ def main(arguments: list[str] | None = None) -> int:
     machine = environment()
     print(plain(machine))
     print(f"Data: {data_name()}.\n")
-    sections, failed = [], []
+    sections: dict[str, Section] = {}
     for number, name in enumerate(names, start=1):
         print(f"[{number}/{len(names)}] {name} …", file=sys.stderr, flush=True)
         start = time.perf_counter()
         try:
-            sections.append(BENCHMARKS[name](options.effort))
+            sections[name] = BENCHMARKS[name](options.effort + (name in options.more))
         except JobFailed as error:
             print(f"{name} could not be run: {error}\n", file=sys.stderr, flush=True)
-            failed.append(name)
             continue
-        for table in sections[-1].tables:
+        for table in sections[name].tables:
             print(plain(table), flush=True)
         print(f"({name}: {time.perf_counter() - start:.0f} s)\n", flush=True)
-    targets = [target for section in sections for target in section.targets]
-    print(plain(summary(targets)))
-    if options.write and failed:
-        print(f"not written, because these could not be run: {', '.join(failed)}", file=sys.stderr)
-    elif options.write:
-        tables = [table for section in sections for table in section.tables]
-        options.write.write_text(restructured([summary(targets), *tables, machine]), encoding="utf-8")
-        print(f"written: {options.write}")
+    print(plain(_summary(sections.values())))
+    failed = [name for name in names if name not in sections]
+    if options.write:
+        _write(options.write, names, sections, machine)
     return 1 if failed else 0
+
+
+def _summary(sections: Iterable[Section]) -> Table:
+    return summary([target for section in sections for target in section.targets])
+
+
+def _write(place: Path, names: list[str], sections: dict[str, Section], machine: Table) -> None:
+    """Write the tables into one file, or into the files of a folder; none of which a benchmark could not be run."""
+    files: dict[Path, list[str]] = {}
+    for name in names:
+        path = place / _OWN_FILES.get(name, _SHARED_FILE) if place.is_dir() else place
+        files.setdefault(path, []).append(name)
+    for path, inside in files.items():
+        if missing := [name for name in inside if name not in sections]:
+            print(
+                f"not written: {path}, because these could not be run: {', '.join(missing)}", file=sys.stderr
+            )
+            continue
+        found = [sections[name] for name in inside]
+        tables = [table for section in found for table in section.tables]
+        path.write_text(restructured([_summary(found), *tables, machine]), encoding="utf-8")
+        print(f"written: {path}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -105,7 +133,20 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--effort", type=int, default=1, help="more rounds: 1 (default), 2, …; 0 for a quick look"
     )
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables as reStructuredText")
+    parser.add_argument(
+        "--more",
+        nargs="+",
+        choices=sorted(BENCHMARKS),
+        default=[],
+        metavar="NAME",
+        help="these with one effort more",
+    )
+    parser.add_argument(
+        "--write",
+        type=Path,
+        metavar="PLACE",
+        help="write the tables as reStructuredText: a file, or a folder",
+    )
     return parser
 
 
