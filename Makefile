@@ -1,6 +1,7 @@
 # make demo | quick | test | fuzz | lint | types | docs | bench | mutants | clean
 #
-# Everything runs in .venv, made on first use and brought up to date when pyproject.toml changes.
+# Everything runs in .venv, and benchmarks in .venv-bench, made on first use and brought up to date when pyproject.toml
+# changes.
 # Another interpreter: make PYTHON=python3.12 test. One test: make test ARGS="-k name".
 
 SUITABLE := import sys; sys.exit(sys.version_info < (3, 11))
@@ -14,7 +15,7 @@ ARGS ?=
 .PHONY: help demo quick test fuzz lint types docs bench mutants clean
 
 help:
-	@sed -n '1,4s/^# \{0,1\}//p' Makefile
+	@sed -n '1,5s/^# \{0,1\}//p' Makefile
 
 # pip is the last thing venv writes: its presence says that the environment is whole.
 $(BIN)/pip:
@@ -67,14 +68,21 @@ docs: .venv/.installed-dev
 	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html
 	@echo "The documentation is at docs/_build/html/index.html"
 
-bench: .venv/.installed-dev
-	$(BIN)/python benchmarks/run.py $(ARGS)
+# The packages to compare with are kept out of the environment of the tests.
+.venv-bench/.installed: pyproject.toml | $(BIN)/pip
+	@echo "Installing the packages of the benchmarks into .venv-bench."
+	@$(BIN)/python -m venv .venv-bench
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	@touch $@
+
+bench: .venv-bench/.installed
+	.venv-bench/bin/python benchmarks/run.py $(ARGS)
 
 mutants: .venv/.installed-dev
 	@$(INSTALL) -e '.[mutants]'
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants $(ARGS)
 
-# Keeps .venv: remove that folder by hand to start over.
+# Keeps .venv and .venv-bench: remove these folders by hand to start over.
 clean:
 	rm -rf build dist docs/_build docs/gallery docs/generated docs/sg_execution_times.rst
 	rm -rf .pytest_cache .ruff_cache .hypothesis

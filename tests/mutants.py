@@ -226,7 +226,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "convexrank"
         ignored = shutil.ignore_patterns(
-            ".git", ".venv", "_build", "__pycache__", ".hypothesis", "gallery", "generated"
+            ".git", ".venv", ".venv-bench", "_build", "__pycache__", ".hypothesis", "gallery", "generated"
         )
         shutil.copytree(ROOT, copy, ignore=ignored)
         compileall.compile_dir(copy / "convexrank", quiet=2)
