@@ -330,3 +330,13 @@ def test_a_problem_without_a_certificate_is_judged_by_the_residual_which_bounds_
 def test_newtons_sufficient_decrease_is_below_a_half(share):
     with pytest.raises(ValueError, match=f"sufficient_decrease is {share}, expected a share below 0.5"):
         cr.solvers.Newton(sufficient_decrease=share)
+
+
+def test_lbfgs_begins_where_a_unit_step_would_be_lost_in_rounding():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(240, 3))
+    steep = cr.problems.Push(X, X[:, 0] + rng.normal(size=240) > 0, price=18, loss="squared_hinge")
+    # l2 is as large as the objective, so that the unknowns have units of about 1e-18
+    solution = steep.changed(l2=1e-3 * steep.objective(np.zeros(3))).solve("lbfgs")
+    assert solution.converged
+    assert solution.x.any()

@@ -47,6 +47,8 @@ _ROUGH = 1e-2
 
 # Halvings from a unit step to where rounding hides any descent.
 _BISECTIONS = 60
+# The share of the objective by which a first step is to lower it where a unit step would be lost in rounding.
+_VISIBLE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,10 @@ class LBFGS:
         size = float(np.linalg.norm(direction))
         if size == 0.0:
             return None
-        # Without curvature pairs the gradient has no natural length: start with a unit step.
-        scale = 1.0 / size if first else 1.0
+        # Without curvature pairs the gradient has no natural length: start with a unit step, or, where the objective
+        # is so large that it would not show, with one for which the slope promises a visible share of it.
+        hidden = size < np.finfo(float).eps * abs(state.value)
+        scale = 1.0 if not first else _VISIBLE * abs(state.value) / size**2 if hidden else 1.0 / size
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a failed search is handled below, not reported
             found = line_search(
