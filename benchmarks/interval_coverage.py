@@ -190,7 +190,7 @@ def _interval(setting: Setting, sample: dict[str, Any], method: Any, wanted: flo
 
 def _speed() -> Table:
     """Time a million rows beside scikit-learn's AUC, which has no interval."""
-    found = fresh("coverage:million").result
+    found = fresh("interval_coverage:million").result
     base = found["scikit-learn: roc_auc_score"]
     rows = tuple((name, seconds_text(took), f"{took / base:.2f}") for name, took in found.items())
     return Table(
