@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -25,8 +25,34 @@ def _style(panel: Any, across: str, up: str) -> None:
     panel.grid(alpha=0.25)
 
 
+class _OneRanker:
+    """Displays of one ranker, for which a fitted estimator and rows can stand."""
+
+    from_predictions: Callable[..., Self]
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, **options: Any
+    ) -> Self:
+        """Compute the display of a fitted estimator's scores on new rows, and draw it.
+
+        Parameters
+        ----------
+        estimator : object
+            A fitted ranker, or a classifier of two classes.
+        X, y : array-like, shapes (n, d) and (n,)
+            Rows that were not in the fit, and their labels.
+        name : str, optional
+            Name of the ranker in the legend; by default that of its class.
+        **options : object
+            Other arguments of ``from_predictions``.
+        """
+        shown_as = type(estimator).__name__ if name is None else name
+        return cls.from_predictions(y, scores_of(estimator, X), name=shown_as, **options)
+
+
 @dataclass(frozen=True, eq=False)
-class BandDisplay:
+class BandDisplay(_OneRanker):
     """A ROC or precision–recall curve with a simultaneous band for the whole true curve.
 
     Create it with :meth:`from_estimator` or :meth:`from_predictions`. Displays are immutable: `plot` returns a display
@@ -84,27 +110,6 @@ class BandDisplay:
         """
         make = check_choice(curve, _CURVES, "curve")
         return cls(make(y, s, level=level), check_label(name)).plot(ax)
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, **options: Any
-    ) -> Self:
-        """Compute the band of a fitted estimator's scores on new rows, and draw it.
-
-        Parameters
-        ----------
-        estimator : object
-            A fitted ranker, or a classifier of two classes.
-        X, y : array-like, shapes (n, d) and (n,)
-            Rows that were not in the fit, and their labels.
-        name : str, optional
-            Name of the ranker in the legend; by default that of its class.
-        **options : object
-            ``curve``, ``level`` and ``ax`` of :meth:`from_predictions`.
-        """
-        return cls.from_predictions(
-            y, scores_of(estimator, X), name=name or type(estimator).__name__, **options
-        )
 
     def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw on the Axes given, or on a new figure; other keywords go to the curve."""
@@ -221,7 +226,7 @@ class ForestDisplay:
 
 
 @dataclass(frozen=True, eq=False)
-class PushIntervalDisplay:
+class PushIntervalDisplay(_OneRanker):
     """The interval of the push risk against p.
 
     Parameters
@@ -292,27 +297,6 @@ class PushIntervalDisplay:
         return cls(
             tuple(sorted(found)), tuple(found[norm] for norm in sorted(found)), check_label(name)
         ).plot(ax)
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, **options: Any
-    ) -> Self:
-        """Compute the intervals of a fitted estimator on new rows, and draw them.
-
-        Parameters
-        ----------
-        estimator : object
-            A fitted ranker, or a classifier of two classes.
-        X, y : array-like, shapes (n, d) and (n,)
-            Rows that were not in the fit, and their labels.
-        name : str, optional
-            Name of the ranker in the legend; by default that of its class.
-        **options : object
-            ``p``, ``method``, ``level`` and ``ax`` of :meth:`from_predictions`.
-        """
-        return cls.from_predictions(
-            y, scores_of(estimator, X), name=name or type(estimator).__name__, **options
-        )
 
     def plot(self, ax: Any = None, **style: Any) -> Self:
         """Draw on the Axes given, or on a new figure; other keywords go to the line of the estimates."""

@@ -18,7 +18,7 @@ from convexrank.core.minorants import EPS, rounding
 from convexrank.core.score_model import ColumnSizes, movement
 from convexrank.regularizers import Penalty
 
-__all__ = ["DualPoint", "Kept", "Screening"]
+__all__ = ["DualPoint", "Kept", "Screened", "Screening"]
 
 Array = np.ndarray
 
@@ -44,7 +44,7 @@ class Screened(Protocol):
 
     @property
     def penalty(self) -> Penalty:
-        """The part of the objective that depends on w alone."""
+        """The part of the objective that depends on w alone; l1 > 0, no ball."""
         ...
 
     @property

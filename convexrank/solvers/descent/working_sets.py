@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
@@ -16,11 +16,11 @@ from convexrank.backend.gram import times, transposed_times
 from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
-from convexrank.core.score_model import ColumnSizes, ScoreModel, without_products
+from convexrank.core.score_model import ScoreModel, without_products
 from convexrank.data import check_integer, keep_checked
 from convexrank.regularizers import Penalty
 from convexrank.solvers.descent._coordinate_descent import ColumnModel
-from convexrank.solvers.descent._screening import DualPoint, Kept, Screening
+from convexrank.solvers.descent._screening import DualPoint, Kept, Screened, Screening
 
 __all__ = ["WorkingSets"]
 
@@ -42,36 +42,12 @@ _WEAKER, _TRIALS = (0.95, 0.995), 4
 
 
 @runtime_checkable
-class Columnwise(Solvable, Protocol):
+class Columnwise(Screened, Solvable, Protocol):
     """Columns that can be taken a few at a time, a penalty with l1, and the risk to second order in the scores."""
-
-    @property
-    def X(self) -> Any:
-        """The examples, shape (n, d), of which columns can be taken."""
-        ...
-
-    @property
-    def penalty(self) -> Penalty:
-        """The part of the objective that depends on w alone; l1 > 0, no ball."""
-        ...
-
-    @property
-    def row_lengths(self) -> Array:
-        """Euclidean lengths of the rows of X, shape (n,)."""
-        ...
-
-    @property
-    def column_sizes(self) -> ColumnSizes | None:
-        """Ranges and entries of the columns; None where leaving columns out of a product saves nothing."""
-        ...
 
     @property
     def risk_infimum(self) -> float:
         """A number that the risk is never below; minus infinity if none is known."""
-        ...
-
-    def columns(self, places: Array) -> sparse.csc_array:
-        """Return the columns of X at these places, shape (n, k), in float64."""
         ...
 
     def column_products(self, places: Array) -> Callable[[Array], Array] | None:
