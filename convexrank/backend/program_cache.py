@@ -129,13 +129,18 @@ def _write(file: Path, program: bytes) -> None:
 
 def _tidy(folder: Path) -> None:
     """Remove the oldest programs of a folder that has grown too large."""
-    found = sorted((entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in os.scandir(folder))
+    found = []
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):  # another process tidies too, or has just given a program its name
+            held = path.stat()
+            found.append((held.st_mtime, held.st_size, path))
+    found.sort()
     total = sum(size for _, size, _ in found)
     if total <= _MOST:
         return
     for _, size, path in found:
-        with suppress(FileNotFoundError):  # another process tidies too
-            os.unlink(path)
+        with suppress(FileNotFoundError):
+            path.unlink()
         total -= size
         if total <= _LEFT:
             return
