@@ -57,13 +57,10 @@ def test_a_limit_is_kept_within_one_call(solver):
     problem = Slow(*DATA, p=4, l2=1e-3)
     problem.objective(problem.start())  # compiled before
     problem.second_order(problem.start())
-    start = time.perf_counter()
+    before = Slow.calls
     solution = solved(problem, solver, time_limit=3.5 * CALL, tol=1e-15)
-    seconds = time.perf_counter() - start
     assert solution.status is cr.Status.TIME_LIMIT
-    assert (
-        seconds < 3.5 * CALL + 3 * CALL + 0.5
-    )  # a call that began before, and the objective and certificate after
+    assert Slow.calls - before <= 4 + 1  # four begin within the limit, and one may come after it
     assert np.isfinite(solution.value)
 
 

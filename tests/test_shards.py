@@ -459,7 +459,7 @@ def test_log_sum_exps_of_ranks_are_those_of_all_rows():
 # --- the watch --------------------------------------------------------------------------------------------------------
 
 
-TIMEOUT = 0.5
+TIMEOUT = 1.0  # the machine of a test may stand still for a while
 
 
 class Store:
@@ -506,10 +506,10 @@ def test_a_rank_that_works_is_waited_for_and_one_that_hangs_is_not(watched):
     second.arrive(1, 64)
     for _ in range(8):  # one and a half times the timeout
         third.beat()
-        assert verdict_within(first, 0.1)[0] == ""
+        assert verdict_within(first, 0.2 * TIMEOUT)[0] == ""
     said, seconds = verdict_within(first, 5.0)
-    assert said.startswith("rank 2 of 3 is silent: its process lives, but has done nothing for 0.5 s")
-    assert 0.2 < seconds < 3.0
+    assert said.startswith("rank 2 of 3 is silent: its process lives, but has done nothing for 1 s")
+    assert 0.2 < seconds < 4.0
     # who says so first ends the others with the same words
     first.finish(said)
     assert verdict_within(second, 5.0)[0] == said
@@ -521,7 +521,7 @@ def test_a_rank_without_a_sign_of_life_is_named(watched):
         one.arrive(1, 64)
     assert verdict_within(first, 1.5 * TIMEOUT)[0] == ""  # all wait, and the collective may take its time
     third.close()
-    assert verdict_within(first, 5.0)[0].startswith("rank 2 of 3 is silent: no sign of life for 0.5 s")
+    assert verdict_within(first, 5.0)[0].startswith("rank 2 of 3 is silent: no sign of life for 1 s")
 
 
 def test_ranks_that_gather_different_sizes_do_not_wait_for_one_another(watched):
@@ -538,7 +538,7 @@ def test_an_exchange_without_an_end_ends(watched):
     for one in watches:
         one.arrive(1, 64)
     said, seconds = verdict_within(watches[0], 10.0)
-    assert said.startswith("all ranks are there, but their exchange takes longer than 2 s")
+    assert said.startswith("all ranks are there, but their exchange takes longer than 4 s")
     assert seconds >= 4.0 * TIMEOUT - 0.5
 
 
@@ -565,4 +565,4 @@ def test_a_program_that_ends_early_says_so(watched, monkeypatch):
     assert ended == [1]
     said, seconds = verdict_within(first, 5.0)
     assert said == "rank 2 of 3 has ended its program with ZeroDivisionError: by zero."
-    assert seconds < 1.0
+    assert seconds < TIMEOUT
