@@ -152,7 +152,7 @@ def test_the_time_that_counts_is_that_since_the_start():
     """Not that of the first step: each takes a little, and all of them too much."""
     problem = cr.problems.PNormPush(X, Y, 4, l2=1e-4)
     with pytest.warns(ConvergenceWarning, match="TIME_LIMIT"):
-        solution = problem.solve("gradient", time_limit=0.3, tol=1e-14, callback=lambda _: time.sleep(0.04))
+        solution = problem.solve("gradient", time_limit=0.6, tol=1e-14, callback=lambda _: time.sleep(0.08))
     assert solution.status is Status.TIME_LIMIT
     assert 2 <= solution.iterations <= 12
 
