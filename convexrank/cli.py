@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from convexrank import __version__
-from convexrank.commands.options import Parser
+from convexrank.commands.options import Parser, spelled
 
 __all__ = ["main"]
 
@@ -216,7 +216,7 @@ def _run(argv: Sequence[str] | None) -> int:
     except BrokenPipeError:
         raise
     except (ValueError, TypeError, ImportError, OSError) as error:
-        print(f"convexrank: {error}", file=sys.stderr)
+        print(f"convexrank: {spelled(error, vars(arguments))}", file=sys.stderr)
         return 2
     if isinstance(found, int):
         return found

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import inspect
+from collections.abc import Container
 from typing import Any, NoReturn
 
 from convexrank.data import check_choice, did_you_mean
+from convexrank.data.messages import Advised, Message
 
-__all__ = ["Parser", "formulation", "given_options", "knows_queries", "options_of", "tabular"]
+__all__ = ["Parser", "formulation", "given_options", "knows_queries", "options_of", "spelled", "tabular"]
 
 # What a table has, and what no option gives.
 _DATA = ("X", "y", "qid", "sample_weight")
@@ -78,6 +80,19 @@ def given_options(cls: Any, words: list[str], others: tuple[Any, ...] = ()) -> d
     if missing:
         raise ValueError(f"{cls.__name__} needs {_listed(missing)}; write {_option(missing[0])} VALUE.")
     return found
+
+
+def spelled(error: Exception, known: Container[str]) -> str:
+    """Return the message of an error; arguments that it advises are options where the command has them."""
+
+    def option(advised: Advised) -> str:
+        if advised.name not in known:
+            return str(advised)
+        value = "" if advised.value is None or advised.value is True else f" {advised.value}"
+        return _option(advised.name) + value
+
+    message = error.args[0] if error.args else None
+    return message.spelled(option) if isinstance(message, Message) else str(error)
 
 
 def _option(name: str) -> str:

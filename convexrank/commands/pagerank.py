@@ -12,14 +12,6 @@ from convexrank.data import check_integer
 
 __all__ = ["add", "run"]
 
-# What messages of Graph.read advise, as options of the command.
-_OPTIONS = {
-    "skip_rows=1": "--skip-rows 1",
-    "skip_rows=": "--skip-rows",
-    "named=True": "--named",
-    "delimiter=": "--delimiter",
-}
-
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""
@@ -64,16 +56,10 @@ def run(arguments: argparse.Namespace) -> Outcome:
     from convexrank.problems import PageRank
 
     top = check_integer(arguments.top, "--top", 1)
-    try:
-        graph = Graph.read(
-            arguments.path, delimiter=arguments.delimiter, skip_rows=arguments.skip_rows,
-            named=True if arguments.named else None, progress=arguments.verbose,
-        )  # fmt: skip
-    except ValueError as refusal:
-        message = str(refusal)
-        for argument, option in _OPTIONS.items():
-            message = message.replace(argument, option)
-        raise ValueError(message) from refusal
+    graph = Graph.read(
+        arguments.path, delimiter=arguments.delimiter, skip_rows=arguments.skip_rows,
+        named=True if arguments.named else None, progress=arguments.verbose,
+    )  # fmt: skip
     problem = PageRank(graph, arguments.alpha, dangling=arguments.dangling)
     with quiet():
         solution = problem.solve(tol=arguments.tol, progress=arguments.verbose)

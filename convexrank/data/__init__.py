@@ -31,7 +31,6 @@ from convexrank.data.checks import (
     shown,
 )
 from convexrank.data.chunks.chunks import Chunks
-from convexrank.data.close_matches import did_you_mean
 from convexrank.data.distributions import check_distributions
 from convexrank.data.fields import keep, keep_checked, refuse_edited
 from convexrank.data.files.letor import LetorData, read_letor
@@ -48,6 +47,7 @@ from convexrank.data.frames import (
 )
 from convexrank.data.groups import QueryGroups, as_groups
 from convexrank.data.kernel_matrices import check_kernel
+from convexrank.data.messages import did_you_mean
 from convexrank.data.nodes import check_nodes
 from convexrank.data.samples import (
     Sample,

@@ -19,8 +19,8 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.design import Design
-from convexrank.data.close_matches import did_you_mean
 from convexrank.data.frames import codes_of, is_missing, refuse_missing
+from convexrank.data.messages import did_you_mean
 from convexrank.data.sparse_matrices import as_csr
 
 Matrix = Any  # a float ndarray of shape (n, d), or a scipy CSR array of that shape

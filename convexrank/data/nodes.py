@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.data.checks import check_list, read_array, shown
-from convexrank.data.close_matches import did_you_mean
+from convexrank.data.messages import did_you_mean
 
 __all__ = [
     "as_frame",

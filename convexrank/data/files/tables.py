@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from convexrank.data.checks import check_list, check_path, shown
-from convexrank.data.close_matches import did_you_mean
 from convexrank.data.files.lines import text_lines
+from convexrank.data.messages import did_you_mean
 
 __all__ = ["TableData", "read_table"]
 

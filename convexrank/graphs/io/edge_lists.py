@@ -19,6 +19,7 @@ from convexrank.backend.progress import progress_bar
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import check_flag, check_integer, shown
 from convexrank.data.files.lines import is_packed, text_lines
+from convexrank.data.messages import Advised, refusal
 from convexrank.graphs.io.build import MOST_NODES, most_nodes
 
 __all__ = ["edge_pieces", "read_edges"]
@@ -46,9 +47,10 @@ _OTHER = {
     "net": "networkx.read_pajek, and pass the graph to Graph.from_networkx",
 }
 _HINT = (
-    "Expected source, target and perhaps a weight on every line; pass delimiter=, skip_rows= for a header, named=True "
-    "where ends are names, or weighted=False."
-)
+    "Expected source, target and perhaps a weight on every line; pass ", Advised("delimiter"), ", ",
+    Advised("skip_rows"), " for a header, ", Advised("named", True), " where ends are names, or ",
+    Advised("weighted", False), ".",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -99,17 +101,17 @@ class _Form:
         for number, line in self.lines():
             fields, where = self.fields(line), f"{self.path}, line {number}"
             if len(fields) < 2 + self.weighted:
-                raise ValueError(f"{where} has {len(fields)} column(s), the first edge has more. {_HINT}")
+                raise refusal(f"{where} has {len(fields)} column(s), the first edge has more. ", *_HINT)
             if self.plain and len(fields) > 2:
-                raise ValueError(
-                    f"{where} has {len(fields)} columns, the first edge has 2; pass weighted=False to read the first "
-                    "two columns only, or give every edge a weight."
-                )
+                raise refusal(
+                    f"{where} has {len(fields)} columns, the first edge has 2; pass ", Advised("weighted", False),
+                    " to read the first two columns only, or give every edge a weight.",
+                )  # fmt: skip
             for end in fields[:2]:
                 if self.numbered and not (
                     _INTEGER.fullmatch(end) and len(end) <= 20 and abs(int(end)) < 2**63
                 ):
-                    raise ValueError(f"{where}: {end[:60]!r} is no node number. {_HINT}")
+                    raise refusal(f"{where}: {end[:60]!r} is no node number. ", *_HINT)
             if not all(fields[:2]):
                 raise ValueError(f"{where}: an end of the edge is empty, expected the names of two nodes.")
             yield fields[0], fields[1], self._weight(fields[2], where) if self.weighted else 1.0
@@ -118,14 +120,18 @@ class _Form:
         try:
             return float(text)
         except ValueError as error:
-            raise ValueError(f"{where}: the weight is {text[:60]!r}, expected a number. {_HINT}") from error
+            raise refusal(f"{where}: the weight is {text[:60]!r}, expected a number. ", *_HINT) from error
 
-    def refuse(self, bad: Array, what: str, values: Array, expected: str, start: int) -> None:
+    def refuse(
+        self, bad: Array, what: str, values: Array, start: int, expected: str, *advice: str | Advised
+    ) -> None:
         """Refuse the first edge that is bad, with its line; ``start`` edges are before these."""
         if bad.any():
             edge = int(np.argmax(bad))
             line, _ = next(islice(self.lines(), start + edge, None))
-            raise ValueError(f"{self.path}, line {line}: {what} is {values[edge]}, expected {expected}.")
+            raise refusal(
+                f"{self.path}, line {line}: {what} is {values[edge]}, expected {expected}", *advice, "."
+            )
 
 
 def read_edges(
@@ -215,19 +221,20 @@ def _form(
     numbered = [len(ends) > 1 and all(map(_INTEGER.fullmatch, ends[:2])) for ends in map(form.fields, lines)]
     fields = _Form(path, delimiter, skip_rows, numbered[0]).fields(lines[0])
     if len(fields) < 2:
-        raise ValueError(
-            f"{path}: the first edge has {len(fields)} column(s), expected source and target; pass delimiter=."
-        )
+        raise refusal(
+            f"{path}: the first edge has {len(fields)} column(s), expected source and target; pass ",
+            Advised("delimiter"), ".",
+        )  # fmt: skip
     if named is None and not numbered[0] and numbered[-1]:
-        raise ValueError(
-            f"{path}: the first line has texts, {fields[0]!r} and {fields[1]!r}, and the next one numbers; pass "
-            "skip_rows=1 if it is a header, or named=True if these are names."
-        )
+        raise refusal(
+            f"{path}: the first line has texts, {fields[0]!r} and {fields[1]!r}, and the next one numbers; pass ",
+            Advised("skip_rows", 1), " if it is a header, or ", Advised("named", True), " if these are names.",
+        )  # fmt: skip
     if named is None and not numbered[0] and {end.lower() for end in fields[:2]} <= _HEADINGS:
-        raise ValueError(
-            f"{path}: the first line reads like a header: {fields[0]!r} and {fields[1]!r}; pass skip_rows=1 if it is "
-            "one, or named=True if these are names of nodes."
-        )
+        raise refusal(
+            f"{path}: the first line reads like a header: {fields[0]!r} and {fields[1]!r}; pass ",
+            Advised("skip_rows", 1), " if it is one, or ", Advised("named", True), " if these are names of nodes.",
+        )  # fmt: skip
     return _Form(
         path,
         delimiter,
@@ -269,7 +276,7 @@ def _find_line(form: _Form, error: Exception) -> None:
     """Raise an error that names the line which cannot be read."""
     for _ in form.edges():
         pass
-    raise ValueError(f"{form.path}: {error}. {_HINT}") from error
+    raise refusal(f"{form.path}: {error}. ", *_HINT) from error
 
 
 def _columns(form: _Form, columns: tuple[int, ...] | None, kind: Any) -> Array:
@@ -324,30 +331,26 @@ def _refuse_counts(form: _Form, first: Array, rest: int, top: int) -> None:
     nodes, edges = first
     if rest >= _FEW_EDGES and edges == rest and nodes >= top:
         number, _ = next(form.lines())
-        raise ValueError(
+        raise refusal(
             f"{form.path}, line {number}: {nodes} {edges} reads like the numbers of nodes and edges, as {edges} lines "
-            f"follow and no node is above {nodes}; pass skip_rows={number} to skip it, or n= to keep it as an edge."
-        )
+            f"follow and no node is above {nodes}; pass ", Advised("skip_rows", number), " to skip it, or ",
+            Advised("n"), " to keep it as an edge.",
+        )  # fmt: skip
 
 
 def _refuse_values(form: _Form, ends: Array, weight: Array | None, n: int | None, start: int = 0) -> None:
     """Refuse edges that no graph has."""
     lowest, highest, count = ends.min(axis=1), ends.max(axis=1), len(ends)
     limit = most_nodes(count) if n is None else check_integer(n, "n", 1)
-    mend = (
-        f": every number up to the largest is a node, and there are {count} edges; pass named=True for those only that "
-        "occur, or n= if so many nodes are meant"
-        if n is None
-        else " = n; raise n, or renumber the nodes"
-    )
-    form.refuse(lowest < 0, "the node", lowest, "node ids of at least 0", start)
-    form.refuse(highest >= limit, "the node", highest, f"node ids below {limit}{mend}", start)
+    mend: tuple[str | Advised, ...] = (" = n; raise n, or renumber the nodes",)
+    if n is None:
+        mend = (
+            f": every number up to the largest is a node, and there are {count} edges; pass ", Advised("named", True),
+            " for those only that occur, or ", Advised("n"), " if so many nodes are meant",
+        )  # fmt: skip
+    form.refuse(lowest < 0, "the node", lowest, start, "node ids of at least 0")
+    form.refuse(highest >= limit, "the node", highest, start, f"node ids below {limit}", *mend)
     if weight is not None:
         bad = ~(np.isfinite(weight) & (weight >= 0))
-        form.refuse(
-            bad,
-            "the weight",
-            weight,
-            "a finite number of at least 0; split signed edges into two graphs",
-            start,
-        )
+        wanted = "a finite number of at least 0; split signed edges into two graphs"
+        form.refuse(bad, "the weight", weight, start, wanted)

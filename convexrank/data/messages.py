@@ -1,0 +1,76 @@
+"""Parts of messages: names that a caller may have meant, and arguments that a refusal advises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Self
+
+__all__ = ["Advised", "Message", "did_you_mean", "refusal"]
+
+# Longer texts are not compared: the time grows with the square of their length.
+_LONGEST = 80
+
+
+def did_you_mean(value: Any, names: Iterable[Any]) -> str:
+    """Return " (did you mean ...?)" with the names that are spelled nearly so, or nothing.
+
+    Examples
+    --------
+    >>> did_you_mean("pnormpush", ["PNormPush", "TopPush"])
+    " (did you mean 'PNormPush'?)"
+    >>> did_you_mean("zebra", ["PNormPush", "TopPush"])
+    ''
+    """
+    if not isinstance(value, str) or len(value) > _LONGEST:
+        return ""
+    spelled = {name.lower(): name for name in reversed([name for name in names if isinstance(name, str)])}
+    found = get_close_matches(value.lower(), spelled, 3, 0.7)
+    return f" (did you mean {' or '.join(repr(spelled[name]) for name in found)}?)" if found else ""
+
+
+@dataclass(frozen=True)
+class Advised:
+    """An argument that a message advises, with a value where one value is meant."""
+
+    name: str
+    value: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.name}={'' if self.value is None else self.value}"
+
+
+class Message(str):
+    """A text that advises arguments of a function; the command line spells them as its options.
+
+    Parameters
+    ----------
+    *parts : str or Advised
+        The text, in order.
+
+    Examples
+    --------
+    >>> message = Message("the first line has texts; pass ", Advised("skip_rows", 1), ".")
+    >>> message
+    'the first line has texts; pass skip_rows=1.'
+    >>> message.spelled(lambda advised: f"--skip-rows {advised.value}")
+    'the first line has texts; pass --skip-rows 1.'
+    """
+
+    parts: tuple[str | Advised, ...]
+
+    def __new__(cls, *parts: str | Advised) -> Self:
+        """Join the parts, and keep them."""
+        text = super().__new__(cls, "".join(map(str, parts)))
+        text.parts = parts
+        return text
+
+    def spelled(self, spell: Callable[[Advised], str]) -> str:
+        """Return the text with each argument spelled by a function."""
+        return "".join(spell(part) if isinstance(part, Advised) else part for part in self.parts)
+
+
+def refusal(*parts: str | Advised) -> ValueError:
+    """Return an error with a message of these parts."""
+    return ValueError(Message(*parts))
