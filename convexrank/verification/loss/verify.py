@@ -108,15 +108,55 @@ def verify_loss(
     f = 2 / rows × Push + 0
     """
     instances, seed = check_integer(instances, "instances", 1), check_integer(seed, "seed", 0)
+    tol = check_probability(tol, "tol")
+    factor, constant = _number(scale, "scale", ("fit",)), _number(shift, "shift", ("fit", "labels"))
+    _refuse(instances, factor, backend, unordered)
+    formulation, caller, design, first = _read(f, problem, parameters, y, qid, sample_weight, backend)
+    by_labels = shift == "labels"
+    constant = 0.0 if by_labels else constant
+
+    goods = good_instances(formulation, design, caller, seed)
+    lines = lines_of(formulation, caller, goods, tol)
+    fitted = fit_scale(lines, len(goods), tol, factor, constant)
+    found = fitted or _nearest(formulation, caller, goods, factor, constant)
+
+    shifts = _shifts(formulation, goods)
+    checker = Checker(formulation, caller, found, by_labels, tol, shifts, unordered == "zero")
+    tried = _instances(first, design, caller, instances, seed)
+    checks, failing = _run(checker, tried)
+    smallest = _smallest(checker, failing)
+
+    hints = notes(caller) if design.labels == "binary" else ()
+    if smallest is not None:
+        hints += hints_of(formulation, caller, goods, lines, fitted, tol, by_labels)
+        hints += hint_of_ties(smallest)
+    moved, fits = "labels" if by_labels else found.shift, fitted is not None
+    return LossReport(
+        str(formulation), caller.backend, found, moved, fits, len(tried), checks, smallest, hints
+    )
+
+
+def _refuse(instances: int, factor: float | None, backend: str | None, unordered: str) -> None:
+    """Refuse arguments out of range."""
     if instances > _MOST:
         raise ValueError(f"instances is {instances}, expected at most {_MOST}.")
-    tol = check_probability(tol, "tol")
+    if factor == 0.0:
+        raise ValueError("scale is 0, expected a number other than 0, or 'fit'.")
     if backend is not None:
         check_choice(backend, {name: name for name in ("numpy", "jax", "torch")}, "backend")
     check_choice(unordered, {"zero": 0, "finite": 1}, "unordered")
-    factor, moved = _number(scale, "scale", ("fit",)), _number(shift, "shift", ("fit", "labels"))
-    if factor == 0.0:
-        raise ValueError("scale is 0, expected a number other than 0, or 'fit'.")
+
+
+def _read(
+    f: Callable[..., Any],
+    problem: Any,
+    parameters: dict[str, Any],
+    y: Any,
+    qid: Any,
+    sample_weight: Any,
+    backend: str | None,
+) -> tuple[Formulation, Caller, Design, Instance | None]:
+    """Return formulation, loss, the kind of random instances, and the caller's own instance if there is one."""
     formulation, design, first = formulation_of(problem, dict(parameters), y, qid, sample_weight)
     trial = draw(np.random.default_rng(0), replace(design, weights=False), "plain", False)
     caller = caller_of(f, formulation.by_queries, formulation.weighted, backend, trial)
@@ -124,37 +164,10 @@ def verify_loss(
         raise TypeError(
             "sample_weight is given, but f has no argument sample_weight or weights; drop it or add one."
         )
-    design = replace(
-        design, queries=caller.takes_queries and formulation.by_queries, weights=bool(caller.weights)
-    )
-    if first is not None and not design.queries:
+    queries = caller.takes_queries and formulation.by_queries
+    if first is not None and not queries:
         first = first.changed(qid=None) if first.qid is None or len(first.groups) < 2 else None
-    goods = good_instances(formulation, design, caller, seed)
-    lines = lines_of(formulation, caller, goods, tol)
-    constant = 0.0 if shift == "labels" else moved
-    fitted = fit_scale(lines, len(goods), tol, factor, constant)
-    found = fitted or _nearest(formulation, caller, goods, factor, constant)
-    shifts = _shifts(formulation, goods)
-    checker = Checker(formulation, caller, found, shift == "labels", tol, shifts, unordered == "zero")
-    tried = _instances(first, design, caller, instances, seed)
-    checks, failing = _run(checker, tried)
-    smallest = _smallest(checker, failing)
-    hints = notes(caller) if design.labels == "binary" else ()
-    if smallest is not None:
-        hints += hints_of(formulation, caller, goods, lines, fitted, tol, shift == "labels")
-        hints += hint_of_ties(smallest)
-    shown = "labels" if shift == "labels" else found.shift
-    return LossReport(
-        str(formulation),
-        caller.backend,
-        found,
-        shown,
-        fitted is not None,
-        len(tried),
-        checks,
-        smallest,
-        hints,
-    )
+    return formulation, caller, replace(design, queries=queries, weights=bool(caller.weights)), first
 
 
 def _number(value: Any, name: str, words: tuple[str, ...]) -> float | None:
