@@ -17,6 +17,7 @@ from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_derivatives, reference_log_sum_exp, reference_push
 from convexrank.problems._price_models import PriceModel
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+from convexrank.problems.duals._loss_blocks import MODEL, refuse_many_pairs
 
 __all__ = ["Push", "check_price_fits", "is_flat_at_zero", "random_price_and_loss"]
 
@@ -208,6 +209,7 @@ class Push(Bipartite):
             level = cp.log_sum_exp(np.log(self.positive_weights) - scores[self.positives])
             argument, at_zero = level + scores[self.negatives], float(np.log(self.positive_weights.sum()))
         else:
+            refuse_many_pairs(self._pairs, MODEL)
             shape = len(self.negatives), len(self.positives)
             better, worse = np.tile(self.positives, shape[0]), np.repeat(self.negatives, shape[1])
             pair_losses = cp.reshape(self.loss(scores[better] - scores[worse]), shape, order="C")

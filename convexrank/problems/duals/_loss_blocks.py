@@ -13,29 +13,31 @@ from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
 from convexrank.problems.duals._blocks import scaled_to
 from convexrank.problems.duals._losses import LossConjugate, entropies
 
-__all__ = ["AgainstLevel", "Pairs", "graded_pairs", "refuse_many_pairs"]
+__all__ = ["MODEL", "AgainstLevel", "Pairs", "graded_pairs", "refuse_many_pairs"]
 
 Array = np.ndarray
 
-# Pairs with a multiplier each.
+# Pairs with a multiplier each, or a term of an exact model.
 _MOST_PAIRS = 5_000_000
+_DUAL, MODEL = "the dual has a multiplier", "the exact model has a term"
 # What keeps a multiplier in its range when it is divided by its weight.
 _INSIDE = 1.0 - 1e-14
 
 
-def refuse_many_pairs(count: int) -> None:
-    """Refuse a dual that would not fit into memory."""
+def refuse_many_pairs(count: int, what: str = _DUAL) -> None:
+    """Refuse a dual or an exact model that would not fit into memory."""
     if count > _MOST_PAIRS:
+        other = "a fast solver, " if what == MODEL else ""
         raise ValueError(
-            f"the dual has a multiplier for each of {count} pairs, expected at most {_MOST_PAIRS}; take fewer rows, or "
-            "a risk that is no sum over pairs, such as a PNormPush."
+            f"{what} for each of {count} pairs, expected at most {_MOST_PAIRS}; take fewer rows, {other}or a risk that "
+            "is no sum over pairs, such as a PNormPush."
         )
 
 
-def graded_pairs(ranks: Array) -> tuple[Array, Array]:
+def graded_pairs(ranks: Array, what: str = _DUAL) -> tuple[Array, Array]:
     """Return the pairs of places of which the first has the higher grade."""
     counts = np.bincount(ranks)
-    refuse_many_pairs((len(ranks) ** 2 - int((counts**2).sum())) // 2)
+    refuse_many_pairs((len(ranks) ** 2 - int((counts**2).sum())) // 2, what)
     upper, lower = np.nonzero(ranks[:, None] > ranks[None, :])
     return upper, lower
 

@@ -20,7 +20,7 @@ from convexrank.problems._second_order import SecondOrder
 from convexrank.problems._streams import refuse_chunks
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.duals._blocks import Conjugate
-from convexrank.problems.duals._loss_blocks import Pairs, graded_pairs
+from convexrank.problems.duals._loss_blocks import MODEL, Pairs, graded_pairs
 from convexrank.problems.duals._losses import loss_conjugate
 from convexrank.regularizers import L1Ball, L2Ball
 
@@ -248,7 +248,7 @@ class ConvexRisk(SecondOrder):
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression, one term for each unordered pair."""
-        upper, lower = np.nonzero(self._ranks[:, None] > self._ranks[None, :])
+        upper, lower = graded_pairs(self._ranks, MODEL)
         rows, weights = self._order, self._sorted_weights
         pair_costs = self.cost(scores[rows[upper]] - scores[rows[lower]])
         return self._factor * ((weights[upper] * weights[lower]) @ pair_costs), []

@@ -20,7 +20,7 @@ from convexrank.problems._second_order import SecondOrder
 from convexrank.problems._smoothed import Smoothed
 from convexrank.problems._smoothed_reference import lowered_pairs
 from convexrank.problems.duals._blocks import Conjugate
-from convexrank.problems.duals._loss_blocks import Pairs, refuse_many_pairs
+from convexrank.problems.duals._loss_blocks import MODEL, Pairs, refuse_many_pairs
 from convexrank.problems.duals._losses import loss_conjugate
 from convexrank.problems.queries._base import QueryScores, random_queries
 from convexrank.problems.queries._smoothed_pairs import PairRows, smoothed_pairs
@@ -253,6 +253,7 @@ class RankSVM(SecondOrder, QueryScores):
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression, one term for each pair."""
+        refuse_many_pairs(int(self.pair_counts.sum()), MODEL)
         upper, lower = self.pairs
         ordered = scores[self._rows]
         return self._row_weights[upper] @ self.loss(ordered[upper] - ordered[lower]), []
