@@ -33,6 +33,7 @@ from convexrank.data import (
     keep_checked,
     shown,
 )
+from convexrank.data.display import call_text, short_fields
 
 if TYPE_CHECKING:
     from convexrank.proof.balls import Line, arb
@@ -274,6 +275,9 @@ class Custom:
             # an exponential tail that underflows to 0 passes by the smallest numbers, a zero that is reached does not
             reached = values[0] == 0.0 and float(values[values > 0].min(initial=1.0)) > 1e-30
             object.__setattr__(self, "attained", bool(reached))
+
+    def __repr__(self) -> str:
+        return call_text("Custom", short_fields(self))
 
     def __call__(self, z: Any) -> Any:
         """Evaluate elementwise."""

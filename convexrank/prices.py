@@ -24,6 +24,7 @@ from convexrank import atoms
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.elementwise_checks import OnGrid, apply, follows_disciplined_rules, model_form
 from convexrank.data import check_choice, check_hashable, check_positive, keep_checked, shown
+from convexrank.data.display import call_text, short_fields
 
 if TYPE_CHECKING:
     from convexrank.proof.balls import Line, arb
@@ -311,6 +312,9 @@ class Custom(_TwoFaces):
                 UserWarning,
                 stacklevel=level_of_caller(),
             )
+
+    def __repr__(self) -> str:
+        return call_text("Custom", short_fields(self))
 
     def g(self, r: Any) -> Any:
         """Evaluate the price of r >= 0, elementwise."""

@@ -191,7 +191,7 @@ def defined(loss, x):
     return wrong.min(axis=1), values.min(axis=1)
 
 
-@pytest.mark.parametrize("loss", OF_LOSSES, ids=lambda loss: repr(loss).partition(" at 0x")[0])
+@pytest.mark.parametrize("loss", OF_LOSSES, ids=repr)
 def test_psi_from_its_definition(loss):
     x = np.linspace(-0.999, 0.999, 41)
     wrong, right = defined(loss, x)
