@@ -25,7 +25,7 @@ import numpy as np
 from convexrank.backend.gram import entries, transposed_times
 from convexrank.backend.progress import progress_bar
 from convexrank.core.minorants import EPS
-from convexrank.core.results import Solution
+from convexrank.core.results import check_solution, problem_of
 from convexrank.data import check_flag, check_vector, read_array, shown
 from convexrank.problems.bipartite._base import Bipartite, LogForm
 from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
@@ -96,9 +96,9 @@ def leave_one_out(solution: Any, rows: Any = None, *, progress: bool = False) ->
     Raises
     ------
     TypeError
-        When ``solution`` is not a Solution with its problem, or rows are not integers.
+        When ``solution`` is not a Solution, or rows are not integers.
     ValueError
-        When l2 is 0, a row is out of range, or the problem has no weights of rows.
+        When l2 is 0, a row is out of range, the problem has no weights of rows, or the solution has no problem.
 
     Examples
     --------
@@ -107,11 +107,7 @@ def leave_one_out(solution: Any, rows: Any = None, *, progress: bool = False) ->
     >>> leave_one_out(problem.solve(), rows=[1, 3]).rows
     array([1, 3])
     """
-    problem = getattr(solution, "instance", None)
-    if not isinstance(solution, Solution) or problem is None:
-        raise TypeError(
-            f"solution is {shown(solution)}, expected a Solution with its problem, as problem.solve() returns it."
-        )
+    problem = problem_of(check_solution(solution), "solve again")
     if not isinstance(problem, Bipartite | ConvexRisk) or problem.conjugate is None:
         raise ValueError(
             f"solution is of a {type(problem).__name__}, expected one of a problem with a dual and with weights of "

@@ -286,11 +286,7 @@ class Solution:
         CertificateError
             When nothing can be proved, or the solution came from a file and has no problem.
         """
-        if self.instance is None:
-            raise CertificateError(
-                "this solution came from a file or a pickle without its problem; call problem.prove(solution)."
-            )
-        return self.instance.prove(self)
+        return problem_of(self, "call problem.prove(solution)").prove(self)
 
     def export(self, path: Any) -> Any:
         """Write a folder with a proof of the bound, which an independent program checks: ``convexrank check PATH``.
@@ -310,11 +306,7 @@ class Solution:
         CertificateError
             When nothing can be proved, or the checking program does not support the formulation.
         """
-        if self.instance is None:
-            raise CertificateError(
-                "this solution came from a file or a pickle without its problem; call problem.export(solution, path)."
-            )
-        return self.instance.export(self, path)
+        return problem_of(self, "call problem.export(solution, path)").export(self, path)
 
     @property
     def dual(self) -> Solution:
@@ -325,11 +317,7 @@ class Solution:
         ValueError
             When the problem has no dual, or no minimiser, or the solution has no problem.
         """
-        if self.instance is None:
-            raise ValueError(
-                "this solution came from a file or a pickle without its problem; solve problem.dual() instead."
-            )
-        return self.instance.dual_solution(self)
+        return problem_of(self, "solve problem.dual() instead").dual_solution(self)
 
     @property
     def weights(self) -> Array:
@@ -409,6 +397,20 @@ class Solution:
         for part in (found, found.certificate):
             _refuse_other_types(part)
         return found
+
+
+def check_solution(solution: Any, expected: str = "a Solution, as problem.solve() returns it") -> Solution:
+    """Return a solution; refuse anything else."""
+    if not isinstance(solution, Solution):
+        raise TypeError(f"solution is {shown(solution)}, expected {expected}.")
+    return solution
+
+
+def problem_of(solution: Solution, remedy: str) -> Any:
+    """Return the problem of a solution; one from a file or a pickle has none."""
+    if solution.instance is None:
+        raise CertificateError(f"this solution came from a file or a pickle without its problem; {remedy}.")
+    return solution.instance
 
 
 def _refuse_other_types(part: Solution | Certificate) -> None:

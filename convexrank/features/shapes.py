@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.design import Design
-from convexrank.core.results import Solution
+from convexrank.core.results import Solution, check_solution, problem_of
 from convexrank.data import check_integer, check_matrix, check_vector, shown
 from convexrank.features._levels import read_columns
 from convexrank.features._shape_terms import Slope, StepFunction, Surface
@@ -267,15 +267,10 @@ def shapes(solution: Any, design: Any = None) -> Shapes:
 
 def _weights_and_design(solution: Any, design: Any) -> tuple[Array, Any]:
     if isinstance(solution, Solution):
-        if design is None and solution.instance is None:
-            raise ValueError(
-                "solution came from a file or a pickle without its problem, expected one with it; pass its design, too."
-            )
-        design = solution.instance.X if design is None and hasattr(solution.instance, "X") else design
+        if design is None:
+            design = getattr(problem_of(solution, "pass its design, too"), "X", None)
     elif design is None:
-        raise TypeError(
-            f"solution is {shown(solution)}, expected a Solution, or weights together with design."
-        )
+        check_solution(solution, "a Solution, or weights together with design")
     if not isinstance(design, Design):
         raise TypeError(
             f"design is {shown(design)}, expected features.Thresholds, Products or Stacked: with a matrix as X a "

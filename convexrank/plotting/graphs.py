@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convexrank.consensus import ScoreIntervals
-from convexrank.core.results import Solution
+from convexrank.core.results import Solution, check_solution
 from convexrank.data import check_integer, check_vector, in_node_order, shown
 from convexrank.data.nodes import numbers_of
 from convexrank.plotting.style import axes
@@ -84,9 +84,7 @@ def ranks(solution: Solution, *, top: int = 15, ax: Any = None) -> Axes:
 
 
 def _ordered(solution: Any) -> Any:
-    if not isinstance(solution, Solution):
-        raise TypeError(f"solution is {shown(solution)}, expected a Solution, as problem.solve() returns it.")
-    problem = solution.instance
+    problem = check_solution(solution).instance
     if problem is None or "Ordered" not in problem.capabilities:
         kind = "an unknown problem" if problem is None else type(problem).__name__
         raise ValueError(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convexrank.core.results import Solution
-from convexrank.data import check_integer, check_list, shown
+from convexrank.core.results import Solution, check_solution
+from convexrank.data import check_integer, check_list
 from convexrank.plotting.style import axes
 from convexrank.problems import RankingDual
 
@@ -58,8 +58,7 @@ def influence(
     >>> [label.get_text() for label in axes.get_yticklabels()]
     ['2', '0', '1']
     """
-    if not isinstance(solution, Solution):
-        raise TypeError(f"solution is {shown(solution)}, expected a Solution, as problem.solve() returns it.")
+    check_solution(solution)
     limit = check_integer(top, "top", 1)
     instance = solution.instance
     weights = instance.weights(solution) if isinstance(instance, RankingDual) else solution.weights
