@@ -54,6 +54,15 @@ def test_new_responses_are_held_as_often_as_promised(fitted):
     assert level - 4 * spread <= np.mean(held) <= level + 1 / (m + 1) + 4 * spread
 
 
+def test_the_rows_of_the_fit_are_recognised(fitted):
+    model, dose = fitted
+    with pytest.warns(
+        UserWarning, match="are the 200 rows of fit, expected rows that fit did not see"
+    ) as caught:
+        model.conformal_interval(dose.X[400:], dose.X[:200].tolist(), dose.y[:200])
+    assert caught[0].filename == __file__
+
+
 def test_bad_arguments_are_named(fitted):
     model, dose = fitted
     for level in (0.0, 1.0, 90):

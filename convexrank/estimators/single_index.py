@@ -22,7 +22,7 @@ from convexrank.data import (
     check_vector,
 )
 from convexrank.data.deprecation import renamed
-from convexrank.estimators._conformal import conformal_reach
+from convexrank.estimators._conformal import checksum, conformal_reach
 from convexrank.estimators._linear_ranker import LinearEstimator, check_counts
 from convexrank.links import fit_link
 from convexrank.problems import LearnedDivergence
@@ -171,7 +171,9 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         X, y = self._validated(X, y, y_numeric=True)
         counts = check_counts(sample_weight, len(y))
         rows = slice(None) if counts is None else np.repeat(np.arange(len(y)), counts)
-        X, y = X[rows], np.asarray(y, dtype=np.float64)[rows]
+        y = np.asarray(y, dtype=np.float64)
+        self._fitted_rows = checksum(X, y)
+        X, y = X[rows], y[rows]
         check_choice(self.oracle, {"projection": "", "marginal": ""}, "oracle")
         output_range = check_interval(
             (None, None) if self.output_range is None else self.output_range, "output_range"
@@ -291,6 +293,9 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
     def conformal_interval(self, X: Any, X_calibration: Any, y_calibration: Any, level: float = 0.9) -> Array:
         r"""Return intervals that contain a new response with at least this probability, by split conformal prediction.
 
+        **The calibration rows must not be rows of** :meth:`fit`: their errors are too small, and so are the intervals.
+        Only the whole data of the fit are recognised, with a warning.
+
         For m rows that were not in the fit, let q be the :math:`\lceil (m+1)\,\text{level} \rceil`-th smallest of their
         errors :math:`|y_i - g(X_i w)|`. The interval is :math:`g(Xw) \pm q`. If these rows and a new row are
         exchangeable, the interval contains the new response with probability at least ``level``, on average over
@@ -302,7 +307,7 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         X : array, shape (n, d)
             Rows to predict.
         X_calibration, y_calibration : arrays, shapes (m, d) and (m,)
-            Rows that were not in :meth:`fit`; otherwise there is no guarantee.
+            Rows that were not in :meth:`fit`.
         level : float
             The probability, between 0 and 1.
 
@@ -316,14 +321,27 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         ValueError, TypeError
             When rows or responses are not finite or do not fit, or the level is out of range.
 
+        Warns
+        -----
+        UserWarning
+            When the calibration data are the data of the fit.
+
         References
         ----------
         J. Lei, M. G'Sell, A. Rinaldo, R. Tibshirani, L. Wasserman, Distribution-free predictive inference for
         regression, JASA 113 (2018), algorithm 2 and theorem 2.
         """
         level = check_probability(level, "level")
+        rows = self._validated(X_calibration, reset=False)
         expected = self.predict(X_calibration)
         y = check_vector(y_calibration, len(expected), "y_calibration")
+        if checksum(rows, y) == self._fitted_rows:
+            warnings.warn(
+                f"X_calibration and y_calibration are the {len(y)} rows of fit, expected rows that fit did not see: "
+                "the intervals are too narrow; split the data, and fit on one part only.",
+                UserWarning,
+                stacklevel=2,
+            )
         reach = conformal_reach(np.abs(y - expected), level)
         predicted = self.predict(X)
         return np.stack([predicted - reach, predicted + reach], axis=-1)
