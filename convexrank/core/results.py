@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.core.display import draw_trace, solution_html, solution_line, solution_summary
-from convexrank.data.checks import shown
 from convexrank.data.files.atomic import replacing
+from convexrank.data.messages import shown
 
 __all__ = ["Certificate", "CertificateError", "ConvergenceWarning", "Solution", "Status", "Witness"]
 

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from convexrank.data.checks import (
+from convexrank.data.checks.arrays import (
     Matrix,
-    check_at_least,
     check_binary_labels,
+    check_groups,
+    check_matrix,
+    check_pairs,
+    check_positive_weights,
+    check_real_array,
+    check_vector,
+    check_weights,
+    read_array,
+)
+from convexrank.data.checks.values import (
+    check_at_least,
     check_choice,
     check_flag,
     check_flags,
-    check_groups,
     check_hashable,
     check_integer,
     check_interval,
     check_label,
     check_list,
-    check_matrix,
     check_node,
     check_nonnegative,
-    check_pairs,
     check_path,
     check_positive,
-    check_positive_weights,
     check_probability,
     check_real,
-    check_real_array,
-    check_vector,
-    check_weights,
-    read_array,
-    shown,
 )
 from convexrank.data.chunks.chunks import Chunks
 from convexrank.data.distributions import check_distributions
@@ -47,7 +48,7 @@ from convexrank.data.frames import (
 )
 from convexrank.data.groups import QueryGroups, as_groups
 from convexrank.data.kernel_matrices import check_kernel
-from convexrank.data.messages import did_you_mean
+from convexrank.data.messages import did_you_mean, shown
 from convexrank.data.nodes import check_nodes
 from convexrank.data.samples import (
     Sample,

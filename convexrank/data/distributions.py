@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data.checks import _real_array, _refuse_non_finite, read_array
+from convexrank.data.checks.arrays import _real_array, _refuse_non_finite, read_array
 
 __all__ = ["check_distributions"]
 

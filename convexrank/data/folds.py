@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data.checks import check_path
+from convexrank.data.checks.values import check_path
 from convexrank.data.files.letor import LetorData, read_letor
 
 __all__ = ["LetorFold", "letor_folds"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from convexrank.data.checks import check_choice
+from convexrank.data.checks.values import check_choice
 
 __all__ = ["gains"]
 

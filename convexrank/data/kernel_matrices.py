@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.data.checks import check_matrix
+from convexrank.data.checks.arrays import check_matrix
 from convexrank.data.sparse_matrices import well_formed
 
 __all__ = ["check_kernel"]

@@ -1,4 +1,4 @@
-"""Parts of messages: names that a caller may have meant, and arguments that a refusal advises."""
+"""Parts of messages: what a caller passed, names that a caller may have meant, and arguments that are advised."""
 
 from __future__ import annotations
 
@@ -7,10 +7,26 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Self
 
-__all__ = ["Advised", "Message", "did_you_mean", "refusal"]
+__all__ = ["Advised", "Message", "did_you_mean", "refusal", "shown"]
 
 # Longer texts are not compared: the time grows with the square of their length.
 _LONGEST = 80
+
+
+def shown(value: Any, most: int = 80) -> str:
+    """Return what a caller passed, for a message: in full where it is short, else its beginning, or its type.
+
+    Examples
+    --------
+    >>> shown([1, 2]), shown(10**5000), len(shown("a" * 1000))
+    ('[1, 2]', 'of type int, of 16610 bits', 81)
+    """
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - whatever fails, of an integer with too many digits or of a caller's own class
+        size = f", of {value.bit_length()} bits" if isinstance(value, int) else ""
+        return f"of type {type(value).__name__}{size}"
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def did_you_mean(value: Any, names: Iterable[Any]) -> str:

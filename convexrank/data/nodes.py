@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data.checks import check_list, read_array, shown
-from convexrank.data.messages import did_you_mean
+from convexrank.data.checks.arrays import read_array
+from convexrank.data.checks.values import check_list
+from convexrank.data.messages import did_you_mean, shown
 
 __all__ = [
     "as_frame",

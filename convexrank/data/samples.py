@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from convexrank.data.checks import check_flag
+from convexrank.data.checks.values import check_flag
 
 __all__ = ["Sample", "WebSample", "load_dose_response", "load_queries", "load_screening", "load_web"]
 

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.data.checks import check_integer, check_list, check_path, read_array, shown
+from convexrank.data.checks.arrays import read_array
+from convexrank.data.checks.values import check_integer, check_list, check_path
 from convexrank.data.chunks.sources import Given
+from convexrank.data.messages import shown
 
 __all__ = ["column_of", "joined", "paths_of", "piece_rows", "re_iterable", "row_numbers"]
 

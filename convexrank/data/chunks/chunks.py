@@ -12,14 +12,8 @@ from scipy import sparse
 
 from convexrank.backend.design import Design
 from convexrank.backend.gram import row_lengths
-from convexrank.data.checks import (
-    check_flag,
-    check_integer,
-    check_list,
-    check_real,
-    read_array,
-    shown,
-)
+from convexrank.data.checks.arrays import read_array
+from convexrank.data.checks.values import check_flag, check_integer, check_list, check_real
 from convexrank.data.chunks.arguments import (
     column_of,
     joined,
@@ -34,6 +28,7 @@ from convexrank.data.chunks.products import scores_of, sums_of
 from convexrank.data.chunks.reader import read_ahead
 from convexrank.data.chunks.sources import Arrays, Files, Given, Source, Told
 from convexrank.data.chunks.text import Text
+from convexrank.data.messages import shown
 from convexrank.data.sparse_matrices import well_formed
 
 __all__ = ["SOURCES", "Chunks"]

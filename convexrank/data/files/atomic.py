@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from convexrank.data.checks import check_path
+from convexrank.data.checks.values import check_path
 
 __all__ = ["replacing"]
 

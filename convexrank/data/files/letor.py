@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse as scipy_sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.data.checks import check_flag, check_integer, check_path, check_real
+from convexrank.data.checks.values import check_flag, check_integer, check_path, check_real
 from convexrank.data.files.svmlight import Rows, parse, read_lines
 from convexrank.data.groups import QueryGroups
 

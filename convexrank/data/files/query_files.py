@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data.checks import check_integer, check_list, check_path
+from convexrank.data.checks.values import check_integer, check_list, check_path
 from convexrank.data.files.lines import text_lines
 
 __all__ = ["read_query_sizes", "write_query_sizes"]

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data.checks import check_list, check_path, shown
+from convexrank.data.checks.values import check_list, check_path
 from convexrank.data.files.lines import text_lines
-from convexrank.data.messages import did_you_mean
+from convexrank.data.messages import did_you_mean, shown
 
 __all__ = ["TableData", "read_table"]
 

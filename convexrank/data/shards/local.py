@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.data.checks import read_array, shown
+from convexrank.data.checks.arrays import read_array
 from convexrank.data.chunks.arguments import column_of
 from convexrank.data.chunks.chunks import SOURCES, Chunks
 from convexrank.data.chunks.pieces import NoRowsError, Raw
 from convexrank.data.chunks.sources import Arrays, Told, rows_at_once
+from convexrank.data.messages import shown
 from convexrank.data.sparse_matrices import well_formed
 
 __all__ = ["Local", "local_rows"]

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data.checks import check_positive, read_array
+from convexrank.data.checks.arrays import read_array
+from convexrank.data.checks.values import check_positive
 from convexrank.data.chunks.arguments import row_numbers
 from convexrank.data.chunks.chunks import Chunks
 from convexrank.data.chunks.pieces import Piece

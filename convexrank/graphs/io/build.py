@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from convexrank.data import check_integer, check_vector
-from convexrank.data.checks import read_array
+from convexrank.data.checks.arrays import read_array
 
 __all__ = [
     "MOST_NODES",

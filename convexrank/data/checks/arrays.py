@@ -1,79 +1,33 @@
-"""Validation of all arguments of a caller, in one place.
-
-Every message states the value, the values that are allowed, and how to correct the call. Arrays are never edited in
-place: the functions return either the caller's own array (when it already has the right type) or a converted copy.
-"""
+"""Checks of arrays: matrices, vectors, labels, weights, pairs and groups."""
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import math
-import numbers
-from collections.abc import Mapping
-from decimal import Decimal
-from os import PathLike
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from convexrank.backend.design import Design
+from convexrank.data.checks.values import LARGEST, SMALLEST
 from convexrank.data.frames import codes_of, is_missing, refuse_missing
-from convexrank.data.messages import did_you_mean
+from convexrank.data.messages import shown
 from convexrank.data.sparse_matrices import as_csr
-
-Matrix = Any  # a float ndarray of shape (n, d), or a scipy CSR array of that shape
-
-# Parameters and weights beyond these leave the range of floats as soon as they are multiplied or divided.
-_SMALLEST, _LARGEST = 1e-300, 1e300
-# A message lists so many valid names; of more it shows the close ones.
-_FEW_CHOICES = 40
 
 __all__ = [
     "Matrix",
-    "check_at_least",
     "check_binary_labels",
-    "check_choice",
-    "check_flag",
-    "check_flags",
     "check_groups",
-    "check_hashable",
-    "check_integer",
-    "check_interval",
-    "check_label",
-    "check_list",
     "check_matrix",
-    "check_node",
-    "check_nonnegative",
     "check_pairs",
-    "check_path",
-    "check_positive",
     "check_positive_weights",
-    "check_probability",
-    "check_real",
     "check_real_array",
     "check_vector",
     "check_weights",
     "read_array",
-    "shown",
 ]
 
-
-def shown(value: Any, most: int = 80) -> str:
-    """Return what a caller passed, for a message: in full where it is short, else its beginning, or its type.
-
-    Examples
-    --------
-    >>> shown([1, 2]), shown(10**5000), len(shown("a" * 1000))
-    ('[1, 2]', 'of type int, of 16610 bits', 81)
-    """
-    try:
-        text = repr(value)
-    except Exception:  # noqa: BLE001 - whatever fails, of an integer with too many digits or of a caller's own class
-        size = f", of {value.bit_length()} bits" if isinstance(value, int) else ""
-        return f"of type {type(value).__name__}{size}"
-    return text if len(text) <= most else f"{text[:most]}…"
+Matrix = Any  # a float ndarray of shape (n, d), or a scipy CSR array of that shape
 
 
 def read_array(value: Any, name: str) -> np.ndarray:
@@ -292,9 +246,9 @@ def check_binary_labels(y: Any, length: int | None = None, name: str = "y") -> n
         raise ValueError(f"{name} has missing dates (NaT); drop those rows before solving.")
     classes = np.unique(labels)
     if len(classes) != 2:
-        shown = ", ".join(str(value) for value in classes[:5]) + (", ..." if len(classes) > 5 else "")
+        listed = ", ".join(str(value) for value in classes[:5]) + (", ..." if len(classes) > 5 else "")
         raise ValueError(
-            f"{name} has {len(classes)} class(es) ({shown}), expected exactly two; this problem ranks positives "
+            f"{name} has {len(classes)} class(es) ({listed}), expected exactly two; this problem ranks positives "
             "above negatives. For graded labels see problems.ConvexRisk."
         )
     return labels == classes[1]
@@ -314,13 +268,34 @@ def check_weights(weights: Any, length: int, name: str = "sample_weight") -> np.
     return vector
 
 
+def check_positive_weights(weights: Any, length: int, name: str = "weights") -> np.ndarray | None:
+    """Return finite weights greater than zero, or None when none were given (all rows count once).
+
+    Raises
+    ------
+    ValueError, TypeError
+        When a weight is zero, negative or not finite, or their number is another.
+    """
+    if weights is None:
+        return None
+    vector = check_vector(weights, length, name)
+    if (vector <= 0).any():
+        place = int(np.argmax(vector <= 0))
+        raise ValueError(
+            f"{name}[{place}] is {vector[place]:g}, expected weights greater than 0; drop rows without weight, whose "
+            "values nothing would determine."
+        )
+    _refuse_extreme_weights(vector, name)
+    return vector
+
+
 def _refuse_extreme_weights(positive: np.ndarray, name: str) -> None:
     """Refuse weights whose sums or shares leave the range of floats, and become infinite, zero or NaN."""
     lightest, heaviest = float(positive.min()), float(positive.max())
-    if lightest < _SMALLEST or heaviest * len(positive) > _LARGEST:
+    if lightest < SMALLEST or heaviest * len(positive) > LARGEST:
         raise ValueError(
-            f"{name} has weights from {lightest:g} to {heaviest:g}, expected at least {_SMALLEST:g} and a sum of at "
-            f"most {_LARGEST:g}; divide them by a common factor."
+            f"{name} has weights from {lightest:g} to {heaviest:g}, expected at least {SMALLEST:g} and a sum of at "
+            f"most {LARGEST:g}; divide them by a common factor."
         )
 
 
@@ -349,167 +324,6 @@ def check_pairs(pairs: Any, n: int, name: str = "pairs") -> np.ndarray:
     return array.astype(np.int64)
 
 
-def check_real(value: Any, name: str) -> float:
-    """Return a real number of any kind as a float. Booleans are refused; NaN and infinity pass."""
-    if type(value) is float:
-        return value
-    # to numpy a duration is an integer, and to Python a decimal is no real number
-    if isinstance(value, bool | np.bool_ | np.timedelta64) or not isinstance(value, numbers.Real | Decimal):
-        # arrays without a dimension, numpy's or JAX's
-        if getattr(value, "ndim", None) != 0 or np.asarray(value).dtype.kind not in "iuf":
-            raise TypeError(
-                f"{name} is {shown(value)} of type {type(value).__name__}, expected a real number."
-            )
-    try:
-        return float(value)
-    except (OverflowError, ValueError) as error:
-        raise ValueError(
-            f"{name} is no floating-point number, or too large for one, expected one below 1.8e308 ({error})."
-        ) from error
-
-
-def check_positive(value: Any, name: str, infinite: bool = False) -> float:
-    """Return a real number greater than zero; infinity is refused unless allowed."""
-    number = check_real(value, name)
-    if not number > 0 or (math.isinf(number) and not infinite):
-        raise ValueError(
-            f"{name} is {value}, expected a {'' if infinite else 'finite '}number greater than 0."
-        )
-    if not _SMALLEST <= number <= _LARGEST:
-        _refuse_extreme(number, name)
-    return number
-
-
-def check_nonnegative(value: Any, name: str) -> float:
-    """Return a finite real number of at least zero."""
-    number = check_real(value, name)
-    if not (number >= 0 and math.isfinite(number)):
-        raise ValueError(f"{name} is {value}, expected a finite number of at least 0.")
-    if number and not _SMALLEST <= number <= _LARGEST:
-        _refuse_extreme(number, name)
-    return number
-
-
-def check_at_least(value: Any, name: str, least: float) -> float:
-    """Return a finite real number of at least ``least``, which is greater than zero."""
-    number = check_positive(value, name)
-    if number < least:
-        raise ValueError(f"{name} is {value}, expected a finite number of at least {least:g}.")
-    return number
-
-
-def check_probability(value: Any, name: str) -> float:
-    """Return a real number between 0 and 1, both excluded: a level, or a probability of failure."""
-    number = check_real(value, name)
-    if not 0.0 < number < 1.0:
-        hint = f"; pass {number / 100:g} for {number:g} %" if 1.0 < number < 100.0 else ""
-        raise ValueError(f"{name} is {shown(value)}, expected a number strictly between 0 and 1{hint}.")
-    if number < _SMALLEST:
-        _refuse_extreme(number, name)
-    return number
-
-
-def _refuse_extreme(number: float, name: str) -> None:
-    """Refuse numbers whose products and quotients with others leave the range of floats."""
-    if not math.isinf(number):
-        raise ValueError(
-            f"{name} is {number:g}, expected a number from {_SMALLEST:g} to {_LARGEST:g}: further out products and "
-            "quotients are infinite, zero or NaN."
-        )
-
-
-def check_integer(value: Any, name: str, minimum: int) -> int:
-    """Return an integer of at least ``minimum``."""
-    if isinstance(value, bool | np.timedelta64) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} is {shown(value)} of type {type(value).__name__}, expected an integer.")
-    number = int(value)
-    if not minimum <= number < 2**63:
-        raise ValueError(
-            f"{name} is {shown(value)}, expected an integer of at least {minimum}, and below 2**63."
-        )
-    return number
-
-
-def check_node(value: Any, count: int) -> int:
-    """Return the number of a node, from 0 to count − 1."""
-    node = check_integer(value, "node", 0)
-    if node >= count:
-        raise ValueError(f"node is {shown(value)}, expected one of the {count} nodes, 0 to {count - 1}.")
-    return node
-
-
-def check_hashable(value: Any, name: str) -> None:
-    """Refuse an object that cannot be a dictionary's key: compiled functions are kept by it."""
-    try:
-        hash(value)
-    except TypeError as error:
-        raise TypeError(
-            f"{name} is {value!r}, which is not hashable ({error}); declare its class with "
-            "@dataclass(frozen=True) and numbers or tuples as fields."
-        ) from error
-
-
-def check_flag(value: Any, name: str) -> bool:
-    """Return True or False; refuse anything else: "no" would count as true."""
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} is {shown(value)}, expected True or False.")
-    return bool(value)
-
-
-def check_flags(instance: Any) -> None:
-    """Keep fields annotated as bool as Python's; refuse anything but True and False: "no" would count as true."""
-    for flag in dataclasses.fields(instance):
-        given = getattr(instance, flag.name)
-        if flag.type in (bool, "bool"):
-            instance.__dict__[flag.name] = check_flag(given, flag.name)
-
-
-def check_list(values: Any, name: str, what: str) -> list[Any]:
-    """Return the entries of something that has any, but is no text and no mapping."""
-    if isinstance(values, str | bytes | Mapping):
-        raise TypeError(f"{name} is {shown(values)}, expected a sequence of {what}.")
-    try:
-        return list(values)
-    except TypeError as error:
-        raise TypeError(f"{name} is {shown(values)}, expected a sequence of {what}.") from error
-
-
-def check_path(path: Any, name: str = "path") -> Any:
-    """Return the path of a file or folder as it is; a number would be a file that is open already."""
-    if not isinstance(path, str | PathLike) or "\0" in str(path):
-        raise TypeError(f"{name} is {shown(path)}, expected a path as text or pathlib.Path.")
-    return path
-
-
-def check_label(name: Any) -> str | None:
-    """Return a text for a legend, or None."""
-    if name is not None and not isinstance(name, str):
-        raise TypeError(f"name is {shown(name)}, expected a text for the legend, or None.")
-    return name
-
-
-def check_choice(value: str, choices: dict[str, Any], name: str) -> Any:
-    """Look a name up in a dictionary; the error lists the valid names, or of many names the closest."""
-    if isinstance(value, str) and value in choices:
-        return choices[value]
-    if len(choices) <= _FEW_CHOICES:
-        raise ValueError(
-            f"{name} is {shown(value)}{did_you_mean(value, choices)}, expected one of: {', '.join(sorted(choices))}."
-        )
-    near = _close_to(value, choices) if isinstance(value, str) else []
-    hint = (
-        f"close to it: {', '.join(near)}" if near else f"no name is close to it; one is {shown(min(choices))}"
-    )
-    raise ValueError(f"{name} is {shown(value)}, expected one of {len(choices)} names; {hint}.")
-
-
-def _close_to(value: str, choices: dict[str, Any]) -> list[str]:
-    """The names that contain the value or are spelled much like it, five at most."""
-    word = value.strip().lower()
-    inside = sorted(choice for choice in choices if len(word) > 2 and word in choice)
-    return [*dict.fromkeys([*difflib.get_close_matches(word[:80], choices), *inside])][:5]
-
-
 def check_groups(groups: Any, length: int, name: str = "groups") -> np.ndarray | None:
     """Return one group id for each row (numbers or strings, in any order), or None when none were given.
 
@@ -533,45 +347,3 @@ def check_groups(groups: Any, length: int, name: str = "groups") -> np.ndarray |
     if ids.dtype.kind == "f":
         _refuse_non_finite(ids, name)
     return ids
-
-
-def check_positive_weights(weights: Any, length: int, name: str = "weights") -> np.ndarray | None:
-    """Return finite weights greater than zero, or None when none were given (all rows count once).
-
-    Raises
-    ------
-    ValueError, TypeError
-        When a weight is zero, negative or not finite, or their number is another.
-    """
-    if weights is None:
-        return None
-    vector = check_vector(weights, length, name)
-    if (vector <= 0).any():
-        place = int(np.argmax(vector <= 0))
-        raise ValueError(
-            f"{name}[{place}] is {vector[place]:g}, expected weights greater than 0; drop rows without weight, whose "
-            "values nothing would determine."
-        )
-    _refuse_extreme_weights(vector, name)
-    return vector
-
-
-def check_interval(bounds: Any, name: str = "bounds") -> tuple[float, float]:
-    """Return a pair (lower, upper) of reals, where None means no bound: an infinity.
-
-    Raises
-    ------
-    ValueError, TypeError
-        When it is no pair of numbers, has NaN, or holds no number.
-    """
-    try:
-        lower, upper = bounds
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"{name} is {shown(bounds)}, expected a pair (lower, upper); None is no bound."
-        ) from error
-    low = -math.inf if lower is None else check_real(lower, f"{name}[0]")
-    high = math.inf if upper is None else check_real(upper, f"{name}[1]")
-    if not low <= high or low == math.inf or high == -math.inf:
-        raise ValueError(f"{name} = ({lower}, {upper}) holds no number; pass lower <= upper.")
-    return low, high
