@@ -15,7 +15,7 @@ __all__ = ["SMALL", "jit"]
 # Rows up to which a program counts as small. The smallest shape class has as many; at 250 rows sums over pairs would
 # take four times as long, which thirty evaluations do not earn back.
 SMALL = 64
-# XLA leaves out what makes programs faster: it needs a quarter of the time, and they up to three times theirs.
+# XLA leaves out optimisations: it takes a quarter of the time, and the programs take up to three times theirs.
 _HASTE = {
     "xla_backend_optimization_level": 0,
     "xla_cpu_use_fusion_emitters": False,
@@ -96,7 +96,7 @@ class _Kept:
 
 
 def _kind(leaf: Any) -> Any:
-    """What a program has to know of an argument: None for all but numbers and arrays at hand."""
+    """Return the kind of an argument, which selects its program; None for all but numbers and arrays at hand."""
     if isinstance(leaf, _ARRAYS):
         return leaf.shape, leaf.dtype
     if isinstance(leaf, _NUMBERS):

@@ -24,7 +24,7 @@ class OutOfTimeError(Exception):
 
 @contextmanager
 def ending_after(seconds: float) -> Iterator[None]:
-    """Give what runs inside so many seconds, or fewer where an earlier deadline stands.
+    """Set a deadline for the block, this number of seconds ahead; an earlier deadline stays.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def rounds_in_time(most: int, seconds_each: float) -> int:
     most : int
         The number without a deadline.
     seconds_each : float
-        What a round took so far; infinity where none was timed.
+        The seconds of a round so far; infinity if no round was timed.
     """
     left = time_left()
     return most if math.isinf(left) else int(min(max(left / seconds_each, 1.0), most))

@@ -44,8 +44,8 @@ _SMALL = 1 << 17
 def shape_class(size: int) -> int:
     """Round a size up: to a power of two from 64 on, above 512 to a multiple of a sixteenth of one.
 
-    So padding costs little where it costs time, all small instances share what was compiled, and so do folds of about
-    the same size.
+    So padding costs little for large sizes. All small instances share one compiled program, and so do folds of similar
+    size.
     """
     power = SMALL
     while power < size:

@@ -16,7 +16,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class ColumnLevels:
-    """How the values of one column become levels, and weights a value for each level.
+    """The map from values of one column to levels, and from weights to a value for each level.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class ColumnLevels:
         return (codes > 0).astype(np.int64) if self.categorical else np.where(codes > cuts, 1, codes)
 
     def reduced(self, weights: Array) -> tuple[Array, Array]:
-        """Return the level, among those that some weights tell apart, of each level, and the matrix of the columns.
+        """Group the levels that some weights do not distinguish; return the group of each level, and the columns.
 
         Parameters
         ----------

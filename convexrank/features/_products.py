@@ -19,7 +19,7 @@ class ThresholdProducts:
     codes : ndarray of int32, shape (f, n)
         The level of each row, feature by feature.
     matrices : list of ndarray, each of shape (k_j, levels)
-        What each column of a feature is at each of its levels.
+        The value of each column of a feature at each of its levels.
     """
 
     def __init__(self, codes: Array, matrices: list[Array]) -> None:

@@ -14,16 +14,16 @@ __all__ = ["least_steepness"]
 
 Array = np.ndarray
 
-# Below this share of the largest slopes a sum of them is rounding.
+# A sum of slopes below this share of the largest slopes is rounding.
 _ROUNDING = 1e-12
 
 
 def least_steepness(rows: Any, pull: Array, shared: Array, penalty: Penalty) -> float:
     r"""Return :math:`\min_u \|X^\top u\|_\infty` over the subgradients u of a risk at scores of 0.
 
-    They differ in how some rows share what all subgradients give them together: any distribution does. So this is a
-    linear program with one unknown for each of these rows. The number is that of its answer, evaluated: for this l1
-    w = 0 is a minimiser, whatever the tolerance of the linear program.
+    All subgradients give the shared rows the same sum, in any distribution over these rows. So the minimum is a linear
+    program with one unknown per shared row. The result is evaluated at the answer of the program: for this l1, w = 0 is
+    a minimiser, whatever the tolerance of the program.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def least_steepness(rows: Any, pull: Array, shared: Array, penalty: Penalty) -> 
     shared : ndarray of int, shape (m,)
         Rows that share the sum of their entries of the subgradient in any way.
     penalty : Penalty
-        Of weights that must be at least 0 only those count that would rise.
+        Among weights that must be at least 0, only those count that would increase.
     """
     total, fixed = float(pull[shared].sum()), pull.copy()
     fixed[shared] = 0.0
@@ -47,7 +47,7 @@ def least_steepness(rows: Any, pull: Array, shared: Array, penalty: Penalty) -> 
     free = np.flatnonzero(
         np.ones(len(base), dtype=bool) if penalty.nonnegative is None else ~penalty.nonnegative
     )
-    # what would rise has a negative slope; of free weights both signs count
+    # a weight that would increase has a negative slope; for free weights both signs count
     sides = sparse.vstack([-columns, columns[free]], format="csr") / unit
     limits = np.concatenate([base, -base[free]]) / unit
     below = sparse.hstack([sides, np.full((len(limits), 1), -1.0)], format="csr")

@@ -53,12 +53,12 @@ __all__ = ["LinearScores", "RiskData"]
 
 Array = np.ndarray
 _DTYPES = {"float64": np.float64, "float32": np.float32}
-# Entries of X beyond it have products that overflow, and no solver gets anywhere.
+# Products of larger entries of X overflow, and no solver makes progress.
 _LARGEST = 1e150
 
 # How a certificate calls the length of w in units of the columns.
 _METRIC = "||w/units||"
-# Columns whose sizes differ by less share one ball of w.
+# One ball of w serves columns whose sizes differ by a smaller factor.
 _ALIKE = 64.0
 
 # A score that is far from 0, wherever a minimiser is.
@@ -301,7 +301,7 @@ class LinearScores(Problem):
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, from the compiled oracle."""
         risk = self.risk
-        # in float64 whatever the data are: the product with X multiplies what scores and slopes lack in digits
+        # in float64 for data of all types: the product with X magnifies the rounding of scores and slopes
         parts = tuple(
             jax_oracles.pad(part.astype(np.float64, copy=False), size)
             for part, size in zip(self.split(scores), risk.sizes, strict=True)
@@ -586,7 +586,7 @@ class LinearScores(Problem):
 
     @cached_property
     def _in_units(self) -> _InUnits | None:
-        """The view whose ball is one of w/units, where features of different sizes are all that gives w a length."""
+        """The problem with a ball of w/units; None if a penalty bounds w, or the columns have similar sizes."""
         penalty = self.penalty
         if penalty.bounded or not penalty.smooth or isinstance(self.X, Design):
             return None
@@ -642,7 +642,7 @@ class LinearScores(Problem):
         found = find_separation(*ordering)
         if found.kind == "strict":
             return Status.SEPARABLE, found.direction, "shown by linear programming"
-        # with a maximum in the risk, a direction that leaves the maximum alone may cost nothing
+        # if the risk has a maximum, a direction that does not change the maximum may cost nothing
         if found.kind == "quasi" and self.differentiable:
             return (
                 Status.SEPARABLE,
@@ -702,7 +702,7 @@ class _InUnits:
         units = self.problem.units
         if witness is not None:
             points = np.asarray(witness.points, dtype=np.float64)
-            # what has another shape is refused there
+            # points of another shape are refused there
             fits = points.ndim == 2 and points.shape[1] == len(units)
             witness = replace(witness, points=points / units) if fits else witness
         found = certify(self, w / units, witness)

@@ -50,7 +50,7 @@ def reference_derivatives(function: Callable[[Any], Any], x: Array) -> tuple[Arr
 
 
 def reference_log_sum_exp(exponents: Array) -> tuple[float, Array]:
-    """Return log Σ eˣ and its gradient, the shares; minus infinity for none, as of a piece without rows of a class."""
+    """Return log Σ eˣ and its gradient, the softmax; minus infinity for a piece without rows of a class."""
     if not len(exponents):
         return -np.inf, exponents
     largest = exponents.max()
@@ -77,8 +77,9 @@ class _Merged:
     def powers(self, weights: Array, degree: int, *, below: bool) -> Array:
         r"""Return :math:`\sum_j w_j |x_i - x_j|^m` over the partners of every row, m = 0 … degree; by row number.
 
-        With ``below`` over the upper partners of lower rows, whose points are below theirs; else over the lower ones
-        of upper rows. Nothing cancels: the sums are integrals of a step function, all of whose pieces are positive.
+        With ``below``, the partners of a lower row are the upper rows with smaller points; otherwise, the partners of
+        an upper row are the lower rows with larger points. Nothing cancels: the sums are integrals of a step function
+        with positive pieces only.
         """
         along = slice(None) if below else slice(None, None, -1)
         rows, points = self.rows[along], self.points[along]
@@ -87,7 +88,7 @@ class _Merged:
         first, group = np.flatnonzero(begins), np.cumsum(begins) - 1
         places = np.arange(len(rows))
         last = np.maximum.reduceat(np.where(wanted, places, -1), first)[group]
-        # what comes after the last row that asks would only add rounding to the groups that follow
+        # rows after the last row whose sum is wanted would only add rounding to the following groups
         counted = np.where(wanted | (places > last), 0.0, weights[rows])
         gaps = np.where(begins | (places > last), 0.0, np.abs(np.diff(points, prepend=points[0])))
         heights = _since(np.append(0.0, np.cumsum(counted)[:-1]), first, group)
@@ -299,7 +300,7 @@ def logistic_in_blocks(scores: Array, ranks: Array, upper: Array, lower: Array) 
 
 
 def _products(factors: Array, most: int) -> Array:
-    """Return the sums of the logarithms of each row's entries, at least 1, of which ``most`` may be multiplied."""
+    """Return the sum of logarithms of each row of entries, all at least 1; products of ``most`` entries are finite."""
     rows, count = factors.shape
     width = -(-count // most)
     whole = factors[:, : count // width * width] if width else factors

@@ -21,7 +21,7 @@ class PriceModel:
     price : Price
         The price g.
     in_log : bool
-        Whether it is given the logarithm of a sum, and h(a) = g(exp a) is stated.
+        Whether the argument is the logarithm of a sum, so that the model states h(a) = g(exp a).
     form : str
         As :func:`convexrank.core.elementwise_checks.model_form` names it.
     """
@@ -32,7 +32,7 @@ class PriceModel:
 
     @classmethod
     def of(cls, price: Price, loss: Loss, in_log: bool = True) -> PriceModel:
-        """Find the form for a loss: h with one that factorises, if ``in_log``, else g."""
+        """Find the form for a loss: of h if ``in_log`` and the loss factorises, else of g."""
         in_log = in_log and loss.factorises
         return cls(price, in_log, model_form(price.h if in_log else price.g, in_log))
 
@@ -49,6 +49,6 @@ class PriceModel:
         argument : cvxpy.Expression, shape (n,)
             The sums, or their logarithms.
         at_zero : float or ndarray, shape (n,)
-            What they are at w = 0.
+            Their values at w = 0.
         """
         return stated(self.price.h if self.in_log else self.price.g, argument, self.form, at_zero)

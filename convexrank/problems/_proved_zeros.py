@@ -42,7 +42,7 @@ Array = np.ndarray
 
 
 class _Scored(LinearRisk, Protocol):
-    """What the rule needs of a problem, beside what certificates do."""
+    """The members of a problem that the rule uses, besides those that certificates use."""
 
     @property
     def X(self) -> Any:
@@ -112,7 +112,8 @@ def _evidence(
         return None
     shares = shares / shares.sum()
     pull = sum(share * model.gradient for share, model in zip(shares, models, strict=True))
-    # entropies bend by the distributions, which are mixed as the gradients are; what terms take away is left out
+    # the curvature of an entropy is linear in the distribution, and distributions are mixed like gradients; the
+    # products that the terms subtract are left out
     diagonal = sum(
         share * one.diagonal for share, one in zip(shares, curvatures, strict=True) if one is not None
     )
@@ -120,7 +121,7 @@ def _evidence(
 
 
 def _sizes(problem: _Scored, diagonal: Array) -> tuple[Array, Array] | None:
-    """The curvature along each column, or more, and the range of its entries."""
+    """An upper bound on the curvature along each column, and the range of its entries."""
     X = problem.X
     if isinstance(X, Design):
         # indicators, perhaps with a sign; other designs are left alone

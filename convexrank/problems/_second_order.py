@@ -38,7 +38,7 @@ class SecondOrder(LinearScores):
         value, gradient, curvature = jax_oracles.second_order(risk.function, risk.data, self._columns, w)
         curvature.flat[:: self.dimension + 1] += self.l2
         if self.X.dtype != np.float64:
-            # directions may be rough, but where they end is decided by the gradient
+            # a direction may be rough, because the gradient decides where the iteration ends
             return *self.smooth_value_and_gradient(w), curvature
         return value + 0.5 * self.l2 * float(w @ w), gradient + self.l2 * w, curvature
 

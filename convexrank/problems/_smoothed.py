@@ -1,4 +1,4 @@
-"""What a smooth function below a risk with kinks tells a solver at one point."""
+"""A smooth function below a risk with kinks, evaluated at one point for a solver."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Smoothed:
     slope : ndarray, shape (d,)
         The gradient of the smooth function, :math:`X^\top u`.
     drift : callable
-        Returns the derivative of that gradient in μ, the point held, shape (d,).
+        Returns the derivative of that gradient in μ at a fixed point, shape (d,).
     product : callable
         Returns a function that takes a vector to the product with the Hessian of the smooth function.
     diagonal : callable
-        Returns about what the diagonal of the Hessian is: what conjugate gradients are scaled by.
+        Returns approximately the diagonal of the Hessian, which scales conjugate gradients.
     matrix : callable
         Returns the Hessian, shape (d, d).
     along : callable

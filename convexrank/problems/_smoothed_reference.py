@@ -1,6 +1,6 @@
 """Multipliers of smoothed risks for certificates: plain numpy, and no code that a solver runs.
 
-Whatever the multipliers are, what is proved holds as long as they are in their sets, and that is what is exact here.
+A bound holds for all multipliers in their sets. The multipliers computed here are in these sets exactly.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _BLOCK = 1 << 20
 def reference_highest(scores: Array, width: float) -> Array:
     """Return weights on the simplex that favour scores within a width of the highest: the projection of scores / width.
 
-    With any weights the mean is at most the maximum; what is exact here is that they are at least 0 and sum to 1.
+    For any weights on the simplex the mean is at most the maximum. The weights are at least 0, and their sum is 1.
     """
-    with np.errstate(over="ignore"):  # a width of nothing leaves the highest alone
+    with np.errstate(over="ignore"):  # for width 0 only the highest scores have weight
         short = (scores.max() - scores) / width
     order = np.argsort(short)
     rising = short[order[: int(np.searchsorted(short[order], 1.0)) + 1]]
     rising = rising[np.isfinite(rising)]
-    # with the first m above 0, they sum to 1 at this level: the least over m is the one at which they are above 0
+    # the level at which the first m weights sum to 1; the lowest of these levels is that of the projection
     levels = (1.0 + np.cumsum(rising)) / np.arange(1.0, len(rising) + 1.0)
     shares = np.maximum(levels.min() - short, 0.0)
     return shares / shares.sum()
@@ -49,7 +49,7 @@ def lowered_pairs(
     ranks : ndarray of int, shape (n,)
         Grades as small numbers.
     weights : ndarray, shape (n,)
-        What a pair of the row's query counts.
+        The weight of each pair of the row's query.
     queries : ndarray of int, shape (n,)
         The query of each row, in order.
     width : float
@@ -85,7 +85,7 @@ def _short_pairs(scores: Array, ranks: Array, queries: Array, width: float) -> I
 
 
 def _places(rising: Array, begins: Array, ends: Array, wanted: Array, strictly: bool) -> Array:
-    """For every row the first place of its stretch at which an ascending sequence is at, or above, what is wanted."""
+    """Return, for each row, the first place in its range where an ascending sequence reaches the wanted value."""
     low, high = begins.copy(), ends.copy()
     while (open_ := low < high).any():
         middle = (low + high) // 2

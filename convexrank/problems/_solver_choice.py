@@ -1,4 +1,4 @@
-"""Which solver a problem with linear scores gets: by what it offers, then by a model of what solvers cost."""
+"""Choice of the solver for a problem with linear scores: by its capabilities, then by a model of the costs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ __all__ = ["Choice", "choose"]
 _ENTRY = 1e-9  # value and gradient, for an entry of X
 _PRODUCT = 1.2e-10  # a multiplication in XᵀCX
 _FACTOR = 5e-11  # a multiplication in a factorisation
-_NEWTON_STEP, _LBFGS_STEP = 1e-4, 3e-4  # what a step takes beside
+_NEWTON_STEP, _LBFGS_STEP = 1e-4, 3e-4  # the rest of a step
 # Steps to a relative gap of 1e-8 on typical data, and those of L-BFGS from the Hessian of a sample.
 _NEWTON_STEPS, _LBFGS_STEPS, _SAMPLED_STEPS = 8, 25, 10
-# Newton's method does not notice how the data are conditioned: it may be so many times slower, or take so many seconds.
+# Newton's method does not depend on the conditioning of the data. It is chosen if its estimate is at
+# most this factor times that of L-BFGS, or at most this number of seconds.
 _ROBUST, _SHORT = 1.5, 0.1
-# From so many columns on, methods that look at few of them are faster than those that use all.
+# From this number of columns on, methods on few columns are faster than methods on all columns.
 _WIDE = 200
 
 

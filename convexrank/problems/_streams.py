@@ -63,16 +63,16 @@ def refuse_chunks(X: Any, what: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """What some rows contribute to m sums of functions of the scores s.
+    """The contribution of some rows to m sums of functions of the scores s.
 
     Parameters
     ----------
     values : ndarray, shape (m,)
         The sums.
     slopes : ndarray, shape (m, d)
-        Their gradients Xᵀu in w, where u is that in the scores.
+        Their gradients Xᵀu in w, where u is the gradient in the scores.
     sizes : ndarray, shape (m, 3)
-        Of each the sums u·s, Σ|u|(1 + |s|) and Σ|u|‖x‖, which a certificate needs; zeros where none was asked for.
+        For each sum, u·s, Σ|u|(1 + |s|) and Σ|u|‖x‖, which a certificate needs; zeros if no certificate is wanted.
     highest : float
         The largest \\|s\\|.
     """
@@ -82,11 +82,11 @@ class Sums:
     sizes: Array
     highest: float
 
-    #: Whether values are logarithms, whose size is an error of the shares.
+    #: Whether values are logarithms, whose rounding is a relative error of the shares.
     are_logarithms = False
 
     def merged(self, other: Self) -> Self:
-        """Return what both sets of rows contribute together."""
+        """Return the contribution of both sets of rows together."""
         return self._weighted(self.values + other.values, np.ones(1), other, np.ones(1))
 
     @classmethod
@@ -112,7 +112,7 @@ class Sums:
 
     @classmethod
     def unpacked(cls, vector: Array, count: int) -> Self:
-        """Return what was packed, of so many sums."""
+        """Return the contribution to this number of sums from its packed form."""
         values, sizes, slopes = np.split(vector[1:], [count, 4 * count])
         return cls(values, slopes.reshape(count, -1), sizes.reshape(count, 3), float(vector[0]))
 
@@ -150,7 +150,7 @@ def shared(found: Array) -> tuple[Array, Array]:
     level = np.where(np.isneginf(highest), 0.0, highest)
     with np.errstate(
         divide="ignore", invalid="ignore"
-    ):  # what is infinite is no point to stop at; callers check
+    ):  # infinite values are no reason to stop; callers check them
         shares = np.exp(found - level)
         total = compensated_sum(shares)
         return level + np.log(total), shares / np.where(total > 0.0, total, 1.0)
@@ -169,7 +169,7 @@ class Portion(Protocol):
 
 
 class Stream:
-    """Evaluates a problem piece by piece. A subclass says what pieces are, and how they merge.
+    """Evaluates a problem piece by piece. A subclass defines the pieces, and how they merge.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ class Stream:
         return Minorant(value, value - along, slope, error, 2.0 * error, slope_error)
 
     def count(self, reference: bool) -> int:
-        """Return to how many sums each piece contributes."""
+        """Return the number of sums to which each piece contributes."""
         return 1
 
     def _total(self, w: Array, reference: bool) -> tuple[Array, Sums]:

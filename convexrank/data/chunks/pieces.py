@@ -60,7 +60,7 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What is kept of a piece: size, checksum, labels, queries, the longest row, sums of squares, type."""
+    """The record of a piece: size, checksum, labels, queries, the longest row, sums of squares, type."""
 
     size: int
     columns: int

@@ -19,8 +19,8 @@ __all__ = ["Arrays", "Files", "Given", "Source", "Told", "rows_at_once", "states
 
 Array = np.ndarray
 
-# Entries of a piece where the caller names no number of rows: 4 MB in float32. The cache holds it, and what a piece
-# costs beside the arithmetic is little.
+# Entries of a piece if the caller names no number of rows: 4 MB in float32. Such a piece fits in the cache, and its
+# overhead is small beside the arithmetic.
 _ENTRIES = 1 << 20
 
 
@@ -81,7 +81,7 @@ class Arrays:
 
 @contextmanager
 def _reader(X: Any) -> Iterator[Callable[[slice], Any]]:
-    """Give what returns a stretch of rows; those of a file that is mapped into memory are read from the file.
+    """Yield a function that reads a range of rows; the rows of a memory map are read from its file.
 
     Reading costs less than the faults of the pages of a map, which also count as memory of the process for as long as
     the map stands, whether others need the room or not.

@@ -33,7 +33,8 @@ Array = np.ndarray
 # A log-sum-exp of a risk: its factor, its value, its rows, and its gradient in their scores.
 ReferenceLevel = tuple[float, float, Array, Array]
 
-# Data with so many entries are tall; a sample has so many rows a column, or one in so many, but no more than a quarter.
+# Data with this number of entries are tall. A sample has this number of rows per column, or one row out of this number,
+# and at most a quarter of the rows.
 _TALL, _ROWS_PER_COLUMN, _SHARE = 4_000_000, 120, 20
 
 # Entries of a sample of rows out of memory: 32 MB, unless the columns ask for more.

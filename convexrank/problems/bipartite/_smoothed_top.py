@@ -32,13 +32,13 @@ class Outer:
     risk : callable
         Takes margins to the risk without smoothing.
     value, offset : float
-        The function at the margins; and that less the gradient's part.
+        The function at the margins, and the constant of its tangent there.
     pull : ndarray, shape (I,)
-        What the gradient is with the sign changed: at least 0.
+        Minus the gradient, at least 0.
     bend : ndarray, shape (I,)
         Curvatures: the Hessian is their diagonal, less pull pullᵀ where ``balanced``.
     drift : ndarray, shape (I,)
-        The derivative of the pull in the width, margins held.
+        The derivative of the pull in the width at fixed margins.
     balanced : bool
         Whether the pull sums to 1 whatever the margins are.
     """
@@ -118,7 +118,9 @@ def highest_share(scores: Array, width: float) -> tuple[Array, Array]:
     """Return the places where the projection of f/μ onto the simplex is positive, and its entries there."""
     below = (scores - scores.max()) / width
     places = np.flatnonzero(below > -1.0)  # no entry is above 1, so the others are 0
-    while True:  # Michelot's algorithm: what is not above the level of all has no part, and the level rises
+    while (
+        True
+    ):  # Michelot's algorithm: entries that are not above the level are dropped, which raises the level
         level = (float(below[places].sum()) - 1.0) / len(places)
         above = below[places] > level
         if above.all():
@@ -169,7 +171,7 @@ class Top:
 
 @dataclass(frozen=True)
 class _InWeights:
-    """The smooth function of w: products with X of what it is at the scores."""
+    """The smooth function as a function of w, by products of X with its derivatives in the scores."""
 
     X: Any
     positives: Array
@@ -185,7 +187,7 @@ class _InWeights:
 
     @property
     def centre(self) -> Array:
-        """What curvature of the outer function is measured about: the mean that the margins are over."""
+        """The mean row about which the curvature of the outer function is taken."""
         found = self.top.found
         return self.pulled(found.pull, 0.0) if found.balanced else self.pulled(0.0, self.top.shares)
 
@@ -209,7 +211,7 @@ class _InWeights:
         )
 
     def product(self) -> Callable[[Array], Array]:
-        """Return the product with the Hessian, by the rows that bend alone."""
+        """Return the product with the Hessian, from the rows with curvature only."""
         some, bend, centre = self._bent, self.top.found.bend, self.centre
         curved = bend > 0.0
         bend, count = bend[curved], int(curved.sum())

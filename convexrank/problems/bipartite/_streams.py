@@ -45,9 +45,9 @@ class LogPortion:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """Of some log-sum-exps: values (m,), means of rows (m, d) and of rows times v (m,), covariances times v (m, d).
+    """Moments of log-sum-exps: values (m,), means of rows (m, d) and of rows times v (m,), covariances times v (m, d).
 
-    The rows count by their softmax. Parts are merged about the common mean, where nothing cancels.
+    The weights of the rows are their softmax. Parts are merged about the common mean, where nothing cancels.
     """
 
     values: Array
@@ -57,7 +57,7 @@ class Spread:
 
     @classmethod
     def of(cls, terms: tuple[LogSumExpTerm, ...], X: Any, w: Array, v: Array) -> Spread:
-        """Return that of the rows of one matrix."""
+        """Return the moments of the rows of one matrix."""
         scores, steps = (np.asarray(X @ vector, dtype=np.float64) for vector in (w, v))
         found = []
         for term in terms:
@@ -70,7 +70,7 @@ class Spread:
 
     @classmethod
     def together(cls, parts: list[Spread]) -> Spread:
-        """Return that of the rows of all parts."""
+        """Return the moments of the rows of all parts."""
         values, shares = shared(np.array([part.values for part in parts]))
         all_means, all_along = (
             np.array([part.means for part in parts]),
@@ -87,7 +87,7 @@ class Spread:
 
     @classmethod
     def unpacked(cls, vector: Array, count: int) -> Spread:
-        """Return what was packed, of so many log-sum-exps."""
+        """Return the moments of this number of log-sum-exps from their packed form."""
         values, along, rest = np.split(vector, [count, 2 * count])
         means, products = rest.reshape(2, count, -1)
         return cls(values, means, along, products)
@@ -118,7 +118,7 @@ class LogStream(Stream):
         return len(self.terms), len(self._alone(slice(0, 1)).reference_levels(np.zeros(1)))
 
     def spread(self, w: Array, v: Array) -> Spread:
-        """Return what a product of the Hessian with v needs, of all rows: one pass."""
+        """Return the moments of all rows for a product of the Hessian with v: one pass."""
         count, columns = self.count(False), len(w)
 
         def packed() -> Array:

@@ -34,9 +34,9 @@ _NO_GAIN = (
 
 
 def trivial_remark(problem: Bipartite, x: Array) -> str:
-    """Say so where no direction lowers the risk at 0: decided by a linear program, only where x gains nothing.
+    """Return a remark if no direction lowers the risk at 0; a linear program decides, if x gains nothing.
 
-    Of many rows the program is not solved, and the remark says only that nothing was gained.
+    For many rows the program is not solved, and the remark states only that nothing was gained.
     """
     if not np.isfinite(x).all():
         return ""

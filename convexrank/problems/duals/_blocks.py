@@ -43,7 +43,7 @@ class Block(Protocol):
 
     @property
     def rest(self) -> Array | None:
-        """The v at which A v + b is 0; None where there is none, as of distributions."""
+        """The v with Av + b = 0; None if there is none, as for distributions."""
         ...
 
     def value(self, v: Array) -> float:
@@ -59,7 +59,7 @@ class Block(Protocol):
         ...
 
     def at(self, scores: Array, width: float) -> Array:
-        """Return the v of all scores; of a risk with kinks that of the risk smoothed by the width."""
+        """Return the v that belongs to the scores; for a risk with kinks, to the risk smoothed by the width."""
         ...
 
     def model(self, v: Any) -> tuple[Any, list[Any]]:
@@ -137,7 +137,7 @@ class Shares:
         return scaled_to(np.maximum(x, 0.0), 1.0)
 
     def at(self, scores: Array, width: float) -> Array:
-        """Return the softmax, or what scores near the highest share."""
+        """Return the softmax, or for a maximum the shares of scores near the highest one."""
         some = self.rate * scores[self.rows]
         if self.log_weights is not None:
             return log_sum_exp_gradient(some + self.log_weights)[1]
@@ -191,7 +191,7 @@ class Conjugate:
     shift : ndarray, shape (n,), optional
         The vector b; 0 by default.
     constant : float
-        What G has besides the blocks.
+        The part of G that belongs to no block.
     """
 
     blocks: tuple[Block, ...]
@@ -214,7 +214,7 @@ class Conjugate:
 
     @property
     def modulus(self) -> float:
-        """The least of the blocks."""
+        """The smallest modulus of the blocks."""
         return min(block.modulus for block in self.blocks)
 
     @property

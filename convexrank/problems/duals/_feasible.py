@@ -50,7 +50,7 @@ def nearest(conjugate: Conjugate, X: Any, penalty: Penalty) -> Nearest:
     X : matrix, shape (n, d)
         The rows.
     penalty : Penalty
-        What says which entries count on one side only.
+        The penalty, which determines the entries that count on one side only.
     """
     from scipy.optimize import linprog  # slow to import, and rarely needed
 
@@ -87,7 +87,7 @@ def nearest(conjugate: Conjugate, X: Any, penalty: Penalty) -> Nearest:
 def balanced(conjugate: Conjugate, X: Any, v: Array) -> Array | None:
     """Return a point near v with Xᵀ(Av + b) = 0 up to rounding; None where none is near.
 
-    The correction is the least in units of v, so that what is small moves by little and stays positive.
+    The correction is the smallest one relative to v, so that small entries change little and stay positive.
     """
     rows = entries(X)
     products = (sparse.csr_array(rows).T @ conjugate.matrix).tocsr()

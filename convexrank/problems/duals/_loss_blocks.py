@@ -91,7 +91,7 @@ class Pairs:
 
     @property
     def modulus(self) -> float:
-        """That of ψ*, over the largest weight."""
+        """The modulus of ψ*, divided by the largest weight."""
         return self.conjugate.modulus / float(self.weights.max())
 
     @property
@@ -157,7 +157,7 @@ class AgainstLevel:
     log_weights : ndarray or None
         The logarithms of b; None for a maximum.
     narrower : float
-        A width of the maximum is so many times that of a hinge.
+        The width of the maximum, divided by the width of a hinge.
     """
 
     conjugate: LossConjugate

@@ -100,7 +100,7 @@ class DualPoints(Problem):
         return self.primal.penalty.steepness(self.pull_of(v)) - self.primal.penalty.l1
 
     def _scale(self, v: Array) -> float:
-        """How large the terms are that have to cancel where there is no penalty."""
+        """The size of the terms that have to cancel if there is no penalty."""
         return max(float(np.abs(self.slopes(v)) @ self.primal.row_lengths), 1.0)
 
     # --- points that belong to each other -------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What ranks of a graph's nodes share: the graph, and for those by PageRank's matrix its four arguments, read once."""
+"""Bases of ranks of a graph's nodes, and of ranks by PageRank's matrix, whose four arguments are read once."""
 
 from __future__ import annotations
 

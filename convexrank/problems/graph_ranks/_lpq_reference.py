@@ -15,7 +15,8 @@ Array = np.ndarray
 
 # Edges looked at in one piece, so that copies stay small.
 _PIECE = 1 << 18
-# The reference stops when it no longer moves, when so many rounds moved it by rounding and nothing else, or here.
+# The reference stops when the rank no longer changes, after this number of rounds with changes by rounding only, or
+# after this number of rounds in all.
 _IDLE, _ROUNDING = 10, 1e-12
 _ROUNDS = 3_000
 

@@ -1,4 +1,4 @@
-"""What the problems have in common that regress on targets which are minimised over: value, gradient, curvature."""
+"""Base of the problems that regress on targets, and minimise over the targets: value, gradient, curvature."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _ZERO = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class MarginScores(SecondOrder, QueryScores):
-    """Base of margin-equipped retargeting: a subclass says what targets must satisfy, and what they cost."""
+    """Base of margin-equipped retargeting: a subclass states the constraints and the cost of the targets."""
 
     takes_chunks = True
 
     @property
     def rules(self) -> JointCost:
-        """What targets must satisfy, and what they cost; with the minimisation over targets and offsets."""
+        """The constraints and the cost of the targets, with the minimisation over targets and offsets."""
         raise NotImplementedError
 
     @property
@@ -98,7 +98,7 @@ class MarginScores(SecondOrder, QueryScores):
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and generalised Hessian of risk + l2/2·‖w‖². O(n d² + n log n).
 
-        (3.20) with the constraints taken in: targets that are pooled move together, and those at a bound do not move.
+        This is (3.20) under the constraints: pooled targets move together, and targets at a bound do not move.
         """
         refuse_chunks(self.X, "second derivatives")
         w = self.check_point(w)

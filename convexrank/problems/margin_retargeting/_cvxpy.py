@@ -53,7 +53,7 @@ def joint_model(cost: JointCost, scores: Any) -> tuple[Any, list[Any]]:
 
 
 def _start(cost: JointCost) -> Array:
-    """A level for each block that leaves all margins and bounds, and the sum where there is one."""
+    """Return a level for each block, with all margins and bounds satisfied, and the sum if there is one."""
     blocks, total = cost.blocks, cost.divergence.total
     if total is not None:
         lowest = (total - blocks.groups.sums(cost.lift)) / blocks.groups.sizes

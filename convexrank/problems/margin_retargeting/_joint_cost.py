@@ -176,7 +176,7 @@ class JointCost:
 
     @property
     def share(self) -> float:
-        """The α of Lemma 9: how much of the predictor is left in what the targets are near to."""
+        """The α of Lemma 9: the weight of the predictor in the parameters that the targets approximate."""
         return 1.0 / (1.0 + self.target_reg)
 
     @cached_property
@@ -219,9 +219,9 @@ class JointCost:
         return tops + np.log(groups.sums(np.exp(predictors - tops[groups.query])))
 
     def imbalance(self, predictors: Array, targets: Array) -> tuple[Array, Array, Array]:
-        """Return what predictions and regularisation exceed targets by, the slope in the offset, and the size of terms.
+        """Return the excess of predictions and regularisation over targets, its slope in the offset, and its size.
 
-        Of each query, for a separable divergence; the best offset is where nothing is left.
+        There is one entry for each query, for a separable divergence. At the best offset the excess is 0.
         """
         sums, reg, p = self.groups.sums, self.score_reg, self.predictions(predictors)
         sizes = sums(np.abs(p) + reg * np.abs(predictors) + np.abs(targets))
@@ -251,10 +251,10 @@ class JointCost:
             return float(self.query_weights @ values), gradient
 
     def second_order(self, fit: Fit, scores: Array, rows: Array) -> Array:
-        """Return the generalised Hessian of the cost in w, shape (d, d): (3.20) with the constraints taken in.
+        """Return the generalised Hessian of the cost in w, shape (d, d): (3.20) under the constraints.
 
-        Targets of one pool move together; those at a bound do not move. An offset takes away the mean of what does not
-        move along.
+        Targets of one pool move together, and targets at a bound do not move. An offset removes the mean of the parts
+        that do not move along.
 
         Parameters
         ----------

@@ -21,10 +21,10 @@ _FAR = 10.0
 
 
 def evidence(cost: JointCost, fit: Fit, scores: Array) -> tuple[float, Array, float]:
-    """Return what the targets found for these scores cost, the slope in the scores, and what is left to gain.
+    """Return the cost of the targets found for these scores, its slope in the scores, and a bound on its excess.
 
-    However they were found, targets that satisfy the constraints cost at least the optimum. Their cost is convex, so
-    less its largest fall along a tangent it is a lower bound.
+    The cost of all targets that satisfy the constraints is at least the optimum. The cost is convex, so the cost minus
+    its largest decrease along a tangent is a lower bound.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def plain_targets(cost: JointCost, query: int, scores: Array) -> tuple[Array, fl
     if not cost.offsets:
         offset = 0.0
     elif cost.quadratic and not (cost.target_reg or cw or math.isfinite(ceiling - low)):
-        # nothing but one bound: far enough inside, everything moves along
+        # with one bound only, all targets far enough inside move along with the offset
         offset = min(0.0, ceiling - pooled.max()) if ceiling < np.inf else max(0.0, low - pooled.min())
     else:
         offset = _root(excess)

@@ -24,7 +24,7 @@ __all__ = ["BregmanTargets"]
 Array = np.ndarray
 
 _STEPS = 200
-# After a step with a squared Newton decrement below this, a row, what is left is rounding.
+# After a step whose squared Newton decrement per row is below this, only rounding is left.
 _DECREMENT = 1e-20
 # Below this the cost cannot tell a decrease from rounding.
 _NEAR = 1e-12
@@ -81,7 +81,7 @@ class _Search:
         return sums - 1.0, self._response(), sums + 1.0
 
     def excess(self, eta: Array, predictors: Array) -> tuple[Array, Array, Array]:
-        """What predictions and regularisation exceed the targets by, its slope in the offset, and its size."""
+        """The excess of predictions and regularisation over the targets, its slope in the offset, and its size."""
         self.solve(eta)
         excess, rise, sizes = self.cost.imbalance(predictors, self.targets)
         return excess, rise - self.cost.share * self._response(), sizes

@@ -29,7 +29,7 @@ Array = np.ndarray
 
 # The radius taken by default, in units of the threshold: line search is fastest about there.
 _FACTOR = 2.0
-# A threshold of less is rounding of 0: then any radius will do, and 1 is taken.
+# A smaller threshold is rounding of 0; then any radius suffices, and the default is 1.
 _NO_THRESHOLD = 1e-9
 # A radius this little below the threshold is at it.
 _AT_THRESHOLD = 1e-12

@@ -36,7 +36,7 @@ class PairRows:
     groups : QueryGroups
         The layout.
     weights : ndarray, shape (n,)
-        What a pair of the row's query counts.
+        The weight of each pair of the row's query.
     """
 
     rows: Any

@@ -17,8 +17,8 @@ __all__ = ["QuerySample", "QueryStream", "goes_in_order", "sample_of"]
 
 Array = np.ndarray
 
-# A sample has so many rows a column, or one in so many, but no more entries than 32 MB unless the columns ask for more;
-# it is drawn where all rows are four times as many, and have so many entries.
+# A sample has this number of rows per column, or one row out of this number, and at most 32 MB of entries unless the
+# columns need more. It is drawn if all rows are at least four times as many, and have this number of entries.
 _ROWS_PER_COLUMN, _SHARE, _SAMPLED, _WORTH, _TALL = 60, 32, 1 << 22, 4, 4_000_000
 
 # A query of more rows than so many pieces is not held at once.
@@ -126,14 +126,14 @@ def _alone(whole: Any, first: int, last: int, rows: slice) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class QuerySample:
-    """Some of the queries in memory, each of which stands for so many.
+    """A sample of the queries in memory; each query represents several queries.
 
     Parameters
     ----------
     problem : LinearScores
         Their problem, whose l2 is smaller by that factor, so that it has about the minimiser of all.
     factor : float
-        How many queries each stands for.
+        The number of queries that each one represents.
     """
 
     problem: Any

@@ -128,7 +128,7 @@ def _cut_off(
 
 
 def _solve_ends(t: Array, y: Array, s: float, smooth: float, low: float, high: float) -> tuple[float, float]:
-    """The two ends at which the link just keeps its bounds, one root within the other."""
+    """Return the two ends at which the link just satisfies its bounds, by nested root searches."""
     from scipy import optimize  # slow to import
 
     brentq: Any = optimize.brentq
