@@ -313,11 +313,11 @@ class CertifiedInParts(Certified, Protocol):
     """A certificate put together from parts of the unknowns, which processes compute beside one another."""
 
     def certificate_part(self, x: Array, part: int, parts: int) -> Array:
-        """Return some numbers, as many for each part, that one of so many parts has to say of x."""
+        """Return the numbers that one part of the unknowns contributes at x; all parts have the same number of them."""
         ...
 
     def certificate_of_parts(self, x: Array, parts: Array) -> Certificate:
-        """Return the bound at x, of the numbers of all parts, one row for each."""
+        """Return the bound at x from the numbers of all parts, one row for each part."""
         ...
 
 

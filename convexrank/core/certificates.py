@@ -31,7 +31,7 @@ __all__ = ["LinearRisk", "certificate_radius", "certify", "own_gap", "witness_bo
 
 Array = np.ndarray
 
-# How far beyond the point a minimiser is looked for where nothing bounds it.
+# The radius of the search for a minimiser that nothing bounds, as a multiple of the length of the point.
 _RADIUS_FACTOR = 10.0
 # How much wider a bound may be that holds everywhere than one over a ball.
 _FOR_ALL = 10.0
@@ -203,7 +203,7 @@ def witness_bound(
     bundle, used = Bundle(problem), np.flatnonzero(shares)
     for point, width in zip(points[used], widths[used].tolist(), strict=True):
         if time_left() < 0.0:
-            break  # what was given proves something only as a whole
+            break  # the given points prove a bound only together
         if known is not None and width == 0.0 and np.array_equal(point, known[0]):
             bundle.keep(known[1])
         else:
@@ -231,7 +231,7 @@ def _search(bundle: Bundle, w: Array, above: _Above, radius: float, rounds: int,
             break
         reach_of_model = float(np.linalg.norm(where - w))
         climb = bundle.add(where).risk + bundle.problem.penalty.value(where) - above.value
-        # a model minimiser where the objective is far above teaches nothing about the neighbourhood of w
+        # a model minimiser with a far larger objective says nothing about the neighbourhood of w
         trust = 0.3 * reach_of_model if not climb <= max(gap, enough) else max(trust, 2.0 * reach_of_model)
         for share in (0.5, 0.1):
             bundle.add(w + share * (where - w))

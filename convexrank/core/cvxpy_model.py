@@ -27,11 +27,11 @@ _NONLINEAR = {
     "primal_tolerance": 1e-12,
     "dual_tolerance": 1e-12,
 }
-# For a value as many digits as can be had: where the first tolerance is out of reach, the next.
+# The tolerances for a value, finest first; the next one is used if a tolerance is out of reach.
 _CLOSE = tuple(
     {"tol_gap_abs": tol, "tol_gap_rel": tol, "tol_feas": tol} for tol in (1e-12, 1e-11, 1e-10, 1e-8)
 )
-# Constraints hold when they are violated by no more than this: a hundredth of what such values are compared to.
+# The largest violation of a constraint that holds: a hundredth of the tolerance of values of the model.
 _HOLDS = 1e-9
 _CLOSE_NONLINEAR = ({}, {"preset": "filtersqp"}, {"primal_tolerance": 1e-10, "dual_tolerance": 1e-10})
 
@@ -175,7 +175,7 @@ class CvxpyModel:
                 continue
             if word in _SOLVED:
                 answers.append((_violation(fixed), float(np.asarray(fixed.value))))
-            if word == "optimal":  # what violates as little as this one does is as good, unless that is much
+            if word == "optimal":  # answers may violate as much as this one, up to twice the limit
                 holds = max(holds, min(answers[-1][0], 2.0 * _HOLDS))
                 break
         # an answer with fewer digits than asked for may be good or not: the least is best, where constraints hold

@@ -63,7 +63,7 @@ class Displayed:
 
 
 def _stated(problem: Any, member: str) -> str:
-    """What a problem states, or that a class that is being written does not state it yet."""
+    """The value of a property of a problem; a text if the class does not define the property yet."""
     try:
         return str(getattr(problem, member))
     except NotImplementedError:

@@ -90,7 +90,7 @@ class State:
 
 
 class Method(Protocol):
-    """What the loop's bookkeeping asks of a method, iterative or not."""
+    """The members of a method that the loop's bookkeeping uses, for iterative and other methods."""
 
     @property
     def name(self) -> str:

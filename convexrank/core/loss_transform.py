@@ -41,7 +41,7 @@ def transform(loss: Callable[[Any], Any], x: Any) -> Any:
     zero = np.zeros_like(shares)
     low, high = zero - _LARGEST_MARGIN, zero + _LARGEST_MARGIN
     wrong = _least(risk, low, zero)
-    # less what is rounding: a transform that is 0 must not seem to say something
+    # rounding is subtracted: a transform that is 0 must not seem positive
     return np.maximum(wrong - _least(risk, low, high) - _ROUNDING * np.abs(wrong), 0.0)
 
 

@@ -101,7 +101,7 @@ def tangent(X: Any, lengths: Array, risk: Callable[[Array], tuple[float, Array]]
 
 
 class _HasMinorants(Protocol):
-    """What a bundle needs of a problem."""
+    """The protocol of problems for a bundle of minorants."""
 
     @property
     def penalty(self) -> Penalty:

@@ -15,7 +15,7 @@ __all__ = ["feasible_options"]
 
 Array = np.ndarray
 
-# A margin of 1 may take so much of the room that bounds and sums leave; where it would take more, margins take half.
+# The margin is 1 if that is at most the first share of the largest feasible margin, else the second share of it.
 _MOST, _SHARE = 0.9, 0.5
 
 

@@ -1,4 +1,4 @@
-"""What the estimators share: a linear score with the weights ``coef_``, rows that may be sparse, rows repeated."""
+"""Base of the estimators with a linear score: the weights ``coef_``, dense or sparse rows, repeated rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LinearEstimator", "LinearRanker", "check_counts", "validated"]
 
 Array = np.ndarray
 
-# What the weights may belong to.
+# The columns to which the weights may belong.
 _FEATURES = {name: name for name in ("linear", "thresholds", "products")}
 # Most thresholds of one feature, alone and in products.
 _BINS, _BINS_OF_PRODUCTS = 256, 12

@@ -247,12 +247,12 @@ class Sum(Protocol):
 
     @property
     def functions(self) -> tuple[StepFunction, ...]:
-        """Those of one feature."""
+        """The terms of one feature."""
         ...
 
     @property
     def surfaces(self) -> tuple[Surface, ...]:
-        """Those of two features."""
+        """The terms of two features."""
         ...
 
     def __call__(self, X: Any) -> Array:

@@ -11,7 +11,7 @@ from convexrank.features._shape_terms import Slope, StepFunction, Surface
 
 __all__ = ["frame_of", "sql_of"]
 
-# A sum of so many terms is put in parentheses: parsers limit how deep an expression is.
+# Sums of this number of terms are put in parentheses, because parsers limit the depth of an expression.
 _TERMS = 100
 
 
@@ -45,7 +45,7 @@ def _term(term: StepFunction | Surface | Slope) -> str:
     if isinstance(term, StepFunction):
         column, values = _quoted(term.name), [*map(_number, term.values)]
         absent = "NULL" if term.missing is None else _number(term.missing)
-        # an unknown category is what is left
+        # the last branch is for unknown categories
         pieces, rest = (values[1:], values[0]) if term.categorical else (values[:-1], values[-1])
         return _case(column, "=" if term.categorical else "<=", term.breaks, pieces, rest, absent)
     lines = []

@@ -26,7 +26,7 @@ def sum_levels(codes: Array, bases: Array, values: Array, out: Array) -> None:
 
 @compiled(types.void(_codes, _places, _numbers, _out))
 def add_levels(codes: Array, bases: Array, table: Array, out: Array) -> None:
-    """Add to each row what the table says of the level of each of its columns."""
+    """Add to each row the entry of the table for the level of each of its columns."""
     for j in range(codes.shape[0]):
         for i in range(codes.shape[1]):
             out[i] += table[bases[j] + codes[j, i]]
@@ -47,7 +47,7 @@ def sum_pairs(
 def add_pairs(
     codes: Array, first: Array, second: Array, widths: Array, bases: Array, table: Array, out: Array
 ) -> None:
-    """Add to each row what the table says of the pair of levels of each pair of columns."""
+    """Add to each row the entry of the table for the pair of levels of each pair of columns."""
     for p in range(len(first)):
         j, k, width = first[p], second[p], widths[second[p]]
         for i in range(codes.shape[1]):

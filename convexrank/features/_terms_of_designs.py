@@ -28,7 +28,7 @@ Tables = tuple[tuple[tuple[str, ...], bool], ...]
 def terms_of(
     design: Any, weights: Array
 ) -> tuple[tuple[StepFunction, ...], tuple[Surface, ...], tuple[Slope, ...], Tables]:
-    """Return the functions, surfaces and slopes that the weights of a design are, and what tables they read.
+    """Return the functions, surfaces and slopes that the weights of a design describe, and the tables that they read.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def _surface(part: Products, w: Array, pair: int, number: int) -> Surface:
 def step_function_of(
     levels: ColumnLevels, codes: Array, weights: Array, part: int, column: int
 ) -> StepFunction:
-    """Return the function that the weights of one feature's thresholds make, on rows of these levels."""
+    """Return the function described by the weights of one feature's thresholds, on rows of these levels."""
     cuts = len(levels.cuts)
     counts = np.bincount(codes, minlength=levels.levels)
     table = levels.table(weights)

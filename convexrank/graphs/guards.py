@@ -1,4 +1,4 @@
-"""What the arrays of a graph must be, and those that compiled loops are given beside them."""
+"""Checks of the arrays of a graph, and of the arrays that compiled loops take beside them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = np.ndarray
 
 
 def one_a_node(values: Any, n: int, name: str) -> Array:
-    """Return values as the compiled loops take them, which do not look how many there are."""
+    """Return values in the form for compiled loops, which do not check the length."""
     array = np.ascontiguousarray(values, dtype=np.float64)
     if array.shape != (n,):
         raise ValueError(f"{name} has shape {array.shape}, expected ({n},), one value for each node.")

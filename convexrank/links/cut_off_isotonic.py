@@ -1,4 +1,4 @@
-"""Compiled: isotonic regression of what is added to given numbers before the sums are cut off at two bounds."""
+"""Compiled isotonic regression of terms that are added to given numbers before the sums are clipped at two bounds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _excess(x: float, alpha: np.ndarray, sums: np.ndarray, i: int, j: int, low: 
 def _bracket(
     bound: float, alpha: np.ndarray, sums: np.ndarray, i: int, j: int, low: float, high: float, wanted: float
 ) -> tuple[float, float]:
-    """The neighbouring breakpoints bound − alpha_q between which the sum reaches what is wanted."""
+    """The neighbouring breakpoints bound − alpha_q between which the sum reaches the wanted value."""
     start, stop = i, j  # breakpoints fall with q: the first of them where the sum is not above
     while start < stop:
         middle = (start + stop) // 2
@@ -43,7 +43,7 @@ def _bracket(
 def _root(
     alpha: np.ndarray, sums: np.ndarray, i: int, j: int, low: float, high: float, wanted: float
 ) -> float:
-    """The x for which the sum over a block is what is wanted."""
+    """The x for which the sum over a block has the wanted value."""
     x = (wanted - (sums[j] - sums[i])) / (j - i)
     if alpha[i] + x >= low and alpha[j - 1] + x <= high:
         return x

@@ -14,14 +14,14 @@ Array = np.ndarray
 
 # Differences of the link below this share of its size are rounding.
 _NOISE = 1e-14
-# As far as a root can be told from its neighbours.
+# The precision to which a root is determined.
 _LAST_DIGITS = 4.0 * np.finfo(float).eps
 
 
 def nested_roots(
     link: Callable[[float, float], Array], first: float, last: float, low: float, high: float
 ) -> tuple[float, float]:
-    """Return where scores have to be cut off for their link to keep inside a range.
+    """Return the two scores at which to clip scores so that their link stays inside a range.
 
     Parameters
     ----------

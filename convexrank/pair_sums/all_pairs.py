@@ -28,7 +28,7 @@ __all__ = [
 
 Array = np.ndarray
 
-# Exponents of one stretch of a cumulative sum: e^±300 and sums of such are far from the ends of floating point.
+# Largest exponent in one stretch of a cumulative sum: sums of e^±300 neither overflow nor underflow.
 _STRETCH = 300.0
 
 
@@ -161,7 +161,7 @@ class BlockedGraded:
 
 
 def _in_blocks(*parts: Any) -> tuple[Any, ...]:
-    """Cut vectors into blocks of rows; what fills the last one is zero."""
+    """Cut vectors into blocks of rows; the last block is padded with zeros."""
     import jax.numpy as jnp
 
     size = parts[0].shape[0]

@@ -17,7 +17,7 @@ __all__ = ["WIDEST", "logistic_graded"]
 
 Array = np.ndarray
 
-# Scores further apart than this are left to another way: products of quotients would leave the range of numbers.
+# Scores further apart than this need another method, because products of quotients would overflow.
 WIDEST = 300.0
 # Factors multiplied before a logarithm is taken, at most, and how large the product may be.
 _FACTORS, _ROOM = 64, 600.0
@@ -28,7 +28,7 @@ def _pairs() -> Callable[..., Any]:
     """Compile the loop over pairs on first use."""
     import numba
 
-    # sums and products may be taken in any order, which is what lets the processor take several pairs at a time
+    # sums and products may be taken in any order, so that the processor computes several pairs at a time
     @numba.njit(cache=True, fastmath={"reassoc", "contract", "arcp"})
     def pairs(
         powers: Array, weights: Array, below: Array, length: int, upper: Array, lower: Array

@@ -22,7 +22,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class WindowSums:
-    """What the pairs of each row as the upper one add up to, and the multipliers of both of its roles.
+    """Sums over the pairs in which each row is the upper one, and the multipliers of its two roles.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def window_sums(scores: Array, ranks: Array, groups: QueryGroups, width: float) 
 def window_pairs(
     scores: Array, ranks: Array, groups: QueryGroups, width: float, every: int, most: int
 ) -> tuple[Array, Array]:
-    """Return the places of the upper and the lower rows of every so many-th pair between, at most so many."""
+    """Return the places of the upper and the lower rows of pairs between, at equal steps and at most a given number."""
     upper, lower = np.empty(most, dtype=np.intp), np.empty(most, dtype=np.intp)
     count = _listing()(*_arguments(scores, ranks, groups), width, every, upper, lower)
     return upper[:count], lower[:count]

@@ -1,4 +1,4 @@
-"""What bounds on increments have to satisfy, on the host and in JAX alike."""
+"""Checks of bounds on increments, for the host and for JAX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove the bound at the fast answer, and look whether floats said less than what is proved."""
+"""Prove the bound at the fast answer, and check whether the bound in floats is below the proved one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from convexrank.verification.comparison import Case, Comparison
 
 __all__ = ["with_proof"]
 
-# What the two bounds may differ by: the one in floats is rounded.
+# The allowed difference of the two bounds: the bound in floats is rounded.
 _ROUNDING = 1e-9
 
 

@@ -188,7 +188,7 @@ def _shown(error: float) -> str:
 
 
 def _badness(item: Comparison) -> float:
-    """What the worst instance is chosen by: the error of the objective, or of the point where there is none."""
+    """The error that determines the worst instance: of the objective, or of the point if there is no objective."""
     for error in (item.objective_error, item.point_error):
         if not math.isnan(error):
             return error

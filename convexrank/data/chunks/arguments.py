@@ -1,4 +1,4 @@
-"""What callers of Chunks hand in, checked: iterables, files, row numbers, labels."""
+"""Checks of the arguments of Chunks: iterables, files, row numbers, labels."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ __all__ = [
 
 Array = np.ndarray
 
-# Edges converted at a time: the copies stay small whatever types came.
+# Edges converted at a time: the copies are small for all types of input.
 _CHUNK = 1 << 20
 # Below this many edges starting threads costs more than it gains.
 _WORTH_THREADS = 200_000
@@ -40,7 +40,7 @@ _FEW_NODES = 1 << 24
 
 
 def most_nodes(edges: int) -> int:
-    """Return how many nodes are taken for meant where only the largest id says so: one wrong id may fill the memory."""
+    """Return the largest plausible number of nodes for a number of edges: one wrong id could fill the memory."""
     return max(_FEW_NODES, 100 * edges)
 
 
@@ -75,7 +75,7 @@ def cuts(offsets: Array, parts: int | None = None) -> Array:
 
 
 def nth_range(offsets: Array, number: int, parts: int) -> tuple[int, int]:
-    """Return the first row of one of so many ranges of about equally many edges, and the row after its last."""
+    """Return the first row, and the row after the last one, of one of the ranges that :func:`cuts` makes."""
     first, last = cuts(offsets, parts)[number : number + 2].tolist()
     return first, last
 
@@ -95,7 +95,7 @@ def each_range(
     pool: Executor | None = None,
     pages: Stretches | None = None,
 ) -> list[Any]:
-    """Call ``function(*arguments, first, last)`` for every range, the first here, each other on a thread of its own.
+    """Call ``function(*arguments, first, last)`` for every range: the first in this thread, each other in its own.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def each_range(
     pool : Executor, optional
         Threads for all ranges but the first, where many calls follow each other; by default they are started here.
     pages : object, optional
-        What cuts each range into stretches, with a call for each: the files behind the arrays.
+        The files behind the arrays, which cut each range into stretches, with one call per stretch.
 
     Returns
     -------

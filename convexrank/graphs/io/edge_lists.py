@@ -29,11 +29,11 @@ _COMMENTS = ("#", "%")
 _INTEGER = re.compile("[+-]?[0-9]+")
 # In a shorter file an edge may look like two counts by chance.
 _FEW_EDGES = 10
-# So many bytes tell how long lines are.
+# The length of lines is estimated from this number of bytes.
 _SAMPLE = 1 << 16
-# What separates the columns of files of these names, where nothing else is asked for.
+# The default separators of columns, by the ending of the name.
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
-# What columns of edges are usually called.
+# Usual names of the columns of a list of edges.
 _HEADINGS = {
     *("source", "target", "from", "to", "src", "dst", "dest", "destination", "tail", "head", "node1", "node2"),
     *("fromnode", "tonode", "fromnodeid", "tonodeid", "source_id", "target_id", "from_id", "to_id", "origin"),
@@ -87,7 +87,7 @@ class _Form:
         return progress_bar(True, total, f"reading {Path(self.path).name}", lines, " lines")
 
     def fields(self, line: str) -> list[str]:
-        """The columns of a line; behind numbers the rest may be a comment, names may hold the signs of comments."""
+        """The columns of a line; a comment may follow numbers, while names may contain the signs of comments."""
         if self.delimiter and '"' in line and not self.numbered:
             return [
                 part.strip()
@@ -167,12 +167,12 @@ def read_edges(
 def edge_pieces(
     path: str | Path, delimiter: str | None, weighted: bool | None, skip_rows: int, n: int | None, rows: int
 ) -> Iterator[tuple[str, tuple[Array, ...]]]:
-    """Read one edge from each line, so many at a time; the arguments are those of :meth:`Graph.build`.
+    """Read one edge from each line, in pieces of ``rows`` lines; other arguments as for :meth:`Graph.build`.
 
     Yields
     ------
     tuple
-        What to call a piece, and its sources, targets, and weights if there are any.
+        The name of a piece for messages, and its sources, targets, and weights if there are any.
     """
     form = _form(path, delimiter, weighted, skip_rows, None)
     if not form.numbered:
@@ -280,7 +280,7 @@ def _find_line(form: _Form, error: Exception) -> None:
 
 
 def _columns(form: _Form, columns: tuple[int, ...] | None, kind: Any) -> Array:
-    # numpy goes by the name of a file, and reads one itself much faster than what it is handed line by line
+    # numpy tells by the name whether a file is compressed, and reads files much faster than iterators of lines
     packed = is_packed(form.path)
     whole = packed == str(form.path).endswith(".gz") and not (packed and form.progress)
     lines: Any = (line for _, line in form.lines())

@@ -28,7 +28,7 @@ _DUAL = {"1": "inf", "2": "2", "inf": "1"}
 
 
 class Game(Protocol):
-    """What a proof reads of a game: its arguments, and evidence in floats."""
+    """The members of a game that a proof reads: the arguments, and evidence in floats."""
 
     @property
     def graph(self) -> Any:

@@ -1,4 +1,4 @@
-"""What methods for games need of a problem."""
+"""The protocol of problems for methods that play games."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Saddle(Solvable, Protocol):
         ...
 
     def payoff(self, s: Array, w: Array) -> float:
-        """Return what w wins against s."""
+        """Return the payoff of w against s."""
         ...
 
     def payoff_gradient(self, s: Array, w: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The residual of a field: there is no objective, so it takes its place."""
+"""The residual of a field, which replaces the objective that a field does not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the perceptron-like methods share: steps of a fixed length along a direction that is no gradient."""
+"""Base of the perceptron-like methods: steps of a fixed length along a direction that is not a gradient."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ P = TypeVar("P", bound=Field)
 
 @runtime_checkable
 class SingleIndex(Field, Protocol):
-    """Targets to be fitted by a function of one linear score: what Isotron and its relatives need."""
+    """Targets that are fitted by a function of one linear score: the protocol for Isotron and its relatives."""
 
     @property
     def targets(self) -> Array:

@@ -1,4 +1,4 @@
-"""What projections on two sets need of a problem."""
+"""The protocol of problems for methods that project on two sets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SplitFeasibility(Feasibility, Protocol):
         ...
 
     def recover(self, point: Array) -> Array:
-        """Return the x of its set whose image is nearest to a point."""
+        """Return the x in its set whose image is nearest to a point."""
         ...
 
     def project(self, point: Array) -> Array:
