@@ -14,7 +14,7 @@ Array = np.ndarray
 
 
 def largest(values: Array, count: int) -> Array:
-    """Return the places of the largest positive values, at most so many, in no order."""
+    """Return the places of the largest positive values, at most a given number, in no order."""
     places = np.argpartition(-values, count - 1)[:count] if count < len(values) else np.arange(len(values))
     return places[values[places] > 0.0]
 
@@ -95,7 +95,7 @@ class Design:
         raise NotImplementedError
 
     def most_violating(self, violations: Array, count: int) -> Array:
-        """Return the places of the largest violations, at most so many."""
+        """Return the places of the largest violations, at most a given number."""
         return largest(violations, count)
 
     def products(self, places: Array) -> Callable[[Array], Array] | None:

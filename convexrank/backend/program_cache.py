@@ -28,7 +28,8 @@ _OFF = frozenset({"", "0", "off", "none"})
 # The folder is kept below the first size in bytes: once it has grown above, the oldest go, down to the second.
 _MOST, _LEFT = 1 << 28, 1 << 27
 _DIGEST = hashlib.sha256().digest_size
-# What JAX, XLA or pickle say to a file of another build that all keys missed, and to a program that cannot be stored.
+# Errors of JAX, XLA and pickle for a file of another build that the key did not tell apart, and for a program that
+# cannot be stored.
 _REFUSALS = (
     ValueError,
     TypeError,
@@ -101,7 +102,7 @@ def _is_private(found: os.stat_result) -> bool:
 
 
 def _read(file: Path) -> bytes | None:
-    """What was stored; None where nothing is, or it is cut off, spoilt, or not the user's own."""
+    """Return the stored program; None if there is none, or the file is damaged or not the user's own."""
     try:
         with file.open("rb") as source:
             if not _is_private(os.fstat(source.fileno())):
@@ -160,7 +161,7 @@ def _surroundings() -> str:
 
 
 def _processor() -> str:
-    """What distinguishes this processor: a home directory may be shared by machines of different kinds."""
+    """Return the features of this processor: machines of different kinds may share a home directory."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

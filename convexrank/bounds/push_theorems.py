@@ -43,7 +43,7 @@ _SECOND = "P-Norm Push (2009), Theorem 3"
 
 @dataclass(frozen=True)
 class _Theorem:
-    """What is fixed of the three theorems while one of I, K, eps is sought."""
+    """The fixed parameters of the three theorems while one of I, K, eps is sought."""
 
     p: float
     theta: float

@@ -12,7 +12,7 @@ from convexrank.data.messages import Advised, Message
 
 __all__ = ["Parser", "formulation", "given_options", "knows_queries", "options_of", "spelled", "tabular"]
 
-# What a table has, and what no option gives.
+# The data of a problem, which come from a table and not from an option.
 _DATA = ("X", "y", "qid", "sample_weight")
 _WORDS = {"true": True, "yes": True, "false": False, "no": False, "none": None}
 

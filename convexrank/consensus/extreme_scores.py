@@ -27,7 +27,7 @@ _BLOCK = 16
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """What every node may recommend: one of some rows, or a row and a share of what there is room for.
+    """The recommendations open to every node: one of some rows, or a row plus shares of the remaining room.
 
     Parameters
     ----------

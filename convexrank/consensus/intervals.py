@@ -20,7 +20,7 @@ __all__ = ["ScoreIntervals", "score_intervals"]
 
 Array = np.ndarray
 
-# What HiGHS is asked for; flows are fractions of 1.
+# The tolerances of HiGHS; flows are fractions of 1.
 _FEASIBLE = 1e-10
 
 

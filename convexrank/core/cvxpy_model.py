@@ -185,7 +185,7 @@ class CvxpyModel:
 
     @cached_property
     def _fixed(self) -> tuple[Any, Any]:
-        """What :meth:`_held` returns, kept: cvxpy canonicalizes it once."""
+        """The result of :meth:`_held`, kept so that cvxpy canonicalizes it once."""
         return self._held()
 
     def _held(self) -> tuple[Any, Any]:

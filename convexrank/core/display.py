@@ -71,7 +71,7 @@ def _stated(problem: Any, member: str) -> str:
 
 
 def _bound(solution: Any) -> str:
-    """What is known of the error, in a few words."""
+    """The bound on the error, in a few words."""
     certificate = solution.certificate
     if certificate.kind == "residual":
         return f"residual {certificate.gap:.1g} (no bound)"

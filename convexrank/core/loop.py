@@ -31,7 +31,7 @@ _GRACE = 1.0
 
 @dataclass(frozen=True)
 class Options:
-    """What the caller of ``solve`` asked for, validated."""
+    """The options of the caller of ``solve``, validated."""
 
     tol: float
     max_iter: int | None

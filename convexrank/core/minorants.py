@@ -26,7 +26,7 @@ _RELEVANT = 100.0
 
 
 def rounding(terms: int) -> float:
-    """Return the relative rounding of a sum of so many terms, each the result of a few operations.
+    """Return the relative rounding of a sum of a number of terms, each the result of a few operations.
 
     Errors of single operations are taken as independent, so that they add up as the root of their number and not as the
     number itself (Higham and Mary 2019): partial sums of n terms of one sign give ε√(n/12), and this is about twice

@@ -23,7 +23,7 @@ __all__ = ["Problem"]
 
 Array = np.ndarray
 
-# What every class has to state, and what it is.
+# The members that every class has to state, with their meaning.
 _ASKED = {
     "capabilities": "a frozenset of names of protocols, such as {'Smooth', 'Exact'}",
     "default_solver": "the name of a solver that fits, such as 'lbfgs'",

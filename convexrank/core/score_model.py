@@ -76,7 +76,7 @@ def without_products(diagonal: Array) -> Curvature:
 
 @dataclass(frozen=True)
 class ColumnSizes:
-    """What screening needs to know of the columns of a matrix once.
+    """Properties of the columns of a matrix for screening, computed once.
 
     Parameters
     ----------

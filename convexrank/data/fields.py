@@ -1,4 +1,4 @@
-"""What frozen dataclasses keep of their arguments: numbers as they were checked, arrays that cannot be written to."""
+"""Fields of frozen dataclasses: checked numbers, and arrays that cannot be written to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes from pandas: missing entries, and rows that carry labels. pandas itself is never imported."""
+"""Input from pandas: missing entries, and rows with labels of an index. pandas itself is never imported."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ def load_web() -> WebSample:
 
 
 def _doc(loader: Any) -> str:
-    """What the docstring says before the parameters."""
+    """Return the part of the docstring before the parameters."""
     text = (loader.__doc__ or "").split("Parameters\n")[0].split("Returns\n")[0]
     return "\n".join(line.strip() for line in text.splitlines()).strip()
 

@@ -77,7 +77,7 @@ def as_csr(matrix: Any, name: str, dtype: Any) -> sparse.csr_array:
 
 
 class _Malformed(Exception):
-    """What is wrong with the arrays."""
+    """Return the defect of the arrays."""
 
 
 def _compressed(matrix: Any) -> Any:

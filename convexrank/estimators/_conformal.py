@@ -31,7 +31,7 @@ def checksum(X: Any, y: Array) -> int:
 
 
 def conformal_place(count: int, level: float) -> int:
-    """Return which of so many errors, from the smallest, bounds a new one at a level; beyond the last, none does.
+    """Return the rank, from the smallest error, of the error that bounds a new one at a level; may exceed the count.
 
     Examples
     --------

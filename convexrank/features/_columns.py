@@ -1,4 +1,4 @@
-"""What designs of levels share: the level of each row in each feature, and columns as sparse vectors."""
+"""Base of designs of levels: the level of each row in each feature, and columns as sparse vectors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LevelDesign(Design):
 
 
 def of_rows(rows: list[Array], entries: list[Array], count: int) -> sparse.csc_array:
-    """Return the sparse columns that have these entries in these rows, out of so many rows."""
+    """Return the sparse columns that have these entries in these rows, for a given number of rows."""
     starts = np.cumsum([0, *map(len, rows)])
     if not rows:
         return sparse.csc_array((count, 0), dtype=np.float64)

@@ -165,7 +165,7 @@ def levels_of(
 
 
 def _cuts(column: Array, weights: Array | None, bins: int | None) -> Array:
-    """The thresholds of a column of numbers: all, or so many at quantiles of rows by weight."""
+    """The thresholds of a column of numbers: all, or a given number at quantiles of the rows by weight."""
     values = np.unique(column)
     if bins is None or len(values) - 1 <= bins:
         return values[:-1]

@@ -22,7 +22,7 @@ class Adjacency(Protocol):
 
     @property
     def names(self) -> Sequence[Any] | None:
-        """What the nodes are called, or None."""
+        """The names of the nodes, or None."""
         ...
 
     @property

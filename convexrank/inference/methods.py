@@ -23,7 +23,7 @@ class _Sample(Protocol):
 
 
 class Measure(Protocol):
-    """What a method asks of a measure; its values are in [0, 1]."""
+    """The members of a measure that a method uses; values are in [0, 1]."""
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class Measure(Protocol):
 
 
 class Plan(Protocol):
-    """What a method asks of a sample that is not drawn yet."""
+    """The members of a future sample that a method uses."""
 
     def exact(self, n: int, value: float, alpha: float) -> float:
         """Width of the exact interval with n units."""

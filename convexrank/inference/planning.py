@@ -25,7 +25,7 @@ _MOST = 2**53
 
 class _Plan(Plan, Protocol):
     def sizes(self, n: int) -> dict[str, int]:
-        """What n units are."""
+        """The meaning of n units."""
         ...
 
 
@@ -99,7 +99,7 @@ class _Push:
 
 @dataclass(frozen=True)
 class _Mean:
-    """A mean of units, each of so many rows or queries."""
+    """A mean of units, each with a fixed number of rows or queries."""
 
     unit: str
     rows: int

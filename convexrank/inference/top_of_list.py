@@ -40,7 +40,7 @@ class _Cut:
 
 @dataclass(frozen=True)
 class _AtTop:
-    """What precision and recall share; k is a number of rows, or a share of them."""
+    """Base of precision and recall; k is a number of rows, or a share of the rows."""
 
     k: int | float
 
@@ -108,7 +108,7 @@ class _AtTop:
 
 
 def _extreme_hits(ranked: Ranked, ranks: Array) -> tuple[Array, Array]:
-    """Return fewest and most positives among so many first rows, over the orders of rows of one score."""
+    """Return the fewest and the most positives among the first rows, over all orders of rows of equal score."""
     hits, rows = ranked.hits, ranked.totals
     place = np.minimum(np.searchsorted(rows.cumsum(), ranks), len(rows) - 1)
     beyond = ranks - (rows.cumsum() - rows)[place]

@@ -22,7 +22,7 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True)
 class _TwoClasses:
-    """What the three share: rows are drawn within their class."""
+    """Base of the three measures: rows are drawn within their class."""
 
     def read(self, y: Any, s: Any, sample_weight: Any = None, groups: Any = None) -> Labelled:
         """Read labels, weights and groups."""

@@ -166,7 +166,7 @@ def _squares(rows: QueryRows, steps: Any, earns: Any, normalize: bool) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Host:
-    """What numpy computes on the host: the problem of a batch, and its value and gradient."""
+    """The part in numpy on the host: the problem of a batch, and its value and gradient."""
 
     queries: int
     options: dict[str, Any]

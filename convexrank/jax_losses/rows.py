@@ -151,7 +151,7 @@ class QueryRows:
         return values - self.of(logs), logs
 
     def gains(self, gain: str) -> Any:
-        """What grades are worth; 2^y − 1 over the 2^y of the best row of the query, which cannot overflow."""
+        """The gains of the grades: 2^y − 1 over the 2^y of the best row of the query, which cannot overflow."""
         if gain == "linear":
             return self.grades
         tops = self.of(self.maxima(self.grades))

@@ -1,4 +1,4 @@
-"""What the measures by query share: all queries sorted at once, ties, and the mean over queries."""
+"""Shared parts of the measures by query: all queries sorted at once, ties, and the mean over queries."""
 
 from __future__ import annotations
 

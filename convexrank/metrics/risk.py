@@ -15,7 +15,7 @@ from convexrank.data import check_choice, check_vector
 __all__ = ["RankingRisk", "ranking_risk", "row_losses"]
 
 _TIE_COSTS = {"strict": 0.0, "half": 0.5, "misrank": 1.0}
-# From so many rows on a compiled loop counts; below, importing the compiler would take longer.
+# From this number of rows on, a compiled loop counts; below, importing the compiler would take longer.
 _MANY = 50_000
 
 

@@ -84,5 +84,5 @@ def trace(
 
 
 def _measures(kind: str) -> str:
-    """What the certificates of a kind bound, in a word."""
+    """The quantity that certificates of a kind bound, in a word."""
     return "gap" if kind in ("global", "ball") else kind

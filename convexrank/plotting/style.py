@@ -36,7 +36,7 @@ def pyplot() -> Any:
 
 
 def axes(given: Any, count: int, size: tuple[float, float], wide: int | None = None) -> Array:
-    """Return as many Axes as needed: those given, or those of a new figure, so many in a line (by default all)."""
+    """Return as many Axes as needed: the given ones, or those of a new figure with ``wide`` in a line."""
     plt = pyplot()
     if given is None:
         figure, wide = plt.figure(figsize=size, layout="constrained"), wide or count

@@ -327,7 +327,7 @@ class LinearScores(Problem):
 
     @cached_property
     def column_sizes(self) -> ColumnSizes | None:
-        """What screening knows of the columns of a matrix; None for designs, whose products leave nothing out."""
+        """The sizes of the columns of a matrix, for screening; None for designs and rows out of memory."""
         return None if isinstance(self.X, Design | Chunks) else sizes_of_columns(self._by_columns)
 
     @cached_property

@@ -82,7 +82,7 @@ def exact(values: Iterable[float] | Array) -> Balls:
 
 
 def around(value: float, terms: int) -> arb:
-    """Enclose a constant that was computed in floats from so many terms, each with a rounding of a few units."""
+    """Enclose a constant computed in floats from a number of terms, each with a rounding of a few units."""
     return arb(value, (terms + 32.0) * 2.0**-52 * (1.0 + abs(value)))
 
 

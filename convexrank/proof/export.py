@@ -26,7 +26,7 @@ __all__ = ["checked", "export"]
 
 Array = np.ndarray
 
-# What convexrank.proof.check evaluates, and the parameters that it reads.
+# The formulations that convexrank.proof.check evaluates, and the parameters that it reads.
 _GLOBAL = {
     "PNormPush": ("p",),
     "BottomPush": ("p",),

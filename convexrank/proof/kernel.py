@@ -26,7 +26,7 @@ __all__ = ["is_positive_semidefinite", "prove_kernel", "shift_for"]
 Array = np.ndarray
 
 _BITS = 256
-# Fractions grow with every pivot: above so many rows only balls are taken.
+# Fractions grow with every pivot: above this number of rows only balls are used.
 _FRACTIONS = 48
 # The smallest shift tried, as a share of the largest diagonal entry, and the largest, as a share of the trace: what is
 # taken for rounding where kernel matrices are read, with some room.

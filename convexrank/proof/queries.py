@@ -40,7 +40,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Fit:
-    """What the scores of one query are fitted to.
+    """The target of the scores of one query.
 
     Parameters
     ----------

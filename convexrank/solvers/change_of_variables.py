@@ -51,7 +51,7 @@ class ChangeOfVariables:
 
     @property
     def requires(self) -> frozenset[str]:
-        """What the method needs of the problem that it sees."""
+        """The capabilities that the method needs from the problem in its variables."""
         return self.solver.requires
 
     @property

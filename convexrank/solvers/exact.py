@@ -39,7 +39,7 @@ class _Attempt:
     rows: float = math.inf  # for larger data this attempt would take too long
 
     def settings(self, tol: float, seconds: float) -> dict[str, Any]:
-        """Return the options for a certified gap of tol, within so many seconds."""
+        """Return the options for a certified gap of tol and a limit in seconds."""
         names = _PRECISION.get(self.solver, ())
         settings = dict.fromkeys(names, max(_SHARE * tol, _FINEST) if self.digits is None else self.digits)
         if math.isfinite(seconds) and self.solver in _SECONDS:
@@ -50,7 +50,7 @@ class _Attempt:
 # Options that ask a solver for digits, and how many of them a certificate takes: a gap grows by the radius, or by 1/l2.
 _PRECISION = {"CLARABEL": ("tol_gap_abs", "tol_gap_rel", "tol_feas"), "SCS": ("eps_abs", "eps_rel")}
 _SHARE, _FINEST = 1e-3, 1e-13
-# Options that give a solver so many seconds.
+# Options that limit the seconds of a solver.
 _SECONDS = {"CLARABEL": "time_limit", "HIGHS": "time_limit", "SCS": "time_limit_secs", "UNO": "time_limit"}
 
 _UNSCALED = {"equilibrate_enable": False}
@@ -168,7 +168,7 @@ class ExactSolver:
 
 
 def _gap(problem: Exact, state: State, seconds: float) -> float:
-    """What is proved in so many seconds: where nothing is handed over, a search for evidence may take long."""
+    """Return the gap that is proved within a time limit: without a witness, a search for evidence may take long."""
     try:
         with ending_after(seconds):
             return certificate_of(problem, state.x, state.witness, math.inf).gap

@@ -22,7 +22,7 @@ Array = np.ndarray
 # Precision and step where a value of the model is itself a solve: good to about 1e-11, but only to this where scores
 # are all but tied, and with brackets wide enough to keep the noise of a slope low.
 _SOLVED, _SOLVED_STEP = 1e-7, 1e-3
-# What an objective in JAX keeps of the digits, by the floating type of the data.
+# The relative precision of an objective in JAX, by the floating type of the data.
 _DIGITS = {"float64": ORACLE, "float32": 1e-4}
 _ENDED = frozenset({Status.SEPARABLE, Status.UNBOUNDED, Status.INFEASIBLE})
 

@@ -37,7 +37,7 @@ __all__ = [
 
 # Parameters and weights beyond these leave the range of floats as soon as they are multiplied or divided.
 SMALLEST, LARGEST = 1e-300, 1e300
-# A message lists so many valid names; of more it shows the close ones.
+# A message lists all valid names up to this number; of more names it shows the close ones.
 _FEW_CHOICES = 40
 
 

@@ -19,7 +19,7 @@ _END = object()
 
 
 class _Raised:
-    """What went wrong in the thread."""
+    """The error of the thread."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error

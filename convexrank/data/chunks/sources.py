@@ -25,7 +25,7 @@ _ENTRIES = 1 << 20
 
 
 class Source(Protocol):
-    """What gives pieces, again and again."""
+    """A source of pieces, which can be read several times."""
 
     def pieces(self, labels: bool) -> Iterator[Raw]:
         """Go through the pieces, with labels and queries where asked for."""

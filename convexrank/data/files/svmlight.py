@@ -51,7 +51,7 @@ class Rows:
         X[np.repeat(np.arange(len(self.grades)), self.counts), self.columns] = self.values
 
     def matrix(self, width: int) -> Any:
-        """Return the features as a CSR array of so many columns."""
+        """Return the features as a CSR array with this number of columns."""
         starts = np.concatenate(([0], self.counts.cumsum()))
         shape = (len(self.grades), width)
         return scipy_sparse.csr_array((self.values, self.columns, starts), shape=shape).sorted_indices()
@@ -158,7 +158,7 @@ def _whole_numbers(symbols: Array, starts: Array, ends: Array) -> Array | None:
 
 
 def _numbers(text: bytes, count: int, dtype: Any = np.float64) -> Array | None:
-    """Read so many finite numbers separated by blanks; None when the text is anything else."""
+    """Read a given number of finite numbers separated by blanks; None when the text is anything else."""
     # what the parser would read beyond plain decimals: hexadecimal, infinity, not a number, underscores
     if re.search(rb"[^0-9eE+.\s-]", text):
         return None

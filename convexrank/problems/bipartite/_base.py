@@ -177,7 +177,7 @@ class Bipartite(SecondOrder):
         for positive in (True, False):
             part = self._rows_of(positive)
             count = min(wanted // 2, len(part))
-            # one from each of so many stretches
+            # one row from each of ``count`` stretches
             places = ((np.arange(count) + rng.random(count)) * (len(part) / count)).astype(np.intp)
             places = np.minimum(places, len(part) - 1)
             rows.append(part[places])
@@ -248,7 +248,7 @@ class LogForm(Bipartite):
 
     @cached_property
     def stream(self) -> LogStream | None:
-        """What evaluates rows out of memory in one pass: log-sum-exps of pieces, merged by their weights."""
+        """The evaluator of rows out of memory in one pass: log-sum-exps of pieces, merged by their weights."""
         return LogStream(self) if isinstance(self.X, Chunks) else None
 
     def reference_levels(self, scores: Array) -> list[ReferenceLevel]:

@@ -1,4 +1,4 @@
-r"""What boosting needs of a push with exponential loss: edges of all columns, and the objective along one.
+r"""The oracle of boosting for a push with exponential loss: edges of all columns, and the objective along one.
 
 With the exponential loss a push is a sum of weighted log-sum-exps of groups of scores θ = Xw,
 

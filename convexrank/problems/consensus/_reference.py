@@ -18,7 +18,7 @@ Array = np.ndarray
 # Steps of the fixed point, and the change at which it stops.
 _STEPS, _STILL = 20_000, 1e-14
 _SOLVED = ("optimal", "optimal_inaccurate")
-# What a conic solver's value may be off by.
+# The error of a conic solver's value.
 _CONIC = 1e-7
 
 
@@ -44,7 +44,7 @@ def fixed_point(absorbed: Absorbed) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class OptimisticBound:
-    """What branch and bound proves of the optimistic view.
+    """The bounds on the optimistic view that branch and bound proves.
 
     Parameters
     ----------

@@ -183,7 +183,7 @@ class Optimistic:
         return ()
 
     def stationarity(self, x: Array) -> float:
-        """What the step gains at the present scores, Σ w_i times the gain of node i."""
+        """The gain of the step at the present scores, Σ w_i times the gain of node i."""
         w, pull = self._pull(x)
         best = self.absorbed.nearest(pull)
         gains = (_negative_entropy(x) - x @ pull) - (_negative_entropy(best) - best @ pull)

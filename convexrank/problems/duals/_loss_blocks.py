@@ -20,7 +20,7 @@ Array = np.ndarray
 # Pairs with a multiplier each, or a term of an exact model.
 _MOST_PAIRS = 5_000_000
 _DUAL, MODEL = "the dual has a multiplier", "the exact model has a term"
-# What keeps a multiplier in its range when it is divided by its weight.
+# A factor that keeps a multiplier in its range when it is divided by its weight.
 _INSIDE = 1.0 - 1e-14
 
 

@@ -27,7 +27,7 @@ _FEASIBLE = 1e-9
 _INSIDE = 1e-12
 # A penalty without l2 whose slopes can be made smaller than l1 by less than this share has no interior to speak of.
 _NO_ROOM = 1e-9
-# A subgradient so many times larger than the least one belongs to another region.
+# A subgradient larger than the smallest one by this factor belongs to another region.
 _STEEPEST = 1e6
 # How often a direction that separates is doubled to show an infimum that is not attained.
 _DOUBLINGS = 60
@@ -35,7 +35,7 @@ _DOUBLINGS = 60
 
 @dataclass(frozen=True, eq=False)
 class DualPoints(Problem):
-    """What a dual says of its points, from the conjugate of the primal's risk and the primal's penalty."""
+    """The points of a dual, from the conjugate of the primal's risk and the primal's penalty."""
 
     primal: Any
 

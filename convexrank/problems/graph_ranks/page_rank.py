@@ -29,7 +29,7 @@ Array = np.ndarray
 
 # Edges that the certificate looks at in one piece, so that its copies stay small.
 _PIECE = 1 << 15
-# What rounding may hide of a residual, in units of float64's precision.
+# The largest part of a residual that rounding may hide, in units of float64's precision.
 _ROUNDING = 8.0 * np.finfo(np.float64).eps
 
 

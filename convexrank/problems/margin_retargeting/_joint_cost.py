@@ -70,7 +70,7 @@ class Fit:
 
 @dataclass(frozen=True, eq=False)
 class JointCost:
-    """What targets must satisfy, and what targets, offsets and scores cost together; rows query by query.
+    """The constraints on targets, and the joint cost of targets, offsets and scores; rows query by query.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class JointCost:
 
     @cached_property
     def ceiling(self) -> Array:
-        """What the lowered targets of each query may not exceed: the upper bound less the height of its top block."""
+        """The upper bound on the lowered targets of each query: the bound less the height of its top block."""
         return self.high - self.heights[self.blocks.offsets_by_query[1:] - 1]
 
     def stretch(self, query: int) -> slice:

@@ -1,4 +1,4 @@
-"""What the PageRank game is played with: its data, its threshold, and both players."""
+"""Base of the PageRank game: its data, its threshold, and both players."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class QueryScores(LinearScores):
 
     @cached_property
     def stream(self) -> QueryStream | None:
-        """What evaluates rows out of memory in one pass: where the rows of each query stand together."""
+        """The evaluator of rows out of memory in one pass, if the rows of each query are adjacent; else None."""
         in_order = isinstance(self.X, Chunks) and goes_in_order(self._rows, self.groups, self.X.most_rows)
         return QueryStream(self) if in_order else None
 

@@ -21,7 +21,7 @@ Array = np.ndarray
 # columns need more. It is drawn if all rows are at least four times as many, and have this number of entries.
 _ROWS_PER_COLUMN, _SHARE, _SAMPLED, _WORTH, _TALL = 60, 32, 1 << 22, 4, 4_000_000
 
-# A query of more rows than so many pieces is not held at once.
+# A query with more rows than this number of pieces is not held at once.
 _MOST_PIECES = 4
 
 

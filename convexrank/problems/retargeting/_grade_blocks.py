@@ -151,7 +151,7 @@ class Chain:
         return rows
 
     def pulled(self, rewards: Array) -> Array:
-        """What a reward for each unit of a gap adds to the scores, along the chain.
+        """Return the terms that rewards for each unit of a gap add to the scores, along the chain.
 
         Up for the lowest row above the gap, down for the highest below it; rewards of blocks, as in
         :meth:`GradeBlocks.lifted`.

@@ -46,7 +46,7 @@ class FeatureSpace:
 
     @cached_property
     def inverse(self) -> Array:
-        """What takes weights of the features to coefficients with the same scores, without a part in the null space."""
+        """The matrix from weights of features to coefficients with the same scores and no part in the null space."""
         return self.vectors / np.sqrt(np.where(self.values > 0.0, self.values, np.inf))
 
 

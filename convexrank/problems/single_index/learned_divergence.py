@@ -26,7 +26,7 @@ __all__ = ["LearnedDivergence"]
 Array = np.ndarray
 
 _ORACLES = {"marginal": "the objective's own gradient", "projection": "the published field"}
-# What a solver can do with the published field, which is not the gradient of anything.
+# The capabilities with the published field, which is not a gradient.
 _OF_A_FIELD = frozenset({"Field", "SingleIndex", "Certified"})
 
 

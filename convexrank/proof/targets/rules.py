@@ -1,4 +1,4 @@
-"""What targets must satisfy in margin-equipped retargeting, and what a query asks of them: read, not computed."""
+"""The constraints on targets in margin-equipped retargeting, in all and per query: read, not computed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class JointRule:
-    """What all queries have in common.
+    """The rules that all queries share.
 
     Parameters
     ----------

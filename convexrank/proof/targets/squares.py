@@ -97,7 +97,7 @@ class _Targets:
         return order, [heights[ranks[place]] for place in order]
 
     def _pulled(self, order: list[int], lifts: Rationals) -> Rationals:
-        """What lowered targets are near to, along the chain; rewards pull at the rows next to a gap."""
+        """The values that lowered targets approximate, along the chain; rewards pull at the rows next to a gap."""
         ranks, near = self.query.ranks, self._near()
         along = [near[place] - lift for place, lift in zip(order, lifts, strict=True)]
         pulls = [self._share * self.query.divisor * reward for reward in rational(list(self.query.rewards))]

@@ -41,7 +41,7 @@ class Flows(Certified, Protocol):
 
     @property
     def gains(self) -> Array:
-        """What a unit of each flow gains, shape (K,)."""
+        """The gain per unit of each flow, shape (K,)."""
         ...
 
     def dual(self, s: Array) -> float:

@@ -215,7 +215,7 @@ def _detached(value: Any) -> Any:
 
 
 def _number(found: Any) -> Answer:
-    """What a loss returned as a number, or what it is instead."""
+    """Return the result of a loss as a number, or a description of what else it is."""
     try:
         array = np.asarray(found)
     except Exception:  # noqa: BLE001 - anything may be returned

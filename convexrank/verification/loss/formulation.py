@@ -24,10 +24,10 @@ Array = np.ndarray
 
 Oracle = Callable[[Array], tuple[float, Array]]
 
-# What an instance brings, and what a risk has no part in.
+# Parameters that come from an instance, and parameters that do not affect a risk.
 _DATA = {"X", "y", "qid", "pairs", "sample_weight"}
 _PENALTIES = {"l2", "l1", "dtype", "l1_ball", "l2_ball"}
-# Up to so many different labels are taken as the levels to draw from.
+# Up to this number of different labels, instances draw from these labels.
 _MOST_LEVELS = 8
 # Steps of difference quotients of the definition.
 STEP = 1e-5

@@ -1,4 +1,4 @@
-"""What somebody else's loss takes: queries, weights, and arrays of which library."""
+"""The arguments that a loss accepts: queries, weights, and arrays of one library."""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ def _smallest(checker: Checker, failing: tuple[str, list[Instance]] | None) -> C
     family = name.partition(":")[0]
 
     def found(instance: Instance) -> tuple[str, Found] | None:
-        """What the same kind of check finds; an instance may turn into a plainer one on the way."""
+        """Return the finding of the same kind of check; an instance may become plainer while it is made small."""
         check = f"{family}: {instance.kind}" if ":" in name else name
         result = checker.check(check, instance)
         return (check, result) if isinstance(result, Found) else None
