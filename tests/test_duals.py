@@ -12,7 +12,7 @@ import pytest
 from scipy import optimize, sparse
 
 import convexrank as cr
-from convexrank import losses, prices
+from convexrank import losses
 from convexrank.bounds import bregman_primal
 from convexrank.core.duality import HAVE_DUALS
 from convexrank.problems import REGISTRY, RankingDual
@@ -81,7 +81,7 @@ def test_too_many_pairs_are_refused_before_they_are_made():
     for one in (
         problems.ConvexRisk(rows[:, None], rows, l2=1.0),
         problems.RankSVM(rows[:, None], rows, np.zeros(5_000, int), l2=1.0),
-        problems.Push(rows[:, None], rows >= 2_500, prices.Custom(lambda r: r * r), "hinge", l2=1.0),
+        problems.Push(rows[:, None], rows >= 2_500, 2, "hinge", l2=1.0),
     ):
         with pytest.raises(
             ValueError, match=r"model has a term for each of \d{7,8} pairs.*take fewer rows, a fast"

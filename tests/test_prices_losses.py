@@ -241,6 +241,7 @@ def test_flags_of_custom_prices(name):
     function, flags = ACCEPTED[name]
     price = prices.Custom(function)
     assert (price.convex, price.log_convex, price.smooth) == flags
+    assert f"price=Custom({function.__name__})" in repr(cr.PushRanker(price=price))
 
 
 REFUSED = {
@@ -354,6 +355,7 @@ def test_flags_of_custom_losses_are_found(function, smooth, attained):
 def test_flags_of_custom_losses_may_be_given():
     loss = losses.Custom(lambda z: atoms.exp(-z), smooth=False, attained=True)
     assert (loss.smooth, loss.attained) == (False, True)
+    assert repr(loss) == "Custom(<lambda>, smooth=False, attained=True)"
 
 
 @pytest.mark.parametrize(
