@@ -585,6 +585,10 @@ def test_a_price_that_is_beyond_the_rules_has_an_exact_model(form):
     pairs = [[i, k] for i in np.flatnonzero(y)[:3] for k in np.flatnonzero(1 - y)[:4]]
     push = cr.problems.Push(X, y, price, "hinge", l2=1.0)
     assert push._priced.form == form.partition(",")[0]
+    if push.model_is_nonlinear:
+        many = np.arange(800.0)
+        with pytest.raises(ValueError, match=r"400 prices of 160000 losses in all, .*atoms\.square"):
+            cr.problems.Push(many[:, None], many >= 400, price, "hinge", l2=1.0).solve("exact")
     for problem in (push, cr.problems.CrucialPairs(X, pairs, price, "exponential", l2=1.0)):
         fast, exact = problem.solve(), problem.solve("exact")
         assert exact.status is Status.CONVERGED

@@ -81,7 +81,9 @@ def nonlinear_problem(objective: Any, constraints: list[Any]) -> Any:
     >>> problem.is_dcp(), round(float(problem.solve()), 6)
     (False, -0.333333)
     """
-    return _nonlinear_class()(objective, constraints)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".* too many subexpressions", UserWarning)  # one for each price
+        return _nonlinear_class()(objective, constraints)
 
 
 @dataclass(frozen=True)

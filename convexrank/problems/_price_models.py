@@ -11,6 +11,9 @@ from convexrank.prices import Price
 
 __all__ = ["PriceModel"]
 
+# Derivatives that a nonlinear model may hold, of 70 bytes each.
+_MOST_DERIVATIVES = 50_000_000
+
 
 @dataclass(frozen=True)
 class PriceModel:
@@ -41,7 +44,7 @@ class PriceModel:
         """The same with a variable for each sum of losses."""
         return replace(self, form="epigraph") if self.form == "composed" and not self.in_log else self
 
-    def state(self, argument: Any, at_zero: Any) -> tuple[Any, list[Any]]:
+    def state(self, argument: Any, at_zero: Any, terms: int) -> tuple[Any, list[Any]]:
         """Return the price of each sum, or of each logarithm of one, and constraints, for cvxpy.
 
         Parameters
@@ -50,5 +53,18 @@ class PriceModel:
             The sums, or their logarithms.
         at_zero : float or ndarray, shape (n,)
             Their values at w = 0.
+        terms : int
+            Number of losses in all sums.
+
+        Raises
+        ------
+        ValueError
+            When a nonlinear model would not fit into memory.
         """
+        if self.form == "nonlinear" and argument.shape[0] * terms > _MOST_DERIVATIVES:
+            raise ValueError(
+                f"the exact model has {argument.shape[0]} prices of {terms} losses in all, and a nonlinear solver "
+                f"holds a derivative for each price and loss, expected at most {_MOST_DERIVATIVES}; take fewer rows, a "
+                "fast solver, or atoms that cvxpy knows to be convex, such as atoms.square(r) for r * r."
+            )
         return stated(self.price.h if self.in_log else self.price.g, argument, self.form, at_zero)

@@ -208,14 +208,16 @@ class Push(Bipartite):
         if self.loss.factorises:
             level = cp.log_sum_exp(np.log(self.positive_weights) - scores[self.positives])
             argument, at_zero = level + scores[self.negatives], float(np.log(self.positive_weights.sum()))
+            terms = len(self.negatives)
         else:
-            refuse_many_pairs(self._pairs, MODEL)
+            terms = self._pairs
+            refuse_many_pairs(terms, MODEL)
             shape = len(self.negatives), len(self.positives)
             better, worse = np.tile(self.positives, shape[0]), np.repeat(self.negatives, shape[1])
             pair_losses = cp.reshape(self.loss(scores[better] - scores[worse]), shape, order="C")
             argument = pair_losses @ self.positive_weights
             at_zero = float(self.positive_weights.sum()) * float(self.loss(0.0))
-        costs, limits = priced.state(argument, at_zero)
+        costs, limits = priced.state(argument, at_zero, terms)
         return cp.sum(self.negative_weights @ costs), limits
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:

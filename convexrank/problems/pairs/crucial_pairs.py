@@ -167,11 +167,10 @@ class CrucialPairs(SecondOrder):
         )
         if priced.in_log:
             levels = [cp.log_sum_exp(-differences[np.flatnonzero(group == k)]) for k in range(count)]
-            costs, limits = priced.state(cp.hstack(levels), np.log(sizes))
+            costs, limits = priced.state(cp.hstack(levels), np.log(sizes), len(self.pairs))
         else:
-            costs, limits = priced.state(
-                self._incidence @ self.loss(differences), sizes * float(self.loss(0.0))
-            )
+            sums, at_zero = self._incidence @ self.loss(differences), sizes * float(self.loss(0.0))
+            costs, limits = priced.state(sums, at_zero, len(self.pairs))
         return cp.sum(costs), limits
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
