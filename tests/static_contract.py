@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from convexrank.core.problem import Problem
     from convexrank.problems._linear_scores import LinearScores
     from convexrank.problems._second_order import SecondOrder
-    from convexrank.problems.bipartite._base import LogForm
+    from convexrank.problems.bipartite._log_form import LogForm
     from convexrank.problems.bipartite.rmax_push import RmaxPush
     from convexrank.problems.bipartite.top_push import TopPush
     from convexrank.problems.consensus.consensus_rank import ConsensusRank

@@ -210,7 +210,7 @@ def test_a_point_is_evaluated_once_however_it_is_asked_for():
         seen.append(w.copy())
         return float(w @ w), 2.0 * w, np.eye(2)
 
-    oracle, point = lbfgs._Cached(Smooth(function, 2), np.array([1.0, 4.0])), np.ones(2)
+    oracle, point = lbfgs._Cached(Smooth(function, 2).value_and_gradient, np.array([1.0, 4.0])), np.ones(2)
     assert oracle.value(point) == 1.0 + 16.0
     assert oracle.gradient(point.copy()).tolist() == [2.0, 32.0]  # in units: 4 times 2 · 4
     assert len(seen) == 1

@@ -11,6 +11,7 @@ from scipy import sparse
 import convexrank as cr
 from convexrank.problems._solver_choice import choose
 from convexrank.problems.bipartite import _base
+from convexrank.problems.bipartite._log_form import LogForm
 from convexrank.solvers import LBFGS
 from tests.tolerances import tolerance
 
@@ -95,7 +96,7 @@ MADE = {
 
 @pytest.fixture
 def small_samples(monkeypatch):
-    monkeypatch.setattr(_base, "_TALL", 1_000)
+    monkeypatch.setattr(_base, "TALL", 1_000)
     monkeypatch.setattr(_base, "_ROWS_PER_COLUMN", 200)
 
 
@@ -106,7 +107,7 @@ def test_the_answer_after_a_sample_is_that_of_newton(small_samples, name, weight
     weights = np.random.default_rng(1).integers(0, 4, size=len(y)) if weighted else None
     problem = MADE[name](X, y, l2=1e-3, sample_weight=weights)
     sample = problem.sample()
-    assert sample.X.shape == (problem.sample_rows, 8)
+    assert sample.X.shape == (problem._start_rows, 8)
     # each row counts for those that it stands for
     for ours, theirs in (
         (sample.positive_weights, problem.positive_weights),
@@ -146,7 +147,7 @@ def test_where_there_are_few_rows_or_pairs_are_summed_nothing_is_sampled():
     X, y = tall(400, 3)
     assert cr.problems.PNormPush(X, y, p=4).sample() is None
     X, y = tall(70_000, 60)
-    assert cr.problems.PNormPush(X, y, p=4).sample_rows == 7_200
+    assert cr.problems.PNormPush(X, y, p=4).sample_rows == 5_833
     assert cr.problems.PNormPush(sparse.csr_array(X), y, p=4).sample() is None
     assert cr.problems.Push(X, y, 2).sample() is None
     assert cr.problems.Push(X, y, 2, "squared_hinge").sample() is None
@@ -169,19 +170,19 @@ def test_separable_rows_in_the_sample_do_no_harm(small_samples):
 def test_a_time_limit_is_kept_within_the_sample(small_samples, monkeypatch):
     X, y = tall(20_000, 8)
     problem, asked = cr.problems.PNormPush(X, y, p=4, l2=1e-3), []
-    second_order = _base.LogForm.second_order
+    second_order = LogForm.second_order
 
     def slow(self, w):
         asked.append(self.rows)
         time.sleep(0.1)
         return second_order(self, w)
 
-    monkeypatch.setattr(_base.LogForm, "second_order", slow)
+    monkeypatch.setattr(LogForm, "second_order", slow)
     with pytest.warns(cr.ConvergenceWarning, match="TIME_LIMIT"):
         solution = problem.solve(LBFGS(), time_limit=0.15)
     assert solution.status is cr.Status.TIME_LIMIT
     assert 1 <= len(asked) <= 4  # the sample's solve needs more
-    assert max(asked) == problem.sample_rows
+    assert max(asked) == problem._start_rows
 
 
 def test_an_interrupt_within_the_sample_ends_the_whole(small_samples, monkeypatch):
@@ -191,8 +192,8 @@ def test_an_interrupt_within_the_sample_ends_the_whole(small_samples, monkeypatc
     def interrupted(self, w):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_base.LogForm, "second_order", interrupted)
-    monkeypatch.setattr(_base.LogForm, "default_solver", "newton", raising=False)
+    monkeypatch.setattr(LogForm, "second_order", interrupted)
+    monkeypatch.setattr(LogForm, "default_solver", "newton", raising=False)
     with pytest.warns(cr.ConvergenceWarning, match="INTERRUPTED"):
         solution = problem.solve(LBFGS())
     assert solution.status is cr.Status.INTERRUPTED

@@ -21,6 +21,7 @@ __all__ = [
     "row_lengths",
     "squares_times",
     "times",
+    "times_and_lengths",
     "transposed_times",
     "weighted_gram",
 ]
@@ -31,6 +32,8 @@ Array = np.ndarray
 _BLOCK = 1 << 20
 # Entries of a block that stays in the cache between the steps of one product.
 _CACHED = 1 << 15
+# Entries of a block that is read once from memory for two products.
+_READ = 1 << 17
 
 
 def dense(matrix: Any) -> Array:
@@ -142,6 +145,18 @@ def _blocks(rows: Any) -> list[slice] | None:
         return None
     length = max(1, _BLOCK // rows.shape[1])
     return [slice(start, start + length) for start in range(0, len(rows), length)]
+
+
+def times_and_lengths(rows: Array, vector: Array) -> tuple[Array, Array]:
+    """Return Xw and the Euclidean lengths of the rows, both in float64, in one read of a dense X."""
+    products, squares = np.empty(len(rows)), np.empty(len(rows))
+    length = max(64, _READ // rows.shape[1])
+    for start in range(0, len(rows), length):
+        block = slice(start, start + length)
+        part = rows[block].astype(np.float64, copy=False)
+        np.matmul(part, vector, out=products[block])
+        np.einsum("ij,ij->i", part, part, out=squares[block])
+    return products, np.sqrt(squares, out=squares)
 
 
 def times(rows: Any, vector: Array) -> Array:

@@ -27,8 +27,9 @@ from convexrank.backend.progress import progress_bar
 from convexrank.core.minorants import EPS
 from convexrank.core.results import check_solution, problem_of
 from convexrank.data import check_flag, check_vector, read_array, shown
-from convexrank.problems.bipartite._base import Bipartite, LogForm
+from convexrank.problems.bipartite._base import Bipartite
 from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
+from convexrank.problems.bipartite._log_form import LogForm
 from convexrank.problems.pairs.convex_risk import ConvexRisk
 from convexrank.regularizers import soft_threshold
 

@@ -27,7 +27,7 @@ from convexrank.core.minorants import EPS, Bundle, Minorant, rounding
 from convexrank.core.results import Certificate, Witness
 from convexrank.regularizers import Penalty
 
-__all__ = ["LinearRisk", "certificate_radius", "certify", "own_gap", "witness_bound"]
+__all__ = ["LinearRisk", "certificate_radius", "certify", "own_gap", "strength_near", "witness_bound"]
 
 Array = np.ndarray
 
@@ -176,7 +176,8 @@ def own_gap(problem: LinearRisk, own: Minorant, w: Array, radius: float) -> floa
     noise = EPS * abs(own.risk) if problem.differentiable else 2.0 * own.slope_error * length
     if penalty.smooth and penalty.l2 > 0:
         apart = _length(penalty.l2 * w + slope) + own.slope_error + 4.0 * EPS * penalty.l2 * length
-        return apart * apart / (2.0 * penalty.l2) * (1.0 + 8.0 * EPS) + noise
+        bend = strength_near(penalty.l2, own.curvature, own.fall, apart) if own.curvature else penalty.l2
+        return apart * apart / (2.0 * bend) * (1.0 + 8.0 * EPS) + noise
     supremum, where = penalty.conjugate(-slope, radius)
     omega = penalty.value(w)
     terms = omega + abs(supremum) + float(np.abs(slope) @ np.abs(w))
@@ -184,6 +185,16 @@ def own_gap(problem: LinearRisk, own: Minorant, w: Array, radius: float) -> floa
     gap = omega + supremum + float(slope @ w)
     found = max(gap, 0.0) + rounding(len(w)) * terms + noise
     return found if math.isfinite(found) else math.inf
+
+
+def strength_near(l2: float, curvature: float, fall: float, slope: float) -> float:
+    r"""Return b such that value − optimum is at most slope²/(2b), for an objective with that slope at the point.
+
+    The second derivative is at least :math:`\lambda_2 + \mu e^{-Mr}` at distance r, so that the objective falls by at
+    most :math:`h(r) = sr - \lambda_2 r^2/2 - \mu r^2/(2 + Mr)` for a slope s. Where h is at least 0, :math:`r \le r_0
+    = 2(s/\mu)/(1 - Ms/\mu)`, and there :math:`2/(2 + Mr) \ge 1 - Ms/\mu`.
+    """
+    return l2 + max(curvature - fall * slope, 0.0)
 
 
 def witness_bound(

@@ -64,6 +64,8 @@ class State:
         Evidence for the certificate.
     iteration : int
         Number of the iteration, set by the loop.
+    tol : float
+        The relative tolerance of the run, set by the loop after the first state; before that 0.
     complete : callable, optional
         For a residual that covers only a part of the problem, such as the columns that screening left: returns the
         state at the same point for the whole problem. The loop calls it before it reports convergence, and continues
@@ -86,6 +88,7 @@ class State:
     stalled: bool = False
     witness: Witness | None = field(default=None, repr=False)
     iteration: int = 0
+    tol: float = 0.0
     complete: Callable[[], State] | None = field(default=None, repr=False)
 
 
@@ -322,7 +325,7 @@ def iterate(
             del x0  # large problems count their arrays
             while (status := monitor.record(state)) is None:
                 latest = monitor.last or state
-                state = replace(solver.step(problem, latest), iteration=latest.iteration + 1)
+                state = replace(solver.step(problem, latest), iteration=latest.iteration + 1, tol=options.tol)
     except (KeyboardInterrupt, Exception) as error:
         stop = stopped_inside(error)
         if stop is None:

@@ -13,7 +13,7 @@ from convexrank.backend.gram import times, transposed_times
 from convexrank.core.cutting_planes import model_minimum
 from convexrank.regularizers import Penalty
 
-__all__ = ["EPS", "Bundle", "Minorant", "rounding", "tangent"]
+__all__ = ["EPS", "Bundle", "Minorant", "rounding", "tangent", "tangent_at"]
 
 Array = np.ndarray
 
@@ -49,6 +49,9 @@ class Minorant:
         The slope.
     risk_error, offset_error, slope_error : float
         Bounds on the rounding of the three; that of the slope in the Euclidean norm.
+    curvature, fall : float
+        In every direction the second derivative of R is at least curvature · e^(−fall · r) at distance r of w; 0 where
+        nothing is known.
     """
 
     risk: float
@@ -57,6 +60,8 @@ class Minorant:
     risk_error: float
     offset_error: float
     slope_error: float
+    curvature: float = 0.0
+    fall: float = 0.0
 
     @property
     def usable(self) -> bool:
@@ -82,6 +87,13 @@ def tangent(X: Any, lengths: Array, risk: Callable[[Array], tuple[float, Array]]
         The point.
     """
     scores = np.asarray(times(X, w), dtype=np.float64)
+    return tangent_at(X, scores, lengths, risk, w)
+
+
+def tangent_at(
+    X: Any, scores: Array, lengths: Array, risk: Callable[[Array], tuple[float, Array]], w: Array
+) -> Minorant:
+    """Return the tangent at a point whose scores are known; see :func:`tangent`."""
     if not math.isfinite(float(scores @ scores)):
         return Minorant(math.inf, math.nan, np.zeros(len(w)), math.inf, math.inf, math.inf)
     value, pull = risk(scores)

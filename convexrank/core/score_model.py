@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["ColumnSizes", "Curvature", "ScoreModel", "movement", "sizes_of_columns", "without_products"]
+__all__ = [
+    "ColumnSizes",
+    "Curvature",
+    "SampledCurvature",
+    "ScoreModel",
+    "movement",
+    "sizes_of_columns",
+    "without_products",
+]
 
 Array = np.ndarray
 
@@ -67,6 +75,25 @@ class ScoreModel:
     value: float
     gradient: Array
     curvature: Curvature | None = None
+
+
+@dataclass(frozen=True)
+class SampledCurvature:
+    """What some of very many rows tell of the second derivatives at a point.
+
+    Parameters
+    ----------
+    hessian : ndarray, shape (d, d)
+        About the Hessian of the objective.
+    least : float
+        About the number that a certificate will find below the least eigenvalue of that of the risk.
+    fall : float
+        The curvature is at least its size here times e^(−fall · r) at distance r.
+    """
+
+    hessian: np.ndarray
+    least: float
+    fall: float
 
 
 def without_products(diagonal: Array) -> Curvature:

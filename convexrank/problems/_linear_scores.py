@@ -294,9 +294,13 @@ class LinearScores(Problem):
         """Return the scores Xw, read-only; those of the last w are kept, because several members use them in turn."""
         last = self.__dict__.get("_last_scores")
         if last is None or last[0].shape != w.shape or not np.logical_and.reduce(last[0] == w):
-            last = self.__dict__["_last_scores"] = (np.array(w), times(self.X, w))
-            last[0].flags.writeable = last[1].flags.writeable = False
+            last = self._keep_scores(w, times(self.X, w))
         return last[1]
+
+    def _keep_scores(self, w: Array, scores: Array) -> tuple[Array, Array]:
+        kept = self.__dict__["_last_scores"] = (np.array(w), scores)
+        kept[0].flags.writeable = kept[1].flags.writeable = False
+        return kept
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, from the compiled oracle."""

@@ -244,6 +244,11 @@ def check_binary_labels(y: Any, length: int | None = None, name: str = "y") -> n
         _refuse_non_finite(labels, name)
     if labels.dtype.kind in "mM" and np.isnat(labels).any():
         raise ValueError(f"{name} has missing dates (NaT); drop those rows before solving.")
+    if labels.dtype.kind in "biuf":  # sorting takes longer
+        lowest, highest = labels.min(), labels.max()
+        positive = labels == highest
+        if lowest < highest and bool((positive | (labels == lowest)).all()):
+            return positive
     classes = np.unique(labels)
     if len(classes) != 2:
         listed = ", ".join(str(value) for value in classes[:5]) + (", ..." if len(classes) > 5 else "")

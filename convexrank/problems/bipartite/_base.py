@@ -11,31 +11,22 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.design import Design
-from convexrank.backend.gram import centred_gram, entries, transposed_times
+from convexrank.backend.gram import entries
 from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.core.results import Status
-from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.data import Chunks, check_binary_labels, check_weights, keep
 from convexrank.problems._second_order import SecondOrder
-from convexrank.problems._streams import refuse_chunks
-from convexrank.problems.bipartite._boosting_oracle import (
-    LogSumExpCoordinates,
-    LogSumExpTerm,
-    risk_and_shares,
-)
-from convexrank.problems.bipartite._streams import LogStream, Spread
-from convexrank.problems.duals._blocks import Conjugate, shares_of_terms
 
-__all__ = ["Bipartite", "LogForm", "ReferenceLevel", "random_features", "random_labels"]
+__all__ = ["TALL", "Bipartite", "random_features", "random_labels"]
 
 Array = np.ndarray
 
-# A log-sum-exp of a risk: its factor, its value, its rows, and its gradient in their scores.
-ReferenceLevel = tuple[float, float, Array, Array]
-
 # Data with this number of entries are tall. A sample has this number of rows per column, or one row out of this number,
 # and at most a quarter of the rows.
-_TALL, _ROWS_PER_COLUMN, _SHARE = 4_000_000, 120, 20
+TALL, _ROWS_PER_COLUMN, _SHARE = 4_000_000, 120, 20
+
+# The same of rows in memory: rows per column, and rows per row and column of X.
+_IN_MEMORY, _WORTH = 90, 5
 
 # Entries of a sample of rows out of memory: 32 MB, unless the columns ask for more.
 _SAMPLED = 1 << 22
@@ -127,12 +118,18 @@ class Bipartite(SecondOrder):
     @cached_property
     def log_positive_shares(self) -> Array:
         """Logarithms of the positives' shares."""
-        return np.log(self.positive_shares)
+        return self._log_shares_of(self.positives)
 
     @cached_property
     def log_negative_shares(self) -> Array:
         """Logarithms of the negatives' shares of their total weight: log(1/K) each by default."""
-        return np.log(self.negative_weights / self.negative_weights.sum())
+        return self._log_shares_of(self.negatives)
+
+    def _log_shares_of(self, rows: Array) -> Array:
+        if self.sample_weight is None:
+            return np.full(len(rows), np.log(1.0 / len(rows)))
+        weights = self._weights_of(rows)
+        return np.log(weights / weights.sum())
 
     @cached_property
     def part_sizes(self) -> tuple[int, int]:
@@ -163,15 +160,23 @@ class Bipartite(SecondOrder):
         """Number of rows of a sample that approximates the objective, for dense data with many rows; else 0."""
         rows, columns = self.X.shape
         chunks = isinstance(self.X, Chunks) and not self.X.sparse
-        share = min(rows // _SHARE, _SAMPLED // columns) if chunks else rows // _SHARE
-        wanted = max(min(_ROWS_PER_COLUMN * columns, rows // 4), share)
-        enough = rows * columns >= _TALL and 2 * _ROWS_PER_COLUMN * columns <= rows
+        if chunks:
+            per_column, share = _ROWS_PER_COLUMN, min(rows // _SHARE, _SAMPLED // columns)
+        else:  # a pass for the Hessian of these rows is to cost about one over all
+            per_column, share = _IN_MEMORY, min(2 * rows // _SHARE, _WORTH * rows // columns)
+        enough = rows * columns >= TALL and 2 * _ROWS_PER_COLUMN * columns <= rows
         tall = enough and (chunks or isinstance(self.X, np.ndarray))
+        wanted = max(min(per_column * columns, rows // 4), share)
         return wanted if tall and self.has_curvature and not self.pairwise_curvature else 0
+
+    @property
+    def _start_rows(self) -> int:
+        """Rows of the sample that gives the start; in memory those that give the Hessian are drawn again."""
+        return self.sample_rows
 
     def sample(self) -> Self | None:
         """Return the problem of a sample, at most half of each class; its rows are weighted accordingly."""
-        if not (wanted := self.sample_rows):
+        if not (wanted := self._start_rows):
             return None
         rng, rows, weights = np.random.default_rng(0), [], []
         for positive in (True, False):
@@ -235,146 +240,6 @@ class Bipartite(SecondOrder):
                 return None
             return Status.UNBOUNDED if self.logarithmic_slope * self.margin(w) > cost else None
         return super().terminal_status(w)
-
-
-@dataclass(frozen=True, eq=False)
-class LogForm(Bipartite):
-    """Base of the risks that are weighted sums of log-sum-exps of groups of scores: what boosting can treat."""
-
-    #: Each log-sum-exp has its curvature in closed form.
-    states_curvature = True
-
-    takes_chunks = True
-
-    @cached_property
-    def stream(self) -> LogStream | None:
-        """The evaluator of rows out of memory in one pass: log-sum-exps of pieces, merged by their weights."""
-        return LogStream(self) if isinstance(self.X, Chunks) else None
-
-    def reference_levels(self, scores: Array) -> list[ReferenceLevel]:
-        """Return the log-sum-exps of the risk from the definition: factor, value, rows, gradient in their scores."""
-        raise self._unstated(
-            "reference_levels(scores)", "factor, value, rows and gradient of each log-sum-exp"
-        )
-
-    def reference_scores(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and its gradient in the scores, in plain numpy."""
-        value, slope = 0.0, np.zeros(len(scores))
-        for factor, level, rows, pull in self.reference_levels(scores):
-            value += factor * level
-            slope[rows] += factor * pull
-        return value, slope
-
-    @cached_property
-    def terms(self) -> tuple[LogSumExpTerm, ...]:
-        """The log-sum-exps that make up the risk."""
-        raise NotImplementedError
-
-    @property
-    def logarithmic_slope(self) -> float:
-        """A unit of margin lowers each pair of logarithms by its weight."""
-        terms = self.terms if self.stream is None else self.stream.terms
-        return sum(
-            term.outer_coefficient * term.sign_times_power for term in terms if term.sign_times_power > 0
-        )
-
-    @cached_property
-    def capabilities(self) -> frozenset[str]:
-        """As for every smooth problem, and Coordinates where there is no l1."""
-        names = super().capabilities
-        return names | {"Coordinates"} if "JaxObjective" in names else names
-
-    @cached_property
-    def conjugate(self) -> Conjugate:
-        """Distributions over the rows of each term, and their divergence from the weights."""
-        return Conjugate(shares_of_terms(self.terms), self.rows)
-
-    @cached_property
-    def _rates(self) -> tuple[Array, Array]:
-        """Of each term c·t and c·t²: what its gradient and its covariance are multiplied by."""
-        rates = np.array([term.rate for term in self.terms])
-        return rates, rates * [term.sign_times_power for term in self.terms]
-
-    def second_order(self, w: Any) -> tuple[float, Array, Array]:
-        """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²), in blocks of rows: X is not copied.
-
-        With shares s of a term at the scores, its Hessian in w is c·t² times the covariance of the rows under s.
-        """
-        if self.stream is not None:
-            refuse_chunks(self.X, "second derivatives")
-        w = self.check_point(w)
-        scores = self.scores(w)
-        value, parts = risk_and_shares(self.terms, scores)
-        value, weights = value + 0.5 * self.l2 * float(w @ w), np.zeros((len(scores), len(parts)))
-        for column, term, shares in zip(weights.T, self.terms, parts, strict=True):
-            column[term.rows] = shares
-        means = np.asarray(transposed_times(self.X, weights), dtype=np.float64).T
-        rates, bends = self._rates
-        gradient = rates @ means + self.l2 * w
-        # about one common centre, so that an offset of the features does not cancel
-        centre = means[0]
-        apart = means - centre
-        hessian = centred_gram(self.X, centre, weights @ bends) - apart.T @ (bends[:, None] * apart)
-        hessian.flat[:: self.dimension + 1] += self.l2
-        return value, gradient, hessian
-
-    def hessian_product(self, w: Any, v: Any) -> Array:
-        """Return the Hessian of risk + l2/2·‖w‖² at w times v, shape (d,). O(n d): one pass over rows out of memory."""
-        w, v = self.check_point(w), self.check_point(v, "v")
-        stream = self.stream
-        found = Spread.of(self.terms, self.X, w, v) if stream is None else stream.spread(w, v)
-        terms = self.terms if stream is None else stream.terms
-        bends = np.array([term.rate * term.sign_times_power for term in terms])
-        return bends @ found.products + self.l2 * v
-
-    def score_model(self, scores: Array) -> ScoreModel:
-        """Return the risk to second order in the scores; each log-sum-exp takes one product away."""
-        value, parts = risk_and_shares(self.terms, scores)
-        rates, bends = self._rates
-        steepness = max(abs(term.sign_times_power) for term in self.terms)
-        columns = self._columns_of_terms(parts)
-        curvature = Curvature(self._summed(bends, parts), columns, bends, steepness=steepness)
-        return ScoreModel(value, self._summed(rates, parts), curvature)
-
-    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and its gradient in the scores, in numpy: nothing has to be compiled. O(n)."""
-        value, parts = risk_and_shares(self.terms, scores)
-        return value, self._summed(self._rates[0], parts)
-
-    def _summed(self, factors: Array, parts: list[Array]) -> Array:
-        """The shares times a factor for each term, in all rows."""
-        total = np.zeros(self.rows)
-        for term, factor, shares in zip(self.terms, factors, parts, strict=True):
-            total[term.rows] = factor * shares if self._apart else total[term.rows] + factor * shares
-        return total
-
-    @cached_property
-    def _apart(self) -> bool:
-        """Whether no row is in two terms."""
-        seen = np.zeros(self.rows, dtype=bool)
-        for term in self.terms:
-            seen[term.rows] = True
-        return int(seen.sum()) == sum(len(term.rows) for term in self.terms)
-
-    def _columns_of_terms(self, parts: list[Array]) -> sparse.csc_array:
-        starts = np.cumsum([0, *map(len, parts)])
-        rows = np.concatenate([term.rows for term in self.terms])
-        return sparse.csc_array((np.concatenate(parts), rows, starts), shape=(self.rows, len(parts)))
-
-    def coordinates(self) -> LogSumExpCoordinates:
-        """Return edges and exact line search along one weak ranker (column of X): what boosting needs.
-
-        Raises
-        ------
-        ValueError
-            With l1, which boosting cannot treat.
-        """
-        refuse_chunks(self.X, "edges of columns")
-        if self.l1 > 0:
-            raise ValueError(
-                f"boosting takes no l1 penalty, got l1={self.l1}; drop it, or use another solver."
-            )
-        return LogSumExpCoordinates(self.X, self.terms, self.l2)
 
 
 # --- random instances: what the verifier draws from ---------------------------------------------------------------

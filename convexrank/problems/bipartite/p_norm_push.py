@@ -13,8 +13,9 @@ from convexrank.backend.jax_oracles import log_sum_exp
 from convexrank.data import check_positive, keep_checked
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._pair_reference import reference_log_sum_exp
-from convexrank.problems.bipartite._base import LogForm, ReferenceLevel, random_features, random_labels
+from convexrank.problems.bipartite._base import random_features, random_labels
 from convexrank.problems.bipartite._boosting_oracle import LogSumExpTerm
+from convexrank.problems.bipartite._log_form import LogForm, ReferenceLevel
 
 __all__ = ["PNormPush"]
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
 from convexrank.backend.deadline import check_time, time_left
 from convexrank.core.capabilities import Smooth, TwiceDifferentiable
-from convexrank.core.loop import State
+from convexrank.core.certificates import strength_near
+from convexrank.core.loop import State, scale_of
 from convexrank.core.results import Solution, Status
+from convexrank.core.score_model import SampledCurvature
 from convexrank.data import check_flags, check_integer, keep_checked
 
 __all__ = ["LBFGS"]
@@ -42,8 +45,26 @@ class Sampled(Protocol):
         ...
 
 
+@runtime_checkable
+class DrawnByWeight(Sampled, Protocol):
+    """A problem whose rows have weights in the Hessian, so that a few of them tell most of it at a point."""
+
+    def sampled_curvature(self, w: Array) -> SampledCurvature | None:
+        """Return what rows drawn by their weight at w tell of the Hessian; None where the sample is to tell it."""
+        ...
+
+    def reference_value_and_gradient(self, w: Array) -> tuple[float, Array]:
+        """Return the objective and its gradient from the definition, which the certificate at w uses again."""
+        ...
+
+
 # What is asked of the answer for a sample: the difference to all rows is larger.
 _ROUGH = 1e-2
+
+# The share of the curvature at the start that is expected near the minimiser.
+_SHARE = 0.7
+# How much longer the next gradient may be than the last two suggest.
+_CAUTION = 2.0
 
 # Halvings from a unit step to where rounding hides any descent.
 _BISECTIONS = 60
@@ -96,15 +117,18 @@ class LBFGS:
         if sample is not None and not x0.any():
             x0 = _start(sample, x0)
         value, gradient = problem.value_and_gradient(x0)
-        metric = None if sample is None else _metric(sample.second_order(x0)[2])
+        metric, curvature = None, None
+        if sample is not None:
+            curvature = problem.sampled_curvature(x0) if isinstance(problem, DrawnByWeight) else None
+            metric = _metric(sample.second_order(x0)[2] if curvature is None else curvature.hessian)
         units = problem.units if metric is None else np.ones(len(x0))
-        memory = _Memory(units * gradient, (), None, units, metric)
-        return State(x0, value, problem.gap_estimate(x0, value, gradient), memory)
+        memory = _Memory(units * gradient, (), None, units, metric, curvature)
+        return State(x0, value, _residual(problem, x0, value, gradient, curvature), memory)
 
     def step(self, problem: Smooth, state: State) -> State:
         """One quasi-Newton step; falls back on the sample's Hessian and on the gradient before giving up."""
         memory: _Memory = state.memory
-        oracle = _Cached(problem, memory.units)
+        oracle = _Cached(self._oracle(problem, state), memory.units)
         attempts = [(memory.pairs, memory.metric), ((), memory.metric), ((), None)]
         for pairs, metric in attempts if memory.metric else attempts[:2]:
             direction = -_two_loops(memory.gradient, pairs, metric)
@@ -112,6 +136,19 @@ class LBFGS:
             if length is not None:
                 return self._advance(problem, oracle, state, direction, length, pairs)
         return State(state.x, state.value, state.residual, memory, stalled=True)
+
+    @staticmethod
+    def _oracle(problem: Smooth, state: State) -> Callable[[Array], tuple[float, Array]]:
+        """What evaluates the next point: the code of the certificate where this step is expected to be the last."""
+        memory: _Memory = state.memory
+        if memory.curvature is None or not memory.pairs:
+            return problem.value_and_gradient
+        gradient = memory.gradient / memory.units
+        before = gradient - memory.pairs[-1][1] / memory.units
+        slope = _CAUTION * float(gradient @ gradient) / float(np.linalg.norm(before))
+        if _curved(memory.curvature, slope) > state.tol * scale_of(state.value):
+            return problem.value_and_gradient
+        return cast(DrawnByWeight, problem).reference_value_and_gradient
 
     def _search(self, oracle: _Cached, state: State, direction: Array, first: bool) -> float | None:
         from scipy.optimize import line_search  # slow to import; the default solver does without
@@ -153,8 +190,10 @@ class LBFGS:
         s, y = place - before, gradient - state.memory.gradient
         if float(s @ y) > 1e-16 * float(y @ y):
             pairs = (*pairs, (s, y, 1.0 / float(s @ y)))[-self.memory :]
-        memory, x = _Memory(gradient, pairs, state.value, units, state.memory.metric), units * place
-        return State(x, value, problem.gap_estimate(x, value, gradient / units), memory)
+        memory = replace(state.memory, gradient=gradient, pairs=pairs, previous=state.value)
+        x = units * place
+        residual = _residual(problem, x, value, gradient / units, memory.curvature)
+        return State(x, value, residual, memory)
 
 
 @dataclass(frozen=True)
@@ -166,6 +205,23 @@ class _Memory:
     previous: float | None
     units: Array
     metric: Callable[[Array], Array] | None = None  # solves systems with the Hessian of a sample
+    curvature: SampledCurvature | None = None
+
+
+def _residual(
+    problem: Smooth, x: Array, value: float, gradient: Array, curvature: SampledCurvature | None
+) -> float:
+    """Estimate value − optimum as the certificate will bound it, with the curvature at the start for that here."""
+    found, slope = problem.gap_estimate(x, value, gradient), float(np.linalg.norm(gradient))
+    if curvature is None:
+        return found
+    return min(found, _curved(curvature, slope))
+
+
+def _curved(curvature: SampledCurvature, slope: float) -> float:
+    """What a gradient of that length leaves to gain; infinity where the curvature does not tell."""
+    strength = strength_near(0.0, _SHARE * curvature.least, curvature.fall, slope)
+    return slope**2 / (2.0 * strength) if strength > 0.0 else math.inf
 
 
 def _start(sample: Sample, x0: Array) -> Array:
@@ -191,15 +247,15 @@ def _metric(hessian: Array) -> Callable[[Array], Array] | None:
 class _Cached:
     """Value and gradient at a place x/units come together; the line search asks for them apart."""
 
-    def __init__(self, problem: Smooth, units: Array) -> None:
-        self.problem, self.units = problem, units
+    def __init__(self, function: Callable[[Array], tuple[float, Array]], units: Array) -> None:
+        self.function, self.units = function, units
         self.x: Array | None = None
         self.result: tuple[float, Array] = (0.0, np.empty(0))
 
     def both(self, x: Array) -> tuple[float, Array]:
         if self.x is None or not np.array_equal(x, self.x):
             check_time()
-            value, gradient = self.problem.value_and_gradient(self.units * x)
+            value, gradient = self.function(self.units * x)
             self.result, self.x = (value, self.units * gradient), x.copy()
         return self.result
 
