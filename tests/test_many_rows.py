@@ -11,6 +11,7 @@ import convexrank as cr
 from convexrank.core.certificates import certify
 from convexrank.problems.bipartite import _base, _many_rows
 from convexrank.problems.bipartite._many_rows import drawn_by_weight
+from convexrank.problems.margin_retargeting import _base as margins
 from tests.tolerances import tolerance
 
 MADE = {
@@ -122,3 +123,20 @@ def test_rows_are_drawn_as_often_as_their_weights_ask():
     weights = np.array([0.0, 3.0, 1.0, 0.0, 4.0])
     assert np.bincount(drawn_by_weight(weights, 8), minlength=5).tolist() == weights.tolist()
     assert drawn_by_weight(np.ones(3), 1).tolist() == [1]
+
+
+def test_some_queries_give_the_hessian_of_all(monkeypatch):
+    monkeypatch.setattr(margins, "_TALL", 1_000)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4_000, 6)) @ rng.normal(size=(6, 6))
+    grades, qid = np.clip(np.round(X[:, 0] / 2 + rng.normal(size=len(X))), 0, 2), np.arange(len(X)) // 20
+    problem = cr.problems.MarginRetargeting(X, grades, qid, l2=0.1)
+    w = np.full(6, 0.01)
+    shares = np.linalg.eigvals(np.linalg.solve(problem.hessian(w), problem.sampled_curvature(w).hessian)).real
+    assert 0.5 < shares.min() <= shares.max() < 2.0
+    found, alone = (problem.solve(cr.solvers.LBFGS(sample=some)) for some in (True, False))
+    assert found.converged
+    assert found.iterations < 0.75 * alone.iterations
+    assert abs(found.value - alone.value) <= found.gap + alone.gap
+    grades[qid < 199] = np.minimum(grades[qid < 199], 1)  # one query alone has the highest grade
+    assert problem.changed(y=grades).sampled_curvature(w) is None

@@ -86,14 +86,14 @@ class SampledCurvature:
     hessian : ndarray, shape (d, d)
         About the Hessian of the objective.
     least : float
-        About the number that a certificate will find below the least eigenvalue of that of the risk.
+        About the number that a certificate will find below the least eigenvalue of that of the risk; 0 for none.
     fall : float
         The curvature is at least its size here times e^(−fall · r) at distance r.
     """
 
     hessian: np.ndarray
-    least: float
-    fall: float
+    least: float = 0.0
+    fall: float = 0.0
 
 
 def without_products(diagonal: Array) -> Curvature:

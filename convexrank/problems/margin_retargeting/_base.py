@@ -10,17 +10,22 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import dense
-from convexrank.core.score_model import Curvature, ScoreModel
+from convexrank.core.score_model import Curvature, SampledCurvature, ScoreModel
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems._streams import refuse_chunks
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost
 from convexrank.problems.margin_retargeting._score_curvature import score_curvature
 from convexrank.problems.queries._base import QueryScores, query_sums
+from convexrank.problems.queries._streams import drawn
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
 
 __all__ = ["MarginScores"]
 
 Array = np.ndarray
+
+# Rows with so many entries are tall; queries that give the Hessian have so many rows a column, or one in so many, where
+# all are at least so many times as many.
+_TALL, _ROWS_PER_COLUMN, _SHARE, _WORTH = 1_000_000, 30, 16, 3
 
 # A gradient of this size is rounding.
 _ZERO = 1e-12
@@ -110,6 +115,15 @@ class MarginScores(SecondOrder, QueryScores):
             rows.T @ slope + self.l2 * w,
             self.rules.second_order(fit, scores, rows) + self.l2 * np.eye(self.dimension),
         )
+
+    def sampled_curvature(self, w: Array) -> SampledCurvature | None:
+        """Return the Hessian at w from some of the queries; None for few rows, or rows that are not in memory."""
+        rows, columns = self.X.shape
+        wanted = max(_ROWS_PER_COLUMN * columns, rows // _SHARE)
+        count = max(1, round(len(self.groups) * wanted / self.groups.rows))
+        tall = isinstance(self.X, np.ndarray) and self.X.size >= _TALL and _WORTH * count <= len(self.groups)
+        some = drawn(self, count) if tall and "TwiceDifferentiable" in self.capabilities else None
+        return None if some is None else SampledCurvature(some.second_order(w)[2])
 
     # --- one query at a time ----------------------------------------------------------------------------------------
 

@@ -106,15 +106,29 @@ def plain_cost(cost: JointCost, query: int, scores: Array) -> tuple[float, Array
     s, cw, grades = scores + offset, cost.score_reg, cost.blocks.grades[part]
     value = _pair(divergence, r, s) + cost.target_reg * _pair(divergence, r, cost.center[part])
     value += 0.5 * cw * float(s @ s)
-    levels, rewards = np.unique(grades), steps_of(cost.reward, grades, cost.levels)
-    gaps = [r[grades == b].min() - r[grades == a].max() for a, b in itertools.pairwise(levels)]
-    return c * value - float(rewards @ np.array(gaps)), c * (_link(divergence, s) - r + cw * s)
+    earned, own = 0.0, np.unique(grades)
+    if cost.reward is not None:
+        gaps = [r[grades == b].min() - r[grades == a].max() for a, b in itertools.pairwise(own)]
+        earned = float(steps_of(cost.reward, grades, cost.levels, own) @ np.array(gaps))
+    return c * value - earned, c * (_link(divergence, s) - r + cw * s)
 
 
-def steps_of(given: Sizes, grades: Array, levels: Array) -> Array:
-    """The margins or rewards of the steps of one query, lowest first, from what the caller wrote."""
+def steps_of(given: Sizes, grades: Array, levels: Array, own: Array | None = None) -> Array:
+    """The margins or rewards of the steps of one query, lowest first, from what the caller wrote.
+
+    Parameters
+    ----------
+    given : number, tuple, callable or None
+        What the caller wrote.
+    grades : ndarray
+        The grades of the query's rows.
+    levels : ndarray
+        All grades, ascending.
+    own : ndarray, optional
+        Those of the query, ascending, if they are known.
+    """
     found: list[float] = []
-    for upper in np.unique(grades)[1:].tolist():
+    for upper in (np.unique(grades) if own is None else own)[1:].tolist():
         if callable(given):
             found.append(float(np.max(given(np.array([(grades >= upper).sum()])))))
         elif isinstance(given, tuple):
@@ -158,13 +172,14 @@ def plain_targets(cost: JointCost, query: int, scores: Array) -> tuple[Array, fl
 
     divergence, part, cw, share = cost.divergence, cost.stretch(query), cost.score_reg, cost.share
     grades = cost.blocks.grades[part]
-    margins, rewards = (steps_of(given, grades, cost.levels) for given in (cost.margin, cost.reward))
-    rank = np.searchsorted(np.unique(grades), grades)
+    own, rank = np.unique(grades, return_inverse=True)
+    margins, rewards = (steps_of(given, grades, cost.levels, own) for given in (cost.margin, cost.reward))
     near = share * scores + (1.0 - share) * cost.center[part]
     order = np.lexsort((near, rank))
     lift = np.concatenate(([0.0], np.cumsum(margins)))[rank[order]]
     eta = near[order]
-    for step, reward in enumerate(rewards):
+    for step in np.flatnonzero(rewards).tolist():
+        reward = rewards[step]
         first = int(np.flatnonzero(rank[order] == step + 1)[0])
         eta[first] += share * reward / cost.query_weights[query]
         eta[first - 1] -= share * reward / cost.query_weights[query]

@@ -13,7 +13,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.data import QueryGroups
 from convexrank.problems._streams import Stream, Sums
 
-__all__ = ["QuerySample", "QueryStream", "goes_in_order", "sample_of"]
+__all__ = ["QuerySample", "QueryStream", "drawn", "goes_in_order", "sample_of"]
 
 Array = np.ndarray
 
@@ -162,8 +162,12 @@ def sample_of(problem: Any) -> QuerySample | None:
     if problem.X.sparse or rows * columns < _TALL or _WORTH * wanted > rows:
         return None
     count = max(1, round(len(groups) * wanted / groups.rows))
-    if _WORTH * count > len(groups):
-        return None
+    return None if _WORTH * count > len(groups) else drawn(problem, count)
+
+
+def drawn(problem: Any, count: int) -> QuerySample | None:
+    """Draw so many queries, one from each of as many stretches; None where they lack some of the grades."""
+    groups = problem.groups
     places = ((np.arange(count) + np.random.default_rng(0).random(count)) * (len(groups) / count)).astype(
         np.intp
     )

@@ -46,12 +46,16 @@ class Sampled(Protocol):
 
 
 @runtime_checkable
-class DrawnByWeight(Sampled, Protocol):
-    """A problem whose rows have weights in the Hessian, so that a few of them tell most of it at a point."""
+class SampledHessian(Protocol):
+    """A problem of many rows, of which some tell the Hessian at a point."""
 
     def sampled_curvature(self, w: Array) -> SampledCurvature | None:
-        """Return what rows drawn by their weight at w tell of the Hessian; None where the sample is to tell it."""
+        """Return what some rows tell of the Hessian at w; None where that does not pay, or a sample tells it."""
         ...
+
+
+class SharedReference(Protocol):
+    """A problem whose certificate uses again what was evaluated last."""
 
     def reference_value_and_gradient(self, w: Array) -> tuple[float, Array]:
         """Return the objective and its gradient from the definition, which the certificate at w uses again."""
@@ -117,10 +121,12 @@ class LBFGS:
         if sample is not None and not x0.any():
             x0 = _start(sample, x0)
         value, gradient = problem.value_and_gradient(x0)
-        metric, curvature = None, None
-        if sample is not None:
-            curvature = problem.sampled_curvature(x0) if isinstance(problem, DrawnByWeight) else None
-            metric = _metric(sample.second_order(x0)[2] if curvature is None else curvature.hessian)
+        curvature = None
+        if self.sample and isinstance(problem, SampledHessian):
+            curvature = problem.sampled_curvature(x0)
+        metric = None if curvature is None else _metric(curvature.hessian)
+        if curvature is None and sample is not None:
+            metric = _metric(sample.second_order(x0)[2])
         units = problem.units if metric is None else np.ones(len(x0))
         memory = _Memory(units * gradient, (), None, units, metric, curvature)
         return State(x0, value, _residual(problem, x0, value, gradient, curvature), memory)
@@ -141,14 +147,14 @@ class LBFGS:
     def _oracle(problem: Smooth, state: State) -> Callable[[Array], tuple[float, Array]]:
         """What evaluates the next point: the code of the certificate where this step is expected to be the last."""
         memory: _Memory = state.memory
-        if memory.curvature is None or not memory.pairs:
+        if memory.curvature is None or not (memory.curvature.least and memory.pairs):
             return problem.value_and_gradient
         gradient = memory.gradient / memory.units
         before = gradient - memory.pairs[-1][1] / memory.units
         slope = _CAUTION * float(gradient @ gradient) / float(np.linalg.norm(before))
         if _curved(memory.curvature, slope) > state.tol * scale_of(state.value):
             return problem.value_and_gradient
-        return cast(DrawnByWeight, problem).reference_value_and_gradient
+        return cast(SharedReference, problem).reference_value_and_gradient
 
     def _search(self, oracle: _Cached, state: State, direction: Array, first: bool) -> float | None:
         from scipy.optimize import line_search  # slow to import; the default solver does without
