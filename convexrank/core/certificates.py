@@ -6,9 +6,10 @@ For a convex risk R of the scores θ = Xw and a penalty Ω, any points :math:`\t
 .. math:: \min_w R(Xw) + \Omega(w) \;\ge\; \sum_j \lambda_j [R(\theta_j) - \langle u_j, \theta_j\rangle]
           - \Omega^*\bigl(-X^\top \textstyle\sum_j \lambda_j u_j\bigr).
 
-For a smooth risk the point itself is sufficient. For a non-smooth risk several points are needed. A solver may pass its
-points; otherwise they are found here by cutting planes, with small model problems for a conic solver, as in the bundle
-method. A certificate evaluates risk and subgradients again by the problem's reference code (numpy, from the
+For a smooth risk the point itself is sufficient. Where its tangent comes with a lower bound on the curvature near the
+point, the bound is better; see :func:`strength_near`. For a non-smooth risk several points are needed. A solver may
+pass its points; otherwise they are found here by cutting planes, with small model problems for a conic solver, as in
+the bundle method. A certificate evaluates risk and subgradients again by the problem's reference code (numpy, from the
 definition), not by the oracles of the solvers. The bounds include rounding: a bound on the rounding of its evaluation
 is subtracted from each lower bound, and each gap is rounded up. A lower bound above the value is contradictory and not
 used.

@@ -81,15 +81,16 @@ class LBFGS:
     """Limited-memory BFGS with a strong Wolfe line search (scipy's), and bisection if that fails.
 
     Columns of X of different sizes are scaled to one size internally; the answer is in the caller's units. For very
-    many rows the problem is first solved for a sample: its solution is the start, and its Hessian replaces the identity
-    in the first estimate, which saves most steps over all rows if columns are correlated.
+    many rows the problem is first solved for a sample, whose solution is the start. The Hessian of some rows, drawn by
+    their weight in it where the formulation knows the weights, replaces the identity in the first estimate, which saves
+    most steps over all rows.
 
     Parameters
     ----------
     memory : int
         Number of correction pairs kept; a step costs O(memory · d) beside the oracle calls.
     sample : bool
-        Whether, for very many rows, the problem is first solved for a sample.
+        Whether, for very many rows, some of them give a start and a Hessian.
 
     References
     ----------
