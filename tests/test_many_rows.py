@@ -9,9 +9,11 @@ import pytest
 
 import convexrank as cr
 from convexrank.core.certificates import certify
+from convexrank.core.loop import State
 from convexrank.problems.bipartite import _base, _many_rows
 from convexrank.problems.bipartite._many_rows import drawn_by_weight
 from convexrank.problems.margin_retargeting import _base as margins
+from convexrank.solvers.descent import lbfgs
 from tests.tolerances import tolerance
 
 MADE = {
@@ -140,3 +142,19 @@ def test_some_queries_give_the_hessian_of_all(monkeypatch):
     assert abs(found.value - alone.value) <= found.gap + alone.gap
     grades[qid < 199] = np.minimum(grades[qid < 199], 1)  # one query alone has the highest grade
     assert problem.changed(y=grades).sampled_curvature(w) is None
+
+
+@pytest.mark.parametrize("residual", [1e-3, 0.5])
+def test_a_hessian_of_some_rows_that_does_not_help_is_dropped(residual):
+    class Scaled:
+        units = np.array([1.0, 4.0])
+
+    memory = lbfgs._Memory(np.array([3.0, 5.0]), ((),), None, np.ones(2), lambda right: right, first=1.0)
+    state = State(np.zeros(2), 1.0, residual, memory, iteration=lbfgs._TRIED)
+    found = lbfgs._without_misleading_metric(Scaled(), state).memory
+    if residual > lbfgs._PROGRESS:
+        assert found.metric is None
+        assert found.pairs == ()
+        assert found.gradient.tolist() == [3.0, 20.0]
+    else:
+        assert found is memory

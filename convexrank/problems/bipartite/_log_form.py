@@ -203,7 +203,8 @@ class LogForm(Bipartite):
         for term, bend, shares in zip(self.terms, self._rates[1], parts, strict=True):
             places = drawn_by_weight(shares, min(wanted // len(parts), len(shares)))
             hessian += bend * covariance_of_rows(self.X, term.rows[places])
-        least = expected_modulus(hessian, self.X.shape, parts)
+        # without l2 the certificate takes a ball, and no curvature
+        least = expected_modulus(hessian, self.X.shape, parts) if self.l2 > 0 else 0.0
         hessian.flat[:: self.dimension + 1] += self.l2
         steepness = max(abs(term.sign_times_power) for term in self.terms)
         some = row_lengths(self.X[self.terms[0].rows[:_SOME]])

@@ -70,6 +70,9 @@ _SHARE = 0.7
 # How much longer the next gradient may be than the last two suggest.
 _CAUTION = 2.0
 
+# A Hessian of some rows is kept where so many steps with it lower the residual to this share.
+_TRIED, _PROGRESS = 10, 0.1
+
 # Halvings from a unit step to where rounding hides any descent.
 _BISECTIONS = 60
 # The share of the objective by which a first step is to lower it where a unit step would be lost in rounding.
@@ -129,11 +132,13 @@ class LBFGS:
         if curvature is None and sample is not None:
             metric = _metric(sample.second_order(x0)[2])
         units = problem.units if metric is None else np.ones(len(x0))
-        memory = _Memory(units * gradient, (), None, units, metric, curvature)
-        return State(x0, value, _residual(problem, x0, value, gradient, curvature), memory)
+        residual = _residual(problem, x0, value, gradient, curvature)
+        memory = _Memory(units * gradient, (), None, units, metric, curvature, residual)
+        return State(x0, value, residual, memory)
 
     def step(self, problem: Smooth, state: State) -> State:
         """One quasi-Newton step; falls back on the sample's Hessian and on the gradient before giving up."""
+        state = _without_misleading_metric(problem, state)
         memory: _Memory = state.memory
         oracle = _Cached(self._oracle(problem, state), memory.units)
         attempts = [(memory.pairs, memory.metric), ((), memory.metric), ((), None)]
@@ -213,6 +218,18 @@ class _Memory:
     units: Array
     metric: Callable[[Array], Array] | None = None  # solves systems with the Hessian of a sample
     curvature: SampledCurvature | None = None
+    first: float = 0.0  # the residual at the start
+
+
+def _without_misleading_metric(problem: Smooth, state: State) -> State:
+    """Drop a Hessian of some rows that does not lead anywhere, as where a class has very few rows."""
+    memory: _Memory = state.memory
+    stuck = state.iteration == _TRIED and state.residual > _PROGRESS * memory.first
+    if memory.metric is None or not stuck:
+        return state
+    units = problem.units
+    scaled = units * memory.gradient / memory.units
+    return replace(state, memory=replace(memory, gradient=scaled, pairs=(), units=units, metric=None))
 
 
 def _residual(
