@@ -146,9 +146,9 @@ def test_a_start_of_the_callers_is_kept(small_samples):
 def test_where_there_are_few_rows_or_pairs_are_summed_nothing_is_sampled():
     X, y = tall(400, 3)
     assert cr.problems.PNormPush(X, y, p=4).sample() is None
-    X, y = tall(70_000, 60)
+    X, y = (np.tile(part, (175, *[1] * (part.ndim - 1))) for part in tall(400, 60))
     assert cr.problems.PNormPush(X, y, p=4).sample_rows == 5_833
-    assert cr.problems.PNormPush(sparse.csr_array(X), y, p=4).sample() is None
+    assert cr.problems.PNormPush(sparse.eye_array(70_000, 60, format="csr"), y, p=4).sample() is None
     assert cr.problems.Push(X, y, 2).sample() is None
     assert cr.problems.Push(X, y, 2, "squared_hinge").sample() is None
 
