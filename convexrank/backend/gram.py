@@ -155,7 +155,7 @@ def times_and_lengths(rows: Array, vector: Array) -> tuple[Array, Array]:
         block = slice(start, start + length)
         part = rows[block].astype(np.float64, copy=False)
         np.matmul(part, vector, out=products[block])
-        np.einsum("ij,ij->i", part, part, out=squares[block])
+        np.vecdot(part, part, out=squares[block])
     return products, np.sqrt(squares, out=squares)
 
 
