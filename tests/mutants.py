@@ -28,7 +28,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 
 # Each module with the tests that are asked, as arguments of pytest: the narrow ones, fastest first.
-_EVIDENCE = "tests/test_certificates.py tests/test_working_sets.py tests/test_solvers.py"
+_EVIDENCE = "tests/test_many_rows.py tests/test_certificates.py tests/test_working_sets.py tests/test_solvers.py"
 _LOOP = "tests/test_descent.py tests/test_solvers.py"
 _VERIFIER = "tests/test_verifier.py tests/test_verifier_kinds.py"
 _SLOW = "not no_solve and not every_solver and not dense and not memory and not jax"
@@ -39,7 +39,7 @@ MODULES = {
     "core/minorants": f"{_EVIDENCE} tests/test_bundle.py -k '{_SLOW}'",
     "core/loop": f"{_LOOP} tests/test_limits.py -k '{_SLOW}'",
     "solvers/descent/newton": f"{_LOOP} tests/test_second_order.py -k '{_SLOW}'",
-    "solvers/descent/lbfgs": f"{_LOOP} tests/test_solver_choice.py -k '{_SLOW}'",
+    "solvers/descent/lbfgs": f"{_LOOP} tests/test_many_rows.py tests/test_solver_choice.py -k '{_SLOW}'",
     "verification/convex": f"{_VERIFIER} -k 'convex or PNorm or TopPush or model or fast or points or own or slope'",
     "verification/comparison": f"{_VERIFIER} -k 'not planted and not sound or PNormPush or TopPush'",
     "verification/report": "tests/test_verifier.py -k 'not planted and not harmless'",
