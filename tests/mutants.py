@@ -28,7 +28,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 
 # Each module with the tests that are asked, as arguments of pytest: the narrow ones, fastest first.
-_EVIDENCE = "tests/test_many_rows.py tests/test_certificates.py tests/test_working_sets.py tests/test_solvers.py"
+_EVIDENCE = (
+    "tests/test_many_rows.py tests/test_certificates.py tests/test_working_sets.py tests/test_solvers.py"
+)
 _LOOP = "tests/test_descent.py tests/test_solvers.py"
 _VERIFIER = "tests/test_verifier.py tests/test_verifier_kinds.py"
 _SLOW = "not no_solve and not every_solver and not dense and not memory and not jax"
