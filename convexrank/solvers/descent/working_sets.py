@@ -20,6 +20,7 @@ from convexrank.core.score_model import ScoreModel, without_products
 from convexrank.data import check_integer, keep_checked
 from convexrank.regularizers import Penalty
 from convexrank.solvers.descent._coordinate_descent import ColumnModel
+from convexrank.solvers.descent._dual_newton import DualIterate, has_dual_newton, minimum_of_dual
 from convexrank.solvers.descent._screening import DualPoint, Kept, Screened, Screening
 
 __all__ = ["WorkingSets"]
@@ -32,6 +33,8 @@ _SHARE = 0.1
 _PRECISION = 0.1
 # Below this share of the objective a decrease cannot be told from rounding: violations decide then.
 _ROUNDING = 1e-13
+# A working set that takes more Newton models is a hard one: the dual is solved instead, where that is possible.
+_MANY_MODELS = 5
 # How far inside the l1 box a mixture of gradients is put, in roundings of a gradient: they must not lead out of it.
 _STRICT = 1.5
 # How near the minimum, relative to the value, the second point is looked for.
@@ -128,14 +131,18 @@ class WorkingSets:
         )
 
     def step(self, problem: Columnwise, state: State) -> State:
-        """Solve over one working set, and check all columns that screening left."""
+        """Solve over one working set, and check all columns that screening left; or take Newton's steps in the dual."""
         memory: _Memory = state.memory
+        if memory.view.hard or memory.dual.point is not None:
+            memory = self._in_dual(problem, memory)
+            if memory.dual.point is not None:
+                return self._state(problem, memory.view, memory.second, memory.screening, memory.dual)
         screening = memory.screening
         if screening.is_ready(problem, state.residual):
             screening = screening.at(problem, state.x, _known_dual_point(problem, memory, state))
         view = self._over_working_set(problem, problem.penalty, memory.view, screening.kept)
         if view is not None:
-            return self._state(problem, view, memory.second, screening.looked())
+            return self._state(problem, view, memory.second, screening.looked(), memory.dual)
         # what was left out may be what is missing
         return replace(state, stalled=True) if state.complete is None else state.complete()
 
@@ -143,7 +150,28 @@ class WorkingSets:
         """Return a solver for problems that differ in l1 or l2 alone, one after the other, which remembers the last."""
         return _AlongPath(self.first, self.models, self.sweeps)
 
-    def _state(self, problem: Columnwise, view: _View, second: _Second, screening: Screening) -> State:
+    def _in_dual(self, problem: Columnwise, memory: _Memory) -> _Memory:
+        """The minimum of the dual the first time, then one step a time; no point where that is no better."""
+        before, dual, found = memory.view, memory.dual, None
+        if dual.point is not None:
+            found = dual.point.next()
+        elif dual is _NOT_BEGUN and has_dual_newton(problem, before.model):
+            found = minimum_of_dual(problem)
+        if found is not None:
+            view = _look(problem, problem.penalty, found.w, found.products)
+            better = problem.gap_estimate(view.w, view.value, view.gradient)
+            if better < problem.gap_estimate(before.w, before.value, before.gradient):
+                return replace(memory, view=view, dual=_Dual(found))
+        return replace(memory, dual=_Dual(None))
+
+    def _state(
+        self,
+        problem: Columnwise,
+        view: _View,
+        second: _Second,
+        screening: Screening,
+        dual: _Dual | None = None,
+    ) -> State:
         """The state at a point, with evidence that needs no ball once it is close enough to be worth that."""
         estimate, witness = problem.gap_estimate(view.w, view.value, view.gradient), None
         unbounded = not problem.penalty.bounded and not math.isfinite(problem.risk_infimum)
@@ -152,7 +180,7 @@ class WorkingSets:
             second = _Second(self._second_point(problem, view))
         if second.view is not None:
             estimate, witness = _mixed(problem, view, second.view)
-        memory = _Memory(view, second, screening)
+        memory = _Memory(view, second, screening, dual or _NOT_BEGUN)
         complete = None if view.kept is None else partial(self._complete, problem, memory)
         return State(view.w, view.value, estimate, memory, witness=witness, complete=complete)
 
@@ -163,7 +191,7 @@ class WorkingSets:
         left_out[memory.view.kept.places if memory.view.kept is not None else slice(None)] = 0.0
         if left_out.any():
             screening = replace(screening, kept=None, looks=0)
-        return self._state(problem, view, memory.second, screening)
+        return self._state(problem, view, memory.second, screening, memory.dual)
 
     def _second_point(self, problem: Columnwise, view: _View) -> _View | None:
         """A point whose gradient in w is strictly inside the l1 box, from the problem with a weaker penalty."""
@@ -187,7 +215,8 @@ class WorkingSets:
         part = _Part.of(problem, penalty, places)
         start = _Point(view.w[places], view.scores, view.model, view.value)
         point, smoothness, aim = start, view.smoothness, _SHARE * view.largest
-        for _ in range(self.models):
+        models = 0
+        for models in range(self.models):
             check_time()
             slopes = part.slopes(point)
             violation = part.violation(point, slopes)
@@ -209,7 +238,8 @@ class WorkingSets:
         # doubled as long as more columns violate optimality than are looked at
         wanted = int(np.count_nonzero(view.violations))
         size = max(min(2 * len(places), wanted), int(1.5 * np.count_nonzero(everywhere)))
-        return _look(problem, penalty, everywhere, point.scores, size, smoothness, kept)
+        found = _look(problem, penalty, everywhere, point.scores, size, smoothness, kept)
+        return replace(found, hard=models >= _MANY_MODELS)
 
     def _places(self, problem: Columnwise, view: _View) -> Array:
         """The columns in use, and those that violate optimality most."""
@@ -231,6 +261,7 @@ class _View:
     size: int
     smoothness: float
     kept: Kept | None = None
+    hard: bool = False
 
     def completed(self, problem: Columnwise) -> _View:
         """The view of all columns, from the same point."""
@@ -273,10 +304,21 @@ _UNTRIED = _Second(None)
 
 
 @dataclass(frozen=True)
+class _Dual:
+    """Where Newton's steps in the dual are, if they lead anywhere."""
+
+    point: DualIterate | None
+
+
+_NOT_BEGUN = _Dual(None)
+
+
+@dataclass(frozen=True)
 class _Memory:
     view: _View
     second: _Second
     screening: Screening
+    dual: _Dual
 
 
 def _size(penalty: Penalty, w: Array) -> float:
@@ -479,8 +521,15 @@ class _AlongPath(WorkingSets):
         screening = screening.valid_at(problem, view.w, _dual_point(view, gap))
         return self._state(problem, view, _UNTRIED, screening)
 
-    def _state(self, problem: Columnwise, view: _View, second: _Second, screening: Screening) -> State:
-        state = super()._state(problem, view, second, screening)
+    def _state(
+        self,
+        problem: Columnwise,
+        view: _View,
+        second: _Second,
+        screening: Screening,
+        dual: _Dual | None = None,
+    ) -> State:
+        state = super()._state(problem, view, second, screening, dual)
         kept = state.memory.screening.kept
         self._last[:] = [_Ended(state.memory, problem.penalty.l2)]
         if kept is not None:

@@ -1,0 +1,223 @@
+r"""Newton's method on the dual of an elastic net, along a falling l2: a system of as many unknowns as rows or fewer.
+
+With more columns than rows the rows are separable. With a small l2 the scores are large then, and a quadratic model of
+the risk in the weights holds for a small part of the way only. The dual
+
+.. math:: \max_u\; -R^*(u) - \Omega^*(-X^\top u), \qquad
+          \Omega^*(v) = \frac{1}{2 \lambda_2} \sum_j \max(|v_j| - \lambda_1, 0)^2
+
+is nearly quadratic there. Its unknown is written as :math:`u = \nabla R(s)` with any scores s: then value, gradient and
+curvature of the risk at s are all that is asked for, :math:`R^*(u) = \langle u, s\rangle - R(s)`. The weights
+:math:`w = \nabla\Omega^*(-X^\top u)` belong to a dual point, and the minimum is where s = Xw. Newton's step for this
+equation takes in the columns with :math:`w_j \ne 0`; it is an ascent direction of the dual, which a line search uses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # made by f2py
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.deadline import check_time
+from convexrank.backend.gram import times, transposed_times
+from convexrank.core.score_model import Curvature, ScoreModel
+from convexrank.regularizers import Penalty
+
+__all__ = ["DualIterate", "Dualised", "has_dual_newton", "minimum_of_dual"]
+
+Array = np.ndarray
+
+# Up to this many rows: the systems have one unknown per row.
+_MOST_ROWS = 2000
+# Each l2 is this share of the one before; the gaps, relative to the value, at which the next one begins and the last ends.
+_SHARE, _CLOSE, _PRECISE = 0.1, 0.1, 1e-11
+# Steps for one l2: a path that needs more is given up. Most take two or three.
+_STEPS = 25
+_SHORTEST = 1e-6
+# Below this share of the value an increase cannot be told from rounding.
+_ROUNDING = 1e-13
+
+
+class Dualised(Protocol):
+    """What the method needs of a problem."""
+
+    @property
+    def X(self) -> Any:
+        """The examples, shape (n, d)."""
+        ...
+
+    @property
+    def penalty(self) -> Penalty:
+        """The part of the objective that depends on w alone; l2 > 0, no ball."""
+        ...
+
+    def columns(self, places: Array) -> sparse.csc_array:
+        """Return the columns of X at these places, shape (n, k), in float64."""
+        ...
+
+    def score_model(self, scores: Array) -> ScoreModel:
+        """Return the risk to second order in the scores."""
+        ...
+
+
+def has_dual_newton(problem: Dualised, model: ScoreModel) -> bool:
+    """Whether the method fits: few rows, l2, and second derivatives that are exact."""
+    exact = model.curvature is not None and model.curvature.exact
+    return exact and problem.penalty.l2 > 0.0 and problem.X.shape[0] <= _MOST_ROWS
+
+
+def minimum_of_dual(problem: Dualised) -> DualIterate | None:
+    """Return the solution of the dual; None where the path to it takes too many steps.
+
+    It begins with an l2 so large that the scores are of order 1. With each smaller l2 the scores are those that were
+    found: what is small in the dual point then falls by the exponential, and what is large changes little.
+    """
+    penalty = problem.penalty
+    point = DualIterate.at(problem, penalty, np.zeros(problem.X.shape[0]))
+    factor = max(1.0, float(np.abs(point.products).max()))
+    while np.isfinite(factor):
+        last = factor == 1.0
+        weaker = replace(penalty, l2=factor * penalty.l2)
+        point = _solved(DualIterate.at(problem, weaker, point.scores), _PRECISE if last else _CLOSE)
+        if last or not point.is_closer_than(_CLOSE):
+            return point if point.is_closer_than(_CLOSE) else None
+        factor = max(1.0, _SHARE * factor)
+    return None
+
+
+def _solved(point: DualIterate, enough: float) -> DualIterate:
+    for _ in range(_STEPS):
+        better = None if point.is_closer_than(enough) else point.next()
+        if better is None:
+            break
+        point = better
+    return point
+
+
+@dataclass(frozen=True)
+class DualIterate:
+    """The gradient u of the risk at some scores, as a dual point, and the weights that belong to it.
+
+    Parameters
+    ----------
+    problem : Dualised
+        The problem.
+    penalty : Penalty
+        Its penalty, or one with a larger l2.
+    scores : ndarray, shape (n,)
+        The scores s.
+    model : ScoreModel
+        The risk there.
+    w : ndarray, shape (d,)
+        The weights.
+    bound : float
+        The value of the dual.
+    """
+
+    problem: Dualised
+    penalty: Penalty
+    scores: Array
+    model: ScoreModel
+    w: Array
+    bound: float
+
+    @classmethod
+    def at(cls, problem: Dualised, penalty: Penalty, scores: Array) -> DualIterate:
+        """The dual point at scores."""
+        model = problem.score_model(scores)
+        pull = np.asarray(transposed_times(problem.X, model.gradient), dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            conjugate, w = penalty.conjugate(-pull)
+            bound = model.value - float(model.gradient @ scores) - conjugate
+        return cls(problem, penalty, scores, model, w, bound)
+
+    @cached_property
+    def products(self) -> Array:
+        """The scores Xw of the weights."""
+        return np.asarray(times(self.problem.X, self.w), dtype=np.float64)
+
+    @cached_property
+    def gap(self) -> float:
+        """How far the objective at the weights is above the dual."""
+        return self.problem.score_model(self.products).value + self.penalty.value(self.w) - self.bound
+
+    def is_closer_than(self, share: float) -> bool:
+        """Whether the gap is at most this share of the value."""
+        return self.gap <= share * max(1.0, abs(self.bound))
+
+    def next(self) -> DualIterate | None:
+        """Return the point after one step; None where there is no better one.
+
+        Where the increase is below the rounding of the dual, the scores have to come closer to those of the weights.
+        """
+        found = self._direction()
+        if found is None:
+            return None
+        way, change = found
+        rest = self.scores - self.products
+        promised = -float(change @ rest)
+        hidden = promised <= _ROUNDING * max(1.0, abs(self.bound))
+        length = 1.0
+        while length > (0.5 if hidden else _SHORTEST):
+            check_time()
+            new = DualIterate.at(self.problem, self.penalty, self._moved(way, change, length))
+            if hidden:
+                if np.abs(new.scores - new.products).max() < 0.5 * np.abs(rest).max():
+                    return new
+            elif new.bound >= self.bound + 1e-4 * length * promised:
+                return new
+            length *= 0.5
+        return None
+
+    def _direction(self) -> tuple[Array, Array] | None:
+        """Newton's step in the scores, and what it adds to the dual point; None where rounding makes it singular.
+
+        Of the two systems the smaller one is solved: one unknown per row, or one per weight in use.
+        """
+        (used,) = np.nonzero(self.w)
+        curvature, l2 = self.model.curvature, self.penalty.l2
+        assert curvature is not None
+        columns, shares, rest = self._dense(used), curvature.shares.toarray(), self.scores - self.products
+
+        def bent(vector: Array) -> Array:
+            return curvature.diagonal * vector - shares @ (curvature.rates * (shares.T @ vector))
+
+        if len(used) < len(rest):
+            sums = columns.T @ shares
+            system = (columns.T * curvature.diagonal) @ columns - (sums * curvature.rates) @ sums.T
+            system.flat[:: len(used) + 1] += l2
+            _, step, info = dposv(system, columns.T @ bent(rest))
+            way = columns @ step - rest if info == 0 else np.full(len(rest), np.nan)
+        else:
+            products = columns @ columns.T
+            system = products * curvature.diagonal - ((products @ shares) * curvature.rates) @ shares.T
+            system.flat[:: len(rest) + 1] += l2
+            try:
+                way = np.linalg.solve(system, -l2 * rest)
+            except np.linalg.LinAlgError:
+                return None
+        return (way, bent(way)) if np.isfinite(way).all() else None
+
+    def _dense(self, used: Array) -> Array:
+        X = self.problem.X
+        if isinstance(X, np.ndarray):
+            return np.asarray(X[:, used], dtype=np.float64)
+        return self.problem.columns(used).toarray()
+
+    def _moved(self, way: Array, change: Array, length: float) -> Array:
+        """The scores after a step: entries of the dual point that grow grow linearly, the others fall exponentially.
+
+        Newton's step is right for small changes. In a sum of log-sum-exps an entry changes as exp(c·s) with its score;
+        growing that fast it would overshoot, and falling linearly it would leave the domain of the dual.
+        """
+        curvature, pull = self.model.curvature, self.model.gradient
+        assert curvature is not None
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steepness = np.minimum(curvature.diagonal / np.abs(pull), curvature.steepness)
+            growth = length * steepness * np.sign(pull) * change / curvature.diagonal
+            less = np.sign(pull) * (np.log1p(growth) - growth) / steepness
+        return self.scores + length * way + np.where(growth > 0.0, less, 0.0)
