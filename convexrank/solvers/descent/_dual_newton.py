@@ -186,7 +186,9 @@ class DualIterate:
         def bent(vector: Array) -> Array:
             return curvature.diagonal * vector - shares @ (curvature.rates * (shares.T @ vector))
 
-        if len(used) < len(rest):
+        if not len(used):
+            way = -rest
+        elif len(used) < len(rest):
             sums = columns.T @ shares
             system = (columns.T * curvature.diagonal) @ columns - (sums * curvature.rates) @ sums.T
             system.flat[:: len(used) + 1] += l2
