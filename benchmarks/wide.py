@@ -123,7 +123,7 @@ def _share_of_scans(solve: Any) -> float:
     """Time the looks at all columns within a solve."""
     from unittest.mock import patch
 
-    from convexrank.solvers.descent import working_sets
+    from convexrank.solvers.working_sets import working_sets
 
     spent, look = [0.0], working_sets._look
 

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from convexrank.solvers.descent.jaxopt_lbfgs import JaxObjective
     from convexrank.solvers.descent.multi_start import Multimodal
     from convexrank.solvers.descent.stochastic_gradient import FiniteSum
-    from convexrank.solvers.descent.working_sets import Columnwise
     from convexrank.solvers.fixed_point._affine import AffineFixedPoint
     from convexrank.solvers.saddle._saddle import Saddle
     from convexrank.solvers.saddle.interior_point import Flows
     from convexrank.solvers.saddle.through_primal import HasPrimal
     from convexrank.solvers.two_sets._split_feasibility import SplitFeasibility
+    from convexrank.solvers.working_sets.working_sets import Columnwise
 
     def kinked(x: TopPush | RmaxPush | RankSVM) -> Smoothable:
         return x

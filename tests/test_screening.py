@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.solvers.descent import _screening
-from convexrank.solvers.descent._screening import Screening
+from convexrank.solvers.working_sets import _screening
+from convexrank.solvers.working_sets._screening import Screening
 from tests.tolerances import tolerance
 
 KINDS = ("push", "sparse push, l2", "listnet", "squares, l2", "repeated columns")

@@ -15,7 +15,7 @@ from convexrank.core.score_model import Curvature
 from convexrank.features import Thresholds
 from convexrank.problems import REGISTRY
 from convexrank.solvers import WorkingSets
-from convexrank.solvers.descent._coordinate_descent import ColumnModel
+from convexrank.solvers.working_sets._coordinate_descent import ColumnModel
 from tests.tolerances import tolerance
 
 # Of the largest l1 that leaves a weight: strong enough that the data below do not drive the logarithm down.

@@ -28,7 +28,7 @@ SOLVERS = {
     "newton": "descent.newton:Newton",
     "lbfgs": "descent.lbfgs:LBFGS",
     "jaxopt-lbfgs": "descent.jaxopt_lbfgs:JaxoptLBFGS",
-    "working-sets": "descent.working_sets:WorkingSets",
+    "working-sets": "working_sets.working_sets:WorkingSets",
     "accelerated": "descent.accelerated:Accelerated",
     "continuation": "descent.continuation:Continuation",
     "bundle": "descent.bundle:Bundle",

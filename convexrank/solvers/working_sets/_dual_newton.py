@@ -24,7 +24,7 @@ from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIs
 from convexrank.backend.cached import cached_property
 from convexrank.backend.deadline import check_time
 from convexrank.backend.gram import times, transposed_times
-from convexrank.core.score_model import Curvature, ScoreModel
+from convexrank.core.score_model import Curvature, ScoreModel, without_products
 from convexrank.regularizers import Penalty
 
 __all__ = ["DualIterate", "Dualised", "has_dual_newton", "minimum_of_dual"]
@@ -33,11 +33,13 @@ Array = np.ndarray
 
 # Up to this many rows: the systems have one unknown per row.
 _MOST_ROWS = 2000
-# Each l2 is this share of the one before; the gaps, relative to the value, at which the next one begins and the last ends.
+# Each l2 is this share of the one before. The gaps, relative to the value, at which the next begins and the last ends.
 _SHARE, _CLOSE, _PRECISE = 0.1, 0.1, 1e-11
 # Steps for one l2: a path that needs more is given up. Most take two or three.
 _STEPS = 25
 _SHORTEST = 1e-6
+# Without l2: the part of the objective that a remaining l2 may have, and scores that have no limit.
+_NEGLIGIBLE, _ENDLESS = 1e-6, 1e4
 # Below this share of the value an increase cannot be told from rounding.
 _ROUNDING = 1e-13
 
@@ -65,27 +67,29 @@ class Dualised(Protocol):
 
 
 def has_dual_newton(problem: Dualised, model: ScoreModel) -> bool:
-    """Whether the method fits: few rows, l2, and second derivatives that are exact."""
-    exact = model.curvature is not None and model.curvature.exact
-    return exact and problem.penalty.l2 > 0.0 and problem.X.shape[0] <= _MOST_ROWS
+    """Whether the method fits: few rows, and second derivatives that are exact."""
+    return model.curvature is not None and model.curvature.exact and problem.X.shape[0] <= _MOST_ROWS
 
 
-def minimum_of_dual(problem: Dualised) -> DualIterate | None:
+def minimum_of_dual(problem: Dualised, penalty: Penalty) -> DualIterate | None:
     """Return the solution of the dual; None where the path to it takes too many steps.
 
     It begins with an l2 so large that the scores are of order 1. With each smaller l2 the scores are those that were
-    found: what is small in the dual point then falls by the exponential, and what is large changes little.
+    found: what is small in the dual point then falls by the exponential, and what is large changes little. Where l2 is
+    0 the path ends when the l2 that is left is a small part of the objective, or the scores are so large that there is
+    no minimum.
     """
-    penalty = problem.penalty
-    point = DualIterate.at(problem, penalty, np.zeros(problem.X.shape[0]))
-    factor = max(1.0, float(np.abs(point.products).max()))
-    while np.isfinite(factor):
-        last = factor == 1.0
-        weaker = replace(penalty, l2=factor * penalty.l2)
-        point = _solved(DualIterate.at(problem, weaker, point.scores), _PRECISE if last else _CLOSE)
-        if last or not point.is_closer_than(_CLOSE):
-            return point if point.is_closer_than(_CLOSE) else None
-        factor = max(1.0, _SHARE * factor)
+    point = DualIterate.at(problem, replace(penalty, l2=1.0), np.zeros(problem.X.shape[0]))
+    l2 = max(penalty.l2, float(np.abs(point.products).max()))
+    while 0.0 < l2 < np.inf:
+        last = l2 == penalty.l2
+        point = DualIterate.at(problem, replace(penalty, l2=l2), point.scores)
+        point = _solved(point, _PRECISE if last else _CLOSE)
+        if not point.is_closer_than(_CLOSE):
+            return None
+        if last or (penalty.l2 == 0.0 and point.ends_without_l2):
+            return point
+        l2 = max(penalty.l2, _SHARE * l2)
     return None
 
 
@@ -135,6 +139,11 @@ class DualIterate:
             bound = model.value - float(model.gradient @ scores) - conjugate
         return cls(problem, penalty, scores, model, w, bound)
 
+    @property
+    def curvature(self) -> Curvature:
+        """The second derivatives of the risk."""
+        return self.model.curvature or without_products(np.zeros(len(self.scores)))
+
     @cached_property
     def products(self) -> Array:
         """The scores Xw of the weights."""
@@ -148,6 +157,12 @@ class DualIterate:
     def is_closer_than(self, share: float) -> bool:
         """Whether the gap is at most this share of the value."""
         return self.gap <= share * max(1.0, abs(self.bound))
+
+    @property
+    def ends_without_l2(self) -> bool:
+        """Whether l2 is a small part of the objective, or the scores are so large that they have no limit."""
+        part = 0.5 * self.penalty.l2 * float(self.w @ self.w)
+        return part <= _NEGLIGIBLE * max(1.0, abs(self.bound)) or float(np.abs(self.scores).max()) > _ENDLESS
 
     def next(self) -> DualIterate | None:
         """Return the point after one step; None where there is no better one.
@@ -179,8 +194,7 @@ class DualIterate:
         Of the two systems the smaller one is solved: one unknown per row, or one per weight in use.
         """
         (used,) = np.nonzero(self.w)
-        curvature, l2 = self.model.curvature, self.penalty.l2
-        assert curvature is not None
+        curvature, l2 = self.curvature, self.penalty.l2
         columns, shares, rest = self._dense(used), curvature.shares.toarray(), self.scores - self.products
 
         def bent(vector: Array) -> Array:
@@ -216,8 +230,7 @@ class DualIterate:
         Newton's step is right for small changes. In a sum of log-sum-exps an entry changes as exp(c·s) with its score;
         growing that fast it would overshoot, and falling linearly it would leave the domain of the dual.
         """
-        curvature, pull = self.model.curvature, self.model.gradient
-        assert curvature is not None
+        curvature, pull = self.curvature, self.model.gradient
         with np.errstate(divide="ignore", invalid="ignore"):
             steepness = np.minimum(curvature.diagonal / np.abs(pull), curvature.steepness)
             growth = length * steepness * np.sign(pull) * change / curvature.diagonal

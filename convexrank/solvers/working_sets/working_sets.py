@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from scipy import sparse
 
 from convexrank.backend.deadline import check_time
 from convexrank.backend.gram import times, transposed_times
@@ -19,9 +17,9 @@ from convexrank.core.results import Witness
 from convexrank.core.score_model import ScoreModel, without_products
 from convexrank.data import check_integer, keep_checked
 from convexrank.regularizers import Penalty
-from convexrank.solvers.descent._coordinate_descent import ColumnModel
-from convexrank.solvers.descent._dual_newton import DualIterate, has_dual_newton, minimum_of_dual
-from convexrank.solvers.descent._screening import DualPoint, Kept, Screened, Screening
+from convexrank.solvers.working_sets._dual_newton import DualIterate, has_dual_newton, minimum_of_dual
+from convexrank.solvers.working_sets._part import ByColumns, Part, Point, followed, penalty_at, violations_of
+from convexrank.solvers.working_sets._screening import DualPoint, Kept, Screened, Screening
 
 __all__ = ["WorkingSets"]
 
@@ -31,8 +29,6 @@ Array = np.ndarray
 _SHARE = 0.1
 # Coordinate descent stops when slopes change by less than this share of the violation.
 _PRECISION = 0.1
-# Below this share of the objective a decrease cannot be told from rounding: violations decide then.
-_ROUNDING = 1e-13
 # A working set that takes more Newton models is a hard one: the dual is solved instead, where that is possible.
 _MANY_MODELS = 5
 # How far inside the l1 box a mixture of gradients is put, in roundings of a gradient: they must not lead out of it.
@@ -45,7 +41,7 @@ _WEAKER, _TRIALS = (0.95, 0.995), 4
 
 
 @runtime_checkable
-class Columnwise(Screened, Solvable, Protocol):
+class Columnwise(Screened, ByColumns, Solvable, Protocol):
     """Columns that can be taken a few at a time, a penalty with l1, and the risk to second order in the scores."""
 
     @property
@@ -53,16 +49,8 @@ class Columnwise(Screened, Solvable, Protocol):
         """A number that the risk is never below; minus infinity if none is known."""
         ...
 
-    def column_products(self, places: Array) -> Callable[[Array], Array] | None:
-        """Return what gives the products of columns with weights of the rows between, where it is cheap; else None."""
-        ...
-
     def most_violating(self, violations: Array, count: int) -> Array:
         """Return places of large violations, at most so many, of columns that are not nearly the same."""
-        ...
-
-    def score_model(self, scores: Array) -> ScoreModel:
-        """Return the risk to second order in the scores."""
         ...
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
@@ -134,13 +122,15 @@ class WorkingSets:
         """Solve over one working set, and check all columns that screening left; or take Newton's steps in the dual."""
         memory: _Memory = state.memory
         if memory.view.hard or memory.dual.point is not None:
-            memory = self._in_dual(problem, memory)
-            if memory.dual.point is not None:
-                return self._state(problem, memory.view, memory.second, memory.screening, memory.dual)
+            found = self._in_dual(problem, memory)
+            if found.view is not memory.view:
+                return self._state(problem, found.view, found.second, found.screening, found.dual)
+            memory = found
         screening = memory.screening
         if screening.is_ready(problem, state.residual):
             screening = screening.at(problem, state.x, _known_dual_point(problem, memory, state))
-        view = self._over_working_set(problem, problem.penalty, memory.view, screening.kept)
+        begun = memory.dual is not _NOT_BEGUN
+        view = self._over_working_set(problem, problem.penalty, memory.view, screening.kept, patient=begun)
         if view is not None:
             return self._state(problem, view, memory.second, screening.looked(), memory.dual)
         # what was left out may be what is missing
@@ -152,16 +142,14 @@ class WorkingSets:
 
     def _in_dual(self, problem: Columnwise, memory: _Memory) -> _Memory:
         """The minimum of the dual the first time, then one step a time; no point where that is no better."""
-        before, dual, found = memory.view, memory.dual, None
-        if dual.point is not None:
-            found = dual.point.next()
-        elif dual is _NOT_BEGUN and has_dual_newton(problem, before.model):
-            found = minimum_of_dual(problem)
+        before, point, penalty = memory.view, memory.dual.point, problem.penalty
+        found = minimum_of_dual(problem, penalty) if point is None else point.next()
         if found is not None:
-            view = _look(problem, problem.penalty, found.w, found.products)
-            better = problem.gap_estimate(view.w, view.value, view.gradient)
-            if better < problem.gap_estimate(before.w, before.value, before.gradient):
-                return replace(memory, view=view, dual=_Dual(found))
+            view = _look(problem, penalty, found.w, found.products)
+            gap, old = (problem.gap_estimate(at.w, at.value, at.gradient) for at in (view, before))
+            if view.value < before.value or gap < old:
+                # without l2 what is left is a short way, which working sets go
+                return replace(memory, view=view, dual=_Dual(found if penalty.l2 > 0.0 else None))
         return replace(memory, dual=_Dual(None))
 
     def _state(
@@ -202,31 +190,43 @@ class WorkingSets:
             for _ in range(_TRIALS):
                 if found is None or not math.isfinite(found.value) or found.largest <= enough:
                     break
-                found = self._over_working_set(problem, weaker, found)
+                if found.hard:
+                    found = _from_dual(problem, weaker)
+                else:
+                    found = self._over_working_set(problem, weaker, found)
             if found is not None and found.largest <= enough:
                 return found
         return None
 
     def _over_working_set(
-        self, problem: Columnwise, penalty: Penalty, view: _View, kept: Kept | None = None
+        self,
+        problem: Columnwise,
+        penalty: Penalty,
+        view: _View,
+        kept: Kept | None = None,
+        patient: bool = False,
     ) -> _View | None:
-        """Solve over the columns in use and those that violate optimality most; None where nothing moves."""
+        """Solve over the columns in use and those that violate optimality most; None where nothing moves.
+
+        Unless it is patient, a hard working set is left to Newton's method on the dual.
+        """
         places = self._places(problem, view)
-        part = _Part.of(problem, penalty, places)
-        start = _Point(view.w[places], view.scores, view.model, view.value)
+        part = Part.of(problem, penalty, places)
+        start = Point(view.w[places], view.scores, view.model, view.value)
         point, smoothness, aim = start, view.smoothness, _SHARE * view.largest
-        models = 0
-        for models in range(self.models):
+        eager, hard = not patient and has_dual_newton(problem, view.model), False
+        for count in range(self.models):
             check_time()
             slopes = part.slopes(point)
             violation = part.violation(point, slopes)
-            if violation <= aim:
+            hard = eager and count >= _MANY_MODELS and violation > aim
+            if violation <= aim or hard:
                 break
             curvature = point.model.curvature or without_products(np.full(len(view.scores), smoothness))
             step = part.model.minimum(curvature, slopes, point.w, self.sweeps, _PRECISION * violation)
             found = part.search(point, step, slopes, violation)
             if found is not None:
-                smoothness, point = _followed(point, found, smoothness), found
+                smoothness, point = followed(point, found, smoothness), found
             elif point.model.curvature is None and smoothness < 1e30:
                 smoothness *= 4.0
             else:
@@ -239,7 +239,7 @@ class WorkingSets:
         wanted = int(np.count_nonzero(view.violations))
         size = max(min(2 * len(places), wanted), int(1.5 * np.count_nonzero(everywhere)))
         found = _look(problem, penalty, everywhere, point.scores, size, smoothness, kept)
-        return replace(found, hard=models >= _MANY_MODELS)
+        return replace(found, hard=hard)
 
     def _places(self, problem: Columnwise, view: _View) -> Array:
         """The columns in use, and those that violate optimality most."""
@@ -269,7 +269,7 @@ class _View:
             return self
         penalty = problem.penalty
         gradient = _gradient(problem, penalty, self.model, self.w, None)
-        violations = _violations(self.w, gradient, penalty.l1, penalty.nonnegative)
+        violations = violations_of(self.w, gradient, penalty.l1, penalty.nonnegative)
         return replace(self, gradient=gradient, violations=violations, kept=None)
 
     @property
@@ -281,10 +281,11 @@ class _View:
         """The same columns from the same point under another l1."""
         return replace(
             self,
-            value=self.model.value + _size(penalty, self.w),
-            violations=_violations(self.w, self.gradient, penalty.l1, penalty.nonnegative),
+            value=self.model.value + penalty_at(penalty, self.w),
+            violations=violations_of(self.w, self.gradient, penalty.l1, penalty.nonnegative),
             size=0,
             smoothness=float(np.abs(self.model.gradient).max()) or 1.0,
+            hard=False,
         )
 
     @property
@@ -321,22 +322,6 @@ class _Memory:
     dual: _Dual
 
 
-def _size(penalty: Penalty, w: Array) -> float:
-    return 0.5 * penalty.l2 * float(w @ w) + penalty.l1 * float(np.abs(w).sum())
-
-
-def _longer(w: Array, delta: Array) -> float:
-    """How much a step adds to the sum of sizes, without the rounding of that sum."""
-    stays = w * (w + delta) > 0.0
-    return float(np.where(stays, np.sign(w) * delta, np.abs(w + delta) - np.abs(w)).sum())
-
-
-def _violations(w: Array, slopes: Array, l1: float, nonnegative: Array | None) -> Array:
-    """How far each slope is from what optimality asks."""
-    steep = np.abs(slopes) if nonnegative is None else np.where(nonnegative, -slopes, np.abs(slopes))
-    return np.where(w != 0.0, np.abs(slopes + l1 * np.sign(w)), np.maximum(steep - l1, 0.0))
-
-
 def _look(
     problem: Columnwise,
     penalty: Penalty,
@@ -348,10 +333,16 @@ def _look(
 ) -> _View:
     model = problem.score_model(scores)
     gradient = _gradient(problem, penalty, model, w, kept)
-    value = model.value + _size(penalty, w)
+    value = model.value + penalty_at(penalty, w)
     smoothness = smoothness or float(np.abs(model.gradient).max()) or 1.0
-    violations = _violations(w, gradient, penalty.l1, penalty.nonnegative)
+    violations = violations_of(w, gradient, penalty.l1, penalty.nonnegative)
     return _View(w, scores, model, value, gradient, violations, size, smoothness, kept)
+
+
+def _from_dual(problem: Columnwise, penalty: Penalty) -> _View | None:
+    """The view from the minimum that Newton's steps in the dual find."""
+    found = minimum_of_dual(problem, penalty)
+    return None if found is None else _look(problem, penalty, found.w, found.products)
 
 
 def _gradient(problem: Columnwise, penalty: Penalty, model: ScoreModel, w: Array, kept: Kept | None) -> Array:
@@ -403,86 +394,6 @@ def _mixed(problem: Columnwise, view: _View, inside: _View) -> tuple[float, Witn
     share = max(steepest - target, 0.0) / (steepest - strict) if steepest > target else 0.0
     bound = (1.0 - share) * view.dual_value + share * inside.dual_value
     return max(view.value - bound, 0.0), Witness(np.array([view.w, inside.w]), np.array([1.0 - share, share]))
-
-
-@dataclass(frozen=True)
-class _Point:
-    """Weights of the working set, the scores of all weights, the risk there, and the objective."""
-
-    w: Array
-    scores: Array
-    model: ScoreModel
-    value: float
-
-
-@dataclass(frozen=True)
-class _Part:
-    """The problem over one working set, the other weights as they are."""
-
-    problem: Columnwise
-    penalty: Penalty
-    columns: sparse.csc_array
-    nonnegative: Array | None
-    model: ColumnModel
-
-    @classmethod
-    def of(cls, problem: Columnwise, penalty: Penalty, places: Array) -> _Part:
-        """Take the columns at these places."""
-        columns = problem.columns(places)
-        nonnegative = None if penalty.nonnegative is None else penalty.nonnegative[places]
-        lowest = np.full(len(places), -math.inf)
-        lowest[slice(0) if nonnegative is None else nonnegative] = 0.0
-        model = ColumnModel(columns, penalty.l2, penalty.l1, lowest, problem.column_products(places))
-        return cls(problem, penalty, columns, nonnegative, model)
-
-    def slopes(self, point: _Point) -> Array:
-        """Return the gradient of the smooth part in the weights."""
-        return self.columns.T @ point.model.gradient + self.penalty.l2 * point.w
-
-    def violation(self, point: _Point, slopes: Array) -> float:
-        """Return the largest violation of optimality."""
-        return float(_violations(point.w, slopes, self.penalty.l1, self.nonnegative).max())
-
-    def search(
-        self, point: _Point, step: tuple[Array, Array], slopes: Array, violation: float
-    ) -> _Point | None:
-        """Halve the step until the objective falls by a share of what the model promised; None where it never does.
-
-        Where the promise is below the rounding of the objective, the violations have to fall, or the change that the
-        slopes at both ends give: its rounding is that of slopes times the step.
-        """
-        (delta, change), penalty = step, self.penalty
-        longer = _longer(point.w, delta)
-        promised = float(slopes @ delta) + penalty.l1 * longer
-        hidden = -promised <= _ROUNDING * max(1.0, abs(point.value))
-        noise = np.finfo(float).eps * float((np.abs(slopes) + penalty.l1) @ np.abs(delta))
-        rest = point.value - point.model.value - _size(penalty, point.w)
-        length = 1.0
-        while length > (0.1 if hidden else 1e-9):
-            check_time()
-            w, scores = point.w + length * delta, point.scores + length * change
-            model = self.problem.score_model(scores)
-            found = _Point(w, scores, model, model.value + rest + _size(penalty, w))
-            if hidden:
-                ahead = self.slopes(found)
-                fall = 0.5 * length * float((slopes + ahead) @ delta)
-                fall += penalty.l1 * _longer(point.w, length * delta)
-                if fall <= 0.1 * length * promised < -noise or self.violation(found, ahead) < 0.9 * violation:
-                    return found
-            elif found.value <= point.value + 1e-4 * length * promised:
-                return found
-            length *= 0.5
-        return None
-
-
-def _followed(point: _Point, found: _Point, smoothness: float) -> float:
-    """A multiple of the identity that has the curvature seen along the last step."""
-    change = found.scores - point.scores
-    square = float(change @ change)
-    if found.model.curvature is not None or square == 0.0:
-        return smoothness
-    seen = float(change @ (found.model.gradient - point.model.gradient)) / square
-    return min(max(seen, 0.1 * smoothness), 10.0 * smoothness)
 
 
 @dataclass(frozen=True)

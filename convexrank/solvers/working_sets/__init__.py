@@ -1,0 +1,1 @@
+"""Working sets: a few columns at a time, and what is computed over them."""

@@ -1,0 +1,136 @@
+"""The problem over one working set: Newton models of it, and the search along their steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.deadline import check_time
+from convexrank.core.score_model import ScoreModel
+from convexrank.regularizers import Penalty
+from convexrank.solvers.working_sets._coordinate_descent import ColumnModel
+
+__all__ = ["ByColumns", "Part", "Point", "followed", "penalty_at", "violations_of"]
+
+Array = np.ndarray
+
+# Below this share of the objective a decrease cannot be told from rounding: violations decide then.
+_ROUNDING = 1e-13
+
+
+class ByColumns(Protocol):
+    """What a working set needs of a problem."""
+
+    def columns(self, places: Array) -> sparse.csc_array:
+        """Return the columns of X at these places, shape (n, k), in float64."""
+        ...
+
+    def column_products(self, places: Array) -> Callable[[Array], Array] | None:
+        """Return what gives the products of columns with weights of the rows between, where it is cheap; else None."""
+        ...
+
+    def score_model(self, scores: Array) -> ScoreModel:
+        """Return the risk to second order in the scores."""
+        ...
+
+
+def penalty_at(penalty: Penalty, w: Array) -> float:
+    """Evaluate both norms, at weights within the constraints."""
+    return 0.5 * penalty.l2 * float(w @ w) + penalty.l1 * float(np.abs(w).sum())
+
+
+def _longer(w: Array, delta: Array) -> float:
+    """How much a step adds to the sum of sizes, without the rounding of that sum."""
+    stays = w * (w + delta) > 0.0
+    return float(np.where(stays, np.sign(w) * delta, np.abs(w + delta) - np.abs(w)).sum())
+
+
+def violations_of(w: Array, slopes: Array, l1: float, nonnegative: Array | None) -> Array:
+    """How far each slope is from what optimality asks."""
+    steep = np.abs(slopes) if nonnegative is None else np.where(nonnegative, -slopes, np.abs(slopes))
+    return np.where(w != 0.0, np.abs(slopes + l1 * np.sign(w)), np.maximum(steep - l1, 0.0))
+
+
+@dataclass(frozen=True)
+class Point:
+    """Weights of the working set, the scores of all weights, the risk there, and the objective."""
+
+    w: Array
+    scores: Array
+    model: ScoreModel
+    value: float
+
+
+@dataclass(frozen=True)
+class Part:
+    """The problem over one working set, the other weights as they are."""
+
+    problem: ByColumns
+    penalty: Penalty
+    columns: sparse.csc_array
+    nonnegative: Array | None
+    model: ColumnModel
+
+    @classmethod
+    def of(cls, problem: ByColumns, penalty: Penalty, places: Array) -> Part:
+        """Take the columns at these places."""
+        columns = problem.columns(places)
+        nonnegative = None if penalty.nonnegative is None else penalty.nonnegative[places]
+        lowest = np.full(len(places), -math.inf)
+        lowest[slice(0) if nonnegative is None else nonnegative] = 0.0
+        model = ColumnModel(columns, penalty.l2, penalty.l1, lowest, problem.column_products(places))
+        return cls(problem, penalty, columns, nonnegative, model)
+
+    def slopes(self, point: Point) -> Array:
+        """Return the gradient of the smooth part in the weights."""
+        return self.columns.T @ point.model.gradient + self.penalty.l2 * point.w
+
+    def violation(self, point: Point, slopes: Array) -> float:
+        """Return the largest violation of optimality."""
+        return float(violations_of(point.w, slopes, self.penalty.l1, self.nonnegative).max())
+
+    def search(
+        self, point: Point, step: tuple[Array, Array], slopes: Array, violation: float
+    ) -> Point | None:
+        """Halve the step until the objective falls by a share of what the model promised; None where it never does.
+
+        Where the promise is below the rounding of the objective, the violations have to fall, or the change that the
+        slopes at both ends give: its rounding is that of slopes times the step.
+        """
+        (delta, change), penalty = step, self.penalty
+        longer = _longer(point.w, delta)
+        promised = float(slopes @ delta) + penalty.l1 * longer
+        hidden = -promised <= _ROUNDING * max(1.0, abs(point.value))
+        noise = np.finfo(float).eps * float((np.abs(slopes) + penalty.l1) @ np.abs(delta))
+        rest = point.value - point.model.value - penalty_at(penalty, point.w)
+        length = 1.0
+        while length > (0.1 if hidden else 1e-9):
+            check_time()
+            w, scores = point.w + length * delta, point.scores + length * change
+            model = self.problem.score_model(scores)
+            found = Point(w, scores, model, model.value + rest + penalty_at(penalty, w))
+            if hidden:
+                ahead = self.slopes(found)
+                fall = 0.5 * length * float((slopes + ahead) @ delta)
+                fall += penalty.l1 * _longer(point.w, length * delta)
+                if fall <= 0.1 * length * promised < -noise or self.violation(found, ahead) < 0.9 * violation:
+                    return found
+            elif found.value <= point.value + 1e-4 * length * promised:
+                return found
+            length *= 0.5
+        return None
+
+
+def followed(point: Point, found: Point, smoothness: float) -> float:
+    """A multiple of the identity that has the curvature seen along the last step."""
+    change = found.scores - point.scores
+    square = float(change @ change)
+    if found.model.curvature is not None or square == 0.0:
+        return smoothness
+    seen = float(change @ (found.model.gradient - point.model.gradient)) / square
+    return min(max(seen, 0.1 * smoothness), 10.0 * smoothness)
