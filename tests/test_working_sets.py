@@ -15,7 +15,9 @@ from convexrank.core.score_model import Curvature
 from convexrank.features import Thresholds
 from convexrank.problems import REGISTRY
 from convexrank.solvers import WorkingSets
+from convexrank.solvers.working_sets import working_sets
 from convexrank.solvers.working_sets._coordinate_descent import ColumnModel
+from convexrank.solvers.working_sets._dual_newton import minimum_of_dual
 from tests.tolerances import tolerance
 
 # Of the largest l1 that leaves a weight: strong enough that the data below do not drive the logarithm down.
@@ -308,7 +310,7 @@ def test_an_l1_too_weak_for_separable_data_is_unbounded():
 
 def test_sparse_columns_are_never_made_dense():
     rng = np.random.default_rng(0)
-    rows = sparse.random_array((400, 300_000), density=2e-4, rng=rng, format="csr")
+    rows = sparse.random_array((400, 150_000), density=2e-4, rng=rng, format="csr")
     y = (rows[:, :50].sum(axis=1) + rows[:, :2000].sum(axis=1) > 0.2).astype(int)
     import tracemalloc
 
@@ -320,7 +322,64 @@ def test_sparse_columns_are_never_made_dense():
     tracemalloc.stop()
     assert solution.converged
     assert solution.solver == "working-sets"
-    assert peak < 400 * 300_000  # a dense copy has eight times that
+    assert peak < 400 * 150_000  # a dense copy has eight times that
+
+
+def wide(form=np.asarray, share=0.2, **options):
+    """Rows that are separable, in more columns than rows."""
+    X = np.random.default_rng(0).normal(size=(30, 120))
+    problem = cr.problems.PNormPush(form(X), np.arange(30) % 2, p=2, l1=1.0, **options)
+    return problem.changed(l1=share * problem.l1_max())
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("share", [0.2, 0.01])
+def test_wide_separable_rows_with_a_small_l2_take_few_steps(form, share):
+    """By coordinate descent alone the first takes nineteen working sets."""
+    problem = wide(form, share, l2=1e-3)
+    solution = problem.solve("working-sets", max_iter=4)
+    assert (solution.status.name, solution.certificate.kind) == ("CONVERGED", "global")
+    assert solution.value == pytest.approx(problem.solve("exact").value, rel=tolerance("conic"))
+
+
+def test_without_newton_in_the_dual_they_take_more(monkeypatch):
+    """Many weights and large scores: what the limit above stands for."""
+    monkeypatch.setattr(working_sets, "has_dual_newton", lambda *arguments: False)
+    with pytest.warns(cr.ConvergenceWarning):
+        assert not wide(l2=1e-3).solve("working-sets", max_iter=4).converged
+
+
+def test_wide_separable_rows_without_l2():
+    """Near the l1 below which nothing bounds the minimiser the second point comes from the dual, too."""
+    problem = wide(share=0.45)
+    solution = problem.solve("working-sets", max_iter=12)
+    assert (solution.status.name, solution.certificate.kind) == ("CONVERGED", "global")
+    assert solution.value == pytest.approx(problem.solve("exact").value, abs=tolerance("conic"))
+    with pytest.warns(cr.ConvergenceWarning):
+        assert wide(share=0.2).solve("working-sets", max_iter=12).status is cr.Status.UNBOUNDED
+
+
+DUAL = ["PNormPush", "IRPush", "ListNet", "NDCGRegression", "MarginRetargeting"]
+
+
+@pytest.mark.parametrize("name", DUAL)
+@pytest.mark.parametrize("l1", [0.01, 0.3])
+def test_the_minimum_of_the_dual_belongs_to_that_of_the_objective(name, l1):
+    """Squares, log-sum-exps, best targets: few weights and many, some of which must be at least 0, or none."""
+    rng = np.random.default_rng(0)
+    X = Thresholds(rng.normal(size=(24, 3)), bins=6, monotone={0: 1})
+    grades, queries = np.arange(24) % 3, np.arange(24) // 8
+    arguments = (
+        (grades, queries)
+        if name in DUAL[2:]
+        else (grades == 2, 4.0)
+        if name == "PNormPush"
+        else (grades == 2,)
+    )
+    problem = getattr(cr.problems, name)(X, *arguments, l1=1.0, l2=1e-3)
+    problem = problem.changed(l1=l1 * problem.l1_max())
+    found = minimum_of_dual(problem, problem.penalty)
+    assert problem.certificate(found.w).gap <= tolerance("certificate found anew") * max(1.0, abs(found.bound))
 
 
 @pytest.mark.parametrize("factor", [1e-3, 1e3])

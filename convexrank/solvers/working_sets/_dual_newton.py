@@ -33,6 +33,8 @@ Array = np.ndarray
 
 # Up to this many rows: the systems have one unknown per row.
 _MOST_ROWS = 2000
+# So many columns are made dense at a time.
+_DENSE_COLUMNS = 4096
 # Each l2 is this share of the one before. The gaps, relative to the value, at which the next begins and the last ends.
 _SHARE, _CLOSE, _PRECISE = 0.1, 0.1, 1e-11
 # Steps for one l2: a path that needs more is given up. Most take two or three.
@@ -195,7 +197,7 @@ class DualIterate:
         """
         (used,) = np.nonzero(self.w)
         curvature, l2 = self.curvature, self.penalty.l2
-        columns, shares, rest = self._dense(used), curvature.shares.toarray(), self.scores - self.products
+        shares, rest = curvature.shares.toarray(), self.scores - self.products
 
         def bent(vector: Array) -> Array:
             return curvature.diagonal * vector - shares @ (curvature.rates * (shares.T @ vector))
@@ -203,13 +205,14 @@ class DualIterate:
         if not len(used):
             way = -rest
         elif len(used) < len(rest):
+            columns = self._dense(used)
             sums = columns.T @ shares
             system = (columns.T * curvature.diagonal) @ columns - (sums * curvature.rates) @ sums.T
             system.flat[:: len(used) + 1] += l2
             _, step, info = dposv(system, columns.T @ bent(rest))
             way = columns @ step - rest if info == 0 else np.full(len(rest), np.nan)
         else:
-            products = columns @ columns.T
+            products = self._products_of_rows(used)
             system = products * curvature.diagonal - ((products @ shares) * curvature.rates) @ shares.T
             system.flat[:: len(rest) + 1] += l2
             try:
@@ -217,6 +220,14 @@ class DualIterate:
             except np.linalg.LinAlgError:
                 return None
         return (way, bent(way)) if np.isfinite(way).all() else None
+
+    def _products_of_rows(self, used: Array) -> Array:
+        """The products of all pairs of rows over the columns in use, a few of them made dense at a time."""
+        products = np.zeros((len(self.scores), len(self.scores)))
+        for start in range(0, len(used), _DENSE_COLUMNS):
+            columns = self._dense(used[start : start + _DENSE_COLUMNS])
+            products += columns @ columns.T
+        return products
 
     def _dense(self, used: Array) -> Array:
         X = self.problem.X

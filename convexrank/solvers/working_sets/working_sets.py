@@ -74,6 +74,9 @@ class WorkingSets:
     are checked again. H is exact for sums of log-sum-exps, for squares and for best targets, and an approximation
     for pairs with squared hinges; for other risks it is a multiple of the identity, estimated from the gradients.
 
+    Where more columns are in use than there are rows, or a working set takes many models, as for separable rows with a
+    small l2, the dual is solved instead, in one unknown per row: Newton's method along a falling l2, up to 2000 rows.
+
     If the risk has no lower bound (a logarithm), a second point is computed for a slightly weaker penalty.
     Its gradient is strictly feasible for the dual, so that a mixture of the two gradients gives a bound without a ball.
 
@@ -121,7 +124,7 @@ class WorkingSets:
     def step(self, problem: Columnwise, state: State) -> State:
         """Solve over one working set, and check all columns that screening left; or take Newton's steps in the dual."""
         memory: _Memory = state.memory
-        if memory.view.hard or memory.dual.point is not None:
+        if memory.dual.point is not None or _is_hard(problem, memory):
             found = self._in_dual(problem, memory)
             if found.view is not memory.view:
                 return self._state(problem, found.view, found.second, found.screening, found.dual)
@@ -320,6 +323,14 @@ class _Memory:
     second: _Second
     screening: Screening
     dual: _Dual
+
+
+def _is_hard(problem: Columnwise, memory: _Memory) -> bool:
+    """Whether Newton's method on the dual is to be tried: also where more columns are in use than there are rows."""
+    view = memory.view
+    if memory.dual is not _NOT_BEGUN or not has_dual_newton(problem, view.model):
+        return False
+    return view.hard or int(np.count_nonzero(view.w)) > len(view.scores)
 
 
 def _look(
