@@ -379,7 +379,9 @@ def test_the_minimum_of_the_dual_belongs_to_that_of_the_objective(name, l1):
     problem = getattr(cr.problems, name)(X, *arguments, l1=1.0, l2=1e-3)
     problem = problem.changed(l1=l1 * problem.l1_max())
     found = minimum_of_dual(problem, problem.penalty)
-    assert problem.certificate(found.w).gap <= tolerance("certificate found anew") * max(1.0, abs(found.bound))
+    assert problem.certificate(found.w).gap <= tolerance("certificate found anew") * max(
+        1.0, abs(found.bound)
+    )
 
 
 @pytest.mark.parametrize("factor", [1e-3, 1e3])
