@@ -337,7 +337,7 @@ def wide(form=np.asarray, share=0.2, **options):
 def test_wide_separable_rows_with_a_small_l2_take_few_steps(form, share):
     """By coordinate descent alone the first takes nineteen working sets."""
     problem = wide(form, share, l2=1e-3)
-    solution = problem.solve("working-sets", max_iter=4)
+    solution = problem.solve("working-sets", max_iter=3)
     assert (solution.status.name, solution.certificate.kind) == ("CONVERGED", "global")
     assert solution.value == pytest.approx(problem.solve("exact").value, rel=tolerance("conic"))
 
@@ -346,7 +346,7 @@ def test_without_newton_in_the_dual_they_take_more(monkeypatch):
     """Many weights and large scores: what the limit above stands for."""
     monkeypatch.setattr(working_sets, "has_dual_newton", lambda *arguments: False)
     with pytest.warns(cr.ConvergenceWarning):
-        assert not wide(l2=1e-3).solve("working-sets", max_iter=4).converged
+        assert not wide(l2=1e-3).solve("working-sets", max_iter=3).converged
 
 
 def test_wide_separable_rows_without_l2():
