@@ -16,14 +16,14 @@ __all__ = ["ColumnModel"]
 
 Array = np.ndarray
 
-# Sweeps over the columns in use between two sweeps over all.
-_ROUND = 5
+# The most sweeps over the columns in use between two sweeps over all.
+_ROUND = 4
 # Entries of a dense copy of the columns, and of the matrix of products, that may be made.
 _MOST_DENSE, _MOST_PRODUCTS = 50_000_000, 10_000_000
 # Costs in units of one entry of a column in one sweep: of one row in the product of two columns from a dense copy, and
 # of two entries that meet in a row; of a product in all sweeps; and what an entry costs in the sweeps that are saved.
-_DENSE = (0.04, 100.0, 200.0)
-_SPARSE = (1.0, 200.0, 50.0)
+_DENSE = (0.04, 100.0, 40.0)
+_SPARSE = (1.0, 200.0, 20.0)
 # Columns that share many rows take ten times the sweeps, and few models where each is solved precisely.
 _OVERLAP, _OVERLAPPING = 0.1, 10.0
 # Collinear columns have no curvature between them: the least of these shares that makes a system solvable is added.
@@ -60,7 +60,7 @@ def _descend(
     starts: Array,
     rows: Array,
     entries: Array,
-    diagonal: Array,
+    scaled: Array,
     group_starts: Array,
     groups: Array,
     sums: Array,
@@ -74,20 +74,21 @@ def _descend(
     sweeps: int,
     enough: float,
     step: Array,
-    moved: Array,
+    pulled: Array,
     means: Array,
 ) -> int:
-    """Minimise the model from step = 0; ``moved`` is its change of the scores, ``means`` Sᵀ times that."""
+    """Minimise the model from step = 0; ``pulled`` is its change of the scores, scaled, and ``means`` Sᵀ times that."""
+    whole, rounds = True, 0
     for sweep in range(sweeps):
-        whole = sweep % _ROUND == 0
-        largest = 0.0
+        largest, skipped = 0.0, False
         for k in range(len(point)):
             old = point[k] + step[k]
             if not whole and old == 0.0:
+                skipped = True
                 continue
             slope = slopes[k] + l2 * step[k]
             for t in range(starts[k], starts[k + 1]):
-                slope += diagonal[rows[t]] * entries[t] * moved[rows[t]]
+                slope += entries[t] * pulled[rows[t]]
             for t in range(group_starts[k], group_starts[k + 1]):
                 slope -= rates[groups[t]] * sums[t] * means[groups[t]]
             new = _minimiser(slope, curvatures[k], old, l1, lowest[k])
@@ -95,12 +96,14 @@ def _descend(
             if change != 0.0:
                 step[k] = new - point[k]
                 for t in range(starts[k], starts[k + 1]):
-                    moved[rows[t]] += change * entries[t]
+                    pulled[rows[t]] += change * scaled[t]
                 for t in range(group_starts[k], group_starts[k + 1]):
                     means[groups[t]] += change * sums[t]
                 largest = max(largest, abs(change) * curvatures[k])
-        if whole and largest <= enough:
+        settled, rounds = largest <= enough, 0 if whole else rounds + 1
+        if settled and (whole or not skipped):
             return sweep + 1
+        whole = settled or rounds == _ROUND
     return sweeps
 
 
@@ -122,12 +125,13 @@ def _descend_dense(
     bent: Array,
 ) -> int:
     """The same from the matrix of second derivatives in the weights; ``bent`` is its product with the step."""
+    whole, rounds = True, 0
     for sweep in range(sweeps):
-        whole = sweep % _ROUND == 0
-        largest = 0.0
+        largest, skipped = 0.0, False
         for k in range(len(point)):
             old = point[k] + step[k]
             if not whole and old == 0.0:
+                skipped = True
                 continue
             new = _minimiser(slopes[k] + bent[k], bends[k, k], old, l1, lowest[k])
             change = new - old
@@ -136,8 +140,10 @@ def _descend_dense(
                 for t in range(len(point)):
                     bent[t] += change * bends[k, t]
                 largest = max(largest, abs(change) * bends[k, k])
-        if whole and largest <= enough:
+        settled, rounds = largest <= enough, 0 if whole else rounds + 1
+        if settled and (whole or not skipped):
             return sweep + 1
+        whole = settled or rounds == _ROUND
     return sweeps
 
 
@@ -232,17 +238,17 @@ class ColumnModel:
     ) -> Array:
         matrix = self.columns
         starts, rows = matrix.indptr.astype(np.int64), _int32(matrix.indices)
-        squares = matrix.power(2).T @ curvature.diagonal
+        scaled = curvature.diagonal[rows] * matrix.data
+        squares = sparse.csc_array((scaled * matrix.data, rows, matrix.indptr), shape=matrix.shape).sum(axis=0)
         bends = _positive(squares - grouped.power(2) @ curvature.rates, squares) + self.l2
-        moved = np.zeros(len(curvature.diagonal))
         _descend(
-            *(starts, rows, matrix.data, curvature.diagonal),
+            *(starts, rows, matrix.data, scaled),
             *(grouped.indptr.astype(np.int64), _int32(grouped.indices), grouped.data, curvature.rates),
             *(slopes, bends, point, self.lowest),
             *(self.l1, self.l2, sweeps, enough),
-            *(step, moved, np.zeros(len(curvature.rates))),
+            *(step, np.zeros(len(curvature.diagonal)), np.zeros(len(curvature.rates))),
         )
-        return moved
+        return np.asarray(matrix @ step)
 
 
 def _to_the_minimum_of_the_face(

@@ -38,6 +38,8 @@ _CLOSE = 1e-2
 # How much weaker the penalty is at the second point that proves a bound without a ball: the first share for which there
 # is one, found over so many working sets. Near the l1 below which nothing bounds the minimiser it takes a large share.
 _WEAKER, _TRIALS = (0.95, 0.995), 4
+# On a path it is as weak as that of the next value is expected to be, if this is not farther than so large a share.
+_FARTHEST = 0.8
 
 
 @runtime_checkable
@@ -184,9 +186,13 @@ class WorkingSets:
             screening = replace(screening, kept=None, looks=0)
         return self._state(problem, view, memory.second, screening, memory.dual)
 
+    def _shares(self, penalty: Penalty) -> tuple[float, ...]:
+        """How much weaker the penalty at the second point may be."""
+        return _WEAKER
+
     def _second_point(self, problem: Columnwise, view: _View) -> _View | None:
         """A point whose gradient in w is strictly inside the l1 box, from the problem with a weaker penalty."""
-        for share in _WEAKER:
+        for share in self._shares(problem.penalty):
             weaker = replace(problem.penalty, l1=share * problem.penalty.l1)
             enough = 0.5 * (1.0 - share) * problem.penalty.l1
             found: _View | None = view.penalised(weaker)
@@ -423,17 +429,24 @@ class _AlongPath(WorkingSets):
     """
 
     columns_left: list[int] = field(default_factory=list, repr=False, compare=False)
+    _strengths: list[float] = field(default_factory=list, repr=False, compare=False)
     _last: list[_Ended] = field(default_factory=list, repr=False, compare=False)
 
     def init(self, problem: Columnwise, x0: Array) -> State:
         """Start from a view of the problem before, if it is from this point: nothing has to be looked at again."""
         self.columns_left.append(len(x0))
+        self._strengths.append(problem.penalty.l1)
         for ended in self._last:
             for seen in (ended.memory.second.view, ended.memory.view):
                 if seen is not None and seen.kept is None and np.array_equal(seen.w, x0):
                     view = replace(seen, gradient=seen.gradient + (problem.penalty.l2 - ended.l2) * seen.w)
                     return self._from(problem, view.penalised(problem.penalty), ended.memory.screening)
         return super().init(problem, x0)
+
+    def _shares(self, penalty: Penalty) -> tuple[float, ...]:
+        """The second point is where the next value starts: it is best found for the strength of that."""
+        share = penalty.l1 / self._strengths[-2] if len(self._strengths) > 1 else _WEAKER[0]
+        return (share, _WEAKER[-1]) if _FARTHEST <= share <= _WEAKER[-1] else _WEAKER
 
     def _from(self, problem: Columnwise, view: _View, screening: Screening) -> State:
         gap = problem.gap_estimate(view.w, view.value, view.gradient)
