@@ -67,7 +67,8 @@ def as_csr(matrix: Any, name: str, dtype: Any) -> sparse.csr_array:
     ):  # what does not fit becomes infinite, and is refused as that
         if matrix.dtype.kind != "b":  # small integers are added up as floats
             matrix = matrix.astype(dtype, copy=False)
-        rows = well_formed(matrix.tocsr(), name)  # lists may name columns that there are not
+        # lists may name columns that there are not
+        rows = matrix if matrix.format == "csr" else well_formed(matrix.tocsr(), name)
         # a container of its own: what is known of the order of entries may be of older ones
         rows = sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=rows.shape)
         if not rows.has_canonical_format:

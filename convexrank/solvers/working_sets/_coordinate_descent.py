@@ -174,6 +174,7 @@ class ColumnModel:
         products: Callable[[Array], Array] | None = None,
     ) -> None:
         self.columns, self.l2, self.l1, self.lowest = columns, l2, l1, lowest
+        self.transposed = columns.T
         self._products = products or _products_of(columns)
 
     def minimum(
@@ -196,7 +197,7 @@ class ColumnModel:
         """
         # products of two sparse matrices take several times as long as those with a few dense columns
         few = len(curvature.rates) <= _FEW_TERMS
-        grouped = self.columns.T @ (curvature.shares.toarray() if few else curvature.shares)
+        grouped = self.transposed @ (curvature.shares.toarray() if few else curvature.shares)
         step = np.zeros(len(point))
         if self._products is None:
             grouped = sparse.csr_array(grouped)
@@ -239,7 +240,7 @@ class ColumnModel:
         matrix = self.columns
         starts, rows = matrix.indptr.astype(np.int64), _int32(matrix.indices)
         scaled = curvature.diagonal[rows] * matrix.data
-        squares = sparse.csc_array((scaled * matrix.data, rows, matrix.indptr), shape=matrix.shape).sum(axis=0)
+        squares = matrix.power(2).T @ curvature.diagonal
         bends = _positive(squares - grouped.power(2) @ curvature.rates, squares) + self.l2
         _descend(
             *(starts, rows, matrix.data, scaled),

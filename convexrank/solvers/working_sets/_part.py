@@ -88,7 +88,7 @@ class Part:
 
     def slopes(self, point: Point) -> Array:
         """Return the gradient of the smooth part in the weights."""
-        return self.columns.T @ point.model.gradient + self.penalty.l2 * point.w
+        return self.model.transposed @ point.model.gradient + self.penalty.l2 * point.w
 
     def violation(self, point: Point, slopes: Array) -> float:
         """Return the largest violation of optimality."""

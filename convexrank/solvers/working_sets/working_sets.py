@@ -190,12 +190,16 @@ class WorkingSets:
         """How much weaker the penalty at the second point may be."""
         return _WEAKER
 
+    def _foreseen(self, view: _View, penalty: Penalty) -> _View:
+        """Return the view with columns that are expected to violate optimality at the second point: none are here."""
+        return view
+
     def _second_point(self, problem: Columnwise, view: _View) -> _View | None:
         """A point whose gradient in w is strictly inside the l1 box, from the problem with a weaker penalty."""
         for share in self._shares(problem.penalty):
             weaker = replace(problem.penalty, l1=share * problem.penalty.l1)
             enough = 0.5 * (1.0 - share) * problem.penalty.l1
-            found: _View | None = view.penalised(weaker)
+            found: _View | None = self._foreseen(view.penalised(weaker), weaker)
             for _ in range(_TRIALS):
                 if found is None or not math.isfinite(found.value) or found.largest <= enough:
                     break
@@ -226,7 +230,8 @@ class WorkingSets:
         eager, hard = not patient and has_dual_newton(problem, view.model), False
         for count in range(self.models):
             check_time()
-            slopes = part.slopes(point)
+            known = point is start and view.kept is None
+            slopes = view.gradient[places] if known else part.slopes(point)
             violation = part.violation(point, slopes)
             hard = eager and count >= _MANY_MODELS and violation > aim
             if violation <= aim or hard:
@@ -430,16 +435,21 @@ class _AlongPath(WorkingSets):
 
     columns_left: list[int] = field(default_factory=list, repr=False, compare=False)
     _strengths: list[float] = field(default_factory=list, repr=False, compare=False)
+    _drift: list[Array] = field(default_factory=list, repr=False, compare=False)
     _last: list[_Ended] = field(default_factory=list, repr=False, compare=False)
 
     def init(self, problem: Columnwise, x0: Array) -> State:
         """Start from a view of the problem before, if it is from this point: nothing has to be looked at again."""
         self.columns_left.append(len(x0))
         self._strengths.append(problem.penalty.l1)
+        self._drift.clear()
         for ended in self._last:
             for seen in (ended.memory.second.view, ended.memory.view):
                 if seen is not None and seen.kept is None and np.array_equal(seen.w, x0):
-                    view = replace(seen, gradient=seen.gradient + (problem.penalty.l2 - ended.l2) * seen.w)
+                    gradient = seen.gradient + (problem.penalty.l2 - ended.l2) * seen.w
+                    if ended.memory.view.kept is None:
+                        self._drift.append(seen.gradient - ended.memory.view.gradient)
+                    view = replace(seen, gradient=gradient)
                     return self._from(problem, view.penalised(problem.penalty), ended.memory.screening)
         return super().init(problem, x0)
 
@@ -447,6 +457,13 @@ class _AlongPath(WorkingSets):
         """The second point is where the next value starts: it is best found for the strength of that."""
         share = penalty.l1 / self._strengths[-2] if len(self._strengths) > 1 else _WEAKER[0]
         return (share, _WEAKER[-1]) if _FARTHEST <= share <= _WEAKER[-1] else _WEAKER
+
+    def _foreseen(self, view: _View, penalty: Penalty) -> _View:
+        """With the columns that violate optimality if slopes change as they did before, none more than the largest now."""
+        for drift in self._drift:
+            ahead = violations_of(view.w, view.gradient + drift, penalty.l1, penalty.nonnegative)
+            view = replace(view, violations=np.maximum(view.violations, np.minimum(ahead, view.largest)))
+        return view
 
     def _from(self, problem: Columnwise, view: _View, screening: Screening) -> State:
         gap = problem.gap_estimate(view.w, view.value, view.gradient)
