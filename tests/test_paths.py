@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -35,8 +37,14 @@ def test_every_point_is_the_solution_of_its_problem(form):
 
 def test_the_bounds_of_a_wide_path_hold_everywhere():
     X, y = data()
-    path = cr.path(cr.problems.PNormPush(sparse.csr_array(X), y, p=2, l1=1.0), l1="auto", n=5, ratio=0.3)
+    path = cr.path(cr.problems.PNormPush(sparse.csr_array(X), y, p=2, l1=1.0), l1="auto", n=5, ratio=0.5)
     assert {solution.certificate.kind for solution in path} == {"global"}
+    # the second point is that of the next value, once two values tell how they fall
+    for one, following in pairwise(path.solutions[1:]):
+        ahead, here = (
+            following.instance.objective(w) - following.value for w in (one.witness.points[1], one.x)
+        )
+        assert ahead < 0.1 * here
 
 
 def test_paths_along_l2_and_p_and_of_queries():

@@ -459,7 +459,7 @@ class _AlongPath(WorkingSets):
         return (share, _WEAKER[-1]) if _FARTHEST <= share <= _WEAKER[-1] else _WEAKER
 
     def _foreseen(self, view: _View, penalty: Penalty) -> _View:
-        """With the columns that violate optimality if slopes change as they did before, none more than the largest now."""
+        """With the columns that violate optimality if slopes change as before, none more than the largest does now."""
         for drift in self._drift:
             ahead = violations_of(view.w, view.gradient + drift, penalty.l1, penalty.nonnegative)
             view = replace(view, violations=np.maximum(view.violations, np.minimum(ahead, view.largest)))
