@@ -6,6 +6,7 @@ import copy
 import errno
 import gzip
 import json
+import os
 import pickle
 import shutil
 import subprocess
@@ -23,7 +24,8 @@ from tests.tolerances import tolerance
 @pytest.fixture
 def small_steps(monkeypatch):
     """Pieces and stretches of a few edges, so that small graphs have many of them."""
-    monkeypatch.setattr(pages, "STRETCH", 7)
+    for name in ("STRETCH", "BLOCK"):
+        monkeypatch.setattr(pages, name, 7)
     for module in (pieces, building):
         monkeypatch.setattr(module, "ROWS", 5)
 
@@ -366,6 +368,42 @@ def test_files_that_change_under_an_open_graph_are_noticed(stored):
     (stored / "sources.npy").unlink()
     with pytest.raises(RuntimeError, match=r"sources.npy was removed"):
         graph.pull(np.ones(50))
+
+
+def test_a_file_that_is_cut_off_during_a_pass_is_noticed(stored, small_steps):
+    blocks = cr.Graph.open(stored).blocks()
+    next(blocks)
+    os.truncate(stored / "sources.npy", 600)
+    with pytest.raises(RuntimeError, match=r"sources.npy was changed since the graph was opened"):
+        list(blocks)
+
+
+def test_blocks_have_the_edges_into_their_nodes(stored, small_steps):
+    held, graph = cr.Graph.open(stored), cr.Graph.open(stored)
+    for first, last in ((0, 50), (13, 14), (13, 40), (20, 20)):
+        end = first
+        for block in graph.blocks(first, last):
+            assert block.first == end
+            assert block.last > end
+            for part in (block, block.part(block.first, block.last), block.part(block.last - 1, block.last)):
+                edges = slice(held.offsets[part.first], held.offsets[part.last])
+                assert part.edges == edges
+                assert np.array_equal(part.starts, held.offsets[part.first : part.last + 1] - edges.start)
+                assert np.array_equal(part.sources, held.sources[edges])
+                assert np.array_equal(part.weights, held.weights[edges])
+            end = block.last
+        assert end == last
+
+
+def test_ranges_are_sets_of_rows():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        ranges, rows = pages.Ranges(), set()
+        for _ in range(12):
+            first, last = sorted(rng.integers(0, 30, 2).tolist())
+            assert ranges.covers(first, last + 1) == (set(range(first, last + 1)) <= rows)
+            ranges.add(first, last + 1)
+            rows |= set(range(first, last + 1))
 
 
 class Restless:

@@ -23,6 +23,7 @@ from convexrank.data import (
     read_array,
 )
 from convexrank.data.nodes import as_series, check_names
+from convexrank.graphs.edge_blocks import EdgeBlock, each_block
 from convexrank.graphs.guards import one_a_node, refuse_broken, refuse_extremes
 from convexrank.graphs.io.build import (
     assemble,
@@ -30,7 +31,6 @@ from convexrank.graphs.io.build import (
     check_endpoints,
     check_ids,
     cuts,
-    each_range,
     out_degrees,
 )
 from convexrank.graphs.io.foreign import edges_of_networkx, edges_of_pandas, edges_of_scipy
@@ -294,8 +294,8 @@ class Graph:
         """Open a graph that :meth:`save` or :meth:`build` wrote; its edges stay on the disk.
 
         The arrays are read-only memory maps. Ranks and certificates are those of the graph in memory. Loops over the
-        edges read them in order, the next block ahead, and hold a few blocks at a time. So PageRank needs memory for
-        ranks and degrees only: about 60 bytes per node with the default solver. ``edges``, ``to_scipy``, ``reversed``,
+        edges read them in order, block by block, while the system reads ahead. So PageRank needs memory for ranks and
+        degrees only: about 60 bytes per node with the default solver. ``edges``, ``to_scipy``, ``reversed``,
         exact references and proofs copy the edges into memory.
 
         Parameters
@@ -389,7 +389,8 @@ class Graph:
     @cached_property
     def degrees(self) -> Array:
         """Total weight of the edges out of each node; the number of edges, int32, if all weights are 1."""
-        total = out_degrees(self.sources, self.weights, self.n, (edges for _, edges in self.stretches()))
+        parts = ((block.sources, block.weights) for block in self.blocks())
+        total = out_degrees(self.n, self.m, self.weights is not None, parts)
         if self.weights is not None:
             refuse_extremes(total, self.names)
         return total
@@ -415,11 +416,12 @@ class Graph:
 
         x = one_a_node(x, self.n, "x")
         out = np.empty(self.n)
-        weights = () if self.weights is None else (self.weights,)
-        function = edge_sums.gather if self.weights is None else edge_sums.gather_weighted
-        each_range(
-            function, cuts(self.offsets), self.offsets, self.sources, *weights, x, out, pages=self.pages
-        )
+        gather = edge_sums.gather if self.weights is None else edge_sums.gather_weighted
+
+        def gathered(block: EdgeBlock) -> None:
+            gather(*block.arrays, x, out, block.first, block.last)
+
+        each_block(gathered, self, cuts(self.offsets))
         return out
 
     def push(self, s: Array) -> Array:
@@ -428,30 +430,30 @@ class Graph:
 
         s = one_a_node(s, self.n, "s")
         out = np.zeros(self.n)
-        for rows, _ in self.stretches():
-            offsets = self.offsets[rows.start : rows.stop + 1]
-            if self.weights is None:
-                edge_sums.scatter(offsets, self.sources, s[rows], out)
-            else:
-                edge_sums.scatter_weighted(offsets, self.sources, self.weights, s[rows], out)
+        scatter = edge_sums.scatter if self.weights is None else edge_sums.scatter_weighted
+        for block in self.blocks():
+            scatter(*block.arrays, s, out, block.first, block.last)
         return out
 
-    def stretches(self, first: int = 0, last: int | None = None) -> Iterator[tuple[slice, slice]]:
-        """Iterate over nodes and the edges into them in the order of the arrays, reading ahead in files.
+    def blocks(self, first: int = 0, last: int | None = None) -> Iterator[EdgeBlock]:
+        """Iterate over the edges into some nodes, in the order of the arrays.
 
         Parameters
         ----------
         first, last : int
             The first node, and the one after the last; by default all.
 
-        Yields
-        ------
-        tuple of slice
-            Slices of the nodes and of the edges into them; one pair of slices if the graph is in memory.
+        Returns
+        -------
+        iterator of EdgeBlock
+            One block with views of the arrays if the graph is in memory. From files, blocks of about 2¹⁸ edges, each
+            read into the same buffers: a block is gone when the next one comes.
         """
-        ends = first, self.n if last is None else last
-        for low, high in iter([ends]) if self.pages is None else self.pages.stretches(*ends):
-            yield slice(low, high), slice(int(self.offsets[low]), int(self.offsets[high]))
+        last = self.n if last is None else last
+        if self.pages is not None:
+            return self.pages.blocks(first, last)
+        whole = EdgeBlock(0, self.n, self.offsets, self.sources, self.weights)
+        return iter((whole if last - first == self.n else whole.part(first, last),))
 
     def edges(self) -> tuple[Array, Array, Array]:
         """Return sources, targets and weights, one entry for each edge, by target: 12 bytes or more each."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.graphs.edge_blocks import EdgeBlock, each_block
 from convexrank.graphs.graph import Graph
 from convexrank.graphs.io.build import cuts, each_range
 
@@ -75,8 +76,8 @@ class NormMap:
         heaviest = np.ones(self.graph.n)
         if self.graph.weights is not None:
             heaviest = np.zeros(self.graph.n)
-            for _, edges in self.graph.stretches():
-                np.maximum.at(heaviest, self.graph.sources[edges], self.graph.weights[edges])
+            for block in self.graph.blocks():
+                np.maximum.at(heaviest, block.sources, 1.0 if block.weights is None else block.weights)
         entries = self._log_entries(heaviest, self.degrees)
         entries[self.graph.dangling] = -np.inf
         return entries
@@ -84,15 +85,24 @@ class NormMap:
     @cached_property
     def _edge_factors(self) -> Array:
         """The p-th power (for p = ∞ the first) of each entry relative to the largest of its source."""
-        return np.empty(0) if self.graph.weights is None else self._factors(slice(None))
+        graph = self.graph
+        return np.empty(0) if graph.weights is None else self._factors(graph.sources, graph.weights)
 
-    def _factors(self, edges: slice) -> Array:
-        return np.exp(self.log_factors(edges))
+    def _factors(self, sources: Array, weights: Array) -> Array:
+        return np.exp(self._log_factors(sources, weights))
+
+    def _log_factors(self, sources: Array, weights: Array | None) -> Array:
+        logs = self._edge_logs(sources, weights) - self._node_entries[sources]
+        return logs if math.isinf(self.p) else self.p * logs
 
     def log_factors(self, edges: slice) -> Array:
         """Return logarithms of p-th powers (for p = ∞ the first) of entries relative to the largest of their source."""
-        logs = self._edge_logs(edges) - self._node_entries[self.graph.sources[edges]]
-        return logs if math.isinf(self.p) else self.p * logs
+        return self._log_factors(*self._ends(edges))
+
+    def _ends(self, edges: slice | Array) -> tuple[Array, Array | None]:
+        """Sources of some edges, and their weights."""
+        weights = self.graph.weights
+        return self.graph.sources[edges], None if weights is None else weights[edges]
 
     @property
     def log_entries(self) -> tuple[Array, Array]:
@@ -115,24 +125,21 @@ class NormMap:
             return -math.inf, alpha, weak
         return (weak if self.weak_links == "entry" else -math.inf), 0.0, -math.inf
 
-    def _gather(self, function: Any, sent: Array, out: Array, first: int, last: int) -> None:
+    def _gather(self, function: Any, block: EdgeBlock, sent: Array, out: Array) -> None:
         """Call a compiled loop over the edges into some nodes, with their factors where there are weights."""
-        graph = self.graph
-        offsets, sources = graph.offsets, graph.sources
-        if graph.weights is None or graph.pages is None:
-            held = (self._edge_factors,) if graph.weights is not None or math.isinf(self.p) else ()
-            function(offsets, sources, *held, sent, out, first, last)
-            return
-        # of a graph in files the factors of a stretch are computed when it is read
-        edges = slice(int(offsets[first]), int(offsets[last]))
-        mine, rows = offsets[first : last + 1] - edges.start, last - first
-        function(mine, sources[edges], self._factors(edges), sent, out[first:last], 0, rows)
+        held: tuple[Array, ...] = (self._edge_factors,) if math.isinf(self.p) else ()
+        if block.weights is not None:
+            # of a graph in files the factors of a block are computed when it is read
+            is_stored = self.graph.pages is not None
+            held = (
+                self._factors(block.sources, block.weights) if is_stored else self._edge_factors[block.edges],
+            )
+        function(block.offsets, block.sources, *held, sent, out, block.first, block.last)
 
-    def _edge_logs(self, edges: slice | Array) -> Array:
-        sources = self.graph.sources[edges]
-        if self.graph.weights is None:
+    def _edge_logs(self, sources: Array, weights: Array | None) -> Array:
+        if weights is None:
             return self._node_entries[sources]
-        return self._log_entries(self.graph.weights[edges], self.degrees[sources])
+        return self._log_entries(weights, self.degrees[sources])
 
     @cached_property
     def _weak_entries(self) -> Array:
@@ -219,16 +226,16 @@ class NormMap:
         """Add up the p-th powers and turn the sums into the map; return it, and the nodes whose sum was lost."""
         from convexrank.graphs.compiled import edge_sums
 
-        graph, offsets, out = self.graph, self.graph.offsets, np.empty(self.graph.n)
+        graph, out = self.graph, np.empty(self.graph.n)
         function = edge_sums.gather if graph.weights is None else edge_sums.gather_weighted
         if graph.pages is None:
             _ = self._edge_factors  # once, before there are threads
 
-        def roots(first: int, last: int) -> Array:
-            self._gather(function, sent, out, first, last)
-            part = out[first:last]
+        def roots(block: EdgeBlock) -> Array:
+            self._gather(function, block, sent, out)
+            part = out[block.first : block.last]
             part += common
-            low = np.flatnonzero(part < TINY) + first
+            low = np.flatnonzero(part < TINY)
             with np.errstate(divide="ignore"):
                 np.log(part, out=part)
             part += top
@@ -237,9 +244,11 @@ class NormMap:
             if self.weak_links == "outside":
                 part *= self.alpha
                 part += constant
-            return low if shared else low[offsets[low + 1] > offsets[low]]
+            if not shared:
+                low = low[block.offsets[low + 1] > block.offsets[low]]
+            return low + block.first
 
-        lost = np.concatenate(each_range(roots, cuts(offsets), pages=graph.pages))
+        lost = np.concatenate(each_block(roots, graph, cuts(graph.offsets)))
         return out, lost
 
     def _row_logs(self, r: Array, rows: Array) -> Array:
@@ -248,9 +257,9 @@ class NormMap:
         lengths = offsets[rows + 1] - offsets[rows]
         ends = np.cumsum(lengths)
         edges = np.arange(ends[-1]) + np.repeat(offsets[rows] - ends + lengths, lengths)
-        sources = self.graph.sources[edges]
+        sources, weights = self._ends(edges)
         with np.errstate(divide="ignore"):
-            logs = self.p * (self._edge_logs(edges) + np.log(r[sources]))
+            logs = self.p * (self._edge_logs(sources, weights) + np.log(r[sources]))
         return log_sums(logs, np.concatenate([[0], ends]))
 
     def _infinite(self, r: Array) -> Array:
@@ -261,10 +270,10 @@ class NormMap:
         if graph.pages is None:
             _ = self._edge_factors
 
-        def largest(first: int, last: int) -> None:
-            self._gather(edge_sums.largest, sent, out, first, last)
+        def largest(block: EdgeBlock) -> None:
+            self._gather(edge_sums.largest, block, sent, out)
 
-        each_range(largest, cuts(graph.offsets), pages=graph.pages)
+        each_block(largest, graph, cuts(graph.offsets))
         common = math.exp(float(self._common_logs(r).max(initial=-math.inf)))
         np.maximum(out, common, out=out)
         return self._factor * out**self.theta + self._constant(r)

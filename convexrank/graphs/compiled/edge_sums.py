@@ -1,6 +1,8 @@
 """Compiled loops over edges: building a graph, and the products with it.
 
-They release the interpreter's lock, so that threads can share the rows.
+They release the interpreter's lock, so that threads can share the rows. Those with a range of rows, ``first`` to
+``last``, take the edges into these rows alone, as an ``EdgeBlock`` has them: those into row i
+begin at ``offsets[i - first] - offsets[0]``. Other vectors have an entry for each node.
 """
 
 from __future__ import annotations
@@ -221,9 +223,10 @@ def row_sum(ids: Array, x: Array, first: Any, last: Any) -> Any:
 @compiled(NOTHING, LONG, IDS, REAL, REAL_OUT, INT, INT)
 def gather(offsets: Array, sources: Array, x: Array, out: Array, first: int, last: int) -> None:
     """Add up x over the sources of each row in the range."""
-    ids = sources.view(np.uint32)
-    for i in range(np.uint64(first), np.uint64(last)):
-        out[i] = row_sum(ids, x, np.uint64(offsets[i]), np.uint64(offsets[i + ONE]))
+    ids, origin = sources.view(np.uint32), np.uint64(offsets[0])
+    for row in range(np.uint64(last - first)):
+        begin, end = np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin
+        out[np.uint64(first) + row] = row_sum(ids, x, begin, end)
 
 
 @compiled(NOTHING, LONG, IDS, REAL, REAL, REAL_OUT, INT, INT)
@@ -231,30 +234,34 @@ def gather_weighted(
     offsets: Array, sources: Array, weights: Array, x: Array, out: Array, first: int, last: int
 ) -> None:
     """Add up weight times x over the edges into each row in the range."""
-    ids = sources.view(np.uint32)
-    for i in range(np.uint64(first), np.uint64(last)):
+    ids, origin = sources.view(np.uint32), np.uint64(offsets[0])
+    for row in range(np.uint64(last - first)):
         total = 0.0
-        for k in range(np.uint64(offsets[i]), np.uint64(offsets[i + ONE])):
+        for k in range(np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin):
             total += weights[k] * x[ids[k]]
-        out[i] = total
+        out[np.uint64(first) + row] = total
 
 
-@compiled(NOTHING, LONG, IDS, REAL, REAL_OUT)
-def scatter(offsets: Array, sources: Array, s: Array, out: Array) -> None:
-    """Add s at each target to its sources: the transpose of ``gather``."""
-    ids = sources.view(np.uint32)
-    for i in range(len(offsets) - 1):
-        for k in range(np.uint64(offsets[i]), np.uint64(offsets[i + 1])):
-            out[ids[k]] += s[i]
+@compiled(NOTHING, LONG, IDS, REAL, REAL_OUT, INT, INT)
+def scatter(offsets: Array, sources: Array, s: Array, out: Array, first: int, last: int) -> None:
+    """Add s at each target in the range to its sources: the transpose of ``gather``."""
+    ids, origin = sources.view(np.uint32), np.uint64(offsets[0])
+    for row in range(np.uint64(last - first)):
+        mine = s[np.uint64(first) + row]
+        for k in range(np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin):
+            out[ids[k]] += mine
 
 
-@compiled(NOTHING, LONG, IDS, REAL, REAL, REAL_OUT)
-def scatter_weighted(offsets: Array, sources: Array, weights: Array, s: Array, out: Array) -> None:
-    """Add weight times s at each target to its sources."""
-    ids = sources.view(np.uint32)
-    for i in range(len(offsets) - 1):
-        for k in range(np.uint64(offsets[i]), np.uint64(offsets[i + 1])):
-            out[ids[k]] += weights[k] * s[i]
+@compiled(NOTHING, LONG, IDS, REAL, REAL, REAL_OUT, INT, INT)
+def scatter_weighted(
+    offsets: Array, sources: Array, weights: Array, s: Array, out: Array, first: int, last: int
+) -> None:
+    """Add weight times s at each target in the range to its sources."""
+    ids, origin = sources.view(np.uint32), np.uint64(offsets[0])
+    for row in range(np.uint64(last - first)):
+        mine = s[np.uint64(first) + row]
+        for k in range(np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin):
+            out[ids[k]] += weights[k] * mine
 
 
 @compiled(NOTHING, LONG, IDS, REAL, REAL, REAL_OUT, INT, INT)
@@ -262,10 +269,10 @@ def largest(
     offsets: Array, sources: Array, weights: Array, x: Array, out: Array, first: int, last: int
 ) -> None:
     """Set ``out[i]`` to the largest x over the edges into i, times the weight if there are weights; 0 without edges."""
-    ids = sources.view(np.uint32)
-    for i in range(first, last):
+    ids, origin = sources.view(np.uint32), np.uint64(offsets[0])
+    for row in range(np.uint64(last - first)):
         most = 0.0
-        for k in range(np.uint64(offsets[i]), np.uint64(offsets[i + 1])):
+        for k in range(np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin):
             weight = weights[k] if len(weights) > 0 else 1.0
             most = max(most, weight * x[ids[k]])
-        out[i] = most
+        out[np.uint64(first) + row] = most

@@ -1,4 +1,4 @@
-"""Compiled sweeps over the nodes of a graph: one step of Gauss and Seidel."""
+"""Compiled sweeps over the nodes of a graph: one step of Gauss and Seidel. Edges come as in ``edge_sums``."""
 
 from __future__ import annotations
 
@@ -58,8 +58,11 @@ def sweep(
     """
     change, unseen, lost = 0.0, 0.0, 0.0
     ids, scalar_base, record_moves = sources.view(np.uint32), len(base) == 1, len(moved) > 0
-    for i in range(np.uint64(first), np.uint64(last)):
-        inflow = row_sum(ids, sent, np.uint64(offsets[i]), np.uint64(offsets[i + ONE]))
+    origin = np.uint64(offsets[0])
+    for row in range(np.uint64(last - first)):
+        i = np.uint64(first) + row
+        begin, end = np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin
+        inflow = row_sum(ids, sent, begin, end)
         new = (base[0] if scalar_base else base[i]) + alpha * inflow
         divisor = float(max(degrees[i], 1))
         step = new - divisor * sent[i]
@@ -81,9 +84,10 @@ def sweep_weighted(
     """Do the same with a weight for each edge."""
     change, unseen, lost = 0.0, 0.0, 0.0
     ids, scalar_base, record_moves = sources.view(np.uint32), len(base) == 1, len(moved) > 0
-    for i in range(np.uint64(first), np.uint64(last)):
-        inflow = 0.0
-        for k in range(np.uint64(offsets[i]), np.uint64(offsets[i + ONE])):
+    origin = np.uint64(offsets[0])
+    for row in range(np.uint64(last - first)):
+        i, inflow = np.uint64(first) + row, 0.0
+        for k in range(np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin):
             inflow += weights[k] * sent[ids[k]]
         new = (base[0] if scalar_base else base[i]) + alpha * inflow
         divisor = degrees[i] if degrees[i] > 0.0 else 1.0
@@ -142,8 +146,10 @@ def _sweep_columns(
 ) -> Array:  # fmt: skip
     sums, inflow = np.zeros((4, width)), np.empty(width)
     ids, plain, record_moves = sources.view(np.uint32), len(weights) == 0, len(moved) > 0
-    for i in range(np.uint64(first), np.uint64(last)):
-        begin, end = np.uint64(offsets[i]), np.uint64(offsets[i + ONE])
+    origin = np.uint64(offsets[0])
+    for row in range(np.uint64(last - first)):
+        i = np.uint64(first) + row
+        begin, end = np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin
         if plain:
             _add_rows(ids, sent, begin, end, inflow, width)
         else:

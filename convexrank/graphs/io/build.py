@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from convexrank.data.checks.arrays import read_array
 
 __all__ = [
     "MOST_NODES",
-    "Stretches",
     "assemble",
     "check_edge_weights",
     "check_endpoints",
@@ -80,20 +78,8 @@ def nth_range(offsets: Array, number: int, parts: int) -> tuple[int, int]:
     return first, last
 
 
-class Stretches(Protocol):
-    """Files behind arrays, whose rows are read in stretches."""
-
-    def stretches(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Cut rows into stretches, each read when it is asked for."""
-        ...
-
-
 def each_range(
-    function: Callable[..., Any],
-    bounds: Array,
-    *arguments: Any,
-    pool: Executor | None = None,
-    pages: Stretches | None = None,
+    function: Callable[..., Any], bounds: Array, *arguments: Any, pool: Executor | None = None
 ) -> list[Any]:
     """Call ``function(*arguments, first, last)`` for every range: the first in this thread, each other in its own.
 
@@ -107,21 +93,12 @@ def each_range(
         Passed on.
     pool : Executor, optional
         Threads for all ranges but the first, where many calls follow each other; by default they are started here.
-    pages : object, optional
-        The files behind the arrays, which cut each range into stretches, with one call per stretch.
 
     Returns
     -------
     list
         The results of the calls, in order.
     """
-    if pages is not None:
-        cut = pages.stretches
-
-        def stretch_by_stretch(first: int, last: int) -> list[Any]:
-            return [function(*arguments, *ends) for ends in cut(first, last)]
-
-        return list(chain.from_iterable(each_range(stretch_by_stretch, bounds, pool=pool)))
     here, *others = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     if not others:
         return [function(*arguments, *here)]
@@ -297,25 +274,23 @@ def merge_parallel(
     return ends, sources[:number].copy(), merged[:number].copy()
 
 
-def out_degrees(sources: Array, weights: Array | None, n: int, parts: Iterable[slice]) -> Array:
-    """Return the total weight of the edges out of each node, which come in parts.
+def out_degrees(n: int, m: int, weighted: bool, parts: Iterable[tuple[Array, Array | None]]) -> Array:
+    """Return the total weight of the edges out of each node: of m edges, whose sources and weights come in parts.
 
-    Shape (n,), of int32 where every edge counts once: ``weights`` is None.
+    Shape (n,), of int32 where every edge counts once.
     """
     from convexrank.graphs.compiled import edge_sums
 
-    total = np.zeros(n, dtype=np.int32 if weights is None else np.float64)
-    for edges in parts:
-        mine = sources[edges]
-        if len(sources) >= _WORTH_COMPILING:
-            if weights is None:
-                edge_sums.tally(mine, total)
-            else:  # as if all led to one node
-                edge_sums.scatter_weighted(np.array([0, len(mine)]), mine, weights[edges], np.ones(1), total)
-            continue
-        for part in _pieces(len(mine)):  # bincount copies what it is given into wider types
-            added = np.bincount(mine[part], None if weights is None else weights[edges][part], n)
-            total += added.astype(total.dtype)
+    total = np.zeros(n, dtype=np.float64 if weighted else np.int32)
+    for sources, weights in parts:
+        if m < _WORTH_COMPILING:
+            for part in _pieces(len(sources)):  # bincount copies what it is given into wider types
+                added = np.bincount(sources[part], None if weights is None else weights[part], n)
+                total += added.astype(total.dtype)
+        elif weights is None:
+            edge_sums.tally(sources, total)
+        else:  # as if all led to one node
+            edge_sums.scatter_weighted(np.array([0, len(sources)]), sources, weights, np.ones(1), total, 0, 1)
     return total
 
 

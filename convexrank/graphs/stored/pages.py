@@ -1,22 +1,29 @@
-"""Arrays in files, mapped into memory: read ahead, and given back once they have been used."""
+"""Arrays in files: mapped into memory for those who ask for any entry, read in order for loops over all edges."""
 
 from __future__ import annotations
 
 import mmap
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from io import FileIO
 from itertools import pairwise
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
-__all__ = ["MappedArray", "Pages"]
+from convexrank.graphs.edge_blocks import EdgeBlock
+
+__all__ = ["BLOCK", "STRETCH", "MappedArray", "Pages"]
 
 Array = np.ndarray
 
-# Edges read at a time: 16 MB of sources. The next so many are asked for meanwhile.
-STRETCH = 1 << 22
+# Entries looked at at a time where nothing is computed with them.
+STRETCH = 1 << 20
+# Edges read at a time, and nodes at most: 0.5 MB of sources stay in the second cache of most processors.
+BLOCK, ROWS = 1 << 17, 1 << 15
 
 
 class MappedArray:
@@ -62,25 +69,61 @@ class MappedArray:
             np.frombuffer(self._map, found, shape[0], self.start) if shape[0] else np.empty(0, found)
         )
 
-    def advise(self, advice: str, first: int, last: int) -> None:
-        """Tell the system about some entries, where it listens: "MADV_WILLNEED", or "MADV_DONTNEED"."""
-        number, width = getattr(mmap, advice, None), self.values.itemsize
-        if number is None or first >= last:
-            return
-        begin = (self.start + first * width) // mmap.PAGESIZE * mmap.PAGESIZE
-        self._map.madvise(number, begin, self.start + last * width - begin)
+    @contextmanager
+    def opened(self) -> Iterator[InOrder]:
+        """Open the file to read it in order; refuse one that is no longer what was mapped.
 
-    def refuse_changed(self) -> None:
-        """Refuse a file that is no longer the one that was opened."""
+        Yields
+        ------
+        InOrder
+            Reads some entries at a time.
+        """
         try:
-            now = _state(os.stat(self.path))
-        except OSError:
-            now = None
-        if now != self.state:
-            raise RuntimeError(
-                f"{self.path} was {'removed' if now is None else 'changed'} since the graph was opened; open the graph "
-                "again, or build it anew."
-            )
+            file = self.path.open("rb", buffering=0)
+        except OSError as error:
+            raise self.changed("removed") from error
+        with file:
+            if _state(os.fstat(file.fileno())) != self.state:
+                raise self.changed()
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+            yield InOrder(self, file)
+
+    def changed(self, how: str = "changed") -> RuntimeError:
+        """Return the error for a file that is no longer what it was."""
+        return RuntimeError(
+            f"{self.path} was {how} since the graph was opened; open the graph again, or build it anew."
+        )
+
+
+class InOrder:
+    """Reads entries of a file into a buffer, which the next call overwrites.
+
+    Parameters
+    ----------
+    held : MappedArray
+        What is in the file.
+    file : FileIO
+        The file, opened without a buffer.
+    """
+
+    def __init__(self, held: MappedArray, file: FileIO) -> None:
+        self._held, self._file = held, file
+        self._buffer = np.empty(0, held.values.dtype)
+
+    def read(self, first: int, last: int) -> Array:
+        """Return the entries from ``first`` up to ``last``."""
+        if last - first > len(self._buffer):
+            self._buffer = np.empty(last - first, self._buffer.dtype)
+        part = self._buffer[: last - first]
+        room, filled = part.view(np.uint8).data, 0
+        self._file.seek(self._held.start + first * part.itemsize)
+        while filled < len(room):
+            found = self._file.readinto(room[filled:])
+            if not found:
+                raise self._held.changed()
+            filled += found
+        return part
 
 
 def _state(found: os.stat_result) -> tuple[int, ...]:
@@ -90,9 +133,10 @@ def _state(found: os.stat_result) -> tuple[int, ...]:
 class Pages:
     """The files behind the arrays of a graph.
 
-    Pages of a map count as memory of the process until they are given back, though the system could take them at any
-    time. So loops over edges go from stretch to stretch: the next one is read ahead, the last one is given back. Ids
-    and weights are checked when they are first read, because compiled loops trust them.
+    Loops over edges do not go through the maps. A fault for every few pages costs more than a copy into a buffer that
+    stays in the processor's cache; what the system reads ahead of a file that is read in order are large pages, which
+    are cheap to copy, and what ``MADV_WILLNEED`` reads ahead of a map are small ones; and pages of a map count as
+    memory of the process. Ids and weights are checked when they are first read, because compiled loops trust them.
 
     Parameters
     ----------
@@ -110,72 +154,89 @@ class Pages:
         self.folder, self.offsets, self.sources, self.weights = folder, offsets, sources, weights
         self._n = len(offsets.values) - 1
         self._edges = [sources] if weights is None else [sources, weights]
-        self._seen = np.zeros(len(sources.values) // STRETCH + 1, dtype=bool)
+        self._rows = max(1, min(BLOCK * self._n // max(len(sources.values), 1), ROWS))
+        self._checked = Ranges()
         self._check_offsets()
 
-    def stretches(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Cut rows into stretches of about equally many edges, read ahead of them, and give them back behind them.
+    def blocks(self, first: int, last: int) -> Iterator[EdgeBlock]:
+        """Read the edges into some nodes in blocks of about equally many, in buffers that are used again.
 
         Yields
         ------
-        tuple of int
-            First row, and the one after the last.
+        EdgeBlock
+            The next nodes, and the edges into them.
         """
-        for held in (self.offsets, *self._edges):
-            held.refuse_changed()
-        rows = self._cut(first, last)
-        self._advise("MADV_WILLNEED", rows[0], rows[1])
-        for i, (low, high) in enumerate(pairwise(rows)):
-            if i + 2 < len(rows):
-                self._advise("MADV_WILLNEED", high, rows[i + 2])
-            self._check(low, high)
-            yield low, high
-            self._advise("MADV_DONTNEED", low, high)
-
-    def _cut(self, first: int, last: int) -> list[int]:
-        offsets = self.offsets.values
-        low, high = int(offsets[first]), int(offsets[last])
-        inner = np.searchsorted(offsets[first : last + 1], np.arange(low + STRETCH, high, STRETCH)) + first
-        # rows without edges are many where links are few: offsets come in stretches, too
-        every = range(first + STRETCH, last, STRETCH)
-        return sorted({first, last, *inner.tolist(), *every}) if first < last else [first, last]
-
-    def _advise(self, advice: str, low: int, high: int) -> None:
-        ends = int(self.offsets.values[low]), int(self.offsets.values[high])
-        for held in self._edges:
-            held.advise(advice, *ends)
-        self.offsets.advise(advice, low, high)
+        with ExitStack() as stack:
+            offsets, *edges = (stack.enter_context(held.opened()) for held in (self.offsets, *self._edges))
+            for low in range(first, last, self._rows):
+                high = min(low + self._rows, last)
+                ends = offsets.read(low, high + 1)
+                for begin, end in pairwise(_cut(ends)):
+                    mine = ends[begin : end + 1]
+                    sources, *weights = (column.read(int(mine[0]), int(mine[-1])) for column in edges)
+                    block = EdgeBlock(low + begin, low + end, mine, sources, *(weights or [None]))
+                    self._check(block)
+                    yield block
 
     def _check_offsets(self) -> None:
         """Check where the edges of each node begin."""
         offsets, m = self.offsets.values, len(self.sources.values)
         fits = self._n >= 1 and offsets[0] == 0 and offsets[-1] == m
-        for first in range(0, self._n if fits else 0, STRETCH):
-            part = offsets[first : first + STRETCH + 1]
-            fits = fits and bool((part[1:] >= part[:-1]).all())
-            self.offsets.advise("MADV_DONTNEED", first, first + len(part))
+        with self.offsets.opened() as file:
+            for first in range(0, self._n if fits else 0, STRETCH):
+                part = file.read(first, min(first + STRETCH, self._n) + 1)
+                fits = fits and bool((part[1:] >= part[:-1]).all())
         if not fits or any(len(held.values) != m for held in self._edges):
             raise ValueError(
                 f"{self.offsets.path} does not rise from 0 to {m}, or there are not as many weights; build it anew."
             )
 
-    def _check(self, low: int, high: int) -> None:
-        """Check the blocks of edges that these rows touch, unless that was done before."""
-        first, last = int(self.offsets.values[low]), int(self.offsets.values[high])
-        for block in range(first // STRETCH, -(-last // STRETCH)):
-            if self._seen[block]:
-                continue
-            part = slice(block * STRETCH, (block + 1) * STRETCH)
-            top = int(self.sources.values[part].view(np.uint32).max(initial=0))  # negative ids are large ones
-            if top >= self._n:
-                raise ValueError(
-                    f"{self.sources.path} has an id outside 0..{self._n - 1}: the file is damaged; build it anew."
-                )
-            if self.weights is not None:
-                values = self.weights.values[part]
-                if not (values.min(initial=np.inf) >= 0.0 and values.max(initial=0.0) < np.inf):
-                    raise ValueError(
-                        f"{self.weights.path} has a weight that is negative or not finite: the file is damaged; "
-                        "build it anew."
-                    )
-            self._seen[block] = True
+    def _check(self, block: EdgeBlock) -> None:
+        """Check the edges of a block, unless that was done before."""
+        if self._checked.covers(block.first, block.last):
+            return
+        top = int(block.sources.view(np.uint32).max(initial=0))  # negative ids are large ones
+        if top >= self._n:
+            raise ValueError(
+                f"{self.sources.path} has an id outside 0..{self._n - 1}: the file is damaged; build it anew."
+            )
+        weights = np.empty(0) if block.weights is None else block.weights
+        if not (weights.min(initial=np.inf) >= 0.0 and weights.max(initial=0.0) < np.inf):
+            raise ValueError(
+                f"{self._edges[-1].path} has a weight that is negative or not finite: the file is damaged; build it "
+                "anew."
+            )
+        self._checked.add(block.first, block.last)
+
+
+def _cut(ends: Array) -> list[int]:
+    """Cut rows into parts of about ``BLOCK`` edges."""
+    low, high = int(ends[0]), int(ends[-1])
+    parts = max(1, round((high - low) / BLOCK))
+    if parts == 1:
+        return [0, len(ends) - 1]
+    inner = np.searchsorted(ends, np.linspace(low, high, parts + 1)[1:-1])
+    return sorted({0, len(ends) - 1, *inner.tolist()})
+
+
+class Ranges:
+    """A set of rows, of few ranges, to which several threads add."""
+
+    def __init__(self) -> None:
+        self._held: list[tuple[int, int]] = []
+        self._lock = Lock()
+
+    def covers(self, first: int, last: int) -> bool:
+        """Whether all rows from ``first`` up to ``last`` are in the set."""
+        return any(low <= first and last <= high for low, high in self._held)
+
+    def add(self, first: int, last: int) -> None:
+        """Put rows into the set."""
+        with self._lock:
+            held = []
+            for low, high in self._held:
+                if high < first or last < low:
+                    held.append((low, high))
+                else:  # they touch
+                    first, last = min(first, low), max(last, high)
+            self._held = [*held, (first, last)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.graphs.edge_blocks import EdgeBlock
 from convexrank.graphs.lpq_map import log_sums
 
 __all__ = ["dense_rank", "log_image"]
@@ -38,27 +39,24 @@ def log_image(problem: Any, r: Array, begin: int, end: int) -> Array:
         shared = common.max(initial=-np.inf)
         if math.isfinite(p):
             shared = log_sums(np.sort(power * common), np.array([0, len(common)]))[0]
-        for nodes, _ in problem.graph.stretches(begin, end):
-            for first in range(nodes.start, nodes.stop, step):
-                rows = slice(first, min(first + step, nodes.stop))
-                out[rows.start - begin : rows.stop - begin] = _log_norms(problem, log_r, shared, rows)
+        for block in problem.graph.blocks(begin, end):
+            for first in range(block.first, block.last, step):
+                part = block.part(first, min(first + step, block.last))
+                out[part.first - begin : part.last - begin] = _log_norms(problem, log_r, shared, part)
         norm = out / power
         if problem.weak_links != "outside":
             return theta * norm
         return np.logaddexp(np.log(problem.alpha) + theta * norm, np.log(weak) + theta * np.log(r.sum()))
 
 
-def _log_norms(problem: Any, log_r: Array, shared: float, rows: slice) -> Array:
+def _log_norms(problem: Any, log_r: Array, shared: float, block: EdgeBlock) -> Array:
     """Logarithm of the p-th power of the norm (for p = ∞ of the norm) at some nodes; ``shared`` is part of each."""
-    graph, inside = problem.graph, problem.weak_links == "inside"
-    ends = graph.offsets[rows.start : rows.stop + 1]
-    edges = slice(int(ends[0]), int(ends[-1]))
-    sources = graph.sources[edges]
-    weight: Any = 1.0 if graph.weights is None else graph.weights[edges]
+    inside, ends, sources = problem.weak_links == "inside", block.starts, block.sources
+    weight: Any = 1.0 if block.weights is None else block.weights
     link: Any = (
         weight / problem.degrees[sources] * (1.0 if problem.weak_links == "outside" else problem.alpha)
     )
-    weak = (1.0 - problem.alpha) / graph.n if inside else 0.0
+    weak = (1.0 - problem.alpha) / problem.graph.n if inside else 0.0
     terms = np.log(link + weak) + log_r[sources]
     if math.isinf(problem.p):
         norms = np.full(len(ends) - 1, -np.inf)
@@ -66,7 +64,7 @@ def _log_norms(problem: Any, log_r: Array, shared: float, rows: slice) -> Array:
         return np.maximum(norms, shared)
     if weak:  # the weak link under a link is among the common ones already
         terms += np.log1p(-((weak / (link + weak)) ** problem.p)) / problem.p
-    return np.logaddexp(log_sums(problem.p * terms, ends - ends[0]), shared)
+    return np.logaddexp(log_sums(problem.p * terms, ends), shared)
 
 
 def dense_rank(problem: Any) -> Array:

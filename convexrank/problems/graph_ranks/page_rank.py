@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any, Self
@@ -19,6 +20,7 @@ from convexrank.data.shards.sums import compensated_sum
 from convexrank.graphs import Graph, Transition
 from convexrank.graphs.certified_order import certified_prefix
 from convexrank.graphs.distributions import distributions
+from convexrank.graphs.edge_blocks import EdgeBlock
 from convexrank.graphs.io.build import nth_range
 from convexrank.problems.graph_ranks._base import GraphRank
 from convexrank.problems.graph_ranks._random_graph import random_graph
@@ -182,10 +184,11 @@ class PageRank(GraphRank):
         nodes = (slice(first, first + _PIECE) for first in range(0, graph.n, _PIECE))
         rest = alpha * sum(w[some][graph.degrees[some] == 0].sum(axis=0) for some in nodes)
         total = np.zeros(w.shape[1:])
-        stretches = graph.stretches(*nth_range(graph.offsets, part, parts))
-        for piece in chain.from_iterable(_pieces(graph.offsets, rows) for rows, _ in stretches):
+        blocks = graph.blocks(*nth_range(graph.offsets, part, parts))
+        for block in chain.from_iterable(map(_pieces, blocks)):
+            piece = slice(block.first, block.last)
             teleport = self.teleport[piece]
-            flow = alpha * _inflow(graph, sent, piece)
+            flow = alpha * _inflow(block, sent)
             flow += rest * (teleport if self.dangling == "teleport" else one.escape)
             flow += (1.0 - alpha) * teleport
             flow -= w[piece]
@@ -306,23 +309,20 @@ class PageRank(GraphRank):
         return cls(graph, alpha, v if kind == 1 else v[:, 0], mode)
 
 
-def _pieces(offsets: Array, rows: slice) -> list[slice]:
-    """Cut rows into pieces of at most about ``_PIECE`` edges."""
-    mine = offsets[rows.start : rows.stop + 1]
-    ends = np.searchsorted(mine, np.arange(mine[0], mine[-1], _PIECE)[1:], side="right") - 1
-    bounds = sorted({rows.start, *(rows.start + ends).tolist(), rows.stop})
-    return [slice(*piece) for piece in pairwise(bounds)]
+def _pieces(block: EdgeBlock) -> Iterator[EdgeBlock]:
+    """Cut a block into pieces of at most about ``_PIECE`` edges."""
+    ends = block.starts
+    inner = np.searchsorted(ends, np.arange(0, ends[-1], _PIECE)[1:], side="right") - 1
+    bounds = sorted({block.first, *(block.first + inner).tolist(), block.last})
+    return (block.part(*piece) for piece in pairwise(bounds))
 
 
-def _inflow(graph: Graph, sent: Array, part: slice) -> Array:
+def _inflow(block: EdgeBlock, sent: Array) -> Array:
     """Sums of what is sent along the edges into some rows: by numpy's reduction, or scipy's product for a batch."""
-    offsets = graph.offsets[part.start : part.stop + 1]
-    low, high = int(offsets[0]), int(offsets[-1])
-    sources, starts = graph.sources[low:high], offsets - low
-    weights = None if graph.weights is None else graph.weights[low:high]
+    sources, starts, weights = block.sources, block.starts, block.weights
     if sent.ndim == 2:
-        ones = np.ones(high - low) if weights is None else weights
-        return sparse.csr_array((ones, sources, starts), shape=(len(starts) - 1, graph.n)) @ sent
+        ones = np.ones(len(sources)) if weights is None else weights
+        return sparse.csr_array((ones, sources, starts), shape=(len(starts) - 1, len(sent))) @ sent
     flow = sent.take(sources)
     if weights is not None:
         flow *= weights

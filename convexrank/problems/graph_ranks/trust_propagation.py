@@ -224,14 +224,13 @@ class TrustPropagation(GraphRank):
         with np.errstate(divide="ignore"):
             sent = np.log(r), np.log(graph.out_weight)
         image = (1.0 - self.gamma) * seeds[nodes]
-        for rows, edges in graph.stretches(nodes.start, nodes.stop):
-            sources, offsets = graph.sources[edges], graph.offsets[rows.start : rows.stop + 1] - edges.start
-            logs = sent[0][sources] - sent[1][sources]
-            if graph.weights is not None:
+        for block in graph.blocks(nodes.start, nodes.stop):
+            logs = sent[0][block.sources] - sent[1][block.sources]
+            if block.weights is not None:
                 with np.errstate(divide="ignore"):
-                    logs += np.log(graph.weights[edges])
-            mine = slice(rows.start - nodes.start, rows.stop - nodes.start)
-            image[mine] += self.gamma * np.exp(log_sums(self.p * logs, offsets) / self.q)
+                    logs += np.log(block.weights)
+            mine = slice(block.first - nodes.start, block.last - nodes.start)
+            image[mine] += self.gamma * np.exp(log_sums(self.p * logs, block.starts) / self.q)
         return image
 
     def reference(self) -> Array:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.graphs.io.build import cuts, each_range
+from convexrank.graphs.edge_blocks import EdgeBlock, each_block
+from convexrank.graphs.io.build import cuts
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._anderson import Mixing
 
@@ -104,7 +105,7 @@ class _Layout:
     folded: Any  # whether the dangling outflow is left to the scale: for each rank
     base: Array  # (1-α)v; one number where it is the same for all nodes of one rank
     sent: Array  # what nodes send along a link of weight 1, shape (n,) or (n, COLUMNS)
-    sweep: Callable[[Array, Array, Array, Array, int, int], Any]  # base, sent, moved, z, first and last node
+    sweep: Callable[[EdgeBlock, Array, Array, Array, Array], Any]  # base, sent, moved, z
     shift: Callable[[Array, Array], None]  # adds a correction of z, as a vector, to what is sent
 
 
@@ -117,13 +118,14 @@ def _one(problem: AffineFixedPoint, x0: Array, _: slice) -> _Layout:
     base = (1.0 - alpha) * (np.array([1.0 / graph.n]) if uniform else operator.teleport)
     sent = _start(problem, x0, folded)
     np.divide(sent, graph.degrees, out=sent, where=graph.degrees > 0)
-    edges: tuple[Array, ...] = graph.offsets, graph.sources
-    sweep, shift = compiled.sweep, compiled.shift
+    degrees, loop, shift = graph.degrees, compiled.sweep, compiled.shift
     if graph.weights is not None:
-        edges, sweep, shift = (*edges, graph.weights), compiled.sweep_weighted, compiled.shift_weighted
-    return _Layout(
-        folded, base, sent, partial(sweep, *edges, graph.degrees, alpha), partial(shift, graph.degrees)
-    )
+        loop, shift = compiled.sweep_weighted, compiled.shift_weighted
+
+    def sweep(block: EdgeBlock, *vectors: Array) -> Any:
+        return loop(*block.arrays, degrees, alpha, *vectors, block.first, block.last)
+
+    return _Layout(folded, base, sent, sweep, partial(shift, degrees))
 
 
 def _several(degrees: Array, problem: AffineFixedPoint, x0: Array, columns: slice) -> _Layout:
@@ -137,12 +139,17 @@ def _several(degrees: Array, problem: AffineFixedPoint, x0: Array, columns: slic
     np.multiply(1.0 - alpha, problem.teleport[:, columns], out=base[:, : len(operators)])
     divisors = np.where(degrees > 0.0, degrees, 1.0)[:, None]  # of the z of each node
     np.divide(_start(problem, x0[:, columns], folded), divisors, out=sent[:, : len(operators)])
-    weights = np.empty(0) if graph.weights is None else graph.weights
+    nothing = np.empty(0)
+
+    def sweep(block: EdgeBlock, *vectors: Array) -> Any:
+        weights = nothing if block.weights is None else block.weights
+        return compiled.sweep_many(
+            block.offsets, block.sources, weights, degrees, alpha, *vectors, block.first, block.last
+        )
 
     def shift(correction: Array, sent: Array) -> None:
         compiled.shift_many(degrees, correction.reshape(sent.shape), sent)
 
-    sweep = partial(compiled.sweep_many, graph.offsets, graph.sources, weights, degrees, alpha)
     return _Layout(folded, base, sent, sweep, shift)
 
 
@@ -191,11 +198,11 @@ class _Ranks:
         """Sweep over all ranges, write z, and show every range what the others became; return sums over the nodes."""
         base, moved = self._right_hand_side(), self._moved
 
-        def one(first: int, last: int) -> Any:
-            mine = int(np.searchsorted(self.bounds[:-1], first, side="right")) - 1
-            return self.layout.sweep(base, self.sent[mine], moved, z, first, last)
+        def one(block: EdgeBlock) -> Any:
+            mine = int(np.searchsorted(self.bounds[:-1], block.first, side="right")) - 1
+            return self.layout.sweep(block, base, self.sent[mine], moved, z)
 
-        sums = np.sum(each_range(one, self.bounds, pool=self._pool, pages=self.problem.graph.pages), axis=0)
+        sums = np.sum(each_block(one, self.problem.graph, self.bounds, self._pool), axis=0)
         _exchange(self.sent, self.bounds)
         return np.append(sums, z.sum()) if z.ndim == 1 else sums[:, : z.shape[1]]
 

@@ -1,0 +1,90 @@
+"""The edges into some nodes, as compiled loops take them: of a graph in memory, or read from files block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from itertools import chain
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from convexrank.graphs.io.build import each_range
+
+__all__ = ["EdgeBlock", "each_block"]
+
+Array = np.ndarray
+
+
+class EdgeBlock(NamedTuple):
+    """The edges into the nodes from ``first`` up to ``last``.
+
+    Those into node i are the entries from ``offsets[i - first] - offsets[0]`` on of the other arrays. Arrays of a graph
+    in files are buffers: the next block overwrites them.
+    """
+
+    first: int
+    last: int
+    offsets: Array  # one entry more than nodes
+    sources: Array
+    weights: Array | None
+
+    @property
+    def edges(self) -> slice:
+        """Where they are among all edges."""
+        return slice(int(self.offsets[0]), int(self.offsets[-1]))
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """Offsets and sources, and weights where there are any."""
+        held = self.offsets, self.sources
+        return held if self.weights is None else (*held, self.weights)
+
+    @property
+    def starts(self) -> Array:
+        """Where the edges into each node begin in the block."""
+        return self.offsets - self.offsets[0]
+
+    def part(self, first: int, last: int) -> EdgeBlock:
+        """Return the edges into some of the nodes."""
+        offsets = self.offsets[first - self.first : last - self.first + 1]
+        origin = self.offsets[0]
+        edges = slice(int(offsets[0] - origin), int(offsets[-1] - origin))
+        weights = None if self.weights is None else self.weights[edges]
+        return EdgeBlock(first, last, offsets, self.sources[edges], weights)
+
+
+class Edges(Protocol):
+    """What has edges in blocks: a graph, or the files behind one."""
+
+    def blocks(self, first: int, last: int) -> Iterator[EdgeBlock]:
+        """Go through the edges into some nodes."""
+        ...
+
+
+def each_block(
+    function: Callable[[EdgeBlock], Any], graph: Edges, bounds: Array, pool: Executor | None = None
+) -> list[Any]:
+    """Call a function for every block of every range of nodes, each range on a thread of its own.
+
+    Parameters
+    ----------
+    function : callable
+        Calls compiled loops, which release the interpreter's lock.
+    graph : Graph
+        Has the edges.
+    bounds : ndarray
+        Ends of the ranges, from ``cuts``.
+    pool : Executor, optional
+        Threads for all ranges but the first, where many calls follow each other; by default they are started here.
+
+    Returns
+    -------
+    list
+        The results of the calls, in the order of the nodes.
+    """
+
+    def block_by_block(first: int, last: int) -> list[Any]:
+        return [function(block) for block in graph.blocks(first, last)]
+
+    return list(chain.from_iterable(each_range(block_by_block, bounds, pool=pool)))
