@@ -110,6 +110,7 @@ def main(rank: int, count: int, port: str, folder: Path) -> None:
     problem = cr.problems.PNormPush(shards["binary"], shards["binary"].y, p=8, l2=0.3)
     found["limits"] = limits(problem, folder, rank)
     found["rows"] = problem.X[[3, 100, 239, 3]].tolist()
+    found["blocks"] = in_blocks(X[part, :3].astype(np.float32))
     found["sharded"] = sharded(count)
     found["example"] = example().x.tobytes().hex()
     first, *others = graph_ranks()
@@ -126,6 +127,20 @@ def main(rank: int, count: int, port: str, folder: Path) -> None:
     write(folder, rank, found)
     found["silent"] = silent(rank, count, X[part], y[part])
     write(folder, rank, found)
+
+
+def in_blocks(X: Any) -> Any:
+    """Rows of all ranks, in float32, gathered a few words at a time."""
+    import convexrank as cr
+    from convexrank.data.shards import ranks
+
+    held = cr.data.Shards(X, timeout=20.0)
+    whole = ranks._LONG, ranks._BLOCK
+    ranks._LONG, ranks._BLOCK = 4, 8
+    try:
+        return held[::15].tolist()
+    finally:
+        ranks._LONG, ranks._BLOCK = whole
 
 
 def sharded(count: int) -> dict[str, Any]:
@@ -170,7 +185,7 @@ def graph_ranks() -> dict[str, Any]:
     rng = np.random.default_rng(2)
     source, target = rng.integers(0, 52, 300), (60 * rng.random(300) ** 3).astype(int)
     graph = cr.Graph.from_edges(source, target, rng.random(300) + 0.1, 60)
-    plain = cr.Graph.from_edges(source, target, np.ones(300), 60)
+    plain = cr.Graph.from_edges(*np.unique([source, target], axis=1), n=60)
     return {
         "page rank": cr.problems.PageRank(graph, 0.9),
         "norms": cr.problems.LpqRank(graph, 4, 10, 0.9, "outside"),

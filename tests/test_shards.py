@@ -158,6 +158,8 @@ def test_each_rank_holds_its_rows_alone(launched, count):
         assert (passes > 0) == (size > 0)
         # rows that are asked for come to every rank, in the order asked for
         assert found["rows"] == X[[3, 100, 239, 3]].tolist()
+        # also in float32 and block by block
+        assert found["blocks"] == X[:, :3].astype(np.float32)[::15].tolist()
 
 
 # What is wrong on the last rank, or on all, and what every rank says.
@@ -330,6 +332,8 @@ def test_one_rank_alone_is_chunks():
     assert (shards.mean_squares == chunks.mean_squares).all()
     assert (shards[::-7] == X[::-7]).all()
     assert shards[:0].shape == (0, 4)
+    single = X[:, :3].astype(np.float32)
+    assert (Shards(single, y)[:5] == single[:5]).all()  # of an odd number of entries
     assert (shards.whole(y) == y).all()
     ours, theirs = P.PNormPush(shards, shards.y, p=4, l2=0.1), P.PNormPush(chunks, chunks.y, p=4, l2=0.1)
     assert ours.value_and_gradient(w)[0] == theirs.value_and_gradient(w)[0]

@@ -124,6 +124,7 @@ class Chunks(Design):
         self._seen = [(one.size, one.checksum) for one in seen]
         #: The types of floating point numbers that pieces hold.
         self.kinds = sorted({one.kind for one in filled if one.kind.startswith("float")})
+        self.is_single = {one.kind for one in filled} == {"float32"}
 
     # --- ways in ------------------------------------------------------------------------------------------------------
 
@@ -377,17 +378,20 @@ class Chunks(Design):
         places = row_numbers(rows, self._shape[0])
         order = np.argsort(places, kind="stable")
         ordered, found = places[order], []
+        whole = np.empty((0 if self.sparse else len(places), self._shape[1]))
         for piece in self.pieces():
             first, last = np.searchsorted(ordered, (piece.rows.start, piece.rows.stop))
             if last > first:
                 some = piece.X[ordered[first:last] - piece.rows.start]
-                found.append(some.astype(np.float64, copy=False))
+                if self.sparse:
+                    found.append(some.astype(np.float64, copy=False))
+                else:
+                    whole[order[first:last]] = some
         if not found:
-            return np.zeros((0, self._shape[1]))
+            return whole
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))
-        whole: Any = sparse.csr_array(sparse.vstack(found)) if self.sparse else np.concatenate(found)
-        return whole[back]
+        return sparse.csr_array(sparse.vstack(found))[back]
 
     def columns(self, places: Array) -> Any:
         """Refuse: columns of rows out of memory would have to be held."""

@@ -52,6 +52,7 @@ def sheet(local: Local | None, timeout: float, error: BaseException | None) -> d
     if own is not None:
         said |= {
             "type of X": "/".join(own.kinds) or None,
+            "single": own.is_single,
             "labels": own.y is not None,
             "queries": own.qid is not None,
             "y": None if own.y is None else own.y.dtype.str,

@@ -19,7 +19,6 @@ import numpy as np
 
 from convexrank.backend.deadline import OutOfTimeError
 from convexrank.backend.jax_oracles import shape_class
-from convexrank.backend.jax_start import with_x64
 from convexrank.data.shards.watch import RankError, Watch
 
 __all__ = ["Ranks"]
@@ -29,6 +28,9 @@ T = TypeVar("T")
 
 # What a rank says before its numbers: all is well, out of time, Ctrl-C, an error. All ranks end by the worst.
 _WELL, _LATE, _STOPPED, _FAILED = range(4)
+# Words: vectors of more are gathered in blocks, the last one filled up, so that one program serves all lengths. To
+# compile another one takes longer than to gather a block.
+_LONG, _BLOCK = 1 << 15, 1 << 18
 
 
 class Ranks:
@@ -258,15 +260,18 @@ class Ranks:
     def _collective(self, vector: Array) -> Array:
         """Gather vectors of one length by JAX."""
         # bits, of few sizes: nothing of a number is touched, and little is compiled
-        words = np.zeros(shape_class(len(vector)), dtype=np.int64)
+        size = len(vector)
+        length = shape_class(size) if size <= _LONG else -(-size // _BLOCK) * _BLOCK
+        words = np.zeros(length, dtype=np.int64)
         words[: len(vector)] = vector.view(np.int64)
         found = self._watched(partial(self._gathered, words), len(vector))
         return np.ascontiguousarray(found[:, : len(vector)]).view(vector.dtype)
 
     def _gathered(self, words: Array) -> Array:
         if self._gather is None:
-            self._gather = _gatherer(self._members, self.index)
-        return self._gather(words)
+            self._gather = _gatherer(self._members)
+        blocks = [self._gather(words[first : first + _BLOCK]) for first in range(0, len(words), _BLOCK)]
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
 
     def _watched(self, call: Callable[[], T], size: int) -> T:
         """Make a call that may hang in another thread; this one looks after the other ranks meanwhile."""
@@ -330,7 +335,7 @@ def _serve(inbox: SimpleQueue[Any], outbox: SimpleQueue[Any]) -> None:
         del call  # it holds the ranks, whose end ends this thread
 
 
-def _gatherer(members: Sequence[int], index: int) -> Callable[[Array], Array]:
+def _gatherer(members: Sequence[int]) -> Callable[[Array], Array]:
     """Return what gathers a vector from all ranks to all: one device of each, gloo between CPUs, NCCL between GPUs."""
     import jax
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -340,17 +345,17 @@ def _gatherer(members: Sequence[int], index: int) -> Callable[[Array], Array]:
         first.setdefault(device.process_index, device)
     mesh = Mesh(np.array([first[process] for process in members]), ("ranks",))
     cut, whole = NamedSharding(mesh, PartitionSpec("ranks")), NamedSharding(mesh, PartitionSpec())
-    return partial(_gathered, jax.jit(_same, out_shardings=whole), cut, first[members[index]], len(members))
+    return partial(_gathered, jax.jit(_same, out_shardings=whole), cut, len(members))
 
 
 def _same(x: Any) -> Any:
     return x
 
 
-def _gathered(copied: Any, cut: Any, device: Any, count: int, vector: Array) -> Array:
+def _gathered(copied: Any, cut: Any, count: int, vector: Array) -> Array:
     import jax
 
-    with with_x64():
-        own = jax.device_put(vector[None], device)
-        parts = jax.make_array_from_single_device_arrays((count, len(vector)), cut, [own])
-        return np.asarray(copied(parts).addressable_data(0))
+    # halves of words, so that JAX needs no 64 bits; this way to put them on a device takes half of device_put's time
+    own = vector.view(np.int32)[None]
+    parts = jax.make_array_from_callback((count, own.shape[1]), cut, lambda _: own)
+    return np.asarray(copied(parts).addressable_data(0)).view(np.int64)

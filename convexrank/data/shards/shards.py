@@ -113,6 +113,7 @@ class Shards(Chunks):
         )
         self.longest = max(one["longest"] for one in known)
         self._most_rows = max(one["most"] for one in known)
+        self._kind = np.dtype(np.float32 if all(one["single"] for one in known) else np.float64)
         self.y, self.qid = (self._labels(said, name) for name in ("y", "qid"))
         own = np.zeros(self._shape[1])
         if self._local is not None:
@@ -276,16 +277,19 @@ class Shards(Chunks):
         owners = np.searchsorted(self._starts, places, side="right") - 1
         most = int(np.bincount(owners, minlength=self.ranks).max()) if len(places) else 0
 
+        # the bits of two numbers in float32 go as one in float64
+        kind, length = self._kind, most * columns * self._kind.itemsize
+        length = -(-length // 8)
+
         def chosen() -> Array:
             mine = places[owners == self.rank] - self.begin
-            held = np.zeros((most, columns))
+            room = np.zeros(length)
             if len(mine) and self._local is not None:
-                held[: len(mine)] = self._local[mine]
-            return held.ravel()
+                room.view(kind)[: len(mine) * columns] = self._local[mine].ravel()
+            return room
 
-        found = self.across(chosen, most * columns, np.ascontiguousarray(places)).reshape(
-            self.ranks, most, columns
-        )
+        bits = self.across(chosen, length, np.ascontiguousarray(places))
+        found = bits.view(kind)[:, : most * columns].reshape(self.ranks, most, columns)
         whole = np.empty((len(places), columns))
         for rank in range(self.ranks):
             mine = owners == rank
