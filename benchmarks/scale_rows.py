@@ -15,6 +15,8 @@ __all__ = ["rank", "scale_rows"]
 
 _SEED = 17
 _ROWS, _COLUMNS = 1_000_000, 20
+# Rows drawn at a time.
+_DRAWN = 1 << 16
 # Numbers in a collective whose time is latency, and in one whose time is bandwidth.
 _FEW, _MANY = 32, 2_000_000
 _HOSTS = 16
@@ -171,10 +173,7 @@ def rank(number: int, count: int, port: int, rows: int, repeats: int = 15) -> di
         jax.distributed.initialize(address, count, number, cluster_detection_method="deactivate")
     import convexrank as cr
 
-    own = rows // count
-    rng = np.random.default_rng([_SEED, number])
-    X = rng.standard_normal(size=(own, _COLUMNS), dtype=np.float32)
-    y = X[:, :5].sum(axis=1) + 2.0 * rng.normal(size=own) > 4.0
+    X, y = _rows(rows * number // count, rows * (number + 1) // count)
     shards = cr.data.Shards(X, y, timeout=60.0)
     problem = cr.problems.PNormPush(shards, shards.y, p=8, l2=1e-4)
     points = 0.1 * np.random.default_rng(_SEED).normal(size=(repeats + 2, _COLUMNS))
@@ -188,6 +187,21 @@ def rank(number: int, count: int, port: int, rows: int, repeats: int = 15) -> di
         vector = np.zeros(size)
         found[name] = _medians(lambda _, v=vector: shards.across(lambda: v, len(v), b""), points)[0]
     return found
+
+
+def _rows(first: int, last: int) -> tuple[Any, Any]:
+    """Draw some of all rows: the same ones whatever the number of processes is."""
+    import numpy as np
+
+    parts = []
+    for start in range(first // _DRAWN * _DRAWN, last, _DRAWN):
+        rng = np.random.default_rng([_SEED, start])
+        X = rng.standard_normal(size=(_DRAWN, _COLUMNS), dtype=np.float32)
+        y = X[:, :5].sum(axis=1) + 2.0 * rng.normal(size=_DRAWN) > 4.0
+        mine = slice(max(first - start, 0), last - start)
+        parts.append((X[mine], y[mine]))
+    X, y = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return X, y
 
 
 def _medians(call: Any, points: Any) -> tuple[float, float]:
