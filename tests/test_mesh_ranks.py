@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.solvers.fixed_point._mesh import OnMesh, _ranges
+from convexrank.graphs.io.build import nth_range
+from convexrank.solvers.fixed_point import _mesh
+from convexrank.solvers.fixed_point._mesh import OnMesh, _ranges, count_together
 from tests.tolerances import tolerance
 
 
@@ -31,6 +36,54 @@ def test_a_certificate_in_parts_is_the_certificate(name, seed):
         if name == "PageRank" and parts > 1:  # a sum: what is left out is missed
             worst = np.argmax(found.max(axis=1))
             assert problem.certificate_of_parts(x, np.delete(found, worst, axis=0)).gap < 0.999 * truth.gap
+
+
+class Together:
+    """Ranks that are threads: what each gives is gathered by a barrier."""
+
+    def __init__(self, index, heard, barrier):
+        self.index, self.count, self.heard, self.barrier = index, len(heard), heard, barrier
+
+    def each(self, compute):
+        return compute()
+
+    def gather(self, compute, length):
+        self.barrier.wait(10.0)
+        self.heard[self.index] = compute()
+        self.barrier.wait(10.0)
+        assert all(len(one) == length for one in self.heard)
+        return np.stack(self.heard)
+
+
+class Counted(cr.Graph):
+    """A graph that notes which nodes were asked for."""
+
+    def blocks(self, first=0, last=None):
+        vars(self).setdefault("asked", []).append((first, last))
+        return super().blocks(first, last)
+
+
+def test_processes_count_degrees_for_a_part_of_the_edges_each(monkeypatch):
+    monkeypatch.setattr(_mesh, "_NODES", 7)
+    whole = skewed(40, 200, 3, True)
+    for weights, known in ((None, False), (None, True), (whole.weights, False)):
+        graphs = [Counted(whole.offsets, whole.sources, weights) for _ in range(3)]
+        if known:
+            assert graphs[0].degrees.sum() == whole.m  # the others do not know them
+            graphs[0].asked.clear()
+        heard, barrier = [np.zeros(0)] * 3, threading.Barrier(3)
+        with ThreadPoolExecutor(3) as pool:
+            ranks = [Together(k, heard, barrier) for k in range(3)]
+            list(pool.map(count_together, ranks, graphs))
+        divided = weights is None and not known
+        asked = [getattr(graph, "asked", []) for graph in graphs]
+        ends = [nth_range(whole.offsets, k, 3) for k in range(3)]
+        assert asked == ([[pair] for pair in ends] if divided else [[]] * 3)
+        truth = np.bincount(whole.sources, weights, 40)
+        for graph in graphs:
+            assert graph.degrees.dtype == (np.int32 if weights is None else np.float64)
+            assert np.allclose(graph.degrees, truth, rtol=0.0, atol=tolerance("ranks"))
+            assert not graph.degrees.flags.writeable
 
 
 def test_every_edge_is_on_the_device_of_its_target():

@@ -389,11 +389,15 @@ class Graph:
     @cached_property
     def degrees(self) -> Array:
         """Total weight of the edges out of each node; the number of edges, int32, if all weights are 1."""
-        parts = ((block.sources, block.weights) for block in self.blocks())
-        total = out_degrees(self.n, self.m, self.weights is not None, parts)
+        total = self.degrees_of_part(0, self.n)
         if self.weights is not None:
             refuse_extremes(total, self.names)
         return total
+
+    def degrees_of_part(self, first: int, last: int) -> Array:
+        """Return the same of the edges into some nodes alone, from ``first`` up to ``last``."""
+        parts = ((block.sources, block.weights) for block in self.blocks(first, last))
+        return out_degrees(self.n, self.m, self.weights is not None, parts)
 
     @property
     def out_weight(self) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +13,9 @@ import numpy as np
 from convexrank.backend.compilation import SMALL, jit
 from convexrank.backend.jax_oracles import shape_class, with_x64
 from convexrank.data import shown
+from convexrank.data.shards.ranks import Ranks
 from convexrank.graphs import Graph
+from convexrank.graphs.io.build import nth_range
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._planes import PLANES, add_up, columns_of, in_planes, spread
 
@@ -21,6 +23,7 @@ __all__ = [
     "AXIS",
     "OnMesh",
     "check_mesh",
+    "count_together",
     "default_mesh",
     "everywhere",
     "on_host",
@@ -33,6 +36,8 @@ __all__ = [
 Array = np.ndarray
 
 AXIS = "nodes"
+# Nodes whose degrees are gathered at a time: a block of Ranks, with what goes before them.
+_NODES = 250_000
 
 
 def check_mesh(mesh: Any) -> None:
@@ -181,6 +186,23 @@ class OnMesh:
         return np.concatenate(
             [places[k * self.size : k * self.size + high - low] for k, (low, high) in parts]
         )
+
+
+def count_together(ranks: Ranks, graph: Graph) -> None:
+    """Let each process count the edges out of each node for a part of all edges, unless all of them know them.
+
+    Without weights these are sums of integers, which are the same in any order.
+    """
+    unknown = float(graph.weights is None and "degrees" not in vars(graph))
+    if not ranks.gather(lambda: np.array([unknown]), 1).all():
+        return
+    own = ranks.each(lambda: graph.degrees_of_part(*nth_range(graph.offsets, ranks.index, ranks.count)))
+    for first in range(0, graph.n, _NODES):
+        part = slice(first, min(first + _NODES, graph.n))
+        counts = ranks.gather(partial(own[part].astype, np.float64), part.stop - part.start)
+        own[part] = counts.sum(axis=0)
+    own.flags.writeable = False
+    vars(graph)["degrees"] = own  # where the property keeps them
 
 
 def on_host(replicated: Any) -> Array:

@@ -18,7 +18,14 @@ from convexrank.core.results import Solution
 from convexrank.data import check_integer, check_positive, keep_checked
 from convexrank.data.shards.ranks import Ranks
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
-from convexrank.solvers.fixed_point._mesh import OnMesh, check_mesh, default_mesh, processes_of, silent
+from convexrank.solvers.fixed_point._mesh import (
+    OnMesh,
+    check_mesh,
+    count_together,
+    default_mesh,
+    processes_of,
+    silent,
+)
 from convexrank.solvers.fixed_point._mesh_norms import NormFixedPoint, NormsOnMesh
 from convexrank.solvers.fixed_point._together import iterate_together
 
@@ -121,6 +128,8 @@ class JaxPower:
             return device, device.pad(x0)
 
         ranks = self.processes
+        if ranks is not None:
+            count_together(ranks, problem.graph)
         device, x = put() if ranks is None else ranks.each(put)
         return State(x0, math.nan, math.inf, (device, x, math.inf, 0, math.inf))
 
