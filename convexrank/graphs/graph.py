@@ -395,7 +395,18 @@ class Graph:
         return total
 
     def degrees_of_part(self, first: int, last: int) -> Array:
-        """Return the same of the edges into some nodes alone, from ``first`` up to ``last``."""
+        """Return the part of :attr:`degrees` that the edges into some nodes contribute.
+
+        Parameters
+        ----------
+        first, last : int
+            The first node, and the one after the last.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            Total weight of these edges out of each node, int32 if all weights are 1.
+        """
         parts = ((block.sources, block.weights) for block in self.blocks(first, last))
         return out_degrees(self.n, self.m, self.weights is not None, parts)
 
