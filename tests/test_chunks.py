@@ -535,6 +535,22 @@ def test_the_reader_reads_one_ahead_and_ends_when_nobody_reads():
     assert list(read_ahead(lambda: iter(range(5)))) == list(range(5))
 
 
+def test_a_thread_reads_files_and_not_arrays_in_memory(tmp_path):
+    X = drawn()[0]
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    views = {True: (X, X[::2], X.T.copy().T), False: (mapped, mapped[::2], np.asarray(mapped))}
+    for in_memory, arrays in views.items():
+        for held in arrays:
+            chunks = Chunks.from_arrays(held, np.zeros(len(held)), rows_per_piece=7)
+            pieces = chunks.pieces()
+            next(pieces)
+            alive = [one for one in threading.enumerate() if one.name == "convexrank-chunks"]
+            assert bool(alive) != in_memory
+            pieces.close()
+            assert threads() == []
+
+
 def test_a_deadline_ends_a_pass():
     X, y, *_ = drawn()
 

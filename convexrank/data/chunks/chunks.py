@@ -25,8 +25,8 @@ from convexrank.data.chunks.arguments import (
 from convexrank.data.chunks.parquet import Parquet, parquet_files
 from convexrank.data.chunks.pieces import NoRowsError, Piece, Seen, first_look, same_again
 from convexrank.data.chunks.products import scores_of, sums_of
-from convexrank.data.chunks.reader import read_ahead
-from convexrank.data.chunks.sources import Arrays, Files, Given, Source, Told
+from convexrank.data.chunks.reader import one_by_one, read_ahead
+from convexrank.data.chunks.sources import Arrays, Files, Given, Source, Told, is_in_memory
 from convexrank.data.chunks.text import Text
 from convexrank.data.messages import shown
 from convexrank.data.sparse_matrices import well_formed
@@ -93,7 +93,7 @@ class Chunks(Design):
     def __init__(self, pieces: Any) -> None:
         self._source: Source = pieces if isinstance(pieces, SOURCES) else re_iterable(pieces)
         self.passes = 0
-        self._state = self._source.state()
+        self._state, self._is_in_memory = self._source.state(), is_in_memory(self._source)
         self._look()
 
     def _look(self) -> None:
@@ -274,7 +274,7 @@ class Chunks(Design):
     # --- passes -------------------------------------------------------------------------------------------------------
 
     def pieces(self) -> Iterator[Piece]:
-        """Go through all pieces, reading ahead.
+        """Go through all pieces, reading ahead of those that are not in memory.
 
         Yields
         ------
@@ -310,7 +310,7 @@ class Chunks(Design):
                     "iterable has to give the same pieces each time: pass a list, or an object with __iter__."
                 )
 
-        yield from read_ahead(again)
+        yield from (one_by_one if self._is_in_memory else read_ahead)(again)
 
     @property
     def borders(self) -> Array:

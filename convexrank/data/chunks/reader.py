@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from convexrank.backend.deadline import check_time
 
-__all__ = ["read_ahead"]
+__all__ = ["one_by_one", "read_ahead"]
 
 T = TypeVar("T")
 
@@ -23,6 +23,24 @@ class _Raised:
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
+
+
+def one_by_one(start: Callable[[], Iterator[T]]) -> Iterator[T]:
+    """Go through an iterator here, for items that are there already: to hand them over would cost more than it gains.
+
+    Parameters
+    ----------
+    start : callable
+        Makes the iterator.
+
+    Yields
+    ------
+    T
+        Its items, in their order.
+    """
+    for item in start():
+        check_time()
+        yield item
 
 
 def read_ahead(start: Callable[[], Iterator[T]]) -> Iterator[T]:

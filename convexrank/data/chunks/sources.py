@@ -15,7 +15,7 @@ from scipy import sparse
 from convexrank.data.chunks.pieces import Raw
 from convexrank.data.sparse_matrices import well_formed
 
-__all__ = ["Arrays", "Files", "Given", "Source", "Told", "rows_at_once", "states_of"]
+__all__ = ["Arrays", "Files", "Given", "Source", "Told", "is_in_memory", "rows_at_once", "states_of"]
 
 Array = np.ndarray
 
@@ -40,6 +40,18 @@ def states_of(files: Iterable[Any]) -> tuple[Any, ...]:
     """Return names, sizes and times of change of files."""
     found = ((str(file), os.stat(file)) for file in files)
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)
+
+
+def is_in_memory(source: Source) -> bool:
+    """Return whether pieces are stretches of a dense array in memory, so that there is nothing to be read ahead."""
+    if isinstance(source, Told):
+        source = source.source
+    held = source.X if isinstance(source, Arrays) else None
+    while isinstance(held, np.ndarray) and not isinstance(held, np.memmap):
+        if held.base is None:
+            return True
+        held = held.base  # of a view of a file, the map
+    return False
 
 
 def rows_at_once(columns: int, asked: int | None) -> int:
