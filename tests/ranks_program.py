@@ -83,7 +83,7 @@ def main(rank: int, count: int, port: str, folder: Path) -> None:
     try:
         address = f"127.0.0.1:{port}"
         jax.distributed.initialize(
-            address, count, rank, cluster_detection_method="deactivate", initialization_timeout=60
+            address, count, rank, cluster_detection_method="deactivate", initialization_timeout=120
         )
     except Exception as error:  # noqa: BLE001 - whatever it is, the tests are skipped with it
         write(folder, rank, {"unusable": f"{type(error).__name__}: {error}"})

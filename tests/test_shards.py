@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -32,9 +33,12 @@ P = cr.problems
 
 
 def free_port():
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return bound.getsockname()[1]
+    """Return a port that no connection of another process is given before the coordinator takes it."""
+    for port in np.random.default_rng().permutation(np.arange(20_000, 32_000)):
+        with socket.socket() as bound, suppress(OSError):
+            bound.bind(("127.0.0.1", int(port)))
+            return int(port)
+    pytest.skip("no port between 20 000 and 32 000 is free")
 
 
 @pytest.fixture(scope="module")

@@ -72,19 +72,19 @@ class Part:
 
     problem: ByColumns
     penalty: Penalty
-    columns: sparse.csc_array
     nonnegative: Array | None
     model: ColumnModel
 
     @classmethod
     def of(cls, problem: ByColumns, penalty: Penalty, places: Array) -> Part:
         """Take the columns at these places."""
-        columns = problem.columns(places)
         nonnegative = None if penalty.nonnegative is None else penalty.nonnegative[places]
         lowest = np.full(len(places), -math.inf)
         lowest[slice(0) if nonnegative is None else nonnegative] = 0.0
-        model = ColumnModel(columns, penalty.l2, penalty.l1, lowest, problem.column_products(places))
-        return cls(problem, penalty, columns, nonnegative, model)
+        model = ColumnModel(
+            problem.columns(places), penalty.l2, penalty.l1, lowest, problem.column_products(places)
+        )
+        return cls(problem, penalty, nonnegative, model)
 
     def slopes(self, point: Point) -> Array:
         """Return the gradient of the smooth part in the weights."""
