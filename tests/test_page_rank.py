@@ -201,6 +201,23 @@ def test_ranks_that_are_swept_together_are_those_swept_alone(columns, mode, weig
     assert together.iterations <= 2 * max(single.iterations for single in alone)  # combined like single ones
 
 
+@pytest.mark.parametrize("mode", ["teleport", "uniform", "drop"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_certificate_of_a_batch_is_the_residual_of_each_column(mode, weighted):
+    rng = np.random.default_rng(0)
+    edges, n, columns = rng.integers(0, 20, (2, 90)), 30, 65  # the last ten nodes are dangling
+    graph = cr.Graph.from_edges(*edges, rng.exponential(size=90) if weighted else None, n=n)
+    problem = PageRank(graph, personalization=rng.random((n, columns)), dangling=mode)
+    x = rng.random((n, columns))
+    x /= x.sum(axis=0)
+    moved = np.stack([P.dense() @ w for P, w in zip(problem.operators, x.T, strict=True)], axis=1)
+    expected = np.abs(moved - x).sum(axis=0).max() / (1.0 - problem.alpha)
+    assert problem.certificate(x).gap == pytest.approx(expected, rel=tolerance("summation"))
+    damaged = problem.solve(tol=1e-12).x.copy()
+    damaged[29, 64] += 1e-9
+    assert problem.certificate(damaged).gap >= 1e-9
+
+
 @pytest.mark.parametrize("columns", [0, 1, 3])
 def test_a_problem_and_its_operators_store_nothing_twice(monkeypatch, columns):
     read = []

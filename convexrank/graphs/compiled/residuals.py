@@ -1,0 +1,65 @@
+"""The compiled loop of the certificate of several ranks, which no solver uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from convexrank.backend.numba_cache import read_only_array
+from convexrank.graphs.compiled.edge_sums import IDS, INT, LONG, ONE, REAL, compiled, numba
+
+__all__ = ["COLUMNS", "residuals"]
+
+Array = np.ndarray
+
+# Ranks whose loops have a length that the compiler knows.
+COLUMNS = 64
+_TWO = np.uint64(2)
+_RANKS, _SUMS = read_only_array(numba.float64, 2), numba.float64[:, ::1]
+
+
+@compiled(_SUMS, LONG, IDS, REAL, REAL, _RANKS, REAL, REAL, _RANKS, INT, INT)
+def residuals(
+    offsets: Array, sources: Array, weights: Array, shares: Array, teleport: Array, along: Array, evenly: Array,
+    x: Array, first: int, last: int,
+) -> Array:  # fmt: skip
+    """Add up the sizes of r = αTx + ``along`` times the teleport + ``evenly`` − x, and of x, for several ranks.
+
+    ``offsets``, ``sources`` and ``weights`` are those of the nodes from ``first`` up to ``last``; ``weights`` is empty
+    if every edge counts once. ``shares`` is α over the total weight out of each node.
+    """
+    if x.shape[1] == COLUMNS:
+        return _sums(offsets, sources, weights, shares, teleport, along, evenly, x, first, last, COLUMNS)
+    return _sums(offsets, sources, weights, shares, teleport, along, evenly, x, first, last, x.shape[1])
+
+
+@numba.njit(inline="always")
+def _sums(
+    offsets: Array, sources: Array, weights: Array, shares: Array, teleport: Array, along: Array, evenly: Array,
+    x: Array, first: int, last: int, width: Any,
+) -> Array:  # fmt: skip
+    sums, r = np.zeros((2, width)), np.empty(width)
+    ids, plain = sources.view(np.uint32), len(weights) == 0  # unsigned as those of the sweeps
+    origin = np.uint64(offsets[0])
+    for row in range(np.uint64(last - first)):
+        i = np.uint64(first) + row
+        for c in range(width):
+            r[c] = along[c] * teleport[i, c] + evenly[c] - x[i, c]
+        k, end = np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin
+        while k + _TWO <= end:
+            j, q = np.uint64(ids[k]), np.uint64(ids[k + ONE])
+            u = shares[j] if plain else weights[k] * shares[j]
+            v = shares[q] if plain else weights[k + ONE] * shares[q]
+            for c in range(width):
+                r[c] += u * x[j, c] + v * x[q, c]
+            k += _TWO
+        if k < end:
+            j = np.uint64(ids[k])
+            u = shares[j] if plain else weights[k] * shares[j]
+            for c in range(width):
+                r[c] += u * x[j, c]
+        for c in range(width):
+            sums[0, c] += abs(r[c])
+            sums[1, c] += abs(x[i, c])
+    return sums
