@@ -189,7 +189,7 @@ def test_in_a_narrow_valley_slopes_decide():
     x, direction = np.array([1.0, 0.0]), np.array([-1.0, 20e-6])
     gradient = Valley().value_and_gradient(x)[1]
     state = State(x, 0.0, 1.0, _Memory(gradient, (), None, np.ones(2)))
-    oracle = _Cached(Valley(), np.ones(2))
+    oracle = _Cached(Valley().value_and_gradient, np.ones(2))
     assert np.linalg.norm(oracle.both(x + direction)[1]) > np.linalg.norm(gradient)
     assert _flat_step(oracle, state, direction) == 1.0
     assert _flat_step(oracle, state, -direction) is None, "uphill"
