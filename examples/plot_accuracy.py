@@ -23,12 +23,12 @@ for what, who, asked, time, error in runs:
 # tolerances. A solver without a tolerance has one point.
 
 names = list(dict.fromkeys(what for what, *_ in runs))
-colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"]
-figure, panels = plt.subplots(2, 2, figsize=(8.4, 6.4), layout="constrained")
+colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"]
+figure, panels = plt.subplots(2, 2, figsize=(8.4, 7.0), layout="constrained")
 for panel, name in zip(panels.flat, names, strict=True):
     own = [run for run in runs if run[0] == name]
     solvers = dict.fromkeys(who for _, who, *_ in own)
-    for colour, solver in zip(colours, solvers, strict=False):
+    for colour, solver in zip(colours[: len(solvers)], solvers, strict=True):
         points = [(seconds(time), float(error)) for _, who, _, time, error in own if who == solver]
         panel.plot(*zip(*points, strict=True), "o-", color=colour, markersize=5, label=solver)
     times = [seconds(time) for _, _, _, time, _ in own]
@@ -36,7 +36,7 @@ for panel, name in zip(panels.flat, names, strict=True):
     panel.set(xscale="log", yscale="log", title=name, xlabel="seconds", xlim=ends, ylim=(1e-17, 1.0))
     panel.grid(alpha=0.25)
     panel.tick_params(axis="x", which="minor", labelbottom=False)
-    panel.legend(fontsize=8)
+    panel.legend(fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.17), frameon=False)
 for panel in panels[:, 0]:
     panel.set_ylabel("true error")
 plt.show()
