@@ -19,25 +19,26 @@ Array = np.ndarray
 
 # Pairs with a multiplier each, or a term of an exact model.
 _MOST_PAIRS = 5_000_000
-_DUAL, MODEL = "the dual has a multiplier", "the exact model has a term"
+# What has something for each pair, and what may be taken in its place.
+_DUAL, MODEL = ("the dual has a multiplier", ""), ("the exact model has a term", "a fast solver, ")
 # A factor that keeps a multiplier in its range when it is divided by its weight.
 _INSIDE = 1.0 - 1e-14
 
 
-def refuse_many_pairs(count: int, what: str = _DUAL) -> None:
+def refuse_many_pairs(count: int, asked: tuple[str, str] = _DUAL) -> None:
     """Refuse a dual or an exact model that would not fit into memory."""
     if count > _MOST_PAIRS:
-        other = "a fast solver, " if what == MODEL else ""
+        what, other = asked
         raise ValueError(
             f"{what} for each of {count} pairs, expected at most {_MOST_PAIRS}; take fewer rows, {other}or a risk that "
             "is no sum over pairs, such as a PNormPush."
         )
 
 
-def graded_pairs(ranks: Array, what: str = _DUAL) -> tuple[Array, Array]:
+def graded_pairs(ranks: Array, asked: tuple[str, str] = _DUAL) -> tuple[Array, Array]:
     """Return the pairs of places of which the first has the higher grade."""
     counts = np.bincount(ranks)
-    refuse_many_pairs((len(ranks) ** 2 - int((counts**2).sum())) // 2, what)
+    refuse_many_pairs((len(ranks) ** 2 - int((counts**2).sum())) // 2, asked)
     upper, lower = np.nonzero(ranks[:, None] > ranks[None, :])
     return upper, lower
 

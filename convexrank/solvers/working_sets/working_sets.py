@@ -119,9 +119,8 @@ class WorkingSets:
     def init(self, problem: Columnwise, x0: Array) -> State:
         """Check all columns at the start."""
         w = problem.penalty.prox(np.array(x0, dtype=np.float64), 0.0)  # weights that must be at least 0 are
-        return self._state(
-            problem, _look(problem, problem.penalty, w, times(problem.X, w)), _UNTRIED, Screening()
-        )
+        view = _look(problem, problem.penalty, w, times(problem.X, w))
+        return self._state(problem, _Memory(view, _UNTRIED, Screening()))
 
     def step(self, problem: Columnwise, state: State) -> State:
         """Solve over one working set, and check all columns that screening left; or take Newton's steps in the dual."""
@@ -129,7 +128,7 @@ class WorkingSets:
         if memory.dual.point is not None or _is_hard(problem, memory):
             found = self._in_dual(problem, memory)
             if found.view is not memory.view:
-                return self._state(problem, found.view, found.second, found.screening, found.dual)
+                return self._state(problem, found)
             memory = found
         screening = memory.screening
         if screening.is_ready(problem, state.residual):
@@ -137,7 +136,7 @@ class WorkingSets:
         begun = memory.dual is not _NOT_BEGUN
         view = self._over_working_set(problem, problem.penalty, memory.view, screening.kept, patient=begun)
         if view is not None:
-            return self._state(problem, view, memory.second, screening.looked(), memory.dual)
+            return self._state(problem, replace(memory, view=view, screening=screening.looked()))
         # what was left out may be what is missing
         return replace(state, stalled=True) if state.complete is None else state.complete()
 
@@ -157,23 +156,16 @@ class WorkingSets:
                 return replace(memory, view=view, dual=_Dual(found if penalty.l2 > 0.0 else None))
         return replace(memory, dual=_Dual(None))
 
-    def _state(
-        self,
-        problem: Columnwise,
-        view: _View,
-        second: _Second,
-        screening: Screening,
-        dual: _Dual | None = None,
-    ) -> State:
+    def _state(self, problem: Columnwise, memory: _Memory) -> State:
         """The state at a point, with evidence that needs no ball once it is close enough to be worth that."""
+        view = memory.view
         estimate, witness = problem.gap_estimate(view.w, view.value, view.gradient), None
         unbounded = not problem.penalty.bounded and not math.isfinite(problem.risk_infimum)
-        if second is _UNTRIED and unbounded and estimate <= _CLOSE * max(1.0, abs(view.value)):
+        if memory.second is _UNTRIED and unbounded and estimate <= _CLOSE * max(1.0, abs(view.value)):
             view = view.completed(problem)
-            second = _Second(self._second_point(problem, view))
-        if second.view is not None:
-            estimate, witness = _mixed(problem, view, second.view)
-        memory = _Memory(view, second, screening, dual or _NOT_BEGUN)
+            memory = replace(memory, view=view, second=_Second(self._second_point(problem, view)))
+        if memory.second.view is not None:
+            estimate, witness = _mixed(problem, view, memory.second.view)
         complete = None if view.kept is None else partial(self._complete, problem, memory)
         return State(view.w, view.value, estimate, memory, witness=witness, complete=complete)
 
@@ -184,7 +176,7 @@ class WorkingSets:
         left_out[memory.view.kept.places if memory.view.kept is not None else slice(None)] = 0.0
         if left_out.any():
             screening = replace(screening, kept=None, looks=0)
-        return self._state(problem, view, memory.second, screening, memory.dual)
+        return self._state(problem, replace(memory, view=view, screening=screening))
 
     def _shares(self, penalty: Penalty) -> tuple[float, ...]:
         """How much weaker the penalty at the second point may be."""
@@ -333,7 +325,7 @@ class _Memory:
     view: _View
     second: _Second
     screening: Screening
-    dual: _Dual
+    dual: _Dual = _NOT_BEGUN
 
 
 def _is_hard(problem: Columnwise, memory: _Memory) -> bool:
@@ -471,17 +463,10 @@ class _AlongPath(WorkingSets):
             feasible = problem.penalty.steepness(-view.gradient) <= problem.penalty.l1
             gap = view.value - view.dual_value if feasible else math.inf
         screening = screening.valid_at(problem, view.w, _dual_point(view, gap))
-        return self._state(problem, view, _UNTRIED, screening)
+        return self._state(problem, _Memory(view, _UNTRIED, screening))
 
-    def _state(
-        self,
-        problem: Columnwise,
-        view: _View,
-        second: _Second,
-        screening: Screening,
-        dual: _Dual | None = None,
-    ) -> State:
-        state = super()._state(problem, view, second, screening, dual)
+    def _state(self, problem: Columnwise, memory: _Memory) -> State:
+        state = super()._state(problem, memory)
         kept = state.memory.screening.kept
         self._last[:] = [_Ended(state.memory, problem.penalty.l2)]
         if kept is not None:
