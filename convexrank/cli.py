@@ -157,9 +157,9 @@ def _registered(name: str) -> Any:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from convexrank.proof.export import checked
+    from convexrank.proof import check
 
-    return checked(arguments.path, arguments.data)
+    return check.main(arguments.path, arguments.data)
 
 
 def _claims(arguments: argparse.Namespace) -> Any:

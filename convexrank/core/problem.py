@@ -192,7 +192,7 @@ class Problem(Displayed):
         Returns
         -------
         Path
-            The folder, which ``convexrank check PATH`` checks with an independent program of 200 lines.
+            The folder, which ``convexrank check PATH`` checks with an independent program.
 
         Raises
         ------

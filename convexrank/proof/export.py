@@ -1,7 +1,4 @@
-"""A certificate as a folder of plain files, which an independent program of at most 200 lines checks.
-
-:mod:`convexrank.proof.check` is for rankings by linear scores, :mod:`convexrank.proof.check_ranks` for ranks of graphs.
-"""
+"""A certificate as a folder of plain files, which an independent program checks: :mod:`convexrank.proof.check`."""
 
 from __future__ import annotations
 
@@ -19,30 +16,16 @@ from scipy import sparse
 
 from convexrank.backend.design import Design
 from convexrank.core.results import Certificate, CertificateError, Witness
-from convexrank.proof import check, check_ranks
+from convexrank.data import as_groups
+from convexrank.proof import check
 from convexrank.regularizers import L1Ball
 
-__all__ = ["checked", "export"]
+__all__ = ["export"]
 
 Array = np.ndarray
 
-# The formulations that convexrank.proof.check evaluates, and the parameters that it reads.
-_GLOBAL = {
-    "PNormPush": ("p",),
-    "BottomPush": ("p",),
-    "TopBottomPush": ("p", "bottom_weight"),
-    "TopPush": (),
-    "IRPush": (),
-    "RmaxPush": ("loss",),
-    "Push": ("price", "loss"),
-    "ConvexRisk": ("cost",),
-    "RankSVM": ("loss", "normalize"),
-    "ListNet": ("target", "normalize"),
-}
-_DISTANCE = {
-    "PageRank": ("alpha", "dangling"),
-    "LpqRank": ("alpha", "p", "q", "weak_links", "outdegree_floor"),
-}
+# Fields of certificate.json that do not bear the name of the parameter.
+_KEYS = {"cost": "loss"}
 # Files of more bytes than this are left out, their SHA-256 is written all the same.
 _LARGE = 100_000_000
 
@@ -80,11 +63,13 @@ def export(
     name, folder = type(problem).__name__, Path(path)
     if (folder / "certificate.json").exists():
         raise CertificateError(f"path is {folder}, which holds a certificate already; give another folder.")
-    known = _GLOBAL.get(name) if proof.kind == "global" else _DISTANCE.get(name)
-    if known is None:
+    if name not in check.PROBLEMS:
         raise CertificateError(
-            f"{name} is not among the formulations that the checking program knows: "
-            f"{', '.join([*_GLOBAL, *_DISTANCE])}."
+            f"{name} is not among the formulations that the checking program knows: {', '.join(check.PROBLEMS)}."
+        )
+    if proof.kind != (expected := "distance" if name in check.RANKS else "global"):
+        raise CertificateError(
+            f"the bound is of kind {proof.kind!r}; of {name} only {expected!r} is checked."
         )
     arrays, numbers = (_linear if proof.kind == "global" else _graph)(problem, x)
     if witness is not None and proof.kind == "global":
@@ -92,7 +77,7 @@ def export(
     value = 0.0 if math.isnan(proof.value) else proof.value
     content = {
         "problem": name,
-        **{_KEYS.get(key, key): _plain(getattr(problem, key)) for key in known},
+        **{_KEYS.get(key, key): _plain(getattr(problem, key)) for key in _parameters(problem)},
         **numbers,
         "claim": {"kind": proof.kind, "gap": proof.gap, "value": value},
     }
@@ -106,8 +91,12 @@ def export(
 
 
 _FUNCTIONS = check.LOSSES | check.PRICES
-# A loss goes by one name.
-_KEYS = {"cost": "loss"}
+
+
+def _parameters(problem: Any) -> list[str]:
+    """The parameters that the checking program reads; it has the penalties and the data from elsewhere."""
+    asked = check.PROBLEMS[type(problem).__name__].keys() - check.LINEAR.keys()
+    return [field.name for field in fields(problem) if _KEYS.get(field.name, field.name) in asked]
 
 
 def _plain(value: Any) -> Any:
@@ -133,21 +122,17 @@ def _linear(problem: Any, x: Array) -> tuple[dict[str, Array], dict[str, Any]]:
     features = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
     rows, names = len(features), {field.name for field in fields(problem)}
     weights = problem.sample_weight if "sample_weight" in names else None
-    labels = np.asarray(problem.y, dtype=np.float64)
     if hasattr(problem, "positives"):  # labels may be called anything
         labels = np.zeros(rows)
         labels[problem.positives] = 1.0
-    query = np.zeros(rows, dtype=np.int64)
-    if hasattr(problem, "groups"):
-        query = np.full(rows, -1, dtype=np.int64)  # rows of idle queries ask for no pair
-        for number, (places, _) in enumerate(problem._queries()):
-            query[places] = number
-        labels = np.where(query < 0, 0.0, labels)
+    else:
+        labels = np.asarray(problem.y, dtype=np.float64)
+    groups = as_groups(getattr(problem, "qid", None), rows)
     arrays = {
         "X": features,
         "y": labels,
         "weight": np.ones(rows) if weights is None else weights,
-        "query": query,
+        "query": groups.spread(groups.query),
         "w": x,
     }
     numbers: dict[str, Any] = {"l2": penalty.l2, "l1": penalty.l1}
@@ -187,23 +172,6 @@ def _write(folder: Path, arrays: dict[str, Array], large: int) -> tuple[dict[str
 
 def _confirm(folder: Path) -> None:
     with contextlib.redirect_stdout(io.StringIO()) as words:
-        refused = checked(folder)
+        refused = check.main(folder)
     if refused:
         raise CertificateError(f"the checking program does not confirm the claim: {words.getvalue().strip()}")
-
-
-def checked(folder: Any, large: Any = ".") -> int:
-    """Run the program that knows this kind of certificate, which prints its verdict; 0 is confirmed.
-
-    Parameters
-    ----------
-    folder : path
-        The folder.
-    large : path
-        The folder of the files that were too large to be included.
-    """
-    try:
-        kind = json.loads((Path(folder) / "certificate.json").read_text(encoding="utf-8"))["claim"]["kind"]
-    except (OSError, ValueError, KeyError, TypeError):
-        kind = "global"  # what cannot be read is refused by either
-    return (check_ranks if kind == "distance" else check).main(folder, large)
