@@ -381,6 +381,13 @@ def test_what_cannot_be_exported_says_why(tmp_path):
         problem.export(x, tmp_path / "folder")
 
 
+def test_values_of_many_pairs_are_right_to_the_last_bit(tmp_path, capsys):
+    """The sum of 80 000 terms loses digits at 64 bits, which the gap alone does not notice."""
+    rng = np.random.default_rng(0)
+    problem = cr.problems.ConvexRisk(rng.normal(size=(400, 4)), rng.normal(size=400), "logistic", l2=0.1)
+    assert refusal(problem.solve().export(tmp_path / "folder"), capsys) == ""
+
+
 def test_a_claim_that_is_not_confirmed_is_an_error(tmp_path):
     import dataclasses
 

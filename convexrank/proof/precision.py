@@ -11,10 +11,12 @@ from convexrank.proof.balls import ZERO, above, arb, at_precision, below
 
 __all__ = ["Bounds", "refined"]
 
-# Bits of a midpoint. More are taken until the radius of the gap is below this share of it, or the gap is nothing.
+# Bits of a midpoint. More are taken until the radius of the gap is below this share of it, or the gap is nothing, and
+# the value is known to its last bit, which the checking program compares.
 _BITS = (64, 128, 256, 512, 1024)
 _SHARE = 0.01
 _NOTHING = 1e-25
+_LAST_BIT = 2.0**-55
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,15 @@ def refined(name: str, evaluate: Callable[[], Bounds], remark: str = "") -> Cert
     for bits in _BITS:
         with at_precision(bits):
             found = evaluate()
-            radius = above(found.gap.rad())
-            enough = max(_SHARE * abs(float(found.gap)), _NOTHING * max(1.0, abs(float(found.value))))
+            size = max(1.0, abs(float(found.value)))
+            enough = max(_SHARE * abs(float(found.gap)), _NOTHING * size)
+            # how many times too large the radii are
+            excess = max(above(found.gap.rad()) / enough, above(found.value.rad()) / (_LAST_BIT * size))
             certificate = _certificate(name, found, remark)
         # more bits do not help where a part is made in floats
-        if radius <= enough or (math.isfinite(last) and radius > 0.5 * last):
+        if excess <= 1.0 or (math.isfinite(last) and excess > 0.5 * last):
             break
-        last = radius
+        last = excess
     return certificate
 
 
