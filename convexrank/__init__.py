@@ -24,6 +24,7 @@ _MODULES = (
     "links",
     "losses",
     "metrics",
+    "modelling",
     "plotting",
     "population",
     "prices",
@@ -36,6 +37,7 @@ _OBJECTS = {
     "Certificate": "convexrank.core.results",
     "CertificateError": "convexrank.core.results",
     "ConvergenceWarning": "convexrank.core.results",
+    "Formulation": "convexrank.problems._formulation",
     "Graph": "convexrank.graphs",
     "LabelledGraph": "convexrank.graphs",
     "LeafFeatures": "convexrank.estimators",
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
         links,
         losses,
         metrics,
+        modelling,
         plotting,
         population,
         prices,
@@ -117,6 +120,7 @@ if TYPE_CHECKING:
     )
     from convexrank.features.shapes import shapes
     from convexrank.graphs import Graph, LabelledGraph
+    from convexrank.problems._formulation import Formulation
     from convexrank.verification.loss.report import LossReport
     from convexrank.verification.loss.verify import verify_loss
     from convexrank.verification.report import Report, verify

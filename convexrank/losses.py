@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -34,6 +35,8 @@ from convexrank.data import (
     shown,
 )
 from convexrank.data.display import call_text, short_fields
+from convexrank.modelling import functions
+from convexrank.modelling.functions import Function
 
 if TYPE_CHECKING:
     from convexrank.proof.balls import Line, arb
@@ -90,6 +93,11 @@ class Exponential:
         """Evaluate elementwise."""
         return atoms.exp(-z)
 
+    @property
+    def phi(self) -> Function:
+        """The function φ(x) = ℓ(−x), as expressions take it."""
+        return functions.exp
+
     def psi(self, x: Any) -> Any:
         r"""Return the transform of Bartlett, Jordan and McAuliffe for x in [-1, 1], elementwise: 1 - √(1 - x²)."""
         x = check_differences(x)
@@ -137,6 +145,11 @@ class Logistic:
         scale = 1.0 if self.base == math.e else 1.0 / math.log(self.base)
         return scale * atoms.softplus(-z)
 
+    @property
+    def phi(self) -> Function:
+        """The function φ(x) = ℓ(−x), as expressions take it."""
+        return functions.scaled(functions.softplus, 1.0 if self.base == math.e else 1.0 / math.log(self.base))
+
     def psi(self, x: Any) -> Any:
         """Return ψ(x): log 2 less the entropy of (1 + x)/2, see :mod:`convexrank.core.loss_transform`."""
         x = check_differences(x)
@@ -169,6 +182,11 @@ class Hinge:
     def __call__(self, z: Any) -> Any:
         """Evaluate elementwise."""
         return atoms.positive(1.0 - z)
+
+    @property
+    def phi(self) -> Function:
+        """The function φ(x) = ℓ(−x), as expressions take it."""
+        return functions.hinge
 
     def psi(self, x: Any) -> Any:
         """Return ψ(x) for x in [-1, 1], the size of x. See :mod:`convexrank.core.loss_transform`."""
@@ -203,6 +221,11 @@ class SquaredHinge:
     def __call__(self, z: Any) -> Any:
         """Evaluate elementwise."""
         return atoms.square(atoms.positive(1.0 - z))
+
+    @property
+    def phi(self) -> Function:
+        """The function φ(x) = ℓ(−x), as expressions take it."""
+        return functions.squared_hinge
 
     def psi(self, x: Any) -> Any:
         """Return ψ(x) for x in [-1, 1]: x². See :mod:`convexrank.core.loss_transform`."""
@@ -283,9 +306,27 @@ class Custom:
         """Evaluate elementwise."""
         return apply(self.function, z)
 
+    @property
+    def phi(self) -> Function:
+        """The function φ(x) = ℓ(−x), as expressions take it; it has no conjugate and no form in balls."""
+        return _phi_of_custom(self)
+
     def psi(self, x: Any) -> Any:
         """Return ψ(x) for x in [-1, 1], computed by minimization. See :mod:`convexrank.core.loss_transform`."""
         return transform(self, x)
+
+
+@lru_cache(maxsize=256)
+def _phi_of_custom(loss: Custom) -> Function:
+    """One function for equal losses: JAX compiles by its identity."""
+    name, smooth, attained = (
+        getattr(loss.function, "__name__", "loss"),
+        bool(loss.smooth),
+        bool(loss.attained),
+    )
+    return functions.custom(
+        lambda x: loss(-x), name, increasing=True, smooth=smooth, least=0.0, reaches_least=attained
+    )
 
 
 _NAMES: dict[str, Callable[[], Loss]] = {

@@ -33,6 +33,7 @@ FLOORS = (
         "inference",
         "features",
         "claims",
+        "modelling",
     ),
     ("backend", "data", "atoms"),
 )

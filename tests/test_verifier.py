@@ -97,14 +97,16 @@ def test_a_planted_error_in_the_jax_function_is_caught(name):
     """Where the oracle runs in numpy, the JAX function is what a user's own program differentiates."""
 
     def make(base):
-        def risk(self):
-            found = base.risk.fget(self) if isinstance(base.risk, property) else base.risk.func(self)
+        def jax_risk(self):
+            found = (
+                base.jax_risk.fget(self) if isinstance(base.jax_risk, property) else base.jax_risk.func(self)
+            )
             return dataclasses.replace(found, function=Scaled(found.function))
 
-        return property(risk)
+        return property(jax_risk)
 
     traced = next(seed for seed in range(8) if "JaxObjective" in REGISTRY[name].random(seed).capabilities)
-    assert not cr.verify(planted(name, risk=make), instances=1, seed=traced).ok
+    assert not cr.verify(planted(name, jax_risk=make), instances=1, seed=traced).ok
 
 
 def test_a_case_is_drawn_alike_each_time_and_an_answer_of_ones_own_costs_nothing():

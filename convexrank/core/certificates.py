@@ -174,7 +174,7 @@ def own_gap(problem: LinearRisk, own: Minorant, w: Array, radius: float) -> floa
     Xw are exact up to their rounding, and so is its value.
     """
     penalty, slope, length = problem.penalty, own.slope, _length(w)
-    noise = EPS * abs(own.risk) if problem.differentiable else 2.0 * own.slope_error * length
+    noise = own.lag + (EPS * abs(own.risk) if problem.differentiable else 2.0 * own.slope_error * length)
     if penalty.smooth and penalty.l2 > 0:
         apart = _length(penalty.l2 * w + slope) + own.slope_error + 4.0 * EPS * penalty.l2 * length
         bend = strength_near(penalty.l2, own.curvature, own.fall, apart) if own.curvature else penalty.l2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -52,6 +52,8 @@ class Minorant:
     curvature, fall : float
         In every direction the second derivative of R is at least curvature · e^(−fall · r) at distance r of w; 0 where
         nothing is known.
+    lag : float
+        How far the function is below R at the point of contact: 0 for a tangent.
     """
 
     risk: float
@@ -62,6 +64,13 @@ class Minorant:
     slope_error: float
     curvature: float = 0.0
     fall: float = 0.0
+    lag: float = 0.0
+
+    def lowered_to(self, offset: float) -> Minorant:
+        """Return the function with the offset that a conjugate proves; ``lag`` is what that loses beyond rounding."""
+        lag = self.offset - offset - self.offset_error
+        # where the two differ by rounding only, the offset from the scores has less of it
+        return self if lag <= 0.0 else replace(self, offset=offset, lag=lag + 2.0 * self.offset_error)
 
     @property
     def usable(self) -> bool:

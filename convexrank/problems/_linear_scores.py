@@ -96,7 +96,7 @@ class LinearScores(Problem):
     r"""Base of the problems :math:`\min_w R(Xw) + \tfrac{\lambda_2}{2}\|w\|^2 + \lambda_1\|w\|_1`.
 
     A formulation gives its risk R three times, and the verifier compares the three: as a JAX function
-    (:attr:`risk`), as a cvxpy expression (:meth:`risk_model`), and as plain numpy with a subgradient
+    (:attr:`jax_risk`), as a cvxpy expression (:meth:`risk_model`), and as plain numpy with a subgradient
     (:meth:`reference_scores`), on which certificates rest.
     """
 
@@ -150,9 +150,9 @@ class LinearScores(Problem):
     risk_infimum = 0.0
 
     @property
-    def risk(self) -> RiskData:
+    def jax_risk(self) -> RiskData:
         """The risk as a JAX function of the (padded) parts of the scores."""
-        raise self._unstated("risk", "a RiskData, what the fast solvers run")
+        raise self._unstated("jax_risk", "a RiskData, what the fast solvers run")
 
     def split(self, scores: Array) -> tuple[Array, ...]:
         """Cut a score vector into the parts that the risk takes."""
@@ -304,7 +304,7 @@ class LinearScores(Problem):
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, from the compiled oracle."""
-        risk = self.risk
+        risk = self.jax_risk
         # in float64 for data of all types: the product with X magnifies the rounding of scores and slopes
         parts = tuple(
             jax_oracles.pad(part.astype(np.float64, copy=False), size)
@@ -456,7 +456,7 @@ class LinearScores(Problem):
         rows = entries(self.X)
         rows = rows.toarray() if sparse.issparse(rows) else rows
         parts = []
-        for part, size in zip(self.split(rows), self.risk.sizes, strict=True):
+        for part, size in zip(self.split(rows), self.jax_risk.sizes, strict=True):
             padded = np.zeros((self.dimension, size), dtype=rows.dtype)
             padded[:, : len(part)] = part.T
             check_time()
@@ -500,9 +500,9 @@ class LinearScores(Problem):
         """
         from jax.tree_util import Partial
 
-        penalised = jax_oracles.penalised(self.risk.function)
+        penalised = jax_oracles.penalised(self.jax_risk.function)
         # the slope of |w| at 0 is not asked for where l1 is 0
-        return Partial(penalised, self.risk.data, self._columns, self.l2, self.l1 or None)
+        return Partial(penalised, self.jax_risk.data, self._columns, self.l2, self.l1 or None)
 
     def to_cvxpy(self, explicit_scores: bool = False) -> CvxpyModel:
         """Return the exact model.

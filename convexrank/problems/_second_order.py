@@ -34,7 +34,7 @@ class SecondOrder(LinearScores):
         """Return value, gradient and Hessian of risk + l2/2·‖w‖² from one pass. O(n d²)."""
         refuse_chunks(self.X, "second derivatives")
         w = self.check_point(w)
-        risk = self.risk
+        risk = self.jax_risk
         value, gradient, curvature = jax_oracles.second_order(risk.function, risk.data, self._columns, w)
         curvature.flat[:: self.dimension + 1] += self.l2
         if self.X.dtype != np.float64:

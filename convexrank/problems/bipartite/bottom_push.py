@@ -115,7 +115,7 @@ class BottomPush(_Powers):
         return self._power_terms(self.p, 1.0)
 
     @cached_property
-    def risk(self) -> RiskData:
+    def jax_risk(self) -> RiskData:
         """The risk as a JAX function of the positives' and negatives' scores."""
         weights = self.padded_log_weights(self.log_positive_shares, self.log_negative_shares)
         return RiskData(_bottom_risk, (np.asarray(self.p, self.X.dtype), *weights), self.part_sizes)
@@ -205,7 +205,7 @@ class TopBottomPush(_Powers):
         return self._power_terms(1.0, self.p) + pull
 
     @cached_property
-    def risk(self) -> RiskData:
+    def jax_risk(self) -> RiskData:
         """The risk as a JAX function of the positives' and negatives' scores."""
         weights = self.padded_log_weights(self.log_positive_shares, self.log_negative_shares)
         scalars = np.asarray(self.p, self.X.dtype), np.asarray(self.bottom_weight, self.X.dtype)

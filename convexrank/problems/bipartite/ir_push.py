@@ -72,7 +72,7 @@ class IRPush(Bipartite):
     takes_chunks = True
 
     @cached_property
-    def risk(self) -> RiskData:
+    def jax_risk(self) -> RiskData:
         """The risk as a JAX function of the positives' and negatives' scores."""
         logs = self.padded_log_weights(self.log_positive_shares, np.log(self.negative_weights))
         return RiskData(_risk, (np.exp(logs[0]), logs[1]), self.part_sizes)

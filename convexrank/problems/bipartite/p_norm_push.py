@@ -91,7 +91,7 @@ class PNormPush(LogForm):
         super().__post_init__()
 
     @cached_property
-    def risk(self) -> RiskData:
+    def jax_risk(self) -> RiskData:
         """The risk as a JAX function of the positives' and negatives' scores."""
         weights = self.padded_log_weights(self.log_positive_shares, self.log_negative_shares)
         return RiskData(_risk, (np.asarray(self.p, self.X.dtype), *weights), self.part_sizes)

@@ -166,7 +166,7 @@ class Push(Bipartite):
     sample_rows = 0  # type: ignore[assignment]
 
     @cached_property
-    def risk(self) -> RiskData:
+    def jax_risk(self) -> RiskData:
         """The risk as a JAX function of the positives' and negatives' scores."""
         sizes, kind = self.part_sizes, self.X.dtype
         weights = pad(self.negative_weights.astype(kind), sizes[1])

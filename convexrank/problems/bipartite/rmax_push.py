@@ -100,7 +100,7 @@ class RmaxPush(Bipartite):
         return self.negatives if self.loss.smooth or isinstance(self.loss, losses.Hinge) else None
 
     @cached_property
-    def risk(self) -> RiskData:
+    def jax_risk(self) -> RiskData:
         """The risk as a JAX function of the positives' and negatives' scores."""
         sizes, kind = self.part_sizes, self.X.dtype
         mask = pad(np.zeros(len(self.negatives), kind), sizes[1], -np.inf)

@@ -77,7 +77,7 @@ class TopPush(Bipartite):
         return self.negatives
 
     @cached_property
-    def risk(self) -> RiskData:
+    def jax_risk(self) -> RiskData:
         """The risk as a JAX function of the positives' and negatives' scores."""
         weights = self.padded_log_weights(self.log_positive_shares, np.zeros(len(self.negatives)))
         return RiskData(_risk, weights, self.part_sizes)

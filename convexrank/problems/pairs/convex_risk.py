@@ -177,7 +177,7 @@ class ConvexRisk(SecondOrder):
         return 2.0 / (total * (total - 1.0))
 
     @cached_property
-    def risk(self) -> RiskData:
+    def jax_risk(self) -> RiskData:
         """The risk as a JAX function of the scores sorted by label."""
         size, kind = shape_class(len(self._order)), self.X.dtype
         factor = np.asarray(self._factor, kind)

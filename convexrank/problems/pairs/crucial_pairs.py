@@ -121,7 +121,7 @@ class CrucialPairs(SecondOrder):
         return len(rows), group.ravel()
 
     @cached_property
-    def risk(self) -> RiskData:
+    def jax_risk(self) -> RiskData:
         """The risk as a JAX function of all scores."""
         count, group = self._groups
         pair_size, group_size = shape_class(len(self.pairs)), shape_class(count)

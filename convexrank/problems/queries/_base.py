@@ -113,7 +113,7 @@ class QueryScores(LinearScores):
         raise NotImplementedError
 
     @cached_property
-    def risk(self) -> RiskData:
+    def jax_risk(self) -> RiskData:
         """The risk as a JAX function of the scores: by a callback to the oracle, where there is no other."""
         return RiskData(HostRisk(self.query_oracle), (), (self.groups.rows,))
 

@@ -82,7 +82,7 @@ class SoftmaxQueries(SecondOrder, QueryScores):
         return Conjugate(blocks, self.rows, -self.join((self._weighted_targets,)), -self._constant)
 
     @cached_property
-    def risk(self) -> RiskData:
+    def jax_risk(self) -> RiskData:
         """The risk as a JAX function of the scores, query by query."""
         (rows, queries), kind = self.padded_sizes, self.X.dtype
         data = (

@@ -167,10 +167,10 @@ class NDCGRegression(SoftmaxQueries):
         return Conjugate((Exponentials(rows, weights, weights * targets),), self.rows, shift, -self._entropy)
 
     @cached_property
-    def risk(self) -> RiskData:
+    def jax_risk(self) -> RiskData:
         """The risk as a JAX function of the scores, query by query."""
         if self._is_softmax:
-            return super().risk
+            return super().jax_risk
         (rows, queries), kind = self.padded_sizes, self.X.dtype
         targets, weights = (pad(values.astype(kind), rows) for values in (self.targets, self._row_weights))
         if not self._is_squared:

@@ -138,7 +138,7 @@ class RankCosine(QueryScores):
         return self.groups.sizes * self.smoothing**2
 
     @cached_property
-    def risk(self) -> RiskData:
+    def jax_risk(self) -> RiskData:
         """The risk as a JAX function of the scores, query by query."""
         (rows, queries), kind = self.padded_sizes, self.X.dtype
         sizes = self.groups.sizes if self.center else np.full(len(self.groups), np.inf)

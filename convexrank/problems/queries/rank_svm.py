@@ -152,7 +152,7 @@ class RankSVM(SecondOrder, QueryScores):
         return pair_list(self.ranks, self.groups)
 
     @cached_property
-    def risk(self) -> RiskData:
+    def jax_risk(self) -> RiskData:
         """The risk as a JAX function of the scores, over a list of pairs."""
         upper, lower = self.pairs
         size, kind = shape_class(len(upper)), self.X.dtype

@@ -183,7 +183,7 @@ class LearnedDivergence(LinearScores):
         return value / n, gradient
 
     @property
-    def risk(self) -> RiskData:
+    def jax_risk(self) -> RiskData:
         """The risk as a JAX function of the scores, by a callback to the same code."""
         self._require("marginal", "the objective")
         if self.output_range is None or self.smooth is None:

@@ -1,0 +1,47 @@
+"""Expressions: a ranking risk declared once, as a composition of convex atoms over groups of scores.
+
+:class:`convexrank.Formulation` makes a problem of an expression. The atoms here are what it is written with; the files
+of this folder are its readings, one each.
+"""
+
+from convexrank.modelling.functions import Function
+from convexrank.modelling.rules import (
+    apply,
+    exp,
+    hinge,
+    huber,
+    log,
+    log_mean_exp,
+    log_one_plus,
+    log_sum_exp,
+    maximum,
+    mean,
+    mean_of_highest,
+    pair_sums,
+    power,
+    softplus,
+    square,
+    squared_hinge,
+    total,
+)
+
+__all__ = [
+    "Function",
+    "apply",
+    "exp",
+    "hinge",
+    "huber",
+    "log",
+    "log_mean_exp",
+    "log_one_plus",
+    "log_sum_exp",
+    "maximum",
+    "mean",
+    "mean_of_highest",
+    "pair_sums",
+    "power",
+    "softplus",
+    "square",
+    "squared_hinge",
+    "total",
+]

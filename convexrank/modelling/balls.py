@@ -1,0 +1,243 @@
+"""An expression over balls: an enclosure of its value, and an affine minorant of the risk with its slack.
+
+Each atom is enclosed from its definition, by no code of solvers. Adjoints are at least 0 where an atom is not affine,
+so that minorants of the parts are a minorant of the whole; their slacks add up, weighed by the adjoints.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from convexrank.core.results import CertificateError
+from convexrank.modelling.expressions import (
+    Affine,
+    Dot,
+    Elementwise,
+    Highest,
+    LogSumExp,
+    Node,
+    PairSums,
+    Scores,
+)
+from convexrank.modelling.functions import Function
+from convexrank.modelling.language import Language
+from convexrank.modelling.program import Program, highest_rows
+
+__all__ = ["Balls", "as_objects", "ball_adjoints", "in_balls", "tangent_in_balls"]
+
+Array = np.ndarray
+
+# Pairs that are taken one by one in balls.
+_MOST_PAIRS = 2_000_000
+
+
+def as_objects(values: Any) -> Array:
+    """Return an array of Python objects."""
+    values = list(values)
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
+
+
+def in_balls(values: Any) -> Array:
+    """Return floats as the rational numbers that they are."""
+    from convexrank.proof.balls import arb
+
+    return as_objects(arb(float(value)) for value in np.ravel(values))
+
+
+class Balls(Language):
+    """Arrays of balls.
+
+    Multipliers that adjoints give satisfy the constraints of conjugates whatever numbers are in the balls.
+    """
+
+    @staticmethod
+    def total(x: Array) -> Any:
+        """Return the sum of all entries."""
+        return np.sum(x)
+
+    @staticmethod
+    def times(a: Any, x: Any) -> Any:
+        """Return numbers times balls."""
+        if isinstance(a, np.ndarray) and a.dtype.hasobject:
+            return a * x
+        return (in_balls(a) if np.ndim(a) else in_balls([a])[0]) * x
+
+    @staticmethod
+    def exact(x: Any) -> Any:
+        """Return numbers in balls."""
+        return in_balls(x)
+
+    @staticmethod
+    def scatter(places: Array, x: Any, length: int) -> Array:
+        """Add entries at places."""
+        found = in_balls(np.zeros(length))
+        np.add.at(found, places, x)
+        return found
+
+    def shares(self, node: Any) -> Any:
+        """Return the weights of a reduction, or enclose the shares of its rows."""
+        weights = in_balls(node.weights)
+        return weights / node.over.spread(node.over.sums(weights)) if node.mean else weights
+
+    @staticmethod
+    def rel_entr(v: Array, u: Array) -> Array:
+        """Return v log(v/u)."""
+        pairs = zip(v, u, strict=True)
+        return as_objects(a * 0 if a.is_zero() else a * (a / b).log() for a, b in pairs)
+
+    @staticmethod
+    def power_over(v: Array, u: Array, q: float) -> Array:
+        """Return \\|v\\|^q u^(1−q)."""
+        from convexrank.proof.balls import power
+
+        pairs = zip(v, u, strict=True)
+        return as_objects(a * 0 if a.is_zero() else power(abs(a), q) / b ** (q - 1.0) for a, b in pairs)
+
+    def at_least_zero(self, x: Array) -> None:
+        """Do nothing: adjoints satisfy it."""
+
+    def zero(self, x: Array) -> None:
+        """Do nothing: adjoints satisfy it."""
+
+
+def lines(function: Function, x: Array) -> tuple[Array, ...]:
+    """Return values, slopes and slacks over balls."""
+    line = function.line
+    if line is None:
+        raise CertificateError(
+            f"{function.name} has no form in balls, so that nothing is proved; give a Function with a line."
+        )
+    return tuple(map(as_objects, zip(*map(line, x), strict=True)))
+
+
+def up_in_balls(program: Program, scores: Array) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return values, memories and slacks of all nodes."""
+    found: list[tuple[Any, Any, Any]] = []
+    for node, args in zip(program.nodes, program.args, strict=True):
+        found.append(_up(node, scores, *[found[a][0] for a in args]))
+    values, memories, slacks = (list(column) for column in zip(*found, strict=True))
+    return values, memories, slacks
+
+
+def _up(node: Node, scores: Array, *x: Array) -> tuple[Any, Any, Any]:
+    match node:
+        case Scores():
+            return scores[node.axis.rows], None, 0
+        case Affine():
+            return _sum(node, x), None, 0
+        case Dot():
+            shares = Balls().shares(node)
+            return node.over.sums(shares * x[0]), shares, 0
+        case LogSumExp():
+            terms = Balls().shares(node) * as_objects(ball.exp() for ball in x[0])
+            sums = node.over.sums(terms)
+            return as_objects(ball.log() for ball in sums), terms / node.over.spread(sums), 0
+        case Highest():
+            return _highest(node, x[0])
+        case Elementwise():
+            value, slope, slack = lines(node.function, x[0])
+            return value, slope, slack
+        case PairSums():
+            return _pair_sums(node, *x)
+        case _:
+            raise TypeError(f"{type(node).__name__} has no form in balls.")
+
+
+def _sum(node: Affine, x: tuple[Array, ...]) -> Array:
+    length = len(node.axis.rows) if node.axis is not None else len(x[0])
+    found = in_balls(np.broadcast_to(node.constant, (length,)))
+    for (c, part), one in zip(node.terms, x, strict=True):
+        one = node.axis.spread(one) if node.is_level(part) and node.axis is not None else one
+        found = found + Balls.times(c, one)
+    return found
+
+
+def _highest(node: Highest, x: Array) -> tuple[Array, Array, Array]:
+    """The mean of the highest; a choice of rows made in floats, and how far their mean lies below."""
+    axis, counts = node.over, in_balls(node.counts)
+    parts = np.split(x, axis.starts[1:-1])
+    tops = as_objects(map(_sum_of_highest, parts, node.counts.tolist())) / counts
+    above, tied, left = highest_rows(node, x.astype(float))
+    # whole numbers and their quotients: shares add up to 1, and none exceeds one part of the count
+    part = in_balls(left) / in_balls(axis.sums(tied))
+    shares = (in_balls(above) + in_balls(tied) * axis.spread(part)) / axis.spread(counts)
+    return tops, shares, tops - axis.sums(shares * x)
+
+
+def _sum_of_highest(part: Any, count: int) -> Any:
+    """Enclose the sum of the largest: that of any choice from below, and by thresholds from above."""
+    from convexrank.proof.balls import arb
+
+    if count == 1:
+        return reduce(lambda a, b: a.max(b), part)
+    order = np.argsort(-part.astype(float), kind="stable")
+    below: Any = sum((part[k] for k in order[:count]), arb(0))
+    level = part[order[count - 1]]
+    # Σ of the k largest ≤ k t + Σ (x − t)₊ for every t
+    above = level.mid() * count + sum(((ball - level.mid()).max(0) for ball in part), arb(0))
+    return below.union(above)
+
+
+def _pair_sums(node: PairSums, upper: Array, lower: Array) -> tuple[Array, Any, Array]:
+    if node.pair_count > _MOST_PAIRS:
+        raise CertificateError(
+            f"{node.pair_count} pairs are more than {_MOST_PAIRS}, which are taken one by one in balls."
+        )
+    up, low = node.pairs
+    value, slope, slack = lines(node.function, lower[low] - upper[up])
+    weights, n = in_balls(node.weights)[up], len(node.axis.rows)
+    scatter = Balls.scatter
+    return scatter(low, weights * value, n), slope, scatter(low, weights * slack, n)
+
+
+def down_in_balls(program: Program, memories: list[Any]) -> list[Any]:
+    """Return the adjoints of all nodes."""
+    adjoints: list[Any] = [None] * len(program.nodes)
+    adjoints[-1] = in_balls(np.ones(program.count))
+    for k in range(len(program.nodes) - 1, -1, -1):
+        for a, part in zip(program.args[k], _down(program.nodes[k], memories[k], adjoints[k]), strict=True):
+            adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
+    return adjoints
+
+
+def _down(node: Node, memory: Any, u: Array) -> tuple[Any, ...]:
+    match node:
+        case Scores():
+            return ()
+        case Affine():
+            parts = [(Balls.times(c, u), node.is_level(part)) for c, part in node.terms]
+            return tuple(
+                node.axis.sums(part) if level and node.axis is not None else part for part, level in parts
+            )
+        case Elementwise():
+            return (u * memory,)
+        case PairSums():
+            up, low = node.pairs
+            pulls = u[low] * in_balls(node.weights)[up] * memory
+            return (
+                -Balls.scatter(up, pulls, len(node.upper_axis.rows)),
+                Balls.scatter(low, pulls, len(node.axis.rows)),
+            )
+        case _:
+            return (memory * node.over.spread(u),)  # type: ignore[attr-defined]  # a reduction
+
+
+def ball_adjoints(program: Program, scores: Array) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
+    """Return values, memories, slacks and adjoints at scores that are balls."""
+    values, memories, slacks = up_in_balls(program, scores)
+    return values, memories, slacks, down_in_balls(program, memories)
+
+
+def tangent_in_balls(program: Program, scores: Array) -> tuple[Any, Array, Any]:
+    """Return value, slope in the scores of all rows, and slack, at scores that are balls."""
+    values, _, slacks, adjoints = ball_adjoints(program, scores)
+    slack = sum((u * one).sum() for u, one in zip(adjoints, slacks, strict=True) if np.ndim(one))
+    slope = in_balls(np.zeros(program.rows))
+    for k, leaf in program.leaves:
+        np.add.at(slope, leaf.axis.rows, adjoints[k])
+    return values[-1].sum(), slope, slack

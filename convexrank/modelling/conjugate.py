@@ -1,0 +1,206 @@
+r"""The conjugate of an expression: :math:`R(\theta) = \max_v\,\langle s(v), \theta\rangle - G(v)`, v the multipliers.
+
+A curved atom has a multiplier for each entry of its argument, a pair sum one for each pair. Down the tree the
+multipliers of an affine node are those of what it is part of, times its factors; those of an atom's argument are its
+own. With u the multipliers of the atom itself,
+
+.. math:: u\,h(g(\theta)) = \sup_{v \ge 0} v\,g(\theta) - u\,h^*(v/u),
+
+so that G is the sum of the perspectives of the atoms' conjugates. Every v that satisfies the constraints proves a lower
+bound on the risk, wherever it comes from; at given scores the best v are the adjoints. Errors in v loosen the bound.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from convexrank.core.results import CertificateError
+from convexrank.modelling.balls import ball_adjoints, in_balls
+from convexrank.modelling.expressions import (
+    Affine,
+    Axis,
+    Dot,
+    Elementwise,
+    Highest,
+    LogSumExp,
+    Node,
+    PairSums,
+    Scores,
+)
+from convexrank.modelling.language import Numpy
+from convexrank.modelling.program import Program
+
+__all__ = ["conjugate", "has_conjugate", "multipliers", "multipliers_in_balls", "nearby", "sizes"]
+
+Array = np.ndarray
+#: Multipliers by the place of their node in the program.
+Multipliers = dict[int, Any]
+
+
+def has_conjugate(program: Program) -> bool:
+    """Whether every function has a conjugate."""
+    return all(
+        node.function.perspective is not None
+        for node in program.nodes
+        if isinstance(node, Elementwise | PairSums)
+    )
+
+
+def _is_curved(node: Node) -> bool:
+    return not isinstance(node, Scores | Affine | Dot)
+
+
+def sizes(program: Program) -> dict[int, int]:
+    """Return how many multipliers each curved atom has."""
+    found = {}
+    for k, node in enumerate(program.nodes):
+        if _is_curved(node):
+            axis = node.args[0].axis
+            rows = program.count if axis is None else len(axis.rows)
+            found[k] = node.pair_count if isinstance(node, PairSums) else rows
+    return found
+
+
+def multipliers(program: Program, scores: Array) -> Multipliers:
+    """Return the best multipliers at scores: what the curved atoms pull their arguments with."""
+    values, memories = program.up(scores)
+    adjoints, found = program.down(memories), {}
+    for k, node in enumerate(program.nodes):
+        if isinstance(node, PairSums):
+            up, low = node.pairs
+            arguments = values[program.args[k][1]][low] - values[program.args[k][0]][up]
+            found[k] = adjoints[k][low] * node.weights[up] * node.function.slopes(arguments)[1]
+        elif _is_curved(node):
+            (found[k],) = program.steps[k].down(memories[k], adjoints[k])
+    return found
+
+
+def multipliers_in_balls(program: Program, scores: Array) -> Multipliers:
+    """Return the same at scores that are balls."""
+    _, memories, _, adjoints = ball_adjoints(program, scores)
+    found = {}
+    for k, node in enumerate(program.nodes):
+        if isinstance(node, PairSums):
+            up, low = node.pairs
+            found[k] = adjoints[k][low] * in_balls(node.weights)[up] * memories[k]
+        elif isinstance(node, Elementwise):
+            found[k] = adjoints[k] * memories[k]
+        elif isinstance(node, LogSumExp | Highest):
+            found[k] = memories[k] * node.over.spread(adjoints[k])
+    return found
+
+
+def conjugate(program: Program, m: Any, v: Multipliers) -> tuple[Any, Any]:
+    """Return G(v) and the slopes s(v) in the scores of all rows, in a language; it collects the constraints.
+
+    Raises
+    ------
+    CertificateError
+        When a function has no conjugate.
+    """
+    adjoints: list[Any] = [None] * len(program.nodes)
+    adjoints[-1], cost = m.exact(np.ones(program.count)), 0.0
+    for k in range(len(program.nodes) - 1, -1, -1):
+        one, parts = _dual(program.nodes[k], m, adjoints[k], v.get(k))
+        cost = cost + one
+        for a, part in zip(program.args[k], parts, strict=True):
+            adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
+    slopes = m.exact(np.zeros(program.rows))
+    for k, leaf in program.leaves:
+        slopes = slopes + m.scatter(leaf.axis.rows, adjoints[k], program.rows)
+    return cost, slopes
+
+
+def _dual(node: Node, m: Any, u: Any, v: Any) -> tuple[Any, tuple[Any, ...]]:
+    """u n*(v/u) of a node with the multiplier u, and the multipliers of its arguments."""
+    match node:
+        case Scores():
+            return 0.0, ()
+        case Affine():
+            return _of_sum(node, m, u)
+        case Dot():
+            return 0.0, (m.times(m.shares(node), m.spread(u, node.over)),)
+        case LogSumExp():
+            _sums_to(m, v, u, node.over)
+            return m.total(m.rel_entr(v, m.times(m.shares(node), m.spread(u, node.over)))), (v,)
+        case Highest():
+            _sums_to(m, v, u, node.over)
+            if node.most > 1:
+                m.at_least_zero(m.spread(m.times(1.0 / node.counts, u), node.over) - v)
+            return 0.0, (v,)
+        case Elementwise():
+            m.in_range(node.function, v, u)
+            return m.total(_perspective(node, m, v, u)), (v,)
+        case PairSums():
+            up, low = node.pairs
+            each = m.times(node.weights[up], m.take(u, low))
+            m.in_range(node.function, v, each)
+            pulls = (
+                -1.0 * m.scatter(up, v, len(node.upper_axis.rows)),
+                m.scatter(low, v, len(node.axis.rows)),
+            )
+            return m.total(_perspective(node, m, v, each)), pulls
+        case _:
+            raise TypeError(f"{type(node).__name__} has no conjugate.")
+
+
+def _perspective(node: Elementwise | PairSums, m: Any, v: Any, u: Any) -> Any:
+    perspective = node.function.perspective
+    if perspective is None:
+        raise CertificateError(f"{node.function.name} has no conjugate, so that there is no dual.")
+    return perspective(m, v, u)
+
+
+def _of_sum(node: Affine, m: Any, u: Any) -> tuple[Any, tuple[Any, ...]]:
+    constant = node.constant
+    cost = -m.total(m.times(constant, u)) if np.ndim(constant) or constant else 0.0
+    parts = []
+    for c, part in node.terms:
+        one = m.times(c, u)
+        level = node.is_level(part) and node.axis is not None
+        parts.append(m.sums(one, node.axis) if level else one)
+    return cost, tuple(parts)
+
+
+def _sums_to(m: Any, v: Any, u: Any, axis: Axis) -> None:
+    """Multipliers of a level share its own multiplier."""
+    m.at_least_zero(v)
+    m.zero(m.sums(v, axis) - u)
+
+
+def nearby(program: Program, v: Multipliers) -> Multipliers:
+    """Return multipliers near v that satisfy the constraints, up to rounding: clipped and scaled down the tree."""
+    m, found = Numpy(), {}
+    adjoints: list[Any] = [None] * len(program.nodes)
+    adjoints[-1] = np.ones(program.count)
+    for k in range(len(program.nodes) - 1, -1, -1):
+        node, u = program.nodes[k], adjoints[k]
+        if _is_curved(node):
+            found[k] = _clipped(node, np.asarray(v[k], dtype=np.float64), u)
+        _, parts = _dual(node, m, u, found.get(k))
+        for a, part in zip(program.args[k], parts, strict=True):
+            adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
+    return found
+
+
+def _clipped(node: Node, v: Array, u: Array) -> Array:
+    if isinstance(node, LogSumExp | Highest):
+        axis, v = node.over, np.maximum(v, 0.0)
+        whole = axis.sums(v)
+        even = axis.spread(u / axis.sizes)
+        scaled = v * axis.spread(np.divide(u, whole, out=np.zeros_like(u), where=whole > 0.0))
+        found = np.where(axis.spread(whole) > 0.0, scaled, even)
+        if isinstance(node, Highest) and node.most > 1:
+            # towards even shares, until none exceeds one part of the count
+            most = axis.spread(u / node.counts)
+            over = axis.highest(np.where(most > 0.0, found / np.where(most > 0.0, most, 1.0), 0.0))
+            room = node.counts / axis.sizes
+            part = np.where(over > 1.0, (1.0 - room) / np.maximum(over - room, 1e-300), 1.0)
+            found = even + axis.spread(part) * (found - even)
+        return found
+    function = node.function  # type: ignore[attr-defined]  # elementwise, or a sum over pairs
+    each = node.weights[node.pairs[0]] * u[node.pairs[1]] if isinstance(node, PairSums) else u
+    least = 0.0 if function.increasing else -function.most * each
+    return np.clip(v, least, function.most * each)

@@ -1,0 +1,254 @@
+r"""Second derivatives of an expression: products with a vector, or a diagonal and a few columns of each query.
+
+Every smooth atom but sums over pairs has the Hessian :math:`\operatorname{diag}(d) - c\,g g^\top` in its argument, g
+its gradient. Through the Jacobians below, whose rows are one entry and multiples of the columns of levels, this stays a
+diagonal and products of columns: :math:`\operatorname{diag}(h) - S\operatorname{diag}(c)S^\top`, as solvers take it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.core.score_model import Curvature
+from convexrank.modelling.expressions import (
+    Affine,
+    Axis,
+    Dot,
+    Elementwise,
+    LogSumExp,
+    Node,
+    PairSums,
+    Scores,
+)
+from convexrank.modelling.program import Program
+
+__all__ = ["curvature", "has_columns", "has_second_derivatives", "hessian_product"]
+
+Array = np.ndarray
+
+
+def has_second_derivatives(program: Program) -> bool:
+    """Whether second derivatives are known."""
+    functions = [node.function for node in program.nodes if isinstance(node, Elementwise | PairSums)]
+    return program.smooth and all(function.bend is not None for function in functions)
+
+
+def has_columns(program: Program) -> bool:
+    """Whether second derivatives are a diagonal and a few columns."""
+    return has_second_derivatives(program) and not any(isinstance(node, PairSums) for node in program.nodes)
+
+
+def _bend(node: Node, x: Array, memory: Any, u: Array) -> tuple[Any, Array | None]:
+    """The Hessian of an atom weighed by u, as diag(d) − c ggᵀ: d and c."""
+    match node:
+        case Elementwise():
+            bend = node.function.bend
+            if bend is None:
+                raise TypeError(f"{node.function.name} has no second derivatives.")
+            return u * bend(x), None
+        case LogSumExp():
+            return memory * node.over.spread(u), u
+        case _:
+            return 0.0, None
+
+
+# --- products ---------------------------------------------------------------------------------------------------------
+
+
+def hessian_product(program: Program, scores: Array) -> Callable[[Array], Array]:
+    """Return the product of the Hessian in the scores with a vector, forward over reverse."""
+    values, memories = program.up(scores)
+    adjoints = program.down(memories)
+
+    def product(v: Array) -> Array:
+        moved: list[Any] = []
+        for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
+            if isinstance(node, Scores):
+                moved.append(v[node.axis.places])
+            else:
+                moved.append(_push(node, memories[k], [moved[a] for a in args]))
+        turned: list[Any] = [0.0] * len(program.nodes)
+        turned[-1] = np.zeros(program.count)
+        for k in range(len(program.nodes) - 1, -1, -1):
+            node, args = program.nodes[k], program.args[k]
+            if not args:
+                continue
+            bent = _curve(
+                program, k, memories[k], adjoints[k], [values[a] for a in args], [moved[a] for a in args]
+            )
+            back = program.steps[k].down(memories[k], turned[k]) if np.any(turned[k]) else (0.0,) * len(bent)
+            for a, one, two in zip(args, back, bent, strict=True):
+                turned[a] = turned[a] + one + two
+        return program.placed(
+            [
+                np.broadcast_to(part, leaf.axis.rows.shape) if leaf is not None else None
+                for part, leaf in _leaves(program, turned)
+            ]
+        )
+
+    return product
+
+
+def _leaves(program: Program, turned: list[Any]) -> list[tuple[Any, Scores | None]]:
+    return [
+        (part, node if isinstance(node, Scores) else None)
+        for part, node in zip(turned, program.nodes, strict=True)
+    ]
+
+
+def _push(node: Node, memory: Any, dx: list[Any]) -> Any:
+    """The Jacobian of an atom times dx."""
+    match node:
+        case Affine():
+            return sum(
+                c * (node.axis.spread(one) if node.is_level(part) and node.axis is not None else one)
+                for (c, part), one in zip(node.terms, dx, strict=True)
+            )
+        case Dot():
+            return node.over.sums(node.shares * dx[0])
+        case Elementwise():
+            return memory * dx[0]
+        case PairSums():
+            kernel, slope = memory
+            (moved,) = kernel.sums(node.weights * dx[0], (1,), to_lower=True)
+            return dx[1] * slope - moved
+        case LogSumExp():
+            return node.over.sums(memory * dx[0])
+        case _:
+            raise TypeError(f"{node} has no derivative everywhere.")
+
+
+def _curve(program: Program, k: int, memory: Any, u: Array, x: list[Array], dx: list[Any]) -> tuple[Any, ...]:
+    """The Hessian of an atom, weighed by its adjoint, times dx."""
+    node = program.nodes[k]
+    if isinstance(node, Affine | Dot):
+        return (0.0,) * len(dx)
+    if isinstance(node, PairSums):
+        a, (upper, lower), kernel = node.weights, dx, memory[0]
+        of_lower = [kernel.sums(w, (2,), to_lower=True)[0] for w in (a, a * upper)]
+        of_upper = [kernel.sums(w, (2,), to_lower=False)[0] for w in (u, u * lower)]
+        return a * (upper * of_upper[0] - of_upper[1]), u * (lower * of_lower[0] - of_lower[1])
+    d, c = _bend(node, x[0], memory, u)
+    found = d * dx[0]
+    if c is not None:
+        (back,) = program.steps[k].down(memory, c * _push(node, memory, dx))
+        found = found - back
+    return (found,)
+
+
+# --- a diagonal and columns -------------------------------------------------------------------------------------------
+
+
+class _Columns:
+    """The Hessian in the making: diag(h) + Σ rate/2 (left rightᵀ + right leftᵀ) in each query."""
+
+    def __init__(self, rows: int, query: Array, count: int) -> None:
+        self.diagonal, self.query, self.count = np.zeros(rows), query, count
+        self.products: list[tuple[Array, Array, Array]] = []
+
+    def on_rows(self, axis: Axis, values: Any) -> Array:
+        column = np.zeros(len(self.query))
+        column[axis.places] = values
+        return column
+
+    def add(self, axis: Axis | None, d: Array, own: Any, terms: list[tuple[Any, Array]]) -> None:
+        """Add Jᵀ diag(d) J for the Jacobian J of the entries of an axis: own · e_row + Σ b · column."""
+        if axis is not None:
+            self.diagonal[axis.places] += d * own * own
+        for place, (b, column) in enumerate(terms):
+            if axis is not None and np.any(own):
+                self.products.append((self.on_rows(axis, d * own * b), column, np.full(self.count, 2.0)))
+            for other, (c, second) in enumerate(terms[: place + 1]):
+                rate = d * b * c * (1.0 if other == place else 2.0)
+                self.products.append((column, second, rate if axis is None else axis.sums(rate)))
+
+    def collected(self) -> Curvature:
+        """Return the form that solvers take: products of columns with themselves, one column per query."""
+        columns: list[Array] = []
+        rates: list[Array] = []
+        for left, right, rate in self.products:
+            if left is right:
+                columns.append(left)
+                rates.append(-rate)
+                continue
+            # l rᵀ + r lᵀ = ½ (l + r)(l + r)ᵀ − ½ (l − r)(l − r)ᵀ, for columns of equal size
+            sizes = float(np.abs(left).max()), float(np.abs(right).max())
+            if min(sizes) == 0.0:
+                continue
+            balance = np.sqrt(sizes[1] / sizes[0])
+            columns += [balance * left + right / balance, balance * left - right / balance]
+            rates += [-0.25 * rate, 0.25 * rate]
+        n = len(self.query)
+        used = self.query >= 0
+        rows = np.flatnonzero(used)
+        blocks = [
+            sparse.csc_array((column[used], (rows, self.query[used])), shape=(n, self.count))
+            for column in columns
+        ]
+        if not blocks:
+            return Curvature(self.diagonal, sparse.csc_array((n, 0)), np.zeros(0))
+        return Curvature(
+            self.diagonal, sparse.csc_array(sparse.hstack(blocks, format="csc")), np.concatenate(rates)
+        )
+
+
+def curvature(program: Program, scores: Array) -> tuple[float, Array, Curvature]:
+    """Return value, gradient, and the second derivatives as a diagonal and columns.
+
+    The gradient of an entry is own · e_row + Σ b · column, the columns those of the levels that it depends on.
+    """
+    values, memories = program.up(scores)
+    adjoints = program.down(memories)
+    query = np.full(program.rows, -1)
+    for _, leaf in program.leaves:
+        query[leaf.axis.rows] = leaf.axis.query
+    found, jacobians = _Columns(program.rows, query, program.count), []
+    for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
+        parts = [jacobians[a] for a in args]
+        if isinstance(node, Scores):
+            jacobians.append((1.0, []))
+        elif isinstance(node, Affine):
+            jacobians.append(_jacobian_of_sum(node, parts))
+        else:
+            jacobians.append(
+                _jacobian(node, found, parts[0], values[args[0]], memories[k], adjoints[k], query)
+            )
+    value, gradient = float(np.add.reduce(values[-1])), program.placed(adjoints)
+    return value, gradient, found.collected()
+
+
+def _jacobian_of_sum(node: Affine, parts: list[Any]) -> tuple[Any, list[tuple[Any, Array]]]:
+    own: Any = 0.0
+    terms: list[tuple[Any, Array]] = []
+    for (c, part), (its_own, its_terms) in zip(node.terms, parts, strict=True):
+        own = own + c * its_own
+        level = node.is_level(part) and node.axis is not None
+        terms += [
+            (c * (node.axis.spread(b) if level and node.axis is not None else b), column)
+            for b, column in its_terms
+        ]
+    return own, terms
+
+
+def _jacobian(
+    node: Node, found: _Columns, part: Any, x: Array, memory: Any, u: Array, query: Array
+) -> tuple[Any, list[tuple[Any, Array]]]:
+    (own, terms), axis = part, node.args[0].axis
+    d, c = _bend(node, x, memory, u)
+    if np.ndim(d):
+        found.add(axis, d, own, terms)
+    if isinstance(node, Elementwise):
+        return memory * own, [(memory * b, column) for b, column in terms]
+    if axis is None:
+        raise TypeError(f"{node} has no rows to reduce.")
+    pull = node.shares if isinstance(node, Dot) else memory
+    column = found.on_rows(axis, pull * own)
+    for b, other in terms:
+        column += np.where(query >= 0, axis.sums(pull * b)[query], 0.0) * other
+    if c is not None:
+        found.products.append((column, column, -c))
+    return 0.0, [(np.ones(found.count), column)]

@@ -1,0 +1,378 @@
+r"""Expressions are data: a risk as a tree of convex atoms over groups of scores.
+
+Leaves are the scores of groups of rows, query by query; the root is one number per query, and the risk is their sum.
+A node is a vector with one entry per row of its axis, or per query where it has no axis. What a tree means stands in
+the readings, one file each; here is only what it is made of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.modelling.functions import Function
+
+__all__ = [
+    "Affine",
+    "Axis",
+    "Dot",
+    "Elementwise",
+    "Highest",
+    "LogSumExp",
+    "Node",
+    "PairSums",
+    "Reduction",
+    "Scores",
+    "affine",
+    "is_affine",
+]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """The rows of a group, query by query.
+
+    Parameters
+    ----------
+    name : str
+        What formulas call the group.
+    rows : ndarray of int, shape (m,)
+        Numbers of the rows.
+    weights : ndarray, shape (m,)
+        Their weights, greater than 0.
+    query : ndarray of int, shape (m,)
+        The query 0, 1, … of each row, ascending.
+    count : int
+        How many queries there are; each has a row.
+    """
+
+    name: str
+    rows: Array
+    weights: Array
+    query: Array
+    count: int
+
+    @cached_property
+    def starts(self) -> Array:
+        """Where each query begins, and in the end the number of rows."""
+        return np.searchsorted(self.query, np.arange(self.count + 1))
+
+    @cached_property
+    def sizes(self) -> Array:
+        """How many rows each query has."""
+        return np.diff(self.starts)
+
+    @cached_property
+    def places(self) -> Any:
+        """The rows as an index: a slice where they are consecutive, which costs no copy."""
+        first, n = int(self.rows[0]), len(self.rows)
+        return slice(first, first + n) if (np.diff(self.rows) == 1).all() else self.rows
+
+    def sums(self, x: Array) -> Array:
+        """Sum the entries of each query."""
+        return np.add.reduce(x, keepdims=True) if self.count == 1 else np.add.reduceat(x, self.starts[:-1])
+
+    def highest(self, x: Array) -> Array:
+        """Return the largest entry of each query."""
+        if self.count == 1:
+            return np.maximum.reduce(x, keepdims=True)
+        return np.maximum.reduceat(x, self.starts[:-1])
+
+    def spread(self, levels: Any) -> Any:
+        """Turn one number per query into one per row."""
+        return levels if self.count == 1 else levels[self.query]
+
+
+class Node:
+    """A vector of convex functions of the scores."""
+
+    #: The rows of the entries; None for one entry per query.
+    axis: Axis | None
+    #: The expressions that it is a function of.
+    args: tuple[Node, ...]
+    # numpy must not take ``array * node`` apart element by element
+    __array_ufunc__: ClassVar[None] = None
+
+    def __add__(self, other: Any) -> Affine:
+        mine = affine(self)
+        its = affine(other) if isinstance(other, Node) else Affine(self.axis, (), _constant(self, other))
+        axes = {id(part.axis): part.axis for part in (mine, its) if part.axis is not None}
+        if len(axes) > 1:
+            names = " and ".join(sorted(axis.name for axis in axes.values() if axis is not None))
+            raise TypeError(
+                f"{names} are groups of different rows, whose scores have no common entries; reduce one of them to a "
+                "number per query, by a mean, a total or a maximum, or compare them by pair_sums."
+            )
+        axis = next(iter(axes.values()), None)
+        # long vectors first, so that sums are taken in place
+        terms = sorted(mine.terms + its.terms, key=lambda term: term[1].axis is None)
+        return Affine(axis, tuple(terms), mine.constant_on(axis) + its.constant_on(axis))
+
+    def __mul__(self, factor: Any) -> Affine:
+        if isinstance(factor, Node):
+            raise TypeError(f"({self}) * ({factor}) is a product of two expressions, which is not convex.")
+        mine, c = affine(self), _constant(self, factor)
+        return Affine(mine.axis, tuple((c * one, node) for one, node in mine.terms), c * mine.constant)
+
+    def __neg__(self) -> Affine:
+        return self * -1.0
+
+    def __sub__(self, other: Any) -> Affine:
+        return self + -1.0 * other
+
+    def __rsub__(self, other: Any) -> Affine:
+        return -self + other
+
+    def __truediv__(self, divisor: Any) -> Affine:
+        if isinstance(divisor, Node):
+            raise TypeError(f"({self}) / ({divisor}) is a quotient of two expressions, which is not convex.")
+        return self * (1.0 / np.asarray(divisor, dtype=np.float64))
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _constant(node: Node, value: Any) -> Any:
+    """A number, or numbers for each entry of a node."""
+    found = np.asarray(value, dtype=np.float64)
+    if not np.isfinite(found).all():
+        raise ValueError(f"a constant beside {node} is {value}, expected finite numbers.")
+    if found.ndim == 0:
+        return float(found)
+    if node.axis is not None and found.shape != (len(node.axis.rows),):
+        raise ValueError(
+            f"a constant beside {node} has shape {found.shape}, expected one number, or {len(node.axis.rows)}, one for "
+            f"each row of {node.axis.name}."
+        )
+    return found
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scores(Node):
+    """The scores of the rows of an axis: a leaf."""
+
+    axis: Axis
+    args: ClassVar[tuple[Node, ...]] = ()
+
+    def __str__(self) -> str:
+        return self.axis.name
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Affine(Node):
+    """Σ c · node + constant; levels of queries are spread over rows."""
+
+    axis: Axis | None
+    terms: tuple[tuple[Any, Node], ...]
+    constant: Any = 0.0
+
+    @property
+    def args(self) -> tuple[Node, ...]:  # type: ignore[override]
+        """The nodes of the terms."""
+        return tuple(node for _, node in self.terms)
+
+    def constant_on(self, axis: Axis | None) -> Any:
+        """Return the constant for entries of an axis."""
+        per_query = self.axis is None and axis is not None and np.ndim(self.constant)
+        return axis.spread(self.constant) if per_query and axis is not None else self.constant
+
+    def is_level(self, node: Node) -> bool:
+        """Whether a term has one number per query, and the sum one per row."""
+        return node.axis is None and self.axis is not None
+
+    def __str__(self) -> str:
+        words = []
+        for factor, node in self.terms:
+            size = "c" if np.ndim(factor) else f"{abs(factor):g}"
+            inner = f"({node})" if isinstance(node, Affine) else str(node)
+            sign = "-" if not np.ndim(factor) and factor < 0 else "+"
+            words += [sign, inner if size == "1" else f"{size} * {inner}"]
+        if np.ndim(self.constant) or self.constant:
+            negative = not np.ndim(self.constant) and self.constant < 0
+            words += ["-" if negative else "+", "c" if np.ndim(self.constant) else f"{abs(self.constant):g}"]
+        text = " ".join(words) or "0"
+        return text[2:] if text.startswith("+ ") else text.replace("- ", "-", 1) if text[:1] == "-" else text
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reduction(Node):
+    """Rows to one number per query, with weights, or with their shares of the query's total weight if ``mean``."""
+
+    x: Node
+    weights: Array
+    mean: bool = False
+    axis: ClassVar[Axis | None] = None
+
+    @property
+    def args(self) -> tuple[Node, ...]:  # type: ignore[override]
+        """What is reduced."""
+        return (self.x,)
+
+    @property
+    def over(self) -> Axis:
+        """The rows that are reduced."""
+        return _rows_of(self.x)
+
+    @cached_property
+    def shares(self) -> Array:
+        """The weights, or the shares of the rows of their query."""
+        return self.weights / self.over.spread(self.over.sums(self.weights)) if self.mean else self.weights
+
+    def __str__(self) -> str:
+        return f"{self._word}({self.x})"
+
+    @property
+    def _word(self) -> str:
+        raise NotImplementedError
+
+
+class Dot(Reduction):
+    """The sum Σ c x."""
+
+    @property
+    def _word(self) -> str:
+        return "mean" if self.mean else "total"
+
+
+class LogSumExp(Reduction):
+    """The logarithm of Σ c eˣ."""
+
+    @property
+    def _word(self) -> str:
+        return "log_mean_exp" if self.mean else "log_sum_exp"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Highest(Node):
+    """The mean of the highest entries of each query, so many of them, or all where a query has fewer.
+
+    Weights of rows have no effect. One of them is the maximum. Ties share the subgradient.
+    """
+
+    x: Node
+    most: int = 1
+    axis: ClassVar[Axis | None] = None
+
+    @property
+    def args(self) -> tuple[Node, ...]:  # type: ignore[override]
+        """What is reduced."""
+        return (self.x,)
+
+    @property
+    def over(self) -> Axis:
+        """The rows that are reduced."""
+        return _rows_of(self.x)
+
+    @cached_property
+    def counts(self) -> Array:
+        """How many entries count in each query."""
+        return np.minimum(self.most, self.over.sizes)
+
+    def __str__(self) -> str:
+        return f"maximum({self.x})" if self.most == 1 else f"mean_of_highest({self.x}, {self.most})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Elementwise(Node):
+    """A function of each entry."""
+
+    function: Function
+    x: Node
+
+    @property
+    def args(self) -> tuple[Node, ...]:  # type: ignore[override]
+        """What the function is taken of."""
+        return (self.x,)
+
+    @property
+    def axis(self) -> Axis | None:  # type: ignore[override]
+        """The rows of the entries."""
+        return self.x.axis
+
+    def __str__(self) -> str:
+        return f"{self.function.name}({self.x})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PairSums(Node):
+    """For each lower row k, Σ a_i φ(x_k − x_i) over upper rows i of its query; with grades, those of a higher grade."""
+
+    function: Function
+    upper: Node
+    lower: Node
+    grades: Array | None = None
+
+    @property
+    def args(self) -> tuple[Node, ...]:  # type: ignore[override]
+        """Upper and lower scores."""
+        return (self.upper, self.lower)
+
+    @property
+    def axis(self) -> Axis:  # type: ignore[override]
+        """The lower rows."""
+        return _rows_of(self.lower)
+
+    @property
+    def upper_axis(self) -> Axis:
+        """The upper rows."""
+        return _rows_of(self.upper)
+
+    @property
+    def weights(self) -> Array:
+        """The weights of the upper rows."""
+        return self.upper_axis.weights
+
+    @cached_property
+    def pairs(self) -> tuple[Array, Array]:
+        """Places of the upper and of the lower row of every pair, lower row by lower row."""
+        up, low = self.upper_axis, self.axis
+        found = []
+        for q in range(low.count):
+            here = np.arange(low.starts[q], low.starts[q + 1])
+            there = np.arange(up.starts[q], up.starts[q + 1])
+            if self.grades is None:
+                found.append((np.tile(there, len(here)), np.repeat(here, len(there))))
+            else:
+                k, i = np.nonzero(self.grades[here][:, None] < self.grades[there][None, :])
+                found.append((there[i], here[k]))
+        upper, lower = (np.concatenate([part[side] for part in found]) for side in (0, 1))
+        return upper, lower
+
+    @cached_property
+    def pair_count(self) -> int:
+        """How many pairs there are, without listing them."""
+        up, low = self.upper_axis, self.axis
+        if self.grades is None:
+            return int(up.sizes @ low.sizes)
+        _, number = np.unique(np.stack([low.query, self.grades]), axis=1, return_inverse=True)
+        equal = np.bincount(number.ravel())
+        return int((low.sizes.astype(np.int64) ** 2).sum() - (equal.astype(np.int64) ** 2).sum()) // 2
+
+    def __str__(self) -> str:
+        return f"pair_sums({self.function.name}, {self.upper}, {self.lower})"
+
+
+def _rows_of(x: Node) -> Axis:
+    if x.axis is None:
+        raise TypeError(
+            f"{x} has one number per query, expected one per row, such as f.positive or f.negative."
+        )
+    return x.axis
+
+
+def affine(x: Node) -> Affine:
+    """Return a node as a sum of one term."""
+    return x if isinstance(x, Affine) else Affine(x.axis, ((1.0, x),))
+
+
+def is_affine(node: Node) -> bool:
+    """Whether a node is an affine function of the scores."""
+    return isinstance(node, Scores) or (isinstance(node, Affine | Dot) and all(map(is_affine, node.args)))

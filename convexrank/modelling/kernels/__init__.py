@@ -1,0 +1,1 @@
+"""Kernels that atoms own: sums over pairs by a sort, by products of blocks, or pair by pair."""

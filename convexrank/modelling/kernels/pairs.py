@@ -1,0 +1,146 @@
+r"""Sums over pairs, the one operation :math:`\sum w\,\varphi^{(j)}(x_k - x_i)` over the partners, to either side.
+
+The kernel follows from φ and the sizes: one sort where φ is a polynomial in :math:`(1+x)_+`, else all pairs in blocks
+of rows, so that memory stays bounded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import reduce
+from typing import Protocol
+
+import numpy as np
+
+from convexrank.modelling.expressions import PairSums
+from convexrank.modelling.kernels.sorted_runs import compiled
+
+__all__ = ["BlockedPairs", "PairKernel", "SortedPairs", "pair_kernel", "segments"]
+
+Array = np.ndarray
+
+# Pairs held at once.
+_BLOCK = 1 << 18
+
+
+class PairKernel(Protocol):
+    """Sums over the partners of each row, at given scores."""
+
+    def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
+        """Return Σ w φ⁽ʲ⁾ for each derivative j: over the upper partners of each lower row, or the other way round."""
+        ...
+
+
+def pair_kernel(node: PairSums) -> Callable[[Array, Array], PairKernel]:
+    """Return what makes the kernel of an atom at the scores of upper and of lower rows."""
+    if node.function.coefficients is None:
+        return lambda upper, lower: BlockedPairs(node, upper, lower)
+    sides = segments(node)
+    return lambda upper, lower: SortedPairs(node, sides, upper, lower)
+
+
+def segments(node: PairSums) -> list[tuple[Array, Array, int]]:
+    """Return segments of upper and of lower rows, all pairs of which count, and their number; −1 for rows without one.
+
+    Grades are split by their bits, so that every pair comes once: of two rows whose grades differ first in some bit,
+    the upper one has it set.
+    """
+    up, low = node.upper_axis.query, node.axis.query
+    if node.grades is None:
+        return [(up, low, node.axis.count)]
+    ranks, found = np.unique(node.grades, return_inverse=True)[1].ravel(), []
+    for bit in range(int(ranks.max()).bit_length()):
+        names, segment = np.unique(up * (len(ranks) + 1) + (ranks >> (bit + 1)), return_inverse=True)
+        is_upper = (ranks >> bit) & 1 == 1
+        found.append((np.where(is_upper, segment, -1), np.where(is_upper, -1, segment), len(names)))
+    return found
+
+
+class SortedPairs:
+    """A polynomial in (1 + x)₊, O(n log n), and log of the number of grades as often.
+
+    Upper rows stand at x_i, lower rows at 1 + x_k; a pair counts where the upper row comes first. Running sums of
+    powers of distances have terms of one sign, so that nothing cancels.
+    """
+
+    def __init__(
+        self, node: PairSums, splits: list[tuple[Array, Array, int]], upper: Array, lower: Array
+    ) -> None:
+        self.node, self.points = node, (upper, 1.0 + lower)
+        sort, cut, self.run = compiled()
+        given = [(upper, node.upper_axis), (lower, node.axis)]
+        orders = [
+            sort(x, axis.starts) if axis.count > 1 else np.argsort(x, kind="stable")
+            for x, axis in (given[:1] if node.upper is node.lower else given)
+        ]
+        self.sides = [(cut(orders[0], up, count), cut(orders[-1], low, count)) for up, low, count in splits]
+
+    def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
+        """Return Σ w φ⁽ʲ⁾ over the partners."""
+        here, there = (0, 1) if to_lower else (1, 0)
+        powers = np.zeros((3, len(self.points[there])))
+        weights = np.ascontiguousarray(np.broadcast_to(weights, self.points[here].shape), dtype=np.float64)
+        for sides in self.sides:
+            self.run(
+                1.0 if to_lower else -1.0,
+                self.points[here],
+                *sides[here],
+                weights,
+                self.points[there],
+                *sides[there],
+                powers,
+            )
+        coefficients = self.node.function.coefficients or ()
+        terms = [(m, c) for m, c in enumerate(coefficients) if c]
+        found = [[math.perm(m, j) * c * powers[m - j] for m, c in terms if m >= j] for j in derivatives]
+        return [reduce(np.add, parts) if parts else 0.0 * powers[0] for parts in found]
+
+
+class BlockedPairs:
+    """Any function, all pairs, in blocks of lower rows of one query: O(number of pairs) time, bounded memory."""
+
+    def __init__(self, node: PairSums, upper: Array, lower: Array) -> None:
+        self.node, self.upper, self.lower = node, upper, lower
+
+    def blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Go through upper and lower rows of one query, few enough at a time.
+
+        Yields
+        ------
+        tuple of slice
+            Upper and lower rows.
+        """
+        up, low = self.node.upper_axis.starts, self.node.axis.starts
+        for q in range(self.node.axis.count):
+            there = slice(int(up[q]), int(up[q + 1]))
+            step = max(1, _BLOCK // max(there.stop - there.start, 1))
+            for start in range(int(low[q]), int(low[q + 1]), step):
+                yield there, slice(start, min(start + step, int(low[q + 1])))
+
+    def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
+        """Return Σ w φ⁽ʲ⁾ over the partners."""
+        grades, found = self.node.grades, [np.zeros(len(self.lower if to_lower else self.upper))]
+        found = [found[0].copy() for _ in derivatives]
+        for up, low in self.blocks():
+            x = self.lower[low][:, None] - self.upper[up][None, :]
+            lines = derivatives_of(self.node, x, derivatives)
+            counts = None if grades is None else grades[low][:, None] < grades[up][None, :]
+            for sums, values in zip(found, lines, strict=True):
+                values = values if counts is None else np.where(counts, values, 0.0)
+                if to_lower:
+                    sums[low] += values @ weights[up]
+                else:
+                    sums[up] += weights[low] @ values
+        return found
+
+
+def derivatives_of(node: PairSums, x: Array, orders: tuple[int, ...]) -> list[Array]:
+    """Return φ and its derivatives of these orders."""
+    function = node.function
+    lines: tuple[Array, ...] = () if max(orders) > 1 and min(orders) > 1 else function.slopes(x)
+    if 2 in orders:
+        if function.bend is None:
+            raise TypeError(f"{function.name} has no second derivatives.")
+        lines = (*(lines or (x, x)), function.bend(x))
+    return [lines[j] for j in orders]

@@ -1,0 +1,206 @@
+r"""An expression read in a language: numpy's plain functions, cvxpy, JAX.
+
+The readings share the composition (which rows, which sign, which weight) and nothing else: a language states the atoms
+by functions of its own library. That of numpy is what certificates take the value from: it shares no code with the
+steps that solvers run, nor with their sorted kernels.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from convexrank.modelling.expressions import (
+    Affine,
+    Axis,
+    Dot,
+    Elementwise,
+    Highest,
+    LogSumExp,
+    Node,
+    PairSums,
+    Scores,
+)
+from convexrank.modelling.functions import Function
+
+__all__ = ["Language", "Numpy", "read"]
+
+Array = np.ndarray
+
+
+def read(node: Node, m: Any, scores: Any, known: dict[int, Any] | None = None) -> Any:
+    """Return the value of a node in a language, at the scores of all rows."""
+    known = {} if known is None else known
+    if id(node) in known:
+        return known[id(node)]
+    x = [read(part, m, scores, known) for part in node.args]
+    match node:
+        case Scores():
+            found = m.take(scores, node.axis.rows)
+        case Affine():
+            found = node.constant
+            for (c, part), one in zip(node.terms, x, strict=True):
+                found = found + m.times(c, m.spread(one, node.axis) if node.is_level(part) else one)
+        case Dot():
+            found = m.sums(m.times(m.shares(node), x[0]), node.over)
+        case LogSumExp():
+            found = m.log_sum_exp(x[0], node)
+        case Highest():
+            found = m.highest(x[0], node)
+        case Elementwise():
+            found = node.function.read(m, x[0])
+        case _:  # sums over pairs, in whatever form a language has them
+            found = m.pair_sums(node, x[0], x[1])
+    known[id(node)] = found
+    return found
+
+
+class Language:
+    """What a library calls the atoms. Its own are functions of its arrays; the rest is said in terms of these."""
+
+    exp: Any
+    softplus: Any
+    positive: Any
+    power: Any
+    huber: Any
+    times: Any
+    total: Any
+    scatter: Any
+    rel_entr: Any
+    power_over: Any
+    log_sum_exp: Any
+    highest: Any
+    pair_sums: Any
+    at_least_zero: Any
+    zero: Any
+
+    @staticmethod
+    def exact(x: Any) -> Any:
+        """Return numbers in the language."""
+        return x
+
+    @staticmethod
+    def take(x: Any, places: Any) -> Any:
+        """Return entries at places."""
+        return x[places]
+
+    def spread(self, x: Any, axis: Axis) -> Any:
+        """Turn one number per query into one per row."""
+        return self.take(x, axis.query)
+
+    def sums(self, x: Any, axis: Axis) -> Any:
+        """Add the entries of each query."""
+        return self.scatter(axis.query, x, axis.count)
+
+    def shares(self, node: Any) -> Any:
+        """Return the weights of a reduction, or the shares of its rows."""
+        return node.shares
+
+    def in_range(self, function: Function, v: Any, u: Any) -> None:
+        """Ask that multipliers are where the conjugate is finite."""
+        if function.increasing:
+            self.at_least_zero(v)
+        if math.isfinite(function.most):
+            self.at_least_zero(function.most * u - v)
+            if not function.increasing:
+                self.at_least_zero(function.most * u + v)
+
+
+class Numpy(Language):
+    """Plain numpy and scipy.
+
+    For conjugates ``violation`` is how far multipliers are outside their constraints.
+    """
+
+    violation = 0.0
+
+    @staticmethod
+    def exp(x: Array) -> Array:
+        """Return the exponential."""
+        return np.exp(x)
+
+    @staticmethod
+    def softplus(x: Array) -> Array:
+        """Return log(1 + eˣ)."""
+        return np.logaddexp(0.0, x)
+
+    @staticmethod
+    def times(a: Any, x: Array) -> Array:
+        """Return the product, entry by entry."""
+        return np.multiply(a, x)
+
+    @staticmethod
+    def total(x: Array) -> float:
+        """Return the sum of all entries."""
+        return float(np.sum(x))
+
+    @staticmethod
+    def scatter(places: Array, x: Array, length: int) -> Array:
+        """Add entries at places."""
+        return np.bincount(places, np.broadcast_to(x, places.shape), length)
+
+    @staticmethod
+    def positive(x: Array) -> Array:
+        """Return the positive part."""
+        return np.maximum(x, 0.0)
+
+    @staticmethod
+    def power(x: Array, p: float) -> Array:
+        """Return a power."""
+        return x**p
+
+    @staticmethod
+    def huber(x: Array, width: float) -> Array:
+        """Return x²/(2w) up to the width, |x| − w/2 beyond."""
+        return special.huber(width, x) / width
+
+    @staticmethod
+    def log_sum_exp(x: Array, node: LogSumExp) -> Array:
+        """Return log Σ c eˣ of each query."""
+        parts = zip(
+            np.split(x, node.over.starts[1:-1]), np.split(node.shares, node.over.starts[1:-1]), strict=True
+        )
+        return np.array([special.logsumexp(values, b=shares) for values, shares in parts])
+
+    @staticmethod
+    def highest(x: Array, node: Highest) -> Array:
+        """Return the mean of the highest entries of each query."""
+        parts = zip(np.split(x, node.over.starts[1:-1]), node.counts.tolist(), strict=True)
+        return np.array([np.sort(part)[-count:].mean() for part, count in parts])
+
+    def pair_sums(self, node: PairSums, upper: Array, lower: Array) -> Array:
+        """Return the sums over upper rows, query by query and grade by grade, in blocks of lower rows."""
+        from convexrank.modelling.kernels.pairs import BlockedPairs
+
+        found = np.zeros(len(lower))
+        for up, low in BlockedPairs(node, upper, lower).blocks():
+            costs = node.function.read(self, lower[low][:, None] - upper[up][None, :])
+            if node.grades is not None:
+                costs = np.where(node.grades[low][:, None] < node.grades[up][None, :], costs, 0.0)
+            found[low] += costs @ node.weights[up]
+        return found
+
+    # --- conjugates -----------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def rel_entr(v: Array, u: Array) -> Array:
+        """Return v log(v/u)."""
+        return special.rel_entr(np.maximum(v, 0.0), u)
+
+    @staticmethod
+    def power_over(v: Array, u: Array, q: float) -> Array:
+        """Return \\|v\\|^q u^(1−q), 0 where both are 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = np.abs(v) ** q * u ** (1.0 - q)
+        return np.where(v == 0.0, 0.0, found)
+
+    def at_least_zero(self, x: Array) -> None:
+        """Note how far entries are below 0."""
+        self.violation = max(self.violation, -float(np.min(x, initial=0.0)))
+
+    def zero(self, x: Array) -> None:
+        """Note how far entries are from 0."""
+        self.violation = max(self.violation, float(np.abs(x).max(initial=0.0)))

@@ -1,0 +1,108 @@
+r"""An expression as LaTeX, with one letter per group: i for positives, k for negatives, r for rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from convexrank.modelling.expressions import (
+    Affine,
+    Axis,
+    Dot,
+    Elementwise,
+    Highest,
+    LogSumExp,
+    Node,
+    PairSums,
+    Scores,
+)
+
+__all__ = ["latex"]
+
+_LETTERS = {"positive": ("i", "I"), "negative": ("k", "K"), "rows": ("r", "n")}
+
+
+def latex(root: Node) -> str:
+    """Return the formula of a risk; a sum over queries where there are several."""
+    leaf = root
+    while leaf.args:
+        leaf = leaf.args[0]
+    several = isinstance(leaf, Scores) and leaf.axis.count > 1
+    return rf"\sum_q \Bigl[{_formula(root)}\Bigr]" if several else _formula(root)
+
+
+def _letters(axis: Axis) -> tuple[str, str]:
+    return _LETTERS.get(axis.name, (axis.name[0], axis.name[0].upper()))
+
+
+def _formula(node: Node) -> str:
+    match node:
+        case Scores():
+            return f"f_{{{_letters(node.axis)[0]}}}"
+        case Affine():
+            return _sum(node)
+        case Dot():
+            return f"{_over(node)} {_inner(node.x)}"
+        case LogSumExp():
+            return rf"\log {_over(node)} e^{{{_formula(node.x)}}}"
+        case Highest():
+            letter, _ = _letters(node.over)
+            if node.most == 1:
+                return rf"\max_{{{letter}}} {_inner(node.x)}"
+            return rf"\tfrac1{{{node.most}}}\sum_{{{letter}\in\text{{top }}{node.most}}} {_inner(node.x)}"
+        case Elementwise():
+            return node.function.latex(_formula(node.x))
+        case PairSums():
+            return _pair_sum(node)
+        case _:
+            raise TypeError(f"{type(node).__name__} has no formula.")
+
+
+def _inner(node: Node) -> str:
+    several = isinstance(node, Affine) and len(node.terms) + bool(np.any(node.constant)) > 1
+    return rf"\bigl({_formula(node)}\bigr)" if several else _formula(node)
+
+
+def _over(node: Dot | LogSumExp) -> str:
+    """The sum of a reduction, with weights where they are not all equal."""
+    letter, count = _letters(node.over)
+    weight = "" if (node.weights == node.weights.flat[0]).all() else f" c_{{{letter}}}"
+    if node.mean:
+        return rf"\tfrac1{{{count}}}\sum_{{{letter}}}{weight}"
+    plain = node.weights.flat[0]
+    scale = "" if weight or plain == 1.0 else f"{plain:g}"
+    return rf"{scale}\sum_{{{letter}}}{weight}"
+
+
+def _number(c: Any) -> str:
+    if np.ndim(c):
+        return "c"
+    inverse = 1.0 / abs(c) if c else 0.0
+    if abs(c) < 1.0 and abs(inverse - round(inverse)) < 1e-9 * inverse:
+        return rf"\tfrac1{{{round(inverse)}}}"
+    return f"{abs(c):g}"
+
+
+def _sum(node: Affine) -> str:
+    text = ""
+    for c, part in node.terms:
+        minus = not np.ndim(c) and c < 0
+        size = "" if not np.ndim(c) and abs(c) == 1.0 else _number(c) + r"\,"
+        several = isinstance(part, Affine) or (size and isinstance(part, Dot))
+        inner = rf"\bigl({_formula(part)}\bigr)" if isinstance(part, Affine) or several else _formula(part)
+        text += (" - " if minus else " + ") + size + inner
+    if np.ndim(node.constant) or node.constant:
+        minus = not np.ndim(node.constant) and node.constant < 0
+        text += (" - " if minus else " + ") + _number(node.constant)
+    return text[3:] if text.startswith(" + ") else "-" + text[3:]
+
+
+def _pair_sum(node: PairSums) -> str:
+    up, low = _formula(node.upper), _formula(node.lower)
+    letter = _letters(node.upper_axis)[0]
+    if node.grades is None:
+        return rf"\sum_{{{letter}}} {node.function.latex(f'{low} - {up}')}"
+    j = "j"
+    up = up.replace(f"f_{{{letter}}}", f"f_{{{j}}}")
+    return rf"\sum_{{{j}:\,y_{j}>y_{letter}}} {node.function.latex(f'{low} - {up}')}"

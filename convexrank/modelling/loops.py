@@ -1,0 +1,85 @@
+"""An expression by loops over Python numbers, straight from the definitions: the tests' first truth for readings."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from convexrank.modelling.expressions import (
+    Affine,
+    Dot,
+    Elementwise,
+    Highest,
+    LogSumExp,
+    Node,
+    PairSums,
+    Reduction,
+    Scores,
+)
+
+__all__ = ["plain_risk"]
+
+
+def plain_risk(root: Node, scores: list[float]) -> float:
+    """Return the risk at the scores of all rows."""
+    leaf = root
+    while leaf.args:
+        leaf = leaf.args[0]
+    if not isinstance(leaf, Scores):
+        raise TypeError(f"{root} has no scores.")
+    return sum(_entry(root, scores, query) for query in range(leaf.axis.count))
+
+
+def _entry(node: Node, scores: list[float], k: int) -> float:
+    """Entry k of a node."""
+
+    def at(c: Any) -> float:
+        return float(c[k] if np.ndim(c) else c)
+
+    match node:
+        case Scores():
+            return scores[int(node.axis.rows[k])]
+        case Affine():
+            found = at(node.constant)
+            for c, part in node.terms:
+                place = int(node.axis.query[k]) if node.is_level(part) and node.axis is not None else k
+                found += at(c) * _entry(part, scores, place)
+            return found
+        case Elementwise():
+            return node.function.plain(_entry(node.x, scores, k))
+        case PairSums():
+            return _pair_sum(node, scores, k)
+        case Highest():
+            rows = _rows(node.over.query, k)
+            highest = sorted(_entry(node.x, scores, j) for j in rows)[-node.most :]
+            return sum(highest) / len(highest)
+        case Reduction():
+            return _reduced(node, scores, k)
+        case _:
+            raise TypeError(f"{type(node).__name__} has no loop.")
+
+
+def _rows(query: Any, k: int) -> list[int]:
+    return [j for j in range(len(query)) if query[j] == k]
+
+
+def _reduced(node: Reduction, scores: list[float], k: int) -> float:
+    rows = _rows(node.over.query, k)
+    whole = sum(float(node.weights[j]) for j in rows) if node.mean else 1.0
+    terms = [(float(node.weights[j]) / whole, _entry(node.x, scores, j)) for j in rows]
+    if isinstance(node, Dot):
+        return sum(c * one for c, one in terms)
+    if not isinstance(node, LogSumExp):
+        raise TypeError(f"{type(node).__name__} has no loop.")
+    return math.log(sum(c * math.exp(one) for c, one in terms))
+
+
+def _pair_sum(node: PairSums, scores: list[float], k: int) -> float:
+    up, low, found = node.upper_axis, node.axis, 0.0
+    here = _entry(node.lower, scores, k)
+    for i in range(len(up.rows)):
+        if up.query[i] == low.query[k] and (node.grades is None or node.grades[i] > node.grades[k]):
+            found += float(up.weights[i]) * node.function.plain(here - _entry(node.upper, scores, i))
+    return found

@@ -1,0 +1,249 @@
+"""Value and gradient of an expression in numpy: steps that are bound once, forwards and, for the adjoints, backwards.
+
+An adjoint is the derivative of the risk in the entries of a node. It is at least 0 for what is not affine, and the
+adjoints of the curved atoms' arguments are the best dual variables: the conjugate, balls and smoothing use them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.modelling.expressions import (
+    Affine,
+    Dot,
+    Elementwise,
+    Highest,
+    LogSumExp,
+    Node,
+    PairSums,
+    Scores,
+)
+from convexrank.modelling.kernels.pairs import pair_kernel
+from convexrank.modelling.rules import check_convex
+
+__all__ = ["Program", "Step", "highest_rows", "highest_shares"]
+
+Array = np.ndarray
+
+
+class Step:
+    """A node's own value, and the product of its transposed Jacobian with adjoints.
+
+    ``up(*arguments)`` returns the value and whatever ``down`` needs of it; ``down(memory, adjoint)`` returns the
+    adjoints of the arguments. For leaves the argument of ``up`` is the vector of all scores.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.up, self.down = _bound(node)
+
+    up: Callable[..., tuple[Array, Any]]
+    down: Callable[[Any, Array], tuple[Any, ...]]
+
+
+def _bound(node: Node) -> tuple[Callable[..., tuple[Array, Any]], Callable[[Any, Array], tuple[Any, ...]]]:
+    match node:
+        case Scores():
+            places = node.axis.places
+            return lambda scores: (scores[places], None), lambda memory, u: ()
+        case Affine():
+            return _of_affine(node)
+        case Dot():
+            axis, shares = node.over, node.shares
+            return (
+                lambda x: (axis.sums(shares * x), None),
+                lambda memory, u: (shares * axis.spread(u),),
+            )
+        case LogSumExp():
+            return _of_log_sum_exp(node)
+        case Highest():
+            return (
+                lambda x: highest_values(node, x),
+                lambda memory, u: (memory * node.over.spread(u),),
+            )
+        case Elementwise():
+            slopes = node.function.slopes
+            return slopes, lambda memory, u: (u * memory,)  # the derivatives are the memory
+        case PairSums():
+            return _of_pairs(node)
+        case _:
+            raise TypeError(f"{type(node).__name__} has no step.")
+
+
+def _of_affine(node: Affine) -> tuple[Any, Any]:
+    constant = node.constant
+    has_constant = np.ndim(constant) > 0 or constant != 0.0
+    terms = [(c, np.ndim(c) == 0 and c == 1.0, node.is_level(part)) for c, part in node.terms]
+    axis = node.axis
+
+    def up(*arguments: Array) -> tuple[Array, Any]:
+        value, fresh = None, False
+        for (c, is_one, is_level), x in zip(terms, arguments, strict=True):
+            x = axis.spread(x) if is_level and axis is not None else x
+            x = x if is_one else c * x
+            if value is None:
+                value, fresh = x, not is_one
+            elif fresh:  # nobody else has this array
+                value = np.add(value, x, out=value) if value.shape == x.shape else value + x
+            else:
+                value, fresh = value + x, True
+        if value is None:
+            raise TypeError("an expression without scores has no value.")
+        return (value + constant if has_constant else value), None
+
+    def down(memory: Any, u: Array) -> tuple[Any, ...]:
+        parts = [(u if is_one else c * u, is_level) for c, is_one, is_level in terms]
+        return tuple([axis.sums(part) if level and axis is not None else part for part, level in parts])
+
+    return up, down
+
+
+def _of_log_sum_exp(node: LogSumExp) -> tuple[Any, Any]:
+    axis = node.over
+    if (node.weights == 1.0).all():
+        logs, shift = None, -np.log(axis.sizes) if node.mean else 0.0
+    else:
+        logs, shift = np.log(node.shares), 0.0
+
+    def up(x: Array) -> tuple[Array, Any]:
+        exponents = x if logs is None else x + logs
+        tops = axis.highest(exponents)
+        shares = exponents - axis.spread(tops)
+        np.exp(shares, out=shares)
+        sums = axis.sums(shares)
+        shares /= axis.spread(sums)
+        return tops + np.log(sums) + shift, shares
+
+    return up, lambda memory, u: (memory * axis.spread(u),)
+
+
+def highest_values(node: Highest, x: Array) -> tuple[Array, Array]:
+    """Return the mean of the highest entries of each query, and shares of the rows in it; ties share evenly."""
+    shares = highest_shares(node, x)
+    return node.over.sums(shares * x), shares
+
+
+def highest_shares(node: Highest, x: Array) -> Array:
+    """Return a subgradient of the mean of the highest entries; rows that tie at the border share what is left."""
+    axis = node.over
+    above, tied, left = highest_rows(node, x)
+    return (above + tied * axis.spread(left / axis.sums(tied))) / axis.spread(node.counts)
+
+
+def highest_rows(node: Highest, x: Array) -> tuple[Array, Array, Array]:
+    """Return which rows are above the border of the highest, which tie at it, and how many of these count."""
+    axis, counts = node.over, node.counts
+    if node.most == 1:
+        border = axis.spread(axis.highest(x))
+    else:
+        falling = np.lexsort((-x, axis.query))
+        border = axis.spread(x[falling[axis.starts[:-1] + counts - 1]])
+    above, tied = (x > border) * 1.0, (x == border) * 1.0
+    return above, tied, counts - axis.sums(above)
+
+
+def _of_pairs(node: PairSums) -> tuple[Any, Any]:
+    make, weights = pair_kernel(node), node.weights
+
+    def up(upper: Array, lower: Array) -> tuple[Array, Any]:
+        kernel = make(upper, lower)
+        value, slope = kernel.sums(weights, (0, 1), to_lower=True)
+        return value, (kernel, slope)
+
+    def down(memory: Any, u: Array) -> tuple[Any, ...]:
+        kernel, slope = memory
+        (back,) = kernel.sums(u, (1,), to_lower=False)
+        return -weights * back, u * slope
+
+    return up, down
+
+
+class Program:
+    """An expression as a list of nodes, arguments before the nodes that use them, and its value and gradient.
+
+    Parameters
+    ----------
+    root : Node
+        The risk: one number per query, which are added up.
+    rows : int
+        Number of rows n, of which the groups are some.
+
+    Raises
+    ------
+    TypeError
+        When the rules do not show that the risk is convex; the message names the place.
+    """
+
+    def __init__(self, root: Node, rows: int) -> None:
+        check_convex(root)
+        self.root, self.rows = root, rows
+        self.nodes: list[Node] = []
+        places: dict[int, int] = {}
+
+        def visit(node: Node) -> None:
+            if id(node) not in places:
+                for part in node.args:
+                    visit(part)
+                places[id(node)] = len(self.nodes)
+                self.nodes.append(node)
+
+        visit(root)
+        self.args = [[places[id(part)] for part in node.args] for node in self.nodes]
+        self.leaves = [(k, node) for k, node in enumerate(self.nodes) if isinstance(node, Scores)]
+        if not self.leaves:
+            raise TypeError(f"the risk {root} has no scores; write it with f.positive, f.negative or f.rows.")
+        self.count = self.leaves[0][1].axis.count
+        self.steps = [Step(node) for node in self.nodes]
+        self._ones = np.ones(self.count)
+
+    @cached_property
+    def apart(self) -> bool:
+        """Whether no row is in two groups."""
+        seen = np.zeros(self.rows, dtype=int)
+        for _, leaf in self.leaves:
+            seen[leaf.axis.rows] += 1
+        return int(seen.max()) <= 1
+
+    @cached_property
+    def smooth(self) -> bool:
+        """Whether the risk has a derivative everywhere."""
+        return not any(
+            isinstance(node, Highest)
+            or (isinstance(node, Elementwise | PairSums) and not node.function.smooth)
+            for node in self.nodes
+        )
+
+    def up(self, scores: Array) -> tuple[list[Any], list[Any]]:
+        """Return values and memories of all nodes."""
+        values, memories = [], []
+        for step, args in zip(self.steps, self.args, strict=True):
+            value, memory = step.up(*[values[a] for a in args]) if args else step.up(scores)
+            values.append(value)
+            memories.append(memory)
+        return values, memories
+
+    def down(self, memories: list[Any]) -> list[Any]:
+        """Return the adjoints of all nodes."""
+        adjoints: list[Any] = [None] * len(self.nodes)
+        adjoints[-1] = self._ones
+        for k in range(len(self.nodes) - 1, -1, -1):
+            for a, part in zip(self.args[k], self.steps[k].down(memories[k], adjoints[k]), strict=True):
+                adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
+        return adjoints
+
+    def placed(self, adjoints: list[Any]) -> Array:
+        """Return the adjoints of the leaves as a gradient in the scores of all rows."""
+        gradient = np.zeros(self.rows)
+        for k, leaf in self.leaves:
+            places = leaf.axis.places
+            gradient[places] = adjoints[k] if self.apart else gradient[places] + adjoints[k]
+        return gradient
+
+    def value_and_gradient(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient (a subgradient) in the scores."""
+        values, memories = self.up(scores)
+        return float(np.add.reduce(values[-1])), self.placed(self.down(memories))

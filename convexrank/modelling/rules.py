@@ -1,0 +1,236 @@
+r"""What a risk is written with, and the rules by which a formula as it is printed becomes the stable one.
+
+The rules keep exponentials apart, :class:`Elementwise` of ``exp``: a pair sum of the exponential factorises,
+:math:`\sum_i a_i e^{f_k-f_i} = e^{f_k + \log\sum_i a_i e^{-f_i}}`, a power of eᵃ is :math:`e^{pa}`, the logarithm of a
+mean of eᵃ a log-mean-exp, and :math:`\log(1+e^a)` a softplus. So what is concave of a number may be convex of eᵃ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from convexrank.modelling import functions
+from convexrank.modelling.expressions import (
+    Affine,
+    Dot,
+    Elementwise,
+    Highest,
+    LogSumExp,
+    Node,
+    PairSums,
+    is_affine,
+)
+from convexrank.modelling.functions import Function
+
+__all__ = [
+    "apply",
+    "check_convex",
+    "exp",
+    "hinge",
+    "huber",
+    "log",
+    "log_mean_exp",
+    "log_one_plus",
+    "log_sum_exp",
+    "maximum",
+    "mean",
+    "mean_of_highest",
+    "pair_sums",
+    "power",
+    "softplus",
+    "square",
+    "squared_hinge",
+    "total",
+]
+
+Array = np.ndarray
+
+
+def apply(function: Function, x: Node) -> Node:
+    """Return a function of each entry."""
+    return Elementwise(function, x)
+
+
+def exp(x: Node) -> Node:
+    """Return eˣ, entry by entry."""
+    return apply(functions.exp, x)
+
+
+def softplus(x: Node) -> Node:
+    """Return log(1 + eˣ), entry by entry."""
+    return apply(functions.softplus, x)
+
+
+def hinge(x: Node) -> Node:
+    r"""Return :math:`(1 + x)_+`, entry by entry; of a margin z take hinge(-z)."""
+    return apply(functions.hinge, x)
+
+
+def squared_hinge(x: Node) -> Node:
+    r"""Return :math:`(1 + x)_+^2`, entry by entry."""
+    return apply(functions.squared_hinge, x)
+
+
+def huber(x: Node, width: float = 1.0) -> Node:
+    """Return Huber's function of an affine expression: half the square up to a width, a line beyond."""
+    return apply(functions.huber(_positive(width, "width")), x)
+
+
+def square(x: Node) -> Node:
+    """Return the square of an affine expression, entry by entry."""
+    return apply(functions.square, x)
+
+
+def power(x: Node, p: float) -> Node:
+    """Return xᵖ for p ≥ 1; of an exponential (eᵃ)ᵖ = e^(pa) for every p > 0."""
+    p = _positive(p, "p")
+    if _is_exponential(x):
+        return exp(p * x.args[0])
+    if p == 1.0:
+        return x
+    if p < 1.0:
+        raise TypeError(
+            f"({x})^{p:g} is not convex: a power below 1 is convex of an exponential only, such as pair_sums of the "
+            "exponential loss."
+        )
+    return apply(functions.power_of_positive(p), x)
+
+
+def log(x: Node) -> Node:
+    """Return the logarithm of an exponential, or of a sum of exponentials; of anything else it is not convex."""
+    if _is_exponential(x):
+        return x.args[0]
+    if isinstance(x, Dot) and _is_exponential(x.x) and (x.weights > 0.0).all():
+        return LogSumExp(x.x.args[0], x.weights, x.mean)
+    if isinstance(x, Affine) and len(x.terms) == 1 and not np.ndim(x.constant) and x.constant == 0.0:
+        factor, part = x.terms[0]
+        if np.min(factor) > 0.0:  # log(c eᵃ) = a + log c
+            return log(part) + np.log(factor)
+    raise TypeError(f"log({x}) is not convex: a logarithm is convex of exponentials and of their sums only.")
+
+
+def log_one_plus(x: Node) -> Node:
+    """Return log(1 + eᵃ) for x = eᵃ; of anything else it is concave."""
+    if not _is_exponential(x):
+        raise TypeError(f"log(1 + {x}) is not convex: it is convex of an exponential only.")
+    return softplus(x.args[0])
+
+
+def total(x: Node, weights: Any = None) -> Node:
+    """Return Σ c x over the rows of each query; by default c are the weights of the rows."""
+    return Dot(x, _weights(x, weights))
+
+
+def mean(x: Node, weights: Any = None) -> Node:
+    """Return the weighted mean over the rows of each query."""
+    return Dot(x, _weights(x, weights), True)
+
+
+def log_sum_exp(x: Node, weights: Any = None) -> Node:
+    """Return log Σ c eˣ over the rows of each query."""
+    return LogSumExp(x, _weights(x, weights, positive=True))
+
+
+def log_mean_exp(x: Node, weights: Any = None) -> Node:
+    """Return log Σ c eˣ / Σ c over the rows of each query."""
+    return LogSumExp(x, _weights(x, weights, positive=True), True)
+
+
+def maximum(x: Node) -> Node:
+    """Return the largest entry of each query."""
+    return mean_of_highest(x, 1)
+
+
+def mean_of_highest(x: Node, count: int) -> Node:
+    """Return the mean of the highest entries of each query, so many of them; of all where a query has fewer."""
+    if int(count) != count or count < 1:
+        raise ValueError(f"count is {count}, expected a whole number of at least 1.")
+    found = Highest(x, int(count))
+    _ = found.over  # refused here where there are no rows
+    return found
+
+
+def pair_sums(loss: Any, upper: Node, lower: Node, grades: Any = None) -> Node:
+    r"""Return :math:`\sum_i a_i \ell(x_i - x_k)` for each lower row k, over the upper rows i of its query.
+
+    Parameters
+    ----------
+    loss : Loss or Function
+        A loss ℓ(z) of :mod:`convexrank.losses`, convex and not increasing; or a function φ with ℓ(z) = φ(−z).
+    upper, lower : expression
+        Affine expressions with one entry per row; pushes take ``f.positive`` and ``f.negative``.
+    grades : ndarray, optional
+        Grades of the rows, where upper and lower are the same group: pairs with a higher upper grade count.
+    """
+    phi = loss if isinstance(loss, Function) else loss.phi
+    if not (is_affine(upper) and is_affine(lower)):
+        raise TypeError(f"pair_sums takes affine expressions of the scores, and got {upper} and {lower}.")
+    if grades is None and phi is functions.exp:
+        return exp(lower + log_sum_exp(-upper))
+    if grades is not None:
+        grades = np.asarray(grades, dtype=np.float64)
+        if upper.axis is not lower.axis or upper.axis is None or grades.shape != upper.axis.rows.shape:
+            raise ValueError(
+                "grades are those of one group of rows, which are both the upper and the lower ones."
+            )
+    return PairSums(phi, upper, lower, grades)
+
+
+def _is_exponential(x: Node) -> bool:
+    return isinstance(x, Elementwise) and x.function is functions.exp
+
+
+def _positive(value: float, name: str) -> float:
+    if not 0.0 < value < np.inf:
+        raise ValueError(f"{name} is {value}, expected a finite number greater than 0.")
+    return float(value)
+
+
+def _weights(x: Node, weights: Any, positive: bool = False) -> Array:
+    if not isinstance(x, Node):
+        raise TypeError(
+            f"{x!r} is no expression of the scores; write it with f.positive, f.negative or f.rows."
+        )
+    if x.axis is None:
+        raise TypeError(f"{x} has one number per query already, and no rows to reduce.")
+    if weights is None:
+        return x.axis.weights
+    found = np.broadcast_to(np.asarray(weights, dtype=np.float64), x.axis.rows.shape)
+    if not np.isfinite(found).all() or (positive and not (found > 0.0).all()):
+        raise ValueError(f"weights of {x} are not all finite{' and greater than 0' if positive else ''}.")
+    return found
+
+
+def check_convex(root: Node) -> None:
+    """Refuse an expression that the rules do not show to be convex; the message names the place."""
+    if root.axis is not None:
+        raise TypeError(
+            f"the risk is {root}, one number per row of {root.axis.name}; reduce it by mean, total or maximum."
+        )
+    for node, part in _parts(root, set()):
+        if is_affine(part):
+            continue
+        if isinstance(node, Affine):
+            factors = [np.min(factor) for factor, one in node.terms if one is part]
+        else:
+            factors = [np.min(getattr(node, "weights", 1.0))]
+        if min(factors) < 0.0:
+            raise TypeError(
+                f"the risk is not convex: in {node} the convex part {part} has a negative factor."
+            )
+        if isinstance(node, Elementwise) and not node.function.increasing:
+            raise TypeError(
+                f"the risk is not convex by its form: {node.function.name} is not monotone, and {part} is not affine."
+            )
+
+
+def _parts(node: Node, seen: set[int]) -> Sequence[tuple[Node, Node]]:
+    found: list[tuple[Node, Node]] = []
+    if id(node) not in seen:
+        seen.add(id(node))
+        for part in node.args:
+            found += [(node, part), *_parts(part, seen)]
+    return found

@@ -1,0 +1,305 @@
+"""A formulation that is declared once, as an expression of the scores: all else is a reading of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, dataclass_transform
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.gram import centred_gram, dense, times, transposed_times
+from convexrank.backend.jax_oracles import shape_class
+from convexrank.core.minorants import Minorant, tangent_at
+from convexrank.core.score_model import Curvature, ScoreModel
+from convexrank.data import as_groups, check_vector, check_weights, keep, read_array
+from convexrank.modelling import conjugate, curvature, recession
+from convexrank.modelling.balls import as_objects, tangent_in_balls
+from convexrank.modelling.cvxpy_reading import cvxpy_model
+from convexrank.modelling.expressions import Node, PairSums
+from convexrank.modelling.groups import Groups
+from convexrank.modelling.jax_reading import JaxRisk
+from convexrank.modelling.language import Numpy, read
+from convexrank.modelling.latex import latex
+from convexrank.modelling.program import Program
+from convexrank.problems._linear_scores import RiskData
+from convexrank.problems._second_order import SecondOrder
+from convexrank.problems._streams import refuse_chunks
+
+__all__ = ["Formulation"]
+
+Array = np.ndarray
+
+# Second derivatives of sums over pairs take a sum over pairs for each column.
+_PAIRS, _COLUMNS = 200_000, 60
+# What is at most this large, beside the scores, counts as 0.
+_ROUNDING = 1e-13
+
+
+@dataclass_transform(frozen_default=True)
+@dataclass(frozen=True, eq=False)
+class Formulation(SecondOrder):
+    r"""A ranking risk of your own, declared once as an expression of the scores.
+
+    .. math:: \min_w \; R(Xw) + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1
+
+    Derive a class, and state the risk R in :meth:`risk` with the atoms of :mod:`convexrank.modelling`. Everything else
+    is a reading of that expression: value, gradient and second derivatives for the fast solvers, the exact model in
+    cvxpy, the function in JAX, the certificate, the proof in ball arithmetic, and the formula. An expression that is
+    not convex by its form is refused when the problem is made; the message names the place. Fields of the class are
+    parameters; it becomes a frozen dataclass by itself.
+
+    Where the expression has a conjugate, certificates take their lower bound from it: at multipliers that satisfy its
+    constraints, so that a wrong gradient makes the gap larger, but not false. All readings share the expression. Only a
+    second statement can check that it is the formula that you mean: give ``definition``, the formula as plain loops
+    over the scores, and :func:`convexrank.verify` compares the two. Without it the verifier compares the readings,
+    among them the exact model, with one another.
+
+    Parameters
+    ----------
+    X : array or sparse array, shape (n, d)
+        The features, one row per example.
+    y : array, shape (n,)
+        Labels: two classes of any kind for ``f.positive`` and ``f.negative``; grades for ``f.rows`` and ``f.grades``.
+    qid : array of int or str, shape (n,), QueryGroups, or None
+        The query of each row; the risk is the sum over queries. One without two different labels contributes nothing.
+    sample_weight : array, shape (n,), optional
+        Weights of rows, which means and totals take; rows of weight 0 are left out.
+    l2, l1 : float
+        Strengths :math:`\lambda_2, \lambda_1` of the penalties.
+    dtype : {"float64", "float32"}
+        Precision of the data.
+
+    Raises
+    ------
+    TypeError
+        When the risk is not convex by its form.
+    ValueError, TypeError
+        When the data are not finite and real, lengths differ, no query has two labels, or a number is out of range.
+
+    Examples
+    --------
+    The mean of the ten highest negatives in the place of the maximum:
+
+    >>> import numpy as np
+    >>> import convexrank as cr
+    >>> from convexrank.modelling import log_mean_exp, mean_of_highest
+    >>> class TopTen(cr.Formulation):
+    ...     count: int = 10
+    ...     def risk(self, f):
+    ...         return log_mean_exp(-f.positive) + mean_of_highest(f.negative, self.count)
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(60, 3)), np.arange(60) % 3 == 0
+    >>> problem = TopTen(X, y, count=5, l2=0.1)
+    >>> solution = problem.solve()
+    >>> print(f"{solution.status.name}, {abs(solution.value - problem.solve('exact').value):.0e}")
+    CONVERGED, ...
+    """
+
+    y: Any
+    qid: Any = field(default=None, kw_only=True)
+    sample_weight: Any = field(default=None, kw_only=True)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        dataclass(frozen=True, eq=False)(cls)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rows = self.X.shape[0]
+        labels = read_array(self.y, "y")
+        if labels.dtype.kind in "iuf":
+            labels = check_vector(labels, rows, "y")
+        elif labels.shape != (rows,):
+            raise ValueError(f"y has shape {labels.shape}, expected ({rows},), one label for each row of X.")
+        groups = as_groups(self.qid, rows)
+        keep(self, y=labels, sample_weight=check_weights(self.sample_weight, rows))
+        self.__dict__["_groups"] = Groups(labels, groups, self.sample_weight)
+        _ = self.program  # an expression that is not convex is refused here, not at the first solve
+
+    # --- what a formulation states --------------------------------------------------------------------------------
+
+    def risk(self, f: Groups) -> Node:
+        """Return the risk as an expression of groups of scores: f.positive and f.negative, or f.rows and f.grades."""
+        raise self._unstated("risk(f)", "an expression of the scores, such as mean(softplus(-f.positive))")
+
+    #: The risk at scores by plain loops, ``definition(scores) -> float``: a second statement that verify compares.
+    definition: ClassVar[Callable[..., float] | None] = None
+
+    # --- readings -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def program(self) -> Program:
+        """The risk as a list of steps."""
+        risk = self.risk(self.__dict__["_groups"])
+        if not isinstance(risk, Node):
+            raise TypeError(
+                f"risk(f) of {type(self).__name__} returned {type(risk).__name__}, expected an expression of scores."
+            )
+        return Program(risk, self.rows)
+
+    @property
+    def row_counts(self) -> Array | None:
+        """The weights of the rows."""
+        return self.sample_weight
+
+    @property
+    def differentiable(self) -> bool:  # type: ignore[override]
+        """Whether no atom has a kink."""
+        return self.program.smooth
+
+    @property
+    def pairwise_curvature(self) -> bool:  # type: ignore[override]
+        """Whether second derivatives run over pairs."""
+        return any(isinstance(node, PairSums) for node in self.program.nodes)
+
+    @property
+    def has_curvature(self) -> bool:
+        """Whether second derivatives are known, and cheap enough for Newton's method."""
+        if not curvature.has_second_derivatives(self.program):
+            return False
+        pairs = sum(node.pair_count for node in self.program.nodes if isinstance(node, PairSums))
+        return pairs <= _PAIRS and (not pairs or self.dimension <= _COLUMNS)
+
+    @property
+    def states_curvature(self) -> bool:  # type: ignore[override]
+        """Whether second derivatives are a diagonal and a few columns."""
+        return curvature.has_columns(self.program)
+
+    @cached_property
+    def attained(self) -> bool:  # type: ignore[override]
+        """Whether every part reaches its infimum."""
+        return recession.is_reached(self.program)
+
+    @cached_property
+    def risk_infimum(self) -> float:  # type: ignore[override]
+        """A number that the risk is never below, by its form."""
+        return recession.infimum(self.program)
+
+    def is_separating(self, w: Array) -> bool:
+        """Whether the risk falls for ever along w: its slope far out is below 0, or is 0 and it is still falling."""
+        scores = np.asarray(self.scores(w), dtype=np.float64)
+        size = _ROUNDING * float(np.abs(scores).max(initial=0.0))
+        slope = recession.recession(self.program, scores)
+        if slope < -size:
+            return True
+        with np.errstate(over="ignore"):
+            here, further = (self.program.value_and_gradient(c * scores)[0] for c in (1.0, 2.0))
+        return slope <= 0.0 and further < here - _ROUNDING * abs(here)
+
+    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient (a subgradient) in the scores, in numpy."""
+        return self.program.value_and_gradient(np.asarray(scores, dtype=np.float64))
+
+    def score_model(self, scores: Array) -> ScoreModel:
+        """Return the risk to second order in the scores, where that is a diagonal and a few columns."""
+        if not self.states_curvature:
+            return super().score_model(scores)
+        return ScoreModel(*curvature.curvature(self.program, np.asarray(scores, dtype=np.float64)))
+
+    def second_order(self, w: Any) -> tuple[float, Array, Array]:
+        """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²), or a sum over pairs for each column."""
+        refuse_chunks(self.X, "second derivatives")
+        w = self.check_point(w)
+        scores = np.asarray(self.scores(w), dtype=np.float64)
+        if self.states_curvature:
+            value, slope, found = curvature.curvature(self.program, scores)
+            hessian = self._hessian(found)
+        else:
+            value, slope = self.program.value_and_gradient(scores)
+            product, X = (
+                curvature.hessian_product(self.program, scores),
+                np.asarray(dense(self.X), np.float64),
+            )
+            images = np.stack([product(column) for column in X.T])
+            hessian = np.asarray(images @ X)
+            hessian = 0.5 * (hessian + hessian.T)
+        gradient = np.asarray(transposed_times(self.X, slope), dtype=np.float64) + self.l2 * w
+        hessian.flat[:: self.dimension + 1] += self.l2
+        return value + 0.5 * self.l2 * float(w @ w), gradient, hessian
+
+    def _hessian(self, found: Curvature) -> Array:
+        """XᵀHX for H in the scores, about a common centre where H does not see one: then an offset cannot cancel."""
+        whole = float(found.diagonal.sum())
+        centre = np.zeros(self.dimension)
+        if self._is_shift_linear and whole > 0.0:
+            centre = np.asarray(transposed_times(self.X, found.diagonal / whole), dtype=np.float64)
+        hessian = centred_gram(self.X, centre, found.diagonal)
+        columns = np.asarray(transposed_times(self.X, dense(found.shares)), dtype=np.float64)
+        columns -= np.outer(centre, np.asarray(found.shares.sum(axis=0)).ravel())
+        return hessian - (columns * found.rates) @ columns.T
+
+    @cached_property
+    def _is_shift_linear(self) -> bool:
+        return recession.shift(self.program) is not None
+
+    def hessian_product(self, w: Any, v: Any) -> Array:
+        """Return the Hessian of risk + l2/2·‖w‖² at w times v, shape (d,)."""
+        w, v = self.check_point(w), self.check_point(v, "v")
+        product = curvature.hessian_product(self.program, np.asarray(self.scores(w), dtype=np.float64))
+        image = product(np.asarray(times(self.X, v), dtype=np.float64))
+        return np.asarray(transposed_times(self.X, image), dtype=np.float64) + self.l2 * v
+
+    @cached_property
+    def jax_risk(self) -> RiskData:
+        """The risk as a JAX function of all scores."""
+        return RiskData(JaxRisk(), JaxRisk.prepare(self.program.root), (shape_class(self.rows),))
+
+    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the risk as a cvxpy expression, and its constraints."""
+        return cvxpy_model(self.program.root, scores)
+
+    def formula(self) -> str:
+        """Return the objective in LaTeX."""
+        return latex(self.program.root) + r" + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1"
+
+    # --- certificates and proofs ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _has_conjugate(self) -> bool:
+        return conjugate.has_conjugate(self.program)
+
+    def reference_value(self, scores: Array) -> float:
+        """Return the risk by plain numpy, which shares no code with the steps that solvers run."""
+        return float(read(self.program.root, Numpy(), scores).sum())
+
+    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk by plain numpy, and the slopes of its conjugate at the best multipliers."""
+        value, slopes, _ = self._below(np.asarray(scores, dtype=np.float64))
+        return value, slopes
+
+    def _below(self, scores: Array) -> tuple[float, Array, float]:
+        """The risk, the slopes of a linear function below it, and that function at scores of 0."""
+        value = self.reference_value(scores)
+        if not self._has_conjugate:
+            slopes = self.program.value_and_gradient(scores)[1]
+            return value, slopes, value - float(slopes @ scores)
+        found = conjugate.multipliers(self.program, scores)
+        cost, slopes = conjugate.conjugate(self.program, language := Numpy(), found)
+        if language.violation > _ROUNDING * max(1.0, float(np.abs(slopes).max(initial=0.0))):
+            return value, slopes, -math.inf
+        return value, slopes, -float(cost)
+
+    def _minorant(self, w: Array, width: float, lengths: Array) -> Minorant:
+        """A linear function below the risk by its conjugate; how far it is below beyond rounding counts as a gap."""
+        offsets: list[float] = []
+
+        def risk(scores: Array) -> tuple[float, Array]:
+            value, slopes, offset = self._below(scores)
+            offsets.append(offset)
+            return value, slopes
+
+        scores = np.asarray(times(self.X, w), dtype=np.float64)
+        found = tangent_at(self.X, scores, lengths, risk, w)
+        if not offsets or not found.usable:
+            return found
+        return found.lowered_to(offsets[0])
+
+    def ball_tangent(self, scores: Any) -> Any:
+        """Return the risk and a tangent in ball arithmetic, for proofs; shape (n,) in and out."""
+        from convexrank.proof.balls import ZERO, Tangent
+
+        value, slope, slack = tangent_in_balls(self.program, as_objects(scores))
+        return Tangent(value, list(slope), slack + ZERO)
