@@ -603,9 +603,9 @@ def read_array(stored, name):
     need(header["fortran_order"] is False, f"{name} is not in C order")
     need(type(shape) is tuple and all(type(k) is int and k >= 0 for k in shape), f"{name} has no shape")
     need(name not in INTEGERS or kind[1] == "i", f"{name} does not hold integers")
-    entries = struct.Struct(f"<{math.prod(shape)}{TYPES[kind]}")
-    need(len(stored) - end == entries.size, f"{name} does not hold {math.prod(shape)} entries")
-    values = entries.unpack(stored[end:])
+    count = math.prod(shape)
+    need(len(stored) - end == count * int(kind[2]), f"{name} does not hold {shape} entries")
+    values = struct.unpack(f"<{count}{TYPES[kind]}", stored[end:])
     need(all(map(math.isfinite, values)), f"{name} is not finite")
     return shape, [*values] if name in INTEGERS else [Fraction(x) for x in values]
 
