@@ -23,7 +23,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 BITS = 256  # exponentials, logarithms and multipliers are multiples of about 2^-BITS
-LARGEST = 2**16  # largest argument of an exponential
+LARGEST = 2**11  # largest argument of an exponential; floats end at e^709
 MOST_BYTES, MOST_TERMS = 2**20, 100_000  # of a file; of all evaluations: rows, or pairs of rows, times points
 FEASIBLE = 1 + Fraction(1e-9)  # a point may lie outside its ball by this factor: rounding, as in the package
 UNIT = Fraction(1, 2**BITS)
