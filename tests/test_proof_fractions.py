@@ -223,7 +223,7 @@ def defect(folder, seed):
         return constant + sum(x * t[i] for i, x in slope.items())
 
     above = Fraction(-1)
-    for scale in (1e-12, 1e-3, 1.0, 5.0):
+    for scale in (0.0, 1e-12, 1e-3, 1.0, 5.0):
         there = [t + Fraction(x) for t, x in zip(here, scale * rng.normal(size=len(here)), strict=True)]
         above = max(above, line(there) - risk(content, rows, there)[0].hi)
     return above, value.hi - line(here)
@@ -506,7 +506,6 @@ FORGED = {
     "a value of a distance": ("walk", claim(value=1.0)),
     "an unknown formulation": ("weights", state(problem="MarginRetargeting")),
     "a formulation of a list": ("weights", state(problem=["PNormPush"])),
-    "another formulation": ("weights", state(problem="BottomPush")),
     "no claim": ("weights", drop("claim")),
     "q below 0": ("inside", state(q=-4.0)),
     "q below p": ("inside", state(q=2.0)),
@@ -519,7 +518,7 @@ FORGED = {
     "a floor that is false": ("inside", state(outdegree_floor=False)),
     "edges that count twice": (
         "walk",
-        array(offsets=lambda o: np.r_[0, o[-1], 0, np.full(len(o) - 3, o[-1])]),
+        add(offsets=np.r_[0, 9, 0, np.full(8, 9)], sources=np.arange(9, dtype=np.int32), weights=np.ones(9)),
     ),
     "offsets that end early": ("walk", array(offsets=put(-1, 3))),
     "offsets that begin late": ("walk", array(offsets=put(0, 1))),
@@ -550,7 +549,8 @@ def test_forged_folders_are_refused(name, kept, tmp_path, capsys):
     assert fractions_.main(folder) == 1
     said = capsys.readouterr().out
     assert said.startswith("refused: ")
-    assert "Traceback" not in said
+    # by a rule, and not because the edited numbers do not fit the claim any more
+    assert not said.startswith(("refused: the gap is", "refused: the value is"))
 
 
 def test_every_forgery_starts_from_an_honest_folder(kept, tmp_path):

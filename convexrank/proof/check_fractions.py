@@ -85,6 +85,10 @@ def between(x):
     return x if isinstance(x, Interval) else Interval(Fraction(x), Fraction(x))
 
 
+def sum_of(intervals):
+    return sum(intervals, start=between(0))
+
+
 def increasing(function, x):
     """The image of an interval under an increasing function that encloses its value at fractions."""
     x = between(x)
@@ -254,8 +258,8 @@ def added(parts):
 
 def distribution(masses):
     """Fractions >= 0 that sum to 1 exactly, close to proportional: the largest takes what rounding leaves."""
-    largest, total = max(masses, key=masses.get), sum(masses.values())
-    v = {i: down(mass / total) * UNIT for i, mass in masses.items()}
+    largest, size = max(masses, key=masses.__getitem__), sum(masses.values())
+    v = {i: down(mass / size) * UNIT for i, mass in masses.items()}
     return v | {largest: v[largest] + 1 - sum(v.values())}
 
 
@@ -264,7 +268,7 @@ def log_sum(z, a):
     top = max(z.values())
     terms = {i: a[i] * exp(z[i] - top) for i in z}
     v = distribution({i: term.lo for i, term in terms.items()})
-    return log(sum(terms.values())) + top, v, -sum(a[i] * entropy(between(v[i] / a[i])) for i in z).hi
+    return log(sum_of(terms.values())) + top, v, -sum_of(a[i] * entropy(between(v[i] / a[i])) for i in z).hi
 
 
 def log_mean(t, rows, q):
@@ -345,10 +349,10 @@ def list_net(_, rows, t):
     for q, factor in rows["queries"]:
         level, v, _ = log_sum({i: t[i] for i in q}, dict.fromkeys(q, Fraction(1)))
         s = {i: v[i] - q[i].lo for i in q}  # so that q + s is never negative
-        s[max(v, key=v.get)] -= sum(s.values())
-        own = sum(entropy(x) for x in q.values())
-        value = level + own - sum(q[i] * t[i] for i in q)
-        parts.append((factor, (value, s, (own - sum(entropy(q[i] + s[i]) for i in q)).lo)))
+        s[max(v, key=v.__getitem__)] -= sum(s.values())
+        own = sum_of(entropy(x) for x in q.values())
+        value = level + own - sum_of(q[i] * t[i] for i in q)
+        parts.append((factor, (value, s, (own - sum_of(entropy(q[i] + s[i]) for i in q)).lo)))
     return added(parts)
 
 
@@ -453,9 +457,9 @@ def list_of(content, grades):
         worth = {i: Interval(max(x.lo, Fraction(0)), x.hi) for i, x in worth.items()}
     else:
         worth = {i: between(grade) for i, grade in grades.items()}
-    total = sum(worth.values())
-    need(total.lo > 0, "a query without worth")
-    scale = Interval(1 / total.hi, 1 / total.lo)
+    size = sum_of(worth.values())
+    need(size.lo > 0, "a query without worth")
+    scale = Interval(1 / size.hi, 1 / size.lo)
     return {i: x * scale for i, x in worth.items()}, Fraction(1, len(grades) if content["normalize"] else 1)
 
 
@@ -493,7 +497,7 @@ def page_rank(content, arrays):
 def log_norm(numbers, p):
     """log |z|_p of positive numbers."""
     top = max(numbers)
-    return log(top) + log(sum(exp(log(z / top) * p) for z in numbers)) * (1 / p)
+    return log(top) + log(sum_of(exp(log(z / top) * p) for z in numbers)) * (1 / p)
 
 
 def lpq_rank(content, arrays):
@@ -597,11 +601,11 @@ def read_array(stored, name):
     end = begin + int.from_bytes(stored[8:begin], "little")
     need(end <= min(len(stored), 4096), f"{name} has a header that does not end")
     header = ast.literal_eval(stored[begin:end].decode("ascii"))
-    need(type(header) is dict and header.keys() == {"descr", "fortran_order", "shape"}, f"{name}: header")
+    need(isinstance(header, dict) and header.keys() == {"descr", "fortran_order", "shape"}, f"{name}: header")
     kind, shape = header["descr"], header["shape"]
-    need(type(kind) is str and kind in TYPES, f"{name} has entries of type {kind!r}")
+    need(isinstance(kind, str) and kind in TYPES, f"{name} has entries of type {kind!r}")
     need(header["fortran_order"] is False, f"{name} is not in C order")
-    need(type(shape) is tuple and all(type(k) is int and k >= 0 for k in shape), f"{name} has no shape")
+    need(isinstance(shape, tuple) and all(type(k) is int and k >= 0 for k in shape), f"{name} has no shape")
     need(name not in INTEGERS or kind[1] == "i", f"{name} does not hold integers")
     count = math.prod(shape)
     need(len(stored) - end == count * int(kind[2]), f"{name} does not hold {shape} entries")
