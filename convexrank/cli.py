@@ -79,6 +79,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.add_argument("path", help="the folder")
     check.add_argument("--data", default=".", help="folder of files too large to be included (default: .)")
+    check.add_argument(
+        "--fractions",
+        action="store_true",
+        help="check by the second program, in fractions; for small instances",
+    )
     check.set_defaults(run=_check)
 
     claims = commands.add_parser("claims", help="compute what the sources state, and say what holds")
@@ -157,6 +162,10 @@ def _registered(name: str) -> Any:
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    if arguments.fractions:
+        from convexrank.proof import check_fractions
+
+        return check_fractions.main(arguments.path)
     from convexrank.proof import check
 
     return check.main(arguments.path, arguments.data)

@@ -1,0 +1,680 @@
+"""The second checking program, in exact fractions: agreement with the first, its enclosures, forged folders."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import convexrank as cr
+from convexrank.cli import main as command
+from convexrank.problems import REGISTRY
+from convexrank.proof import check_fractions as fractions_
+from convexrank.regularizers import L1Ball, L2Ball, Penalty
+
+flint = pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
+
+PROGRAM = Path(fractions_.__file__)
+P = cr.problems
+
+
+def rewrite(folder, change):
+    """Change the content and the arrays of a certificate, and set the hashes right again."""
+    content = json.loads((folder / "certificate.json").read_text())
+    arrays = {name.removesuffix(".npy"): np.load(folder / name) for name in content["files"]}
+    content["files"] = {}
+    change(content, arrays)
+    for name, values in arrays.items():
+        np.save(folder / f"{name}.npy", values)
+    renew(folder, content, arrays)
+
+
+def renew(folder, content, names):
+    for name in names:
+        digest = hashlib.sha256((folder / f"{name}.npy").read_bytes()).hexdigest()
+        content["files"][f"{name}.npy"] = digest
+    (folder / "certificate.json").write_text(json.dumps(content))
+
+
+def copy_of(folder, place, change):
+    shutil.copytree(folder, place, dirs_exist_ok=True)
+    rewrite(place, change)
+    return place
+
+
+def verdicts(folder, capsys):
+    """What both programs print: the line where they agree on a proof, None where both refuse."""
+    from convexrank.proof import check  # needs flint
+
+    said = []
+    for program in (check.main, fractions_.main):
+        capsys.readouterr()
+        code, line = program(folder), capsys.readouterr().out.strip()
+        assert line.startswith("refused: " if code else "proved: ")
+        said.append(None if code else line)
+    assert said[0] == said[1], f"the programs disagree: {line}"
+    return said[0]
+
+
+# --- both programs agree ----------------------------------------------------------------------------------------------
+
+
+def built():
+    """Instances by hand: weights, ties, penalties, balls, queries, and every price with every loss that fits."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(12, 3))
+    y, weight = (X[:, 0] + rng.normal(size=12) > 0).astype(int), rng.uniform(0.5, 2.0, 12)
+    weight[2] = 0.0
+    ties, grades, qid = np.round(X), rng.integers(0, 3, 12), np.repeat([3, 4, 5], [5, 5, 2])
+    grades[-2:] = 1  # a query that is idle
+    base2 = cr.losses.Logistic(2.0)
+    light = weight / 10
+    web = cr.Graph.from_edges(rng.integers(0, 9, 30), rng.integers(0, 9, 30), rng.uniform(0.5, 2.0, 30), n=10)
+    return {
+        "weights": P.PNormPush(X, y, 3.0, l2=0.1, sample_weight=weight),
+        "single precision": P.PNormPush(X, y, 0.7, l2=0.1, dtype="float32"),
+        "scores of a million": P.PNormPush(1000 * X, y, 256, l2=0.1),
+        "zero": P.PNormPush(X, y, 4, l1=5.0, l2=0.1),
+        "bottom": P.BottomPush(ties, y, 2.5, l2=0.1, l1=0.01, sample_weight=weight),
+        "both ends": P.TopBottomPush(ties, y, 2.5, 0.3, l2=0.1, sample_weight=weight),
+        "top": P.TopPush(X, y, l2=0.1, sample_weight=weight),
+        "top with ties": P.TopPush(ties, y, l2=0.1),
+        "discounts": P.IRPush(X, y, l1=0.05, sample_weight=weight),
+        "largest exponential": P.RmaxPush(X, y, "exponential", l2=0.01, sample_weight=weight),
+        "largest logistic": P.RmaxPush(X, y, base2, l2=0.01),
+        "largest hinge": P.RmaxPush(ties, y, "hinge", l1=0.01),
+        "power below 1": P.Push(X, y, 0.5, "exponential", l2=0.5, sample_weight=weight),
+        "power 2": P.Push(X, y, 2, "exponential", l1=0.5),
+        "log price": P.Push(X, y, "log_one_plus", "exponential", l2=0.5),
+        "exp price, exponential": P.Push(X, y, "exp", "exponential", l2=0.5, sample_weight=light),
+        "exp price, hinge": P.Push(X, y, "exp", "hinge", l2=0.5, sample_weight=light),
+        "power 1.5, logistic": P.Push(X, y, 1.5, "logistic", l2=0.5, sample_weight=weight),
+        "power 3, squared hinge": P.Push(X, y, 3, "squared_hinge", l2=0.5),
+        "l1 ball": P.ConvexRisk(X, y, base2, l1_ball=0.4, l2=0.5, sample_weight=weight),
+        "l1 ball alone": P.ConvexRisk(X, X[:, 1], "exponential", l1_ball=0.4),
+        "l2 ball": P.ConvexRisk(X, y, "squared_hinge", l2_ball=0.3, l1=0.01),
+        "l2 ball and l2": P.ConvexRisk(ties, y, "hinge", l2_ball=0.3, l2=0.1),
+        "no penalty": P.RankSVM(X, grades, qid, l1=0.001, normalize=False),
+        "svm": P.RankSVM(ties, grades, qid, "squared_hinge", l2=0.1),
+        "softmax": P.ListNet(X, grades / 2.0, qid, target="softmax", l1=0.1),
+        "exp2": P.ListNet(X, grades / 2.0, qid, target="exp2", l2=0.1, normalize=True),
+        "linear": P.ListNet(X, grades, qid, target="linear", l2=0.1),
+        "walk": P.PageRank(web, 0.9, rng.uniform(size=10), "uniform"),
+        "walk without links": P.PageRank(web, 0.0, None, "drop"),
+        "inside": P.LpqRank(web, 3.0, 4.0, outdegree_floor=1.5),
+        "outside": P.LpqRank(web, 1.0, 1.7, weak_links="outside"),
+        "entry": P.LpqRank(web, 2.5, 3.0, weak_links="entry", alpha=0.5),
+    }
+
+
+def drawn():
+    return {
+        f"{name} {seed}": REGISTRY[name].random(seed) for name in fractions_.FORMULATIONS for seed in (1, 2)
+    }
+
+
+BUILT = built()
+INSTANCES = BUILT | drawn()
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """An exported certificate of each instance; made when it is first asked for."""
+    place, made = tmp_path_factory.mktemp("honest"), {}
+
+    def folder(name):
+        if name not in made:
+            try:
+                made[name] = INSTANCES[name].solve().export(place / name.replace(" ", "_"))
+            except cr.CertificateError as error:
+                made[name] = str(error)
+        if isinstance(made[name], str):
+            assert name not in BUILT
+            pytest.skip(f"not exported: {made[name]}")
+        return made[name]
+
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore::convexrank.ConvergenceWarning")
+@pytest.mark.parametrize("name", INSTANCES)
+def test_both_programs_agree(name, kept, tmp_path, capsys):
+    """On the claim; on a smaller gap, another value and other data, which both refuse."""
+    folder = kept(name)
+    content = json.loads((folder / "certificate.json").read_text())
+    claim = content["claim"]
+    said = f"proved: {content['problem']}, {claim['kind']}, at most {claim['gap']}"
+    assert verdicts(folder, capsys) == said
+
+    def planted(change):
+        return verdicts(copy_of(folder, tmp_path / "copy", change), capsys)
+
+    if claim["gap"] > 1e-30:  # below, it is the rounding of 128 bits, and the bound in fractions is smaller
+        assert planted(lambda content, arrays: content["claim"].update(gap=0.9 * claim["gap"])) is None
+    if claim["kind"] == "global":
+        off = claim["value"] + 1e-12 * max(1.0, abs(claim["value"]))
+        assert planted(lambda content, arrays: content["claim"].update(value=off)) is None
+        if np.load(folder / "w.npy").any():
+            assert planted(lambda content, arrays: arrays.update(X=arrays["X"] * 1.001)) is None
+    elif len(np.load(folder / "x.npy")) > 1:
+        first = np.arange(len(np.load(folder / "x.npy"))) == 0
+        assert planted(lambda content, arrays: arrays.update(x=arrays["x"] * (1.0 + 1e-3 * first))) is None
+
+
+def test_most_instances_are_exported():
+    assert {type(problem).__name__ for problem in BUILT.values()} == {*fractions_.FORMULATIONS}
+
+
+def test_the_better_bound_counts(kept, tmp_path, capsys):
+    """That of the witness or that of the point alone: a poor witness does no harm, a good one is needed at a kink."""
+    folder = kept("top")
+    gap = json.loads((folder / "certificate.json").read_text())["claim"]["gap"]
+
+    def poor(content, arrays):
+        arrays["witness_points"] = arrays["witness_points"] + 1.0
+
+    assert verdicts(copy_of(folder, tmp_path / "top", poor), capsys) is None
+    assert gap < 1e-6
+    smooth = P.PNormPush(np.eye(4), [0, 1, 0, 1], 2.0, l2=0.1).solve().export(tmp_path / "smooth")
+
+    def given_one(content, arrays):
+        arrays["witness_points"], arrays["witness_weights"] = np.ones((1, 4)), np.ones(1)
+
+    rewrite(smooth, given_one)
+    assert fractions_.main(smooth) == 0
+
+
+# --- lines below risks ------------------------------------------------------------------------------------------------
+
+
+TOUCHES = Fraction(1, 2**180)  # of 256 bits, less the size of scores and values
+
+
+def parsed(folder):
+    content, _, arrays = fractions_.read(folder)
+    return content, fractions_.rows_of(content, arrays), arrays
+
+
+def scores_at(arrays, w):
+    return [sum(a * b for a, b in zip(row, w, strict=True)) for row in arrays["X"]]
+
+
+def defect(folder, seed):
+    """How far a line is above the risk elsewhere (at most 0), and below it where it was made (about 0)."""
+    content, rows, arrays = parsed(folder)
+    risk = fractions_.FORMULATIONS[content["problem"]][1]
+    rng = np.random.default_rng(seed)
+    here = scores_at(arrays, [Fraction(x) for x in rng.normal(size=len(arrays["w"]))])
+    value, slope, constant = risk(content, rows, here)
+
+    def line(t):
+        return constant + sum(x * t[i] for i, x in slope.items())
+
+    above = Fraction(-1)
+    for scale in (0.0, 1e-12, 1e-3, 1.0, 5.0):
+        there = [t + Fraction(x) for t, x in zip(here, scale * rng.normal(size=len(here)), strict=True)]
+        above = max(above, line(there) - risk(content, rows, there)[0].hi)
+    return above, value.hi - line(here)
+
+
+LINEAR = [name for name, problem in BUILT.items() if hasattr(problem, "penalty")]
+
+
+@pytest.mark.filterwarnings("ignore::convexrank.ConvergenceWarning")
+@pytest.mark.parametrize("name", LINEAR)
+def test_lines_touch_the_risk_from_below(name, kept):
+    above, below = defect(kept(name), 3)
+    assert above <= 0
+    assert below <= TOUCHES
+
+
+PLANTED_IN_LINES = {
+    "no entropy": ("log_sum", lambda own: lambda z, a: (*own(z, a)[:2], Fraction(0))),
+    "a third of the entropy": ("entropy", lambda own: lambda x: own(x) * Fraction(1, 3)),
+    "shares that sum to more than 1": (
+        "distribution",
+        lambda own: lambda masses: {i: x * Fraction(101, 100) for i, x in own(masses).items()},
+    ),
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED_IN_LINES)
+def test_planted_bugs_in_lines_are_noticed(planted, kept, monkeypatch):
+    folder = kept("weights")
+    name, wrong = PLANTED_IN_LINES[planted]
+    monkeypatch.setattr(fractions_, name, wrong(getattr(fractions_, name)))
+    above, below = defect(folder, 3)
+    assert above > 0 or below > TOUCHES
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_the_conjugate_of_the_penalty_is_an_upper_bound(data):
+    """And agrees with that of the package, to its rounding."""
+    size = st.floats(0.0, 3.0).map(lambda x: round(x, 3))
+    u = data.draw(st.lists(st.floats(-5.0, 5.0).map(lambda x: round(x, 3)), min_size=1, max_size=4))
+    l2, l1, radius, ball = (
+        data.draw(s) for s in (size, size, size.map(lambda x: x + 0.1), st.sampled_from(["L1", "L2"]))
+    )
+    content = {"l2": Fraction(l2), "l1": Fraction(l1), "radius": Fraction(radius), "ball": ball}
+    found = fractions_.conjugate([Fraction(x) for x in u], content, None)
+    penalty = Penalty(l2, l1, (L1Ball if ball == "L1" else L2Ball)(radius))
+    best, at = penalty.conjugate(np.array(u))
+    assert float(found) == pytest.approx(best, rel=1e-9, abs=1e-9)
+    # Exactly, at the maximiser of the package, pulled inside.
+    v = [Fraction(x) * Fraction(1 - 1e-12) for x in at]
+    inside = sum(Fraction(x) * y for x, y in zip(u, v, strict=True))
+    inside -= content["l2"] * sum(y * y for y in v) / 2 + content["l1"] * sum(map(abs, v))
+    assert inside <= found
+
+
+# --- enclosures -------------------------------------------------------------------------------------------------------
+
+
+def encloses(interval, function, x, size=1):
+    """Whether an interval contains the value of a function in balls of 1 200 bits; it has to be narrow, too."""
+
+    def ball(number):
+        return flint.arb(flint.fmpq(number.numerator, number.denominator))
+
+    before, flint.ctx.prec = flint.ctx.prec, 1200
+    try:
+        exact = function(ball(x))
+        inside = bool(ball(interval.lo) <= exact) and bool(exact <= ball(interval.hi))
+    finally:
+        flint.ctx.prec = before
+    return inside and interval.hi - interval.lo <= size * Fraction(1, 2**230)
+
+
+ARGUMENTS = st.fractions(-170, 300, max_denominator=10**9)
+POSITIVE = st.fractions(Fraction(1, 10**9), 10**9, max_denominator=10**9) | st.sampled_from(
+    [
+        Fraction(1, 10**300),
+        Fraction(10**300),
+        Fraction(2),
+        Fraction(1),
+        1 + Fraction(1, 2**200),
+        Fraction(2**53 - 1, 2**53),
+    ]
+)
+
+
+def exp_holds(x):
+    size = max(1, Fraction(2) ** math.ceil(x * Fraction(3, 2)))
+    return encloses(fractions_.exp(x), lambda b: b.exp(), x, size)
+
+
+def log_holds(x):
+    return encloses(fractions_.log(x), lambda b: b.log(), x, 2**12)
+
+
+@given(ARGUMENTS)
+@settings(max_examples=100, deadline=None)
+def test_exponentials(x):
+    assert exp_holds(x)
+    assert encloses(fractions_.softplus(x), lambda b: b.exp().log1p(), x, 16)
+
+
+@given(POSITIVE)
+@settings(max_examples=100, deadline=None)
+def test_logarithms(x):
+    assert log_holds(x)
+    entropy = fractions_.entropy(fractions_.between(x))
+    assert encloses(entropy, lambda b: b * b.log(), x, 2**12 * max(x, 1))
+
+
+@given(st.fractions(0, 50, max_denominator=10**6), st.fractions(Fraction(1, 100), 20, max_denominator=10**3))
+@settings(max_examples=100, deadline=None)
+def test_powers(x, p):
+    exponent = flint.fmpq(p.numerator, p.denominator)
+    assert encloses(fractions_.power(x, p), lambda b: b**exponent if x else b, x, Fraction(2) ** 140)
+
+
+@given(ARGUMENTS, ARGUMENTS, st.fractions(0, 1, max_denominator=1000))
+@settings(max_examples=100, deadline=None)
+def test_images_of_intervals(x, y, part):
+    low, high = min(x, y), max(x, y)
+    wide = fractions_.Interval(low, high)
+    inner = fractions_.exp(low + part * (high - low))
+    outer = fractions_.exp(wide)
+    assert outer.lo <= inner.lo
+    assert inner.hi <= outer.hi
+    third = fractions_.Interval(Fraction(-1, 3), Fraction(2))
+    for a in (low, low + part * (high - low), high):
+        for b in (third.lo, Fraction(0), third.hi):
+            for found, exact in ((wide * third, a * b), (wide + third, a + b), (wide - third, a - b)):
+                assert found.lo <= exact <= found.hi
+
+
+def test_exponentials_far_away():
+    assert fractions_.exp(Fraction(-(10**9))) == fractions_.Interval(Fraction(0), fractions_.UNIT)
+    with pytest.raises(ValueError, match="out of range"):
+        fractions_.exp(Fraction(10**6))
+    with pytest.raises(ValueError, match="may be 0"):
+        fractions_.log(fractions_.Interval(Fraction(0), Fraction(1)))
+
+
+PLANTED_IN_SERIES = {
+    "exponential without a remainder": ("exp_series", lambda own: lambda r: (own(r)[0], own(r)[0])),
+    "logarithm without a remainder": ("log_series", lambda own: lambda t: (own(t)[0], own(t)[0])),
+    "lower end one too high": ("exp_series", lambda own: lambda r: (own(r)[1], own(r)[1])),
+    "rounding the wrong way": ("up", lambda own: lambda x: own(x) - 2**20),
+    "log 2 in floats": ("LOG2", lambda own: fractions_.between(Fraction(math.log(2.0)))),
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED_IN_SERIES)
+def test_planted_bugs_in_series_are_noticed(planted, monkeypatch):
+    name, wrong = PLANTED_IN_SERIES[planted]
+    monkeypatch.setattr(fractions_, name, wrong(getattr(fractions_, name)))
+    some = [Fraction(k, 7) for k in range(1, 30)]
+    assert not all(exp_holds(x) and log_holds(x) for x in some)
+
+
+# --- forged folders ---------------------------------------------------------------------------------------------------
+
+
+def state(**changes):
+    return lambda content, arrays: content.update(changes)
+
+
+def drop(*names):
+    return lambda content, arrays: [content.pop(name) for name in names]
+
+
+def claim(**changes):
+    return lambda content, arrays: content["claim"].update(changes)
+
+
+def array(**changes):
+    """New arrays, as functions of the old ones."""
+    return lambda content, arrays: arrays.update(
+        {name: change(arrays[name]) for name, change in changes.items()}
+    )
+
+
+def put(entry, value):
+    def changed(values):
+        values = values.copy()
+        values.flat[entry] = value
+        return values
+
+    return changed
+
+
+def add(**new):
+    return lambda content, arrays: arrays.update(new)
+
+
+def leave(name):
+    return lambda content, arrays: arrays.pop(name)
+
+
+FORGED = {
+    "a concave risk": ("l2 ball", array(weight=lambda v: v * 0.07)),
+    "a misspelt base": ("l1 ball", state(loss={"type": "Logistic", "bas": 0.5})),
+    "a base below 1": ("l1 ball", state(loss={"type": "Logistic", "base": 0.5})),
+    "a missing base": ("l1 ball", state(loss={"type": "Logistic"})),
+    "a base too much": ("l2 ball", state(loss={"type": "SquaredHinge", "base": 2.0})),
+    "an unknown loss": ("l2 ball", state(loss={"type": "Identity"})),
+    "a loss by its name": ("l2 ball", state(loss="hinge")),
+    "a loss of a list": ("l2 ball", state(loss={"type": ["Hinge"]})),
+    "a misspelt power": ("power 3, squared hinge", state(price={"type": "Power", "q": 0.3})),
+    "a concave power": ("power 3, squared hinge", state(price={"type": "Power", "p": 0.9})),
+    "a concave price": ("power 3, squared hinge", state(price={"type": "LogOnePlus"})),
+    "a negative scale": ("exp price, hinge", state(price={"type": "ExpPrice", "scale": -1.0})),
+    "a loss that is none of svm": ("svm", state(loss={"type": "Exponential"})),
+    "p of 0": ("weights", state(p=0.0)),
+    "p is true": ("weights", state(p=True)),
+    "p in words": ("weights", state(p="3.0")),
+    "p beyond floats": ("weights", state(p=10**400)),
+    "p between floats": ("weights", state(p=2**53 + 1)),
+    "no p": ("weights", drop("p")),
+    "no l1": ("weights", drop("l1")),
+    "another field": ("weights", state(note="")),
+    "a negative factor": ("both ends", state(bottom_weight=-0.3)),
+    "a negative l2": ("weights", state(l2=-0.1)),
+    "l1 is NaN": ("weights", state(l1=math.nan)),
+    "l2 is infinite": ("weights", state(l2=math.inf)),
+    "no penalty of a logarithm": ("weights", state(l2=0.0)),
+    "a ball of a push": ("weights", state(ball="L2", radius=1.0)),
+    "a ball without a radius": ("l2 ball", drop("radius")),
+    "an unknown ball": ("l2 ball", state(ball="L3")),
+    "a ball that is none": ("l2 ball", state(ball=None)),
+    "a negative radius": ("l2 ball", state(radius=-0.3)),
+    "outside the ball": ("l2 ball", array(w=lambda w: w * (1 + 1e-8))),
+    "normalize is 1": ("svm", state(normalize=1)),
+    "an unknown target": ("softmax", state(target="ranks")),
+    "gains of negative grades": (
+        "softmax",
+        lambda c, a: (c.update(target="linear"), a.update(y=a["y"] - 1.0)),
+    ),
+    "a query below 0": ("svm", array(query=put(0, -1))),
+    "no queries": ("svm", array(query=lambda q: -np.ones_like(q))),
+    "queries of a push": ("weights", array(query=lambda q: q + 1)),
+    "weights of documents": ("svm", array(weight=put(0, 2.0))),
+    "queries of floats": ("svm", array(query=lambda q: q.astype(np.float64))),
+    "labels of three kinds": ("weights", array(y=put(0, 2.0))),
+    "one class": ("weights", array(y=np.ones_like)),
+    "one class with a weight": ("weights", lambda c, a: a.update(weight=a["weight"] * a["y"])),
+    "equal labels": ("l2 ball", array(y=np.ones_like)),
+    "a negative weight": ("weights", array(weight=put(0, -1.0))),
+    "a weight of NaN": ("weights", array(weight=put(0, math.nan))),
+    "an infinite entry": ("weights", array(X=put(0, math.inf))),
+    "a row less": ("weights", array(y=lambda y: y[1:])),
+    "a column less": ("weights", array(w=lambda w: w[1:])),
+    "a point in rows": ("weights", array(w=lambda w: w[None, :])),
+    "no rows": (
+        "weights",
+        array(X=lambda X: X[:0], y=lambda v: v[:0], weight=lambda v: v[:0], query=lambda v: v[:0]),
+    ),
+    "no columns": ("weights", array(X=lambda X: X[:, :0], w=lambda w: w[:0])),
+    "another file": ("weights", add(z=np.ones(2))),
+    "no weights of rows": ("weights", leave("weight")),
+    "half a witness": ("top", leave("witness_weights")),
+    "a negative weight of evidence": ("top", array(witness_weights=put(0, -1e-3))),
+    "no weight of evidence": ("top", array(witness_weights=np.zeros_like)),
+    "evidence of another dimension": ("top", array(witness_points=lambda W: W[:, 1:])),
+    "more weights than evidence": ("top", array(witness_weights=lambda c: np.append(c, 1.0))),
+    "columns first": ("weights", array(X=np.asfortranarray)),
+    "big-endian": ("weights", array(X=lambda X: X.astype(">f8"))),
+    "complex": ("weights", array(X=lambda X: X.astype(complex))),
+    "truth values": ("weights", array(y=lambda y: y.astype(bool))),
+    "a negative gap": ("weights", claim(gap=-1.0)),
+    "a gap of NaN": ("weights", claim(gap=math.nan)),
+    "an infinite gap": ("weights", claim(gap=math.inf)),
+    "a gap in words": ("weights", claim(gap="1")),
+    "a gap too large for a float": ("weights", claim(gap=10**400)),
+    "no value": ("weights", lambda c, a: c["claim"].pop("value")),
+    "a claim too much": ("weights", claim(optimal=True)),
+    "another kind": ("weights", claim(kind="distance")),
+    "the kind of another": ("walk", claim(kind="global")),
+    "an unknown kind": ("walk", claim(kind="residual")),
+    "a value of a distance": ("walk", claim(value=1.0)),
+    "an unknown formulation": ("weights", state(problem="MarginRetargeting")),
+    "a formulation of a list": ("weights", state(problem=["PNormPush"])),
+    "no claim": ("weights", drop("claim")),
+    "q below 0": ("inside", state(q=-4.0)),
+    "q below p": ("inside", state(q=2.0)),
+    "p below 1": ("inside", state(p=0.5)),
+    "alpha of 1": ("inside", state(alpha=1.0)),
+    "a negative alpha": ("walk", state(alpha=-0.1)),
+    "an unknown word": ("inside", state(weak_links="outsid")),
+    "an unknown end": ("walk", state(dangling="stay")),
+    "a floor of 0": ("inside", state(outdegree_floor=0.0)),
+    "a floor that is false": ("inside", state(outdegree_floor=False)),
+    "edges that count twice": (
+        "walk",
+        add(offsets=np.r_[0, 9, 0, np.full(8, 9)], sources=np.arange(9, dtype=np.int32), weights=np.ones(9)),
+    ),
+    "offsets that end early": ("walk", array(offsets=put(-1, 3))),
+    "offsets that begin late": ("walk", array(offsets=put(0, 1))),
+    "an offset less": ("walk", array(offsets=lambda o: o[1:])),
+    "a negative source": ("walk", array(sources=lambda s: s - 1)),
+    "a source that is no node": ("walk", array(sources=lambda s: s + 9)),
+    "an edge twice": ("walk", array(sources=lambda s: np.zeros_like(s))),
+    "sources of floats": ("walk", array(sources=lambda s: s.astype(np.float64))),
+    "an edge of weight 0": ("walk", array(weights=put(0, 0.0))),
+    "a negative edge": ("inside", array(weights=put(0, -1.0))),
+    "a negative teleport": ("walk", array(teleport=put(0, -0.1))),
+    "no teleport": ("walk", array(teleport=np.zeros_like)),
+    "a rank of 0": ("inside", array(x=put(0, 0.0))),
+    "too many rows": (
+        "l2 ball",
+        lambda c, a: a.update(
+            {k: np.resize(a[k], (400, *a[k].shape[1:])) for k in ("X", "y", "weight", "query")}
+        ),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::convexrank.ConvergenceWarning")
+@pytest.mark.parametrize("name", FORGED)
+def test_forged_folders_are_refused(name, kept, tmp_path, capsys):
+    kind, change = FORGED[name]
+    folder = copy_of(kept(kind), tmp_path / "forged", change)
+    assert fractions_.main(folder) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("refused: ")
+    # by a rule, and not because the edited numbers do not fit the claim any more
+    assert not said.startswith(("refused: the gap is", "refused: the value is"))
+
+
+def test_every_forgery_starts_from_an_honest_folder(kept, tmp_path):
+    """So that it is the change that is refused."""
+    for kind in {kind for kind, _ in FORGED.values()}:
+        assert fractions_.main(copy_of(kept(kind), tmp_path / kind, lambda content, arrays: None)) == 0
+
+
+def raw(folder, edit):
+    """Edit the text of the certificate."""
+    path = folder / "certificate.json"
+    path.write_text(edit(path.read_text()))
+
+
+def replace_file(name, make):
+    """Replace a file by what ``make`` makes at its path."""
+
+    def planted(folder):
+        path = folder / name
+        kept_aside = path.rename(folder.parent / "aside")
+        make(path, kept_aside)
+        if path.is_file() and name != "certificate.json":
+            content = json.loads((folder / "certificate.json").read_text())
+            renew(folder, content, [name.removesuffix(".npy")])
+
+    return planted
+
+
+def bytes_changed(change):
+    return replace_file("w.npy", lambda path, aside: path.write_bytes(change(aside.read_bytes())))
+
+
+def header(text):
+    """A file of version 1.0 with this header."""
+    stored = text.encode("latin-1")
+    return bytes_changed(
+        lambda old: b"\x93NUMPY\x01\x00" + len(stored).to_bytes(2, "little") + stored + old[-24:]
+    )
+
+
+RIGHT = "{'descr': '<f8', 'fortran_order': False, 'shape': (3,)}"
+BROKEN = {
+    "a path outside": lambda folder: raw(folder, lambda text: text.replace('"w.npy"', '"../w.npy"')),
+    "an absolute path": lambda folder: raw(folder, lambda text: text.replace('"w.npy"', '"/dev/zero"')),
+    "another hash": lambda folder: raw(folder, lambda text: text.replace('"w.npy": "', '"w.npy": "0')),
+    "a hash that is a number": lambda folder: raw(
+        folder, lambda text: text.replace('"w.npy": "', '"w.npy": 1, "v": "')
+    ),
+    "a field twice": lambda folder: raw(folder, lambda text: text.replace('"l2"', '"l2": 5.0, "l2"', 1)),
+    "half a certificate": lambda folder: raw(folder, lambda text: text[:-5]),
+    "a certificate of numbers": lambda folder: raw(folder, lambda text: "[1, 2]"),
+    "a deep certificate": lambda folder: raw(folder, lambda text: "[" * 100_000),
+    "a certificate in no text": lambda folder: (folder / "certificate.json").write_bytes(b"\xff\xfe{}"),
+    "a large certificate": lambda folder: raw(folder, lambda text: text + " " * 2**20),
+    "a link": replace_file("w.npy", lambda path, aside: path.symlink_to(aside)),
+    "a pipe": replace_file("w.npy", lambda path, aside: os.mkfifo(path)),
+    "a folder": replace_file("w.npy", lambda path, aside: path.mkdir()),
+    "no file": replace_file("w.npy", lambda path, aside: None),
+    "a large file": bytes_changed(lambda old: old + bytes(2**20)),
+    "a byte too much": bytes_changed(lambda old: old + b"\x00"),
+    "a byte too few": bytes_changed(lambda old: old[:-1]),
+    "no bytes": bytes_changed(lambda old: b""),
+    "no magic": bytes_changed(lambda old: b"\x93NUMPX" + old[6:]),
+    "version 3": bytes_changed(lambda old: old[:6] + b"\x03\x00" + old[8:]),
+    "a header that does not end": bytes_changed(lambda old: old[:8] + b"\xff\xff" + old[10:]),
+    "a header that calls": header("__import__('os').abort()"),
+    "a header of another order": header(RIGHT.replace("False", "True")),
+    "a header of objects": header(RIGHT.replace("<f8", "|O")),
+    "a negative shape": header(RIGHT.replace("(3,)", "(-3,)")),
+    "a shape of truth values": header(RIGHT.replace("(3,)", "(3, True)")),
+    "a shape that is a list": header(RIGHT.replace("(3,)", "[3]")),
+    "a huge shape": header(RIGHT.replace("(3,)", "(2**70,)")),
+    "a long shape": header(RIGHT.replace("(3,)", "(99999999999999999999,)")),
+    "another field of the header": header(RIGHT.replace("{", "{'x': 1, ")),
+    "a deep header": header("(" * 3000),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_folders_are_refused(name, kept, tmp_path, capsys):
+    folder = copy_of(kept("weights"), tmp_path / "broken", lambda content, arrays: None)
+    BROKEN[name](folder)
+    assert fractions_.main(folder) == 1
+    assert capsys.readouterr().out.startswith("refused: ")
+
+
+def test_both_versions_of_files_are_read(kept, tmp_path):
+    folder = copy_of(kept("weights"), tmp_path / "broken", lambda content, arrays: None)
+    header(RIGHT)(folder)
+    assert fractions_.main(folder) == 0
+    stored = (folder / "w.npy").read_bytes()
+    (folder / "w.npy").write_bytes(stored[:6] + b"\x02\x00" + stored[8:10] + b"\x00\x00" + stored[10:])
+    renew(folder, json.loads((folder / "certificate.json").read_text()), ["w"])
+    assert np.array_equal(np.load(folder / "w.npy"), np.load(kept("weights") / "w.npy"))
+    assert fractions_.main(folder) == 0
+
+
+def test_a_folder_that_does_not_exist_is_refused(tmp_path):
+    assert fractions_.main(tmp_path / "nowhere") == 1
+
+
+# --- the program ------------------------------------------------------------------------------------------------------
+
+
+def test_the_program_needs_the_standard_library_alone():
+    imported = set()
+    for node in ast.walk(ast.parse(PROGRAM.read_text())):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported.add((node.module or "").split(".")[0])
+    assert imported <= set(sys.stdlib_module_names)
+
+
+def test_the_program_runs_without_the_package(kept, tmp_path):
+    program = shutil.copy(PROGRAM, tmp_path / "program.py")
+    forged = copy_of(kept("walk"), tmp_path / "forged", claim(gap=0.0))
+    for folder, code in ((kept("walk"), 0), (forged, 1)):
+        arguments = [sys.executable, "-I", "-S", program, folder]
+        found = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert found.returncode == code, found.stderr
+        assert found.stdout.startswith("refused" if code else "proved")
+
+
+def test_the_command(kept, tmp_path, capsys):
+    assert command(["check", "--fractions", str(kept("walk"))]) == 0
+    assert capsys.readouterr().out.startswith("proved: PageRank, distance, at most ")
+    assert command(["check", "--fractions", str(tmp_path / "nowhere")]) == 1
