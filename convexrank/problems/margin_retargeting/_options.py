@@ -104,7 +104,7 @@ def joint_product(
 
 
 def _moduli(divergence: divergences.Divergence, low: float, high: float) -> tuple[float, float]:
-    """The moduli of strong convexity of φ on the bounds, where the sum of the targets is fixed, and of its conjugate."""
+    """The moduli of strong convexity of φ on the bounds, for targets that keep their sum, and of its conjugate."""
     strong = divergence.strong_convexity(low, high)
     if isinstance(divergence, divergences.KL):
         # Σ v²/r ≥ (Σ|v|)² ≥ 2‖v‖² for r that add up to 1 and v that add up to 0: Cauchy and Schwarz, twice
