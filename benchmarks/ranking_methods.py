@@ -74,17 +74,18 @@ def _baselines() -> list[Method]:
 
 
 def _margin_kl(X: Any, y: Any, groups: Any, l2: float, normalize: bool) -> Any:
-    """KL targets add up to 1: a margin for which the largest query uses half of that."""
+    """KL targets add up to 1: a margin for which the largest query uses half of that; C_w as for the least φ'', 1."""
     import numpy as np
 
     import convexrank as cr
 
     largest = float(groups.sums(np.minimum(groups.gather(y), 2.0)).max())
-    return cr.problems.MarginRetargeting(X, y, groups, "kl", 0.5 / largest, l2=l2, normalize=normalize)
+    options = {"score_reg": 1.0, "l2": l2, "normalize": normalize}
+    return cr.problems.MarginRetargeting(X, y, groups, "kl", 0.5 / largest, **options)
 
 
 def _margins() -> list[Method]:
-    """MEMR: margins of 1, but for KL. The constants of (3.17) are the least that Lemma 8 allows.
+    """MEMR: margins of 1, but for KL. The constants of (3.17) are the least that Lemma 8 allows for the least φ''.
 
     For squares the margin only sets the scale of w, and changes no ranking without l2.
     """

@@ -23,7 +23,8 @@ _CONVENTION = (
     "and 2 as relevant; NDCG has gains 2^y − 1 and discounts 1/log2(1 + rank), over the whole list unless @k; ERR has "
     "the largest grade 2. The dissertation does not state its conventions. "
     "MEMR has margins of 1, with the I-divergence targets in (0.1, 4), with KL the margin for which the largest query "
-    "takes half of the simplex; C_r = 0 and C_w the least of Lemma 8. The chapter does not print its margins."
+    "takes half of the simplex; C_r = 0 and C_w the least of Lemma 8 for the least φ''. The chapter does not print its "
+    "margins."
 )
 
 

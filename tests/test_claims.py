@@ -146,6 +146,16 @@ def test_a_planted_falsehood_is_refuted():
         ("hoeffding-for-pairs", lambda n: 2.0 * n),
         ("leading-term", 3.0),
         ("ball-of-a-kernel", lambda n: 0.9 / (n // 2)),
+        ("decay-condition", lambda eigenvalue: 1.03 / eigenvalue),
+        ("decay-condition-of-distrust", lambda eigenvalue: 1.03 / eigenvalue),
+        ("shifted-orthant", 0.9999),
+        ("norms-resist-farms", (1, 2)),
+        ("pinsker-as-printed", 0.52),
+        ("smooth-from-below", 0.49),
+        ("disk-by-its-centre", 3.5),
+        ("disk-by-its-centre-2005", 3.5),
+        ("deviation-without-logarithm", lambda p: 2.5),
+        ("unique-in-the-closure", 1e-2),
     ],
 )
 def test_a_planted_number_is_refuted(name, planted):
@@ -157,6 +167,11 @@ def test_what_is_weaker_than_a_truth_is_not_refuted():
     assert told("rademacher-exponential", 20.0) is Verdict.HOLDS
     assert told("spread-out-regression-function", 3.0) is Verdict.HOLDS
     assert told("hoeffding-for-pairs", lambda n: n - 1.0) is Verdict.HOLDS
+    assert told("decay-condition", lambda eigenvalue: 0.97 / eigenvalue) is Verdict.HOLDS
+    assert told("smooth-from-below", 0.6) is Verdict.HOLDS
+    assert told("legendre-to-the-boundary", 0.95) is Verdict.HOLDS
+    assert told("disk-by-its-centre", 9.0) is Verdict.HOLDS
+    assert told("pinsker-as-printed", 0.49) is Verdict.HOLDS
 
 
 def test_a_truth_is_not_refuted():
@@ -259,6 +274,17 @@ def test_every_source_has_claims_in_the_order_of_their_places(source):
     chosen = _chosen((), None, source)
     assert len(chosen) == sum(judged.source == source for judged in REGISTRY.values()) > 4
     assert [judged.chapter for judged in chosen] == sorted(judged.chapter for judged in chosen)
+
+
+def test_what_no_source_states_is_ours():
+    beside = {name for name, judged in REGISTRY.items() if judged.location.startswith("beside ")}
+    assert beside == {name for name, judged in REGISTRY.items() if judged.source == "ours"}
+
+
+def test_no_theorem_is_counted_twice_by_its_parts():
+    assert [name for name, judged in REGISTRY.items() if judged.location.startswith("Theorem 12")] == [
+        "play-within-regret"
+    ]
 
 
 def test_a_report_counts_by_source_and_verdict(findings):

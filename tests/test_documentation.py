@@ -101,6 +101,42 @@ def test_no_python_on_a_page_goes_unrun(page):
     ]
 
 
+def paragraphs_of_cells(text):
+    """Paragraphs that are indented into a cell of a list-table, behind its first."""
+    tables = re.findall(r"^\.\. list-table::.*\n((?: .*\n|\n)+)", text, flags=re.MULTILINE)
+    return [line for table in tables for line in re.findall(r"\n\n {5,}([^\s:*-].*)", table)]
+
+
+def test_a_paragraph_in_a_cell_is_found():
+    table = ".. list-table::\n   :header-rows: 1\n\n   * - a\n     - b\n   * - c\n     - d\n       e\n\n"
+    assert not paragraphs_of_cells(table + "Text.\n")
+    assert paragraphs_of_cells(table + "       Text.\n") == ["Text."]
+
+
+@pytest.mark.parametrize("page", pages())
+def test_no_paragraph_is_indented_into_a_cell(page):
+    assert not paragraphs_of_cells(read(page))
+
+
+def test_titles_on_a_phone_are_larger_than_those_of_sections():
+    style = read("_static/custom.css")
+    phone = style[style.index("@media (max-width") :]
+    sizes = [float(size) for size in re.findall(r"article h[123] \{ font-size: ([\d.]+)rem", phone)]
+    assert len(sizes) == 3
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_figures_are_dimmed_where_the_system_is_dark():
+    style = read("_static/custom.css")
+    chosen = re.findall(r'^body\[data-theme="dark"\] (.*)$', style, flags=re.MULTILINE)
+    automatic = re.findall(
+        r'^@media \(prefers-color-scheme: dark\) \{\n  body:not\(\[data-theme="light"\]\) (.*)\n\}',
+        style,
+        flags=re.MULTILINE,
+    )
+    assert chosen == automatic != []
+
+
 def test_the_pages_that_teach_have_blocks():
     without = {page for page in pages() if ">>> " not in read(page)}
     assert without <= {

@@ -329,8 +329,9 @@ def test_the_least_constant_is_found():
         ("generalized_i", 4.0, 1.0, 2.0),
         ("shifted_generalized_i", 4.0, 0.0, 3.0),
         ("bit_entropy", None, 1.0, 0.125),
-        ("kl", None, 1.0, 0.5),
+        ("kl", None, 1.0, 0.25),
         ("kl", 0.5, 0.0, 0.5),
+        ("kl", 0.4, 0.0, 0.4),
     ):
         problem = MarginRetargeting(X, y, None, divergence, 0.01, None, bound, reg, l2=0.1)
         assert close(problem.score_reg, least)
@@ -340,11 +341,40 @@ def test_the_least_constant_is_found():
         assert more.score_reg == least + 0.1
 
 
+def least_curvature_of_distributions(target_reg, score_reg):
+    """The least eigenvalue, entries scaled, of the Hessian of (3.17) for KL where targets keep their sum."""
+    rng, least = np.random.default_rng(0), np.inf
+    for trial in range(300):
+        n = int(rng.integers(2, 6))
+        r, s = rng.dirichlet(np.full(n, 0.3)) + 1e-9, rng.normal(size=n) * rng.choice([1.0, 10.0])
+        if trial % 2:  # the extreme: two targets of about a half, predictions of 0 and 1
+            r, s = np.r_[0.5, 0.5, np.full(n - 2, 1e-9)], np.r_[60.0, np.zeros(n - 1)]
+        r, p = r / r.sum(), np.exp(s - s.max()) / np.exp(s - s.max()).sum()
+        lower = np.diag(p) - np.outer(p, p) + score_reg * np.eye(n)
+        whole = np.block([[(1.0 + target_reg) * np.diag(1.0 / r), -np.eye(n)], [-np.eye(n), lower]])
+        within = np.linalg.svd(np.ones((1, n)))[2][1:].T
+        moves = np.block([[within, np.zeros((n, n))], [np.zeros((n, n - 1)), np.eye(n)]])
+        hessian = moves.T @ whole @ moves
+        scale = 1.0 / np.sqrt(hessian.diagonal())
+        least = min(least, float(np.linalg.eigvalsh(hessian * scale[:, None] * scale)[0]))
+    return least
+
+
+@pytest.mark.parametrize("target_reg", [0.0, 0.5, 3.0])
+def test_the_least_constant_of_distributions_is_the_least(target_reg):
+    options = {"divergence": "kl", "margin": 0.01, "target_reg": target_reg, "l2": 0.1}
+    constant = MarginRetargeting(np.eye(3), [2, 1, 0], None, **options).score_reg
+    assert least_curvature_of_distributions(target_reg, constant) >= -tolerance("summation")
+    assert least_curvature_of_distributions(target_reg, 0.98 * constant) < -tolerance("summation")
+    with pytest.raises(ValueError, match="Lemma 8"):
+        MarginRetargeting(np.eye(3), [2, 1, 0], None, score_reg=0.98 * constant, **options)
+
+
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
         ({"divergence": "generalized_i", "bound": 4.0, "score_reg": 3.0}, ValueError, "Lemma 8 asks for"),
-        ({"divergence": "kl", "score_reg": 0.0}, ValueError, "score_reg of at least 1"),
+        ({"divergence": "kl", "score_reg": 0.0}, ValueError, "score_reg of at least 0.5"),
         ({"divergence": "generalized_i"}, ValueError, "not strongly convex"),
         ({"divergence": "itakura_saito"}, ValueError, "scores can be any number"),
         ({"divergence": cr.divergences.KL(weights=(1.0, 2.0, 1.0))}, ValueError, "without weights"),

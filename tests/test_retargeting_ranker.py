@@ -133,8 +133,8 @@ def test_other_divergences(divergence, options):
     assert model.gap_ <= 1e-8
     assert math.isclose(model.solution_.value, problem.objective(model.coef_), rel_tol=tolerance("summation"))
     # Lemma 8 with equality: s(1 + C_r)(C_w + 1/L) = 1, where 1/L is 0 on the domain
-    low, high = (0.0, 1.0) if divergence == "kl" else options["bound"]
-    assert problem.score_reg == pytest.approx(1.0 / problem.divergence.strong_convexity(low, high))
+    strong = 2.0 if divergence == "kl" else problem.divergence.strong_convexity(*options["bound"])
+    assert problem.score_reg == pytest.approx(1.0 / strong)
     assert model.score(X, y, qid) > RetargetingRanker(divergence, alpha=1e6, **options).fit(X, -y, qid).score(
         X, y, qid
     )

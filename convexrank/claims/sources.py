@@ -16,7 +16,7 @@ class Source:
     title : str
         Author and year, as on the page of references.
     part : str
-        The name of its numbered parts: chapter or section.
+        The name of its numbered parts: chapter or section; for our own statements, the chapter that they concern.
     """
 
     title: str
@@ -29,4 +29,5 @@ SOURCES = {
     "push-2009": Source("Rudin 2009, the P-Norm Push", "section"),
     "push-2005": Source("Rudin 2005, the report on the P-Norm Push", "section"),
     "u-statistics": Source("Clémençon, Lugosi and Vayatis 2006, ranking and U-statistics", "section"),
+    "ours": Source("ours, beside the dissertation", "chapter"),
 }

@@ -72,10 +72,11 @@ def game_finds_pagerank(share: float) -> list[Comparison]:
 
 @_claim(
     "game-threshold",
-    "after (5.24)",
+    "beside (5.24)",
     "The threshold R* is the least norm of ∇φ(π) + v + c1, v from the Poisson equation.",
     True,
     otherwise=("It is that of ∇φ(π) + c1.", False),
+    source="ours",
 )
 def game_threshold(poisson: bool) -> list[Comparison]:
     """w is PageRank just above, and is not just below, three norms."""
@@ -203,23 +204,6 @@ def _play(rounds: int, bound: float) -> Sequence[tuple[float, float, float]]:
     return history
 
 
-@_claim(
-    "play-from-above",
-    "Theorem 12, left inequality",
-    "The payoff of the averages is never below the value of the game.",
-    lambda payoff, upper, lower: payoff,
-    otherwise=(
-        "The greatest payoff against the average s is never below it.",
-        lambda payoff, upper, lower: upper,
-    ),
-    documented=Verdict.REFUTED,
-)
-def play_from_above(quantity: Callable[[float, float, float], float]) -> list[Comparison]:
-    """200 rounds of no-regret play with R = 2R*."""
-    least = min(quantity(*one) for one in _play(200, 2.0 * _threshold(2)))
-    return [at_least("least over the rounds, less the value", least - _VALUE, 0.0, 1e-7)]
-
-
 def _logarithmic(t: Array, gaps: Array) -> Array:
     """What a number of rounds logarithmic in the accuracy would give, from the gaps after 10 and 20 rounds."""
     return gaps[9] * (gaps[19] / gaps[9]) ** ((t - 10) / 10)
@@ -247,10 +231,11 @@ def rounds_logarithmic(bound: Callable[[Array, Array], Array]) -> list[Compariso
 
 @_claim(
     "residual-bounds-error",
-    "(5.1)",
+    "beside (5.1)",
     "For any w, ‖w − π‖₁ is at most ‖Pw − w‖₁/(1 − α).",
     1.0 / (1.0 - ALPHA),
     otherwise=("It is at most ‖Pw − w‖₁.", 1.0),
+    source="ours",
 )
 def residual_bounds_error(factor: float) -> list[Comparison]:
     """Random graphs and distributions."""

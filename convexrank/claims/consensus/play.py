@@ -41,23 +41,8 @@ def _history() -> tuple[Array, Array]:
 
 
 @_claim(
-    "play-from-below",
-    "Theorem 12, right inequality",
-    "The payoff of the averages is at most the value of the game plus the mean regret C(τ)/τ.",
-    1.0,
-    otherwise=("It is never above the value.", 0.0),
-)
-def play_from_below(share: float) -> list[Comparison]:
-    """2000 rounds, the regret from its definition."""
-    regrets, payoffs = _history()
-    t = np.arange(1, len(regrets) + 1)
-    excess = float((payoffs - share * regrets / t).max())
-    return [at_most("payoff beyond the bound", excess, 0.0, 1e-6)]
-
-
-@_claim(
     "play-within-regret",
-    "Theorem 12, both inequalities",
+    "Theorem 12",
     "The payoff of the averages is above the value, by the mean regret at most.",
     (0.0, 1.0),
     corrected=("It is within the mean regret of the value, on either side.", (-1.0, 1.0)),

@@ -110,10 +110,11 @@ def sets_fixed_point_dropped(sets: Callable[[int], Array]) -> list[Comparison]:
 
 @_claim(
     "pessimistic-flows-single",
-    "(5.5), over finitely many candidates",
+    "beside (5.5), over finitely many candidates",
     "The program in flows is the greatest distance from consensus over single recommendations in the sets.",
     equal,
     otherwise=("It is never below that, and more where nodes mix.", at_least),
+    source="ours",
     documented=Verdict.REFUTED,
 )
 def pessimistic_flows_single(relation: Callable[..., Comparison]) -> list[Comparison]:

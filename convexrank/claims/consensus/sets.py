@@ -121,10 +121,11 @@ def sets_orders_exchange(over_sets: bool) -> list[Comparison]:
 
 @_claim(
     "pessimistic-flows",
-    "(5.5), over finitely many candidates",
+    "beside (5.5), over finitely many candidates",
     "Flows y_ik = w_i λ_ik make the pessimistic problem convex; its dual has the worst candidate of every node.",
     "max",
     otherwise=("Its dual has the same candidate for all nodes, the better one.", "min"),
+    source="ours",
 )
 def pessimistic_flows(worst: str) -> list[Comparison]:
     """Both sides as conic programs."""
@@ -149,10 +150,11 @@ def pessimistic_flows(worst: str) -> list[Comparison]:
 
 @_claim(
     "score-intervals",
-    "section 5.4, sets as candidates",
+    "beside section 5.4, sets as candidates",
     "Two linear programs in flows give the least and the greatest score of a node over all mixtures.",
     True,
     otherwise=("The scores of the candidates taken all together do.", False),
+    source="ours",
 )
 def score_intervals(flows: bool) -> list[Comparison]:
     """Against all mixtures on a grid, which has the extreme points."""

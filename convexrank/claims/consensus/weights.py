@@ -187,6 +187,23 @@ def divergence_bounds(factors: tuple[float, float]) -> list[Comparison]:
 
 
 @_claim(
+    "pinsker-as-printed",
+    "Lemma 18, proof",
+    "KL(p‖q) ≥ 2‖p − q‖₁², called Pinsker's inequality.",
+    2.0,
+    corrected=("KL(p‖q) ≥ ½‖p − q‖₁².", 0.5),
+)
+def pinsker_as_printed(factor: float) -> list[Comparison]:
+    """Random pairs, near ones among them."""
+    rng, least = np.random.default_rng(37), np.inf
+    for near in (1.0, 0.3, 0.03) * 50:
+        p, q = rng.dirichlet(np.ones(3), size=2)
+        q = (1.0 - near) * p + near * q
+        least = min(least, kl(p, q) / float(np.sum(np.abs(p - q))) ** 2)
+    return [at_least("least KL(p‖q)/‖p − q‖₁²", least, factor, 1e-6)]
+
+
+@_claim(
     "forward-backward-ratio",
     "Lemma 18",
     "For distributions with entries of at least ε, KL(p‖q) is at most 2/ε times KL(q‖p).",

@@ -156,11 +156,11 @@ def projection_is_best_link(link: Callable[..., Array]) -> list[Comparison]:
 def _marginal_claim(identifier: str, words: str, strong: float | None, smooth: float | None) -> Any:
     @_claim(
         identifier,
-        "objective (4.1), class by class",
+        "beside (4.1), class by class",
         f"{words}: m and its gradient s(θ) − y in closed form, by sorting and isotonic regression.",
         (marginal, rearranged),
         otherwise=("The same with the published projection for s(θ).", (marginal, projected)),
-        documented=Verdict.HOLDS,
+        source="ours",
     )
     def judged(forms: tuple[Callable[..., float], Callable[..., Array]]) -> list[Comparison]:
         """Value and directional slopes, against the linear program over φ on a grid."""

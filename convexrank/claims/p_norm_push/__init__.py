@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from convexrank.claims.p_norm_push import bounds, duality, objective, report_2005, variations
+from convexrank.claims.p_norm_push import bounds, closure, duality, objective, report_2005, variations
 
 __all__ = ["CLAIMS"]
 
-CLAIMS = (*objective.CLAIMS, *bounds.CLAIMS, *variations.CLAIMS, *duality.CLAIMS, *report_2005.CLAIMS)
+CLAIMS = (
+    *objective.CLAIMS,
+    *bounds.CLAIMS,
+    *variations.CLAIMS,
+    *duality.CLAIMS,
+    *closure.CLAIMS,
+    *report_2005.CLAIMS,
+)

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from convexrank.claims.claim import Comparison, at_least, at_most, claim, defined_in, equal
-from convexrank.claims.p_norm_push.two_points import Setting, worst_ratio
+from convexrank.claims.p_norm_push.two_points import Setting, disk_excess, worst_ratio
 
 __all__ = ["CLAIMS"]
 
@@ -121,6 +121,19 @@ def deviation_is_lipschitz(constant: float) -> list[Comparison]:
         ]
         worst = max(worst, (deviations[0] - deviations[1]) / float(np.abs(move).max()))
     return [at_most("difference over the distance of the functions", worst, constant, 1e-3)]
+
+
+@_claim(
+    10,
+    "disk-by-its-centre",
+    "Lemma 6",
+    "P(sup L(f) ≥ ε) over a disk of radius ε/(8 Lip(φ)) is at most P(L(f_r) ≥ ε/2) at its centre.",
+    8.0,
+    otherwise=("The radius may be ε/(3 Lip(φ)).", 3.0),
+)
+def disk_by_its_centre(divisor: float) -> list[Comparison]:
+    """Two instances of either class, all samples of two."""
+    return [at_most("probability beyond the bound", disk_excess(divisor), 0.0, 1e-9, clearly=1e-2)]
 
 
 @_claim(

@@ -10,7 +10,7 @@ import numpy as np
 from convexrank.claims.claim import Comparison, at_least, at_most, claim, defined_in, equal
 from convexrank.claims.exact import root
 from convexrank.claims.p_norm_push.lists import heights, labelled_lists
-from convexrank.claims.p_norm_push.two_points import Setting, worst_ratio
+from convexrank.claims.p_norm_push.two_points import Setting, disk_excess, worst_ratio
 
 __all__ = ["CLAIMS"]
 
@@ -73,6 +73,37 @@ def all_negatives_at_once(factor: float) -> list[Comparison]:
             truth = float(kstwo.sf(epsilon / 2.0, positives))
             worst = max(worst, truth - factor * float(np.exp(-0.5 * epsilon**2 * positives)))
     return [at_most("probability beyond the bound", worst, 0.0, 1e-9)]
+
+
+@_claim(
+    3,
+    "disk-by-its-centre-2005",
+    "appendix A, Lemma 2",
+    "P(sup L(f) ≥ ε) over a disk of radius ε/(8 Lip(φ)) is at most P(L(f_r) ≥ ε/2) at its centre.",
+    8.0,
+    otherwise=("The radius may be ε/(3 Lip(φ)).", 3.0),
+)
+def disk_by_its_centre_2005(divisor: float) -> list[Comparison]:
+    """Two instances of either class, all samples of two."""
+    return [at_most("probability beyond the bound", disk_excess(divisor), 0.0, 1e-9, clearly=1e-2)]
+
+
+@_claim(
+    3,
+    "deviation-without-logarithm",
+    "appendix A, Lemma 4",
+    "P(L(f) ≥ ε₁) ≤ 2exp(−2(½ε₁)^{2p}K) + 2exp(−½ε₁²I) for every single f.",
+    lambda p: 2.0 * p,
+    otherwise=("The power of ½ε₁ may be 2 for every p.", lambda p: 2.0),
+)
+def deviation_without_logarithm(exponent: Callable[[float], float]) -> list[Comparison]:
+    """The exact probability over the bound, sums over binomial counts."""
+
+    def bound(setting: Setting, epsilon: float) -> float:
+        negatives = -2.0 * (epsilon / 2.0) ** exponent(setting.p) * setting.negatives
+        return 2.0 * float(np.exp(negatives) + np.exp(-(epsilon**2) / 2.0 * setting.positives)) + 1e-300
+
+    return [at_most("probability over the bound", worst_ratio(bound), 1.0, 1e-9, clearly=0.1)]
 
 
 @_claim(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
-__all__ = ["SETTINGS", "Setting", "binomial", "worst_ratio"]
+__all__ = ["SETTINGS", "Setting", "binomial", "disk_excess", "worst_ratio"]
 
 Array = np.ndarray
 
@@ -69,3 +70,33 @@ SETTINGS = (
 def worst_ratio(bound: Callable[[Setting, float], float]) -> float:
     """Return the largest probability of a deviation by ε over its bound."""
     return max(setting.exceedance(epsilon) / bound(setting, epsilon) for setting, epsilon in SETTINGS)
+
+
+def disk_excess(divisor: float) -> float:
+    """Return the largest P(sup of L over a disk ≥ ε) − P(L at its centre ≥ ε/2), radius ε/divisor, ramps of slope 1.
+
+    Two instances of either class, samples of two, all margins on the slope. For p = 1 L is linear there, so its
+    supremum is at a corner of the disk; for p = 4 the corners bound it from below.
+    """
+    rng, worst = np.random.default_rng(76), -np.inf
+    corners = np.array(np.meshgrid(*[[-1.0, 1.0]] * 4)).reshape(4, -1).T
+    corners = np.vstack([np.zeros(4), corners])
+    counts = np.array([0.0, 0.5, 1.0])  # of the rare instance in a sample
+    for trial in range(60):
+        p, rare, epsilon = float(rng.choice([1.0, 4.0])), rng.choice([0.2, 0.5]), rng.uniform(0.05, 0.3)
+        spread = 0.0 if trial % 2 else 0.1
+        centre = np.r_[[0.5, 0.5], [0.0, 0.0]] + spread * rng.uniform(-1.0, 1.0, size=4)
+        scores = centre + epsilon / divisor * corners
+        ramp = 1.0 - (scores[:, :2, None] - scores[:, None, 2:])
+
+        def risk(up: float, down: float, ramp: Array = ramp, p: float = p) -> Array:
+            inner = (1.0 - up) * ramp[:, 0] + up * ramp[:, 1]
+            return ((1.0 - down) * inner[:, 0] ** p + down * inner[:, 1] ** p) ** (1.0 / p)
+
+        true, chances, reached, centred = risk(rare, rare), binomial(2, rare), 0.0, 0.0
+        for (i, up), (k, down) in product(enumerate(counts), repeat=2):
+            deviations = true - risk(up, down)
+            reached += chances[i] * chances[k] * (deviations.max() >= epsilon)
+            centred += chances[i] * chances[k] * (deviations[0] >= epsilon / 2.0)
+        worst = max(worst, reached - centred)
+    return worst

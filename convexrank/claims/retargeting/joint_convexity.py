@@ -45,6 +45,36 @@ def joint_convexity_is_quadratic(generators: Sequence[tuple[str, Callable, Calla
     return [at_least("least determinant of the Hessian", max(least), 0.0, 1e-12)]
 
 
+def _below_quadratic() -> Sequence[tuple[Callable[[Array], float], float]]:
+    """Functions of two variables, each with s: s‖∇φ(x) − ∇φ(y)‖ ≤ ‖x − y‖."""
+    return (
+        (lambda x: 1.5 * float(x @ x), 1.0 / 3.0),
+        (lambda x: float(np.logaddexp(0.0, 2.0 * x).sum()), 1.0),
+        (lambda x: float(np.sqrt(1.0 + x @ x)), 1.0),
+        (lambda x: float(np.where(np.abs(x) < 1.0, 0.5 * x**2, np.abs(x) - 0.5).sum()), 1.0),
+    )
+
+
+@_claim(
+    "smooth-from-below",
+    "Lemma 30",
+    "With s‖∇φ(x) − ∇φ(y)‖ ≤ ‖x − y‖, φ(αx + (1 − α)y) ≥ αφ(x) + (1 − α)φ(y) − ½α(1 − α)‖x − y‖²/s.",
+    0.5,
+    otherwise=("The last term may be half as large.", 0.25),
+)
+def smooth_from_below(share: float) -> list[Comparison]:
+    """A square, two logistic losses, √(1 + ‖x‖²) and a sum of Huber's functions; random points."""
+    rng, least = np.random.default_rng(28), np.inf
+    for phi, s in _below_quadratic():
+        for _ in range(300):
+            (x, y), alpha = rng.normal(size=(2, 2)), float(rng.random())
+            most = share * alpha * (1.0 - alpha) * float((x - y) @ (x - y)) / s
+            least = min(
+                least, phi(alpha * x + (1 - alpha) * y) - alpha * phi(x) - (1 - alpha) * phi(y) + most
+            )
+    return [at_least("least difference of the two sides", least, 0.0, 1e-12)]
+
+
 @_claim(
     "joint-convexity-condition",
     "Lemma 8",

@@ -79,10 +79,11 @@ def large_margins_alternate(method: Callable[[Array, Array], Array]) -> list[Com
 
 @_claim(
     "large-margins-one-regression",
-    "(3.29)-(3.31)",
+    "beside (3.29)-(3.31)",
     "One isotonic regression, of y with the pull of the rewards added, solves it: nothing has to be alternated.",
     lambda y, reward: isotonic(y + _pull(reward)),
     otherwise=("So does the isotonic regression of y.", lambda y, reward: isotonic(y)),
+    source="ours",
 )
 def large_margins_one_regression(method: Callable[[Array, Array], Array]) -> list[Comparison]:
     """Against the quadratic program in targets and gaps."""

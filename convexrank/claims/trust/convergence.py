@@ -72,10 +72,11 @@ def matching_exponents_converge(p: float) -> list[Comparison]:
 
 @_claim(
     "contraction",
-    "section 6.2, the open question of the rate",
+    "beside section 6.2, which leaves the rate open",
     "For any graph, p (also ∞) and α, the update contracts Hilbert's metric by θ = p/q.",
     lambda theta: theta,
     otherwise=("It contracts it by θ².", lambda theta: theta**2),
+    source="ours",
 )
 def contraction(factor: Callable[[float], float]) -> list[Comparison]:
     """Random graphs and pairs of ranks; sparse matrices without weak links come nearest to the bound."""
@@ -94,10 +95,11 @@ def contraction(factor: Callable[[float], float]) -> list[Comparison]:
 
 @_claim(
     "hilbert-certificate",
-    "section 6.2, the open question of the rate",
+    "beside section 6.2, which leaves the rate open",
     "The distance from the rank is at most θ/(1 − θ) times the last step, in Hilbert's metric.",
     lambda theta: theta / (1 - theta),
     otherwise=("It is at most 0.1 times the last step.", lambda theta: 0.1),
+    source="ours",
 )
 def hilbert_certificate(factor: Callable[[float], float]) -> list[Comparison]:
     """Early rounds on random graphs, p = 4, q = 4.8."""
@@ -113,10 +115,11 @@ def hilbert_certificate(factor: Callable[[float], float]) -> list[Comparison]:
 
 @_claim(
     "hilbert-to-sum",
-    "section 6.2, the open question of the rate",
+    "beside section 6.2, which leaves the rate open",
     "Two distributions at Hilbert distance d differ by at most 2 tanh(d/4) in the sum of absolute values.",
     4.0,
     otherwise=("By at most 2 tanh(d/8).", 8.0),
+    source="ours",
 )
 def hilbert_to_sum(divisor: float) -> list[Comparison]:
     """Random pairs, those of two pages among them, where the bound is met."""

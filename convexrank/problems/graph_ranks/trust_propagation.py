@@ -61,7 +61,8 @@ class TrustPropagation(GraphRank):
 
     References
     ----------
-    Dissertation on learning to rank, section 6.3, (6.3) to (6.5). The condition γ < λ in the text should be γ < 1/λ.
+    Dissertation on learning to rank, section 6.3, (6.3) to (6.5). The condition γ < λ in the text is enough,
+    as γ < 1/λ is, since λ ≤ 1.
 
     Examples
     --------

@@ -104,8 +104,12 @@ def joint_product(
 
 
 def _moduli(divergence: divergences.Divergence, low: float, high: float) -> tuple[float, float]:
-    """The moduli of strong convexity of φ on the bounds, and of its conjugate."""
-    return divergence.strong_convexity(low, high), 1.0 / divergence.smoothness()
+    """The moduli of strong convexity of φ on the bounds, for targets that keep their sum, and of its conjugate."""
+    strong = divergence.strong_convexity(low, high)
+    if isinstance(divergence, divergences.KL):
+        # Σ v²/r ≥ (Σ|v|)² ≥ 2‖v‖² for r that add up to 1 and v that add up to 0: Cauchy and Schwarz, twice
+        strong = max(strong, 2.0)
+    return strong, 1.0 / divergence.smoothness()
 
 
 def check_room(cost: JointCost) -> None:

@@ -63,7 +63,7 @@ class MarginRetargeting(MarginScores):
     For the squared distance D is :math:`\tfrac12\|r_i - s_i\|^2`, and the constants may be 0. Other divergences need
     :math:`s(1 + C_r)(C_w + 1/L) \ge 1` (Lemma 8), where s is the modulus of φ on the bounds and L the Lipschitz
     constant of its slopes on its domain; then the cost is jointly convex, too. With KL the targets of a query add up
-    to 1.
+    to 1, so that s is 2 or more.
 
     The minimum over targets and offsets is a convex function of w with a continuous gradient. It takes a sort and an
     isotonic regression of each query, O(n log n) in all; for divergences other than the squared distance, some Newton

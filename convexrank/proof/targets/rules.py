@@ -48,6 +48,8 @@ class JointRule:
     def check_convex(self) -> None:
         """Refuse constants for which Lemma 8 is not shown over balls, as they leave the cost convex up to rounding."""
         modulus = self.generator.modulus(arb(self.low), arb(self.high))
+        if self.simplex:  # Σ v²/r ≥ 2‖v‖² for r that add up to 1 and v that add up to 0
+            modulus = modulus.max(arb(2))
         shown = modulus * (1 + arb(self.target_reg)) * (self.score_reg + self.generator.flat) >= 1
         if not shown:
             raise CertificateError(

@@ -21,7 +21,8 @@ class SequentialProjections:
     .. math:: \theta \leftarrow P_{X\mathcal W}\bigl(P_{\mathcal C}(\theta)\bigr)
 
     Converges to a common point if there is one; otherwise to a pair of nearest points, one of each set. The rate is
-    linear if the interiors of the sets meet, and no better than 1/k if the sets only touch.
+    linear in the end if the polyhedron meets the relative interior of the other set; if the sets only touch, it may be
+    as slow as 1/k.
 
     References
     ----------
