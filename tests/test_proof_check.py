@@ -269,6 +269,12 @@ def test_forged_statements_are_refused(case, copies, capsys):
     assert reason in said(copies / name, capsys)
 
 
+def test_single_precision_is_read(tmp_path, capsys):
+    X = np.array([[1.0], [0.0], [0.5]], dtype=np.float32)
+    problem = cr.problems.PNormPush(X, [1, 0, 0], 2.0, l2=0.1, dtype="float32")
+    assert said(problem.solve().export(tmp_path / "folder"), capsys, 0)
+
+
 def test_forty_and_more_are_forged():
     assert len(FORGED) >= 40
 

@@ -215,7 +215,7 @@ def check_rows(d):
     need(n <= TERMS, f"there are more than {TERMS} rows")
     in_range(d["weight"])
     in_range(d.get("witness_weights", d["weight"]))
-    need(np.abs(d["X"]).max() <= 1e150, "X has entries beyond 1e150")
+    need(float(np.abs(d["X"]).max()) <= 1e150, "X has entries beyond 1e150")
     need(np.all(d["weight"] == 1) if d["problem"] in QUERIES else not d["query"].any(), "weight and query do not fit")
     need(d["query"].dtype.kind == "i" and d["query"].min() >= 0, "query holds no numbers of queries")
     y, weight = d["y"].tolist(), d["weight"].tolist()
