@@ -15,7 +15,7 @@ import numba
 from numba.core import caching, config
 from numba.core.options import DefaultOptions
 
-from convexrank.backend.private_folder import cache_folder, is_private, private_folder
+from convexrank.backend.program_cache import cache_folder, is_private, private_folder
 
 __all__ = ["compiled", "part", "read_only_array"]
 

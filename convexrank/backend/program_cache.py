@@ -21,10 +21,10 @@ from pathlib import Path
 from pickle import PickleError
 from typing import Any
 
-from convexrank.backend.private_folder import cache_folder, is_private
+__all__ = ["cache_folder", "is_private", "load_or_compile", "private_folder"]
 
-__all__ = ["load_or_compile"]
-
+_VARIABLE = "CONVEXRANK_CACHE_DIR"
+_OFF = frozenset({"", "0", "off", "none"})
 # How the names and the contents of stored programs begin: the folder may hold other files, which are not ours.
 _PREFIX, _HEADER = "convexrank-", b"convexrank program 1\n"
 # The folder is kept below the first size in bytes: once it has grown above, the oldest go, down to the second.
@@ -78,6 +78,42 @@ def load_or_compile(lowered: Any, options: Mapping[str, Any] | None) -> Any:
     with suppress(*_REFUSALS):
         _write(file, serialize_executable.serialize(compiled)[0])
     return compiled
+
+
+def cache_folder(name: str) -> Path | None:
+    """Return a folder in the user's cache, made where it is missing; None where none is safe, or none is wanted."""
+    named = os.environ.get(_VARIABLE)
+    if named is not None and named.strip().lower() in _OFF:
+        return None
+    outer = os.environ.get("XDG_CACHE_HOME", "")  # its specification says to ignore relative paths
+    root = Path(named) if named else Path(outer if os.path.isabs(outer) else "~/.cache") / "convexrank"
+    try:
+        return private_folder(root.expanduser() / name)
+    except (OSError, RuntimeError):  # RuntimeError: there is no home
+        return None
+
+
+def private_folder(folder: Path) -> Path:
+    """Return a folder, made where it is missing.
+
+    Raises
+    ------
+    OSError
+        When it, or the one around it, is not the user's own, or somebody else may write to it; or it cannot be made.
+        Also on systems that say in another way whose a folder is and who may write to it.
+    """
+    for place in (folder.parent, folder):  # whoever may write to the outer one may exchange the inner one
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not is_private(place.stat()):
+            raise PermissionError(f"{place} is not private")
+    return folder
+
+
+def is_private(found: os.stat_result) -> bool:
+    """Return whether something on disk belongs to this user, and nobody else may write to it."""
+    if not hasattr(os, "geteuid"):
+        return False
+    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _read(file: Path) -> bytes | None:
