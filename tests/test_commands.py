@@ -307,6 +307,7 @@ def test_long_tables_are_read_whole(tmp_path, labels):
     path.write_bytes(gzip.compress(("a,q,y,b\n" + "".join(lines)).encode()))
     table = read_table(path, "y", qid="q")
     assert np.array_equal(table.X, X)
+    assert table.X.flags.c_contiguous
     assert table.qid is not None
     assert table.qid.tolist() == list(range(n))
     assert table.y.tolist() == (y if "no" in labels else [float(label) for label in y])

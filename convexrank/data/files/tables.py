@@ -146,7 +146,7 @@ def _parsed(
     ):  # all at once; what that cannot read is read, or refused, line by line
         texts = np.array(list(csv.reader([line for _, line in lines], delimiter=delimiter)), dtype=object)
         if texts.shape == (len(lines), count):  # where a quoted text goes on, lines are read as one
-            values = texts[:, places].astype(np.float64)
+            values = texts[:, places].astype(np.float64, order="C")
             if np.isfinite(values).all():
                 return values, texts
     texts = np.empty((len(lines), count), dtype=object)
