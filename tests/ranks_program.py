@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
@@ -78,6 +79,7 @@ def found_of(make: Any) -> dict[str, Any]:
 
 
 def main(rank: int, count: int, port: str, folder: Path) -> None:
+    atexit.register((folder / f"{rank}.ended").touch)  # before JAX registers what waits for the other ranks
     import jax
 
     try:
