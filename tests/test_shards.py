@@ -180,6 +180,9 @@ ERRORS = {
     "arguments": r"p is 2\.0 on rank 0 and 4\.0 on rank {last}; pass PNormPush the same arguments on all ranks",
     "labels of a rank": r"y is an array of int64, shape \(70,\), .* on rank 0 and .*shards\.y",
     "start": r"rank {last} of {count} computes something else than rank 0 \(another point\).*same starting point",
+    "tolerance": r"ValueError: tol is 0\.0001 on rank 0 and 0\.001 on rank {last}; pass PNormPush\.solve",
+    "iterations": r"ValueError: max_iter is 50 on rank 0 and 60 on rank {last}",
+    "solver": r"rank 0 makes PNormPush.solve\('lbfgs'\) and rank {last} makes PNormPush.solve\('accelerated'\)",
     "another call": r"rank {last} of {count} computes something else than rank 0 \(another point\)",
     "broken pass": r"OSError: the disk is gone",
 }
