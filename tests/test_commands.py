@@ -285,15 +285,17 @@ def test_tables_are_read_at_once_as_line_by_line(tmp_path_factory, rows, end):
     path = tmp_path_factory.mktemp("tables") / "data.csv"
     path.write_bytes(end.join(["a,b,y", *(",".join(row) for row in rows)]).encode())
     found = []
-    for lines in (1_000, 1):
+    for numpy_reads, lines in ((True, 1_000), (False, 1_000), (False, 1)):
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(tables, "_AT_ONCE", lines)
+            if not numpy_reads:
+                patched.setattr(tables, "_as_numbers", lambda *_: None)
             try:
                 table = read_table(path, "y", drop=["b"])
                 found.append(f"{table.X.tolist()} {table.y!r}")
             except ValueError as error:
                 found.append(str(error))
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("labels", [["0", "1"], ["no", "yes please"], ["0", "1.0", "no"]])

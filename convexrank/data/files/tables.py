@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import warnings
+import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.data.checks.values import check_list, check_path
-from convexrank.data.files.lines import split_quoted, text_lines
+from convexrank.data.files.lines import is_packed, split_quoted, text_lines
 from convexrank.data.messages import did_you_mean, shown
 
 __all__ = ["TableData", "read_table"]
@@ -125,6 +127,12 @@ def read_table(
     features = [name for name in names if name not in {name for _, name in others}]
     if not features:
         raise ValueError(f"{path} has no column left for features; name fewer in drop, or add one.")
+    numbers = _as_numbers(path, first[0], len(names), delimiter)
+    if numbers is not None:
+        X = numbers[:, [place[name] for name in features]]
+        if np.isfinite(X).all():
+            y, *queries = (numbers[:, place[name]].copy() for name in ids)
+            return TableData(np.ascontiguousarray(X), y, queries[0] if queries else None, tuple(features))
     wanted, parts = {name: place[name] for name in features}, []
     while some := list(islice(lines, _AT_ONCE)):
         values, texts = _parsed(some, len(names), wanted, delimiter, path)
@@ -134,6 +142,28 @@ def read_table(
     X, y, *queries = map(np.concatenate, zip(*parts, strict=True))
     groups = _numbers_or_texts(queries[0]) if queries else None
     return TableData(X, _numbers_or_texts(y), groups, tuple(features))
+
+
+def _as_numbers(path: Any, skip: int, count: int, delimiter: str) -> Array | None:
+    """All columns as numpy reads them, several times faster than texts are; None where it refuses anything."""
+    # numpy tells by the name whether a file is compressed
+    if is_packed(path) != str(path).endswith(".gz") or str(path).endswith((".bz2", ".xz")):
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)  # no rows
+            found = np.loadtxt(
+                path,
+                comments=None,
+                delimiter=delimiter,
+                skiprows=skip,
+                ndmin=2,
+                encoding="utf-8-sig",
+                quotechar='"',
+            )
+    except (ValueError, UserWarning, OSError, EOFError, zlib.error):
+        return None
+    return found if found.shape[1] == count else None
 
 
 def _parsed(
