@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
@@ -78,6 +79,7 @@ def found_of(make: Any) -> dict[str, Any]:
 
 
 def main(rank: int, count: int, port: str, folder: Path) -> None:
+    atexit.register((folder / f"{rank}.ended").touch)  # before JAX registers what waits for the other ranks
     import jax
 
     try:
@@ -334,9 +336,15 @@ def errors(rank: int, X: Any, y: Any, grades: Any, qid: Any, part: slice) -> dic
     held = Shards(X, y)
     said["arguments"] = message_of(lambda: Push(held, held.y, p=4 if wrong else 2, l2=0.1))
     said["labels of a rank"] = message_of(lambda: Push(held, y, p=2, l2=0.1))
-    said["start"] = message_of(
-        lambda: Push(held, held.y, p=2, l2=0.1).solve(x0=np.full(COLUMNS, 0.5 if wrong else 0.0))
-    )
+    problem = Push(held, held.y, p=2, l2=0.1)
+    said["start"] = message_of(lambda: problem.solve(x0=np.full(COLUMNS, 0.5 if wrong else 0.0)))
+    for name, usual, other in (
+        ("tolerance", 1e-4, 1e-3),
+        ("iterations", 50, 60),
+        ("solver", "lbfgs", "accelerated"),
+    ):
+        option = {"tolerance": "tol", "iterations": "max_iter"}.get(name, name)
+        said[name] = message_of(lambda o=option, v=other if wrong else usual: problem.solve(**{o: v}))
     said["another call"] = message_of(
         lambda: (
             Shards(X, y, timeout=8.0).row_lengths() if wrong else Shards(X, y, timeout=8.0) @ np.ones(COLUMNS)

@@ -80,6 +80,41 @@ def test_what_a_link_points_to_is_replaced(tmp_path):
     assert (tmp_path / "real").read_bytes() == b"new"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o666])
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path, mode):
+    path = tmp_path / "kept.npz"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    with replacing(path) as file:
+        assert os.stat(file.name).st_mode & 0o777 == mode  # before anything is in it
+        file.write(b"new")
+    assert path.read_bytes() == b"new"
+    assert path.stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_another_group_gets_no_rights(tmp_path, monkeypatch):
+    """Where the group of the old file cannot be had, the rights of its group are not for another one."""
+    path = tmp_path / "kept.npz"
+    path.write_bytes(b"old")
+    path.chmod(0o660)
+    old, real = os.stat(path), os.stat
+
+    def refused(*_):
+        raise PermissionError
+
+    def other_group(file, **options):
+        found = real(file, **options)
+        return found if found.st_ino != old.st_ino else os.stat_result((*found[:5], found[5] + 1, *found[6:]))
+
+    monkeypatch.setattr(os, "chown", refused)
+    monkeypatch.setattr(os, "stat", other_group)
+    with replacing(path) as file:
+        file.write(b"new")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_bad_arguments_are_refused(tmp_path):
     push = problem()
     with pytest.raises(TypeError, match="checkpoint is 3, expected a path"):

@@ -366,6 +366,41 @@ def test_all_sources_give_the_same_rows(tmp_path):
             chunks[[3, 240]]
 
 
+def test_a_parquet_column_of_texts_is_refused_unread(tmp_path, monkeypatch):
+    """A text that a thousand rows share is stored once, and takes room in each of them."""
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    kinds = {
+        "text": ["a"],
+        "lists": [[1]],
+        "category": arrow.array(["a"]).dictionary_encode(),
+        "void": [None],
+    }
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", None)
+    for name, values in kinds.items():
+        parquet.write_table(arrow.table({"a": [1.0], name: values, "y": [1]}), tmp_path / "x.parquet")
+        with pytest.raises(ValueError, match=f"column '{name}' of .* values, expected numbers"):
+            Chunks.from_parquet(tmp_path / "x.parquet", "y")
+
+
+def test_parquet_columns_of_numbers_of_all_kinds(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    columns = {
+        "flag": [True, False],
+        "small": arrow.array([3, 4], arrow.int8()),
+        "single": np.float32([0.5, 2]),
+    }
+    columns["coded"] = arrow.array([7, 8]).dictionary_encode()
+    parquet.write_table(arrow.table({**columns, "y": [0, 1]}), tmp_path / "x.parquet")
+    assert Chunks.from_parquet(tmp_path / "x.parquet", "y")[:].tolist() == [[1, 3, 0.5, 7], [0, 4, 2, 8]]
+    parquet.write_table(arrow.table({"a": [True, None], "y": [0, 1]}), tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=r"column 'a' of .* holds bool values"):
+        Chunks.from_parquet(tmp_path / "x.parquet", "y")
+
+
 def test_parquet(tmp_path):
     pyarrow = pytest.importorskip("pyarrow", reason="Parquet files need pyarrow, the extra arrow")
     from pyarrow import parquet

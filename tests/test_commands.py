@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import inspect
 import json
 import subprocess
@@ -9,11 +10,14 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import convexrank as cr
 from convexrank import cli
 from convexrank.commands.options import given_options, options_of, tabular
 from convexrank.data import did_you_mean, read_table
+from convexrank.data.files import tables
 from tests.tolerances import TOLERANCES
 
 WIDTH = 80
@@ -245,6 +249,9 @@ def test_lists_fit_in_the_width_and_are_complete(capsys):
         ("a,y\n1\n", "line 2 has 1 columns"),
         ("a,y\n1,0\n\nnan,1\n", "line 4: column 'a' is 'nan'"),
         ("y\n1\n", "no column left"),
+        ("a,y\n1,0\n1," + "x" * 200_000, "line 3 cannot be split into columns .field larger"),
+        ("a,y" + "x" * 200_000, "line 1 cannot be split into columns .field larger"),
+        ("a,y\n" + 1500 * "1,0\n" + "1,0,\n", "line 1502 has 3 columns"),
     ],
 )
 def test_tables_are_refused_with_the_line(tmp_path, text, said):
@@ -261,8 +268,51 @@ def test_tables_are_read_as_they_are_written(tmp_path):
     assert (table.names, table.X.tolist(), table.y.tolist()) == (("a;b",), [[1.5], [20.0]], [0.0, 1.0])
     assert table.qid is not None
     assert table.qid.tolist() == [7.0, 8.0]
-    with pytest.raises(ValueError, match="delimiter"):
-        read_table(path, "y", delimiter="::")
+    for delimiter in ("::", "", '"', "\n"):
+        with pytest.raises(ValueError, match=r"delimiter is .*expected one character"):
+            read_table(path, "y", delimiter=delimiter)
+
+
+PARTS = st.sampled_from(
+    ["1", " 2.5 ", "1e3", "1_0", "a", "", "nan", "1e999", '"3"', '"b,c"', '"d', 'e"f', '""', "٣"]
+)
+
+
+@given(
+    st.lists(st.lists(PARTS, min_size=2, max_size=3), min_size=1, max_size=8), st.sampled_from(["\n", "\r\n"])
+)
+def test_tables_are_read_at_once_as_line_by_line(tmp_path_factory, rows, end):
+    path = tmp_path_factory.mktemp("tables") / "data.csv"
+    path.write_bytes(end.join(["a,b,y", *(",".join(row) for row in rows)]).encode())
+    found = []
+    for numpy_reads, lines in ((True, 1_000), (False, 1_000), (False, 1)):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(tables, "_AT_ONCE", lines)
+            if not numpy_reads:
+                patched.setattr(tables, "_as_numbers", lambda *_: None)
+            try:
+                table = read_table(path, "y", drop=["b"])
+                found.append(f"{table.X.tolist()} {table.y!r}")
+            except ValueError as error:
+                found.append(str(error))
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("labels", [["0", "1"], ["no", "yes please"], ["0", "1.0", "no"]])
+def test_long_tables_are_read_whole(tmp_path, labels):
+    path, n = tmp_path / "data.csv.gz", 2_500
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    y = [labels[min(i * len(labels) // n, len(labels) - 1)] for i in range(n)]
+    lines = (
+        f"{a!r},{i},{label},{b!r}\n" for i, ((a, b), label) in enumerate(zip(X.tolist(), y, strict=True))
+    )
+    path.write_bytes(gzip.compress(("a,q,y,b\n" + "".join(lines)).encode()))
+    table = read_table(path, "y", qid="q")
+    assert np.array_equal(table.X, X)
+    assert table.X.flags.c_contiguous
+    assert table.qid is not None
+    assert table.qid.tolist() == list(range(n))
+    assert table.y.tolist() == (y if "no" in labels else [float(label) for label in y])
 
 
 def test_close_matches():

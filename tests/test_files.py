@@ -281,6 +281,7 @@ JUNK = {
     "a point of texts": lambda path: changed(path, x=np.array(["a"])),
     "no JSON": lambda path: changed(path, plain=np.array("{")),
     "a list": lambda path: changed(path, plain=np.array("[]")),
+    "lists in lists": lambda path: changed(path, plain=np.array("[" * 100_000)),
     "another status": lambda path: changed(path, status="FINE"),
     "a status that is a list": lambda path: changed(path, status=["CONVERGED"]),
     "a value that is text": lambda path: changed(path, value="1.0"),

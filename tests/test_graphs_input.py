@@ -104,6 +104,13 @@ def test_the_name_of_a_file_says_what_separates_its_columns(tmp_path):
     assert links(cr.Graph.read(file)) == [("Bob", 'Smith, "A."'), ("Smith, Ann", "Bob")]
 
 
+def test_quoted_names_that_cannot_be_split_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"line 2 cannot be split into columns .field larger"):
+        read(tmp_path, f'ann,bob\n"{"x" * 200_000}",bob\n', delimiter=",")
+    with pytest.raises(ValueError, match="line 1 cannot be split into columns"):
+        read(tmp_path, '"ann"::bob\n', delimiter="::")
+
+
 @pytest.mark.parametrize(
     ("text", "warns"),
     [

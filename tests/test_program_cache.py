@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import pickle
+import re
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numba
 import numpy as np
 import pytest
 from jax.experimental import serialize_executable
 
+import convexrank
 import convexrank.backend.program_cache as program_cache
 from convexrank.backend.compilation import jit
 from convexrank.backend.host_callback import call_on_host
@@ -139,6 +145,19 @@ def test_without_the_variable_it_is_in_the_cache_of_the_user(tmp_path, monkeypat
     assert all(len(files(place)) == 1 and place.stat().st_mode & 0o777 == 0o700 for place in places)
 
 
+@pytest.mark.parametrize("outer", ["", "a", "./a"])
+def test_a_relative_folder_of_caches_is_ignored(tmp_path, monkeypatch, outer):
+    """As its specification says: the current folder may be anybody's."""
+    monkeypatch.delenv("CONVEXRANK_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", outer)
+    monkeypatch.setenv("HOME", str(tmp_path / "b"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    run()
+    assert not files(tmp_path / "here")
+    assert len(files(tmp_path / "b" / ".cache" / "convexrank" / "programs")) == 1
+
+
 def test_without_a_folder_all_is_compiled(tmp_path, compilations, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("CONVEXRANK_CACHE_DIR", str(tmp_path / "file" / "folder"))
@@ -176,7 +195,7 @@ def test_the_oldest_go_when_there_are_too_many(folder, monkeypatch):
     run()
     (old,) = files(folder)
     os.utime(old, (1, 1))
-    gone = old.with_name("gone")
+    gone = old.with_name("convexrank-gone")
     gone.symlink_to("nowhere")  # as what another process gives a new name, between listing and looking
     size = old.stat().st_size
     monkeypatch.setattr(program_cache, "_MOST", int(1.5 * size))
@@ -185,6 +204,22 @@ def test_the_oldest_go_when_there_are_too_many(folder, monkeypatch):
     assert gone in files(folder)
     (new,) = set(files(folder)) - {gone}
     assert new != old
+
+
+def test_only_what_was_stored_here_goes(folder, monkeypatch):
+    run()
+    (old,) = files(folder)
+    theirs = [folder / name for name in ("thesis.tex", "a" * 64, "writing-", "convexrank-notes")]
+    for file in theirs:
+        file.write_bytes(b"of the user" * 1000)
+    for file in (old, *theirs):
+        os.utime(file, (1, 1))
+    monkeypatch.setattr(program_cache, "_MOST", 1)
+    monkeypatch.setattr(program_cache, "_LEFT", int(1.2 * old.stat().st_size))
+    run(shift=2.0)
+    assert set(theirs) < set(files(folder))
+    assert old not in files(folder)
+    assert len(files(folder)) == len(theirs) + 1
 
 
 def test_arguments_of_every_kind(folder):
@@ -203,3 +238,103 @@ def test_arguments_of_every_kind(folder):
     with jax.disable_jit():
         np.testing.assert_allclose(jit(lambda x: x + 1.0, small=True)(X), X + 1.0, rtol=1e-6)
     assert len(files(folder)) == before
+
+
+# --- numba ----------------------------------------------------------------------------------------------------------
+
+SOURCE = """
+from convexrank.backend.numba_cache import compiled
+
+@compiled("float64(float64)")
+def double(x):
+    return 2.0 * x
+"""
+
+
+class Planted:
+    """What runs a program of somebody else when it is unpickled."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return Path.touch, (self.mark,)
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """The folders that machine code may be in: named, beside the source, of the user."""
+    (tmp_path / "source").mkdir(mode=0o700)
+    (tmp_path / "source" / "module.py").write_text(SOURCE)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "named"))
+    return tmp_path / "named", tmp_path / "source" / "__pycache__", tmp_path / "cache" / "numba"
+
+
+def load(places):
+    """Import the source as a new process would; return the folder of machine code, and whether some was there."""
+    spec = importlib.util.spec_from_file_location("module", places[1].parent / "module.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.double(4.0) == 8.0
+    stats = module.double.stats
+    inside = [place for place in places if stats.cache_path and Path(stats.cache_path).is_relative_to(place)]
+    return inside[0] if inside else None, sum(stats.cache_hits.values())
+
+
+def test_machine_code_is_kept_where_it_should_be(places, monkeypatch):
+    named, beside, own = places
+    assert [load(places) for _ in range(2)] == [(named, 0), (named, 1)]
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    assert [load(places) for _ in range(2)] == [(beside, 0), (beside, 1)]
+    beside.parent.chmod(0o770)
+    assert [load(places) for _ in range(2)] == [(own, 0), (own, 1)]
+    assert own.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setenv("CONVEXRANK_CACHE_DIR", "off")
+    assert load(places) == (None, 0)
+
+
+@pytest.mark.parametrize("opened", ["outer folder", "folder", "index", "code", "owner"])
+def test_no_machine_code_is_loaded_that_others_may_have_written(tmp_path, places, monkeypatch, opened):
+    load(places)
+    (index,), (code,) = ([*places[0].rglob(f"*.{kind}")] for kind in ("nbi", "nbc"))
+    planted = tmp_path / "planted"
+    index.write_bytes(pickle.dumps(numba.__version__) + pickle.dumps(Planted(planted)))
+    if opened == "owner":
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    elif opened in ("index", "code"):
+        index.parent.chmod(0o755)
+        {"index": index, "code": code}[opened].chmod(0o666)
+    else:
+        {"outer folder": places[0], "folder": index.parent}[opened].chmod(0o777)
+    folder, loaded = load(places)
+    assert folder != places[0]
+    assert not loaded
+    assert not planted.exists()
+
+
+def test_files_of_a_closed_folder_may_have_any_mode(places):
+    load(places)
+    for file in places[0].rglob("*.nb*"):
+        file.chmod(0o666)  # as a umask of 0 leaves them: nobody gets into the folder
+    assert load(places) == (places[0], 1)
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_damaged_machine_code_is_replaced(places, kind):
+    load(places)
+    (file,) = places[0].rglob(f"*.{kind}")
+    file.write_bytes(file.read_bytes()[:30])
+    assert [load(places) for _ in range(2)] == [(places[0], 0), (places[0], 1)]
+
+
+def test_functions_compile_where_nothing_can_be_written(places, monkeypatch):
+    def full(*_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    assert load(places) == (places[0], 0)
+
+
+def test_numba_keeps_nothing_in_folders_that_were_not_looked_at():
+    sources = Path(convexrank.__file__).parent.rglob("*.py")
+    assert not [file for file in sources if re.search(r"cache *= *True", file.read_text(encoding="utf-8"))]

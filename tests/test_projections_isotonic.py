@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 from sklearn.isotonic import IsotonicRegression
 
-from convexrank.backend.numba_cache import compiled
 from convexrank.projections import bounded_increments, isotonic, permutahedron
 from tests.projection_references import (
     by_group,
@@ -173,20 +171,6 @@ def test_the_package_imports_neither_jax_nor_numba_before_they_are_needed():
     code = "import sys, convexrank.projections as p; p.isotonic; print({'jax', 'numba'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
-
-
-def test_kernels_compile_where_nothing_can_be_written(monkeypatch):
-    real, asked = numba.njit, []
-
-    def njit(signature, cache=False):
-        asked.append(cache)
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return real(signature)
-
-    monkeypatch.setattr(numba, "njit", njit)
-    assert compiled("float64(float64)")(lambda x: 2.0 * x)(4.0) == 8.0
-    assert asked == [True, False]
 
 
 def test_arguments_are_not_changed_and_results_are_float64():

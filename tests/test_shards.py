@@ -9,6 +9,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from fractions import Fraction
@@ -69,7 +70,8 @@ def launched(tmp_path_factory):
             for rank, text in enumerate(said):
                 path = folder / f"{rank}.json"
                 assert path.exists(), f"rank {rank} of {count} found nothing:\n{text[-3000:]}"
-                found.append(json.loads(path.read_text()))
+                ended_well = (folder / f"{rank}.ended").exists()
+                found.append({**json.loads(path.read_text()), "ended": ended_well})
             if unusable := [one["unusable"] for one in found if "unusable" in one]:
                 pytest.skip(f"jax.distributed does not start here: {unusable[0]}")
             ended[count] = found, [process.returncode for process in processes], said
@@ -178,6 +180,9 @@ ERRORS = {
     "arguments": r"p is 2\.0 on rank 0 and 4\.0 on rank {last}; pass PNormPush the same arguments on all ranks",
     "labels of a rank": r"y is an array of int64, shape \(70,\), .* on rank 0 and .*shards\.y",
     "start": r"rank {last} of {count} computes something else than rank 0 \(another point\).*same starting point",
+    "tolerance": r"ValueError: tol is 0\.0001 on rank 0 and 0\.001 on rank {last}; pass PNormPush\.solve",
+    "iterations": r"ValueError: max_iter is 50 on rank 0 and 60 on rank {last}",
+    "solver": r"rank 0 makes PNormPush.solve\('lbfgs'\) and rank {last} makes PNormPush.solve\('accelerated'\)",
     "another call": r"rank {last} of {count} computes something else than rank 0 \(another point\)",
     "broken pass": r"OSError: the disk is gone",
 }
@@ -242,6 +247,8 @@ def test_a_rank_that_is_killed_or_hangs_ends_all_with_its_name(launched, count):
         assert silent["seconds"] < 3.0 * program.PATIENCE
         # nothing waits for the silent one at the end of the program, and nothing crashes there
         assert codes[rank] == 1, said[rank]
+        # and the program's own functions for its end have run, also those from before JAX was there
+        assert found[rank]["ended"]
     assert "silent" not in found[last] or "RankError" in found[last]["silent"]["said"]
     assert codes[last] != 0
 
@@ -567,10 +574,58 @@ def test_a_coordinator_that_is_gone_is_named(watched):
 def test_a_program_that_ends_early_says_so(watched, monkeypatch):
     _, (first, _, third) = watched
     ended = []
-    monkeypatch.setattr(watching.os, "_exit", ended.append)
+    monkeypatch.setattr(watching, "_end_without_jax", ended.append)
     monkeypatch.setattr(sys, "last_value", ZeroDivisionError("by zero"), raising=False)
     third.leave()
-    assert ended == [1]
+    assert ended == [TIMEOUT]
     said, seconds = verdict_within(first, 5.0)
     assert said == "rank 2 of 3 has ended its program with ZeroDivisionError: by zero."
     assert seconds < TIMEOUT
+
+
+def test_the_rank_with_the_store_ends_last(watched, monkeypatch):
+    """JAX ends the others when it is gone, whatever they are still doing."""
+    _, (first, second, third) = watched
+    monkeypatch.setattr(watching, "_SECONDS", 0.3)
+    monkeypatch.setattr(watching, "_end_without_jax", lambda _: None)
+    monkeypatch.setattr(first, "timeout", 30.0)
+    assert verdict_within(first, 0.5)[0] == ""  # it has heard of them
+    for one in (first, second):
+        one.finish("rank 2 of 3 is silent")
+    third._end_thread()
+    gone = threading.Timer(2.0, second._end_thread)
+    gone.start()
+    start = time.monotonic()
+    first.leave()
+    assert 2.0 <= time.monotonic() - start < 20.0
+    gone.join()
+
+
+ENDING = """
+import atexit, sys, time
+atexit.register(print, "first", flush=True)
+from convexrank.data.shards.watch import Watch
+from tests.test_shards import Store
+atexit.register(print, "second", flush=True)
+watch = Watch(Store(), "job", 1, 2, 0.5)
+atexit.register(print, "third", file=sys.stderr, flush=True)
+{then}
+"""
+ENDS = {
+    "an error": ("1 / 0", ["second", "first"], "ZeroDivisionError"),
+    "an error that was caught": ("watch.finish('rank 0 of 2 is silent')", ["second", "first"], "third"),
+    "a wait without an end": ("1 / 0\n", ["second"], "Timeout"),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_functions_for_the_end_of_a_program_run(name):
+    then, printed, said = ENDS[name]
+    program = ENDING.format(then=then)
+    if name == "a wait without an end":  # such as MPI's
+        program = program.replace("from convexrank", "atexit.register(time.sleep, 600)\nfrom convexrank")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == printed
+    assert "third" in done.stderr
+    assert said in done.stderr
+    assert done.returncode == 1

@@ -315,7 +315,10 @@ def test_files_that_are_not_as_written_are_refused(stored, tmp_path):
         ],
         "cannot be read .*; the manifest lists it": [lambda path: (path / "weights.npy").unlink()],
         "describes a 'convexrank graph' of version 7": [manifest(version=7)],
-        "cannot be read as the manifest": [lambda path: (path / "manifest.json").write_text("{")],
+        "cannot be read as the manifest": [
+            lambda path: (path / "manifest.json").write_text("{"),
+            lambda path: (path / "manifest.json").write_text("[" * 100_000),
+        ],
         "lists .*, expected files among": [manifest(files={"../x": {}})],
         "expected offsets.npy and sources.npy": [manifest(files={})],
     }  # fmt: skip
@@ -323,6 +326,38 @@ def test_files_that_are_not_as_written_are_refused(stored, tmp_path):
         for change in ways:
             with pytest.raises(ValueError, match=message):
                 cr.Graph.open(with_change(change))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 100_000, "recursion"),
+        ("{", "Expecting"),
+        ('{"a": 1}', "expected a list of texts"),
+        ('[["a"], "b"]', "expected a list of texts"),
+        ('["a"]', "1 entries, expected 2"),
+        ('["a", "a"]', "'a' twice"),
+        ("[1, NaN]", "NaN"),
+    ],
+    ids=range(7),
+)
+def test_names_that_are_not_as_written_are_refused(tmp_path, text, said):
+    path = tmp_path / "graph"
+    cr.Graph.from_edges([0], [1], names=["a", "b"]).save(path)
+    (path / "names.json").write_text(text)
+    (path / "manifest.json").unlink()
+    folder.seal(path)  # whoever writes the names writes the checksums, too
+    with pytest.raises(ValueError, match=f"names.json cannot be read as the names of nodes .*{said}"):
+        cr.Graph.open(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("name", ["manifest.json", "sources.npy"])
+def test_a_pipe_in_the_folder_does_not_block(stored, name):
+    (stored / name).unlink()
+    os.mkfifo(stored / name)
+    with pytest.raises(ValueError, match=r"cannot be read .*no regular file"):
+        cr.Graph.open(stored)
 
 
 def test_ids_beyond_the_nodes_are_found_before_they_are_used(stored, monkeypatch):

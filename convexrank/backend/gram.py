@@ -96,9 +96,9 @@ def gram_of_rows(matrix: Any, rows: Array, weights: Array, centre: Array) -> Arr
 @lru_cache(maxsize=1)
 def _sparse_gram() -> Callable[..., None]:
     """Compile the sum over rows on first use; numba is not needed for anything else here."""
-    import numba
+    from convexrank.backend.numba_cache import compiled
 
-    @numba.njit(cache=True)
+    @compiled()
     def add(
         starts: Array, columns: Array, values: Array, rows: Array, weights: Array, gram: Array, total: Array
     ) -> None:  # pragma: no cover

@@ -21,10 +21,12 @@ from pathlib import Path
 from pickle import PickleError
 from typing import Any
 
-__all__ = ["load_or_compile"]
+__all__ = ["cache_folder", "is_private", "load_or_compile", "private_folder"]
 
 _VARIABLE = "CONVEXRANK_CACHE_DIR"
 _OFF = frozenset({"", "0", "off", "none"})
+# How the names and the contents of stored programs begin: the folder may hold other files, which are not ours.
+_PREFIX, _HEADER = "convexrank-", b"convexrank program 1\n"
 # The folder is kept below the first size in bytes: once it has grown above, the oldest go, down to the second.
 _MOST, _LEFT = 1 << 28, 1 << 27
 _DIGEST = hashlib.sha256().digest_size
@@ -58,14 +60,15 @@ def load_or_compile(lowered: Any, options: Mapping[str, Any] | None) -> Any:
     jax.stages.Compiled
         The program.
     """
-    folder = _folder()
+    folder = cache_folder("programs")
     if folder is None:
         return lowered.compile()
     text = lowered.as_text()
     if "callback" in text:
         return lowered.compile()
     asked = repr(sorted((options or {}).items()))
-    file = folder / hashlib.sha256("\0".join((_surroundings(), asked, text)).encode()).hexdigest()
+    key = hashlib.sha256("\0".join((_surroundings(), asked, text)).encode()).hexdigest()
+    file = folder / f"{_PREFIX}{key}"
     from jax.experimental import serialize_executable
 
     if (stored := _read(file)) is not None:
@@ -77,27 +80,39 @@ def load_or_compile(lowered: Any, options: Mapping[str, Any] | None) -> Any:
     return compiled
 
 
-def _folder() -> Path | None:
-    """The folder of programs, made where it is missing; None where there is none that is safe, or none is wanted."""
-    if not hasattr(os, "getuid"):
-        return None  # whose a folder is, and who may write to it, is said in another way
+def cache_folder(name: str) -> Path | None:
+    """Return a folder in the user's cache, made where it is missing; None where none is safe, or none is wanted."""
     named = os.environ.get(_VARIABLE)
     if named is not None and named.strip().lower() in _OFF:
         return None
-    root = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "convexrank"
+    outer = os.environ.get("XDG_CACHE_HOME", "")  # its specification says to ignore relative paths
+    root = Path(named) if named else Path(outer if os.path.isabs(outer) else "~/.cache") / "convexrank"
     try:
-        folder = root.expanduser() / "programs"
-        for place in (folder.parent, folder):  # whoever may write to the outer one may exchange the inner one
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not _is_private(place.stat()):
-                return None
-        return folder
+        return private_folder(root.expanduser() / name)
     except (OSError, RuntimeError):  # RuntimeError: there is no home
         return None
 
 
-def _is_private(found: os.stat_result) -> bool:
-    """Whether something on disk belongs to this user, and nobody else may write to it."""
+def private_folder(folder: Path) -> Path:
+    """Return a folder, made where it is missing.
+
+    Raises
+    ------
+    OSError
+        When it, or the one around it, is not the user's own, or somebody else may write to it; or it cannot be made.
+        Also on systems that say in another way whose a folder is and who may write to it.
+    """
+    for place in (folder.parent, folder):  # whoever may write to the outer one may exchange the inner one
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not is_private(place.stat()):
+            raise PermissionError(f"{place} is not private")
+    return folder
+
+
+def is_private(found: os.stat_result) -> bool:
+    """Return whether something on disk belongs to this user, and nobody else may write to it."""
+    if not hasattr(os, "geteuid"):
+        return False
     return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
@@ -105,22 +120,23 @@ def _read(file: Path) -> bytes | None:
     """Return the stored program; None if there is none, or the file is damaged or not the user's own."""
     try:
         with file.open("rb") as source:
-            if not _is_private(os.fstat(source.fileno())):
+            if not is_private(os.fstat(source.fileno())):
                 return None
             content = source.read()
     except OSError:
         return None
-    digest, program = content[:_DIGEST], content[_DIGEST:]
-    return program if hashlib.sha256(program).digest() == digest else None
+    start = len(_HEADER) + _DIGEST
+    program = content[start:]
+    return program if content[:start] == _HEADER + hashlib.sha256(program).digest() else None
 
 
 def _write(file: Path, program: bytes) -> None:
     """Store a program, whole or not at all: another process may read or write the same file now."""
     with suppress(OSError):
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix="writing-")
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f"{_PREFIX}writing-")
         try:
             with os.fdopen(handle, "wb") as target:
-                target.write(hashlib.sha256(program).digest() + program)
+                target.write(_HEADER + hashlib.sha256(program).digest() + program)
             os.replace(name, file)
         except OSError:
             os.unlink(name)
@@ -131,20 +147,30 @@ def _write(file: Path, program: bytes) -> None:
 def _tidy(folder: Path) -> None:
     """Remove the oldest programs of a folder that has grown too large."""
     found = []
-    for path in folder.iterdir():
+    for path in folder.glob(f"{_PREFIX}*"):
         with suppress(FileNotFoundError):  # another process tidies too, or has just given a program its name
-            held = path.stat()
-            found.append((held.st_mtime, held.st_size, path))
-    found.sort()
-    total = sum(size for _, size, _ in found)
-    if total <= _MOST:
+            held = path.lstat()
+            if stat.S_ISREG(held.st_mode):
+                found.append((held.st_mtime, held.st_size, path))
+    if sum(size for _, size, _ in found) <= _MOST:
         return
+    found = sorted(one for one in found if _is_ours(one[2]))
+    total = sum(size for _, size, _ in found)
     for _, size, path in found:
+        if total <= _LEFT:
+            return
         with suppress(FileNotFoundError):
             path.unlink()
         total -= size
-        if total <= _LEFT:
-            return
+
+
+def _is_ours(file: Path) -> bool:
+    """Whether a file starts as those that are stored here."""
+    try:
+        with file.open("rb") as source:
+            return source.read(len(_HEADER)) == _HEADER
+    except OSError:
+        return False
 
 
 @lru_cache(maxsize=1)

@@ -81,6 +81,10 @@ class Solvable(Protocol):
         """Return the solver that runs in place of one that fits."""
         ...
 
+    def check_together(self, solver: Any, options: Any) -> None:
+        """Refuse what processes that solve the problem together are asked differently."""
+        ...
+
     def start(self) -> Array:
         """Return the point at which solvers start unless told otherwise."""
         ...

@@ -131,6 +131,9 @@ class Problem(Displayed):
         """Return the solver to run for a given one; another solver if solvers step in other variables than x."""
         return solver
 
+    def check_together(self, solver: Any, options: Any) -> None:
+        """Refuse what processes that solve the problem together are asked differently."""
+
     def objective(self, w: Any) -> float:
         """Evaluate the objective; fixed points, fields and feasibility problems have none."""
         if self.has_objective:

@@ -250,6 +250,7 @@ def solve(
         every=10 if every is None else check_integer(every, "every", 1),
     )
     made = problem.adapt_solver(resolve(problem, solver))
+    problem.check_together(made, options)
     if hasattr(made, "solve"):
         if options.checkpoint is not None:
             raise ValueError(

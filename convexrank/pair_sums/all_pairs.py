@@ -182,9 +182,9 @@ def _differences(item: Any, scores: Any, weights: Any, labels: Any) -> tuple[Any
 @lru_cache(maxsize=1)
 def _sweep() -> Callable[..., Any]:
     """Compile the sweep on first use; numba is not needed for anything else here."""
-    import numba
+    from convexrank.backend.numba_cache import compiled
 
-    @numba.njit(cache=True)
+    @compiled()
     def sweep(
         scores: Array, ranks: Array, weights: Array, tree: Array, sums: Array
     ) -> None:  # pragma: no cover

@@ -26,10 +26,10 @@ _FACTORS, _ROOM = 64, 600.0
 @lru_cache(maxsize=1)
 def _pairs() -> Callable[..., Any]:
     """Compile the loop over pairs on first use."""
-    import numba
+    from convexrank.backend.numba_cache import compiled
 
     # sums and products may be taken in any order, so that the processor computes several pairs at a time
-    @numba.njit(cache=True, fastmath={"reassoc", "contract", "arcp"})
+    @compiled(fastmath={"reassoc", "contract", "arcp"})
     def pairs(
         powers: Array, weights: Array, below: Array, length: int, upper: Array, lower: Array
     ) -> float:  # pragma: no cover

@@ -46,9 +46,9 @@ class WindowSums:
 @lru_cache(maxsize=1)
 def _kernels() -> tuple[Callable[..., None], Callable[..., int]]:
     """Compile the sweeps on first use: over saturated pairs, and over those between."""
-    import numba
+    from convexrank.backend.numba_cache import compiled
 
-    @numba.njit(cache=True)
+    @compiled()
     def saturated(
         scores: Array,
         ranks: Array,
@@ -88,7 +88,7 @@ def _kernels() -> tuple[Callable[..., None], Callable[..., int]]:
                     sums[1, row] += tree[node, 1]
                     node -= node & -node
 
-    @numba.njit(cache=True)
+    @compiled()
     def between(
         scores: Array, ranks: Array, offsets: Array, order: Array, width: float, sums: Array
     ) -> int:  # pragma: no cover
@@ -122,9 +122,9 @@ def _kernels() -> tuple[Callable[..., None], Callable[..., int]]:
 @lru_cache(maxsize=1)
 def _listing() -> Callable[..., int]:
     """Compile the listing on first use."""
-    import numba
+    from convexrank.backend.numba_cache import compiled
 
-    @numba.njit(cache=True)
+    @compiled()
     def listing(
         scores: Array,
         ranks: Array,

@@ -29,9 +29,9 @@ def pair_list(ranks: Array, groups: QueryGroups) -> tuple[Array, Array]:
 @lru_cache(maxsize=1)
 def _sweep() -> Callable[..., Any]:
     """Compile the sweep on first use."""
-    import numba
+    from convexrank.backend.numba_cache import compiled
 
-    @numba.njit(cache=True)
+    @compiled()
     def sweep(scores: Array, ranks: Array, offsets: Array, values: Array) -> Array:  # pragma: no cover
         columns = values.shape[1]
         sums = np.zeros_like(values)

@@ -42,7 +42,7 @@ from convexrank.data import (
     keep_checked,
     shown,
 )
-from convexrank.data.shards.agreement import arguments_of
+from convexrank.data.shards.agreement import arguments_of, asked_of
 from convexrank.problems._largest_l1 import least_steepness
 from convexrank.problems._proved_zeros import proved_zeros
 from convexrank.problems._solver_choice import Choice, choose
@@ -240,6 +240,11 @@ class LinearScores(Problem):
 
     def _timed(self, seconds: float | None) -> AbstractContextManager[float | None]:
         return self.X.ending_after(seconds) if isinstance(self.X, Chunks) else super()._timed(seconds)
+
+    def check_together(self, solver: Any, options: Any) -> None:
+        """Refuse what processes that solve the problem together are asked differently."""
+        if isinstance(self.X, Chunks):
+            self.X.agree(f"{type(self).__name__}.solve({solver.name!r})", asked_of(solver, options))
 
     @cached_property
     def capabilities(self) -> frozenset[str]:

@@ -81,6 +81,7 @@ class Parquet:
                         f"{name} has other columns than {self.files[0]}: {', '.join(odd[:5])}; name those that are "
                         "features in columns=."
                     )
+                _check_numbers(file.schema_arrow, features, name)
                 first, start = features, 0
                 others = [column for column in (self.y, self.qid) if labels and column is not None]
                 step = rows_at_once(len(features), self.rows)
@@ -101,12 +102,28 @@ def _matrix(batch: Any, features: tuple[str, ...], name: str) -> np.ndarray:
     for place, column in enumerate(features):
         values = batch.column(column).to_numpy(zero_copy_only=False)
         if values.dtype.kind not in "biuf":
-            raise ValueError(
-                f"column {column!r} of {name} holds {batch.schema.field(column).type} values, expected numbers; leave "
-                "it out with columns=, or encode it."
-            )
+            raise _no_numbers(
+                column, name, batch.schema.field(column).type
+            )  # truth values, some of them absent
         X[:, place] = values
     return X
+
+
+def _check_numbers(schema: Any, features: tuple[str, ...], name: str) -> None:
+    """Refuse other columns by the schema: a short file may hold a column of texts that fills the memory when read."""
+    from pyarrow import types
+
+    for column in features:
+        kind = schema.field(column).type
+        values = kind.value_type if types.is_dictionary(kind) else kind
+        if not (types.is_integer(values) or types.is_floating(values) or types.is_boolean(values)):
+            raise _no_numbers(column, name, kind)
+
+
+def _no_numbers(column: str, name: str, kind: Any) -> ValueError:
+    return ValueError(
+        f"column {column!r} of {name} holds {kind} values, expected numbers; leave it out with columns=, or encode it."
+    )
 
 
 def _column(batch: Any, name: str) -> np.ndarray:

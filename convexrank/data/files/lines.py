@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["is_packed", "read_bytes", "text_lines"]
+__all__ = ["is_packed", "read_bytes", "split_quoted", "text_lines"]
 
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -74,20 +75,36 @@ def text_lines(path: Any) -> Iterator[tuple[int, str]]:
                 stretch = stretch.removeprefix(_BYTE_ORDER_MARK)
             for line in stretch.rstrip(b"\r\n").split(b"\r"):  # ends of lines of other systems
                 number += 1
-                yield number, _decoded(line, f"{path}, line {number}")
+                yield number, _decoded(line, path, number)
 
 
-def _decoded(line: bytes, where: str) -> str:
+def split_quoted(line: str, where: str, **form: Any) -> list[str]:
+    """Return the columns of a line, of which those in quotes may contain the delimiter; ``form`` is for csv.reader.
+
+    Raises
+    ------
+    ValueError
+        When it cannot be split; the message starts with ``where``.
+    """
+    try:
+        return next(csv.reader([line], **form), [])
+    except (csv.Error, TypeError, ValueError) as error:  # of the line, of the delimiter
+        raise ValueError(
+            f"{where} cannot be split into columns ({error}); look for a quote that does not end, or another delimiter."
+        ) from error
+
+
+def _decoded(line: bytes, path: Any, number: int) -> str:
     if 0 in line:
         raise ValueError(
-            f"{where} has a NUL character, as UTF-16 has and text does not; convert the file to UTF-8."
+            f"{path}, line {number} has a NUL character, as UTF-16 has and text does not; convert the file to UTF-8."
         )
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{where}: byte {error.start + 1} is {line[error.start]:#04x}, which is no UTF-8 ({error.reason}); convert "
-            "the file to UTF-8, for example with iconv."
+            f"{path}, line {number}: byte {error.start + 1} is {line[error.start]:#04x}, which is no UTF-8 "
+            f"({error.reason}); convert the file to UTF-8, for example with iconv."
         ) from error
 
 

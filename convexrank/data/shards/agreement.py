@@ -12,7 +12,15 @@ import numpy as np
 
 from convexrank.data.shards.local import Local
 
-__all__ = ["arguments_of", "check_alike", "check_arguments", "check_queries", "labels_type", "sheet"]
+__all__ = [
+    "arguments_of",
+    "asked_of",
+    "check_alike",
+    "check_arguments",
+    "check_queries",
+    "labels_type",
+    "sheet",
+]
 
 Array = np.ndarray
 
@@ -129,7 +137,7 @@ def check_arguments(heard: list[tuple[str, dict[str, str]]], advice: str = "") -
     heard : list of tuple
         What each rank makes, and its arguments in words.
     advice : str
-        What else to say of arguments.
+        What else to say of arrays.
 
     Raises
     ------
@@ -146,7 +154,7 @@ def check_arguments(heard: list[tuple[str, dict[str, str]]], advice: str = "") -
             if value != first[key]:
                 raise ValueError(
                     f"{key} is {first[key]} on rank 0 and {value} on rank {rank}; pass {name} the same arguments on "
-                    f"all ranks{advice}."
+                    f"all ranks{advice if value.startswith('an array') else ''}."
                 )
 
 
@@ -154,6 +162,12 @@ def arguments_of(problem: Any) -> dict[str, str]:
     """Return the arguments of a problem but X, in words that are the same in all processes: arrays by a checksum."""
     values = {field.name: getattr(problem, field.name) for field in fields(problem) if field.name != "X"}
     return {name: _word(value) for name, value in values.items()}
+
+
+def asked_of(solver: Any, options: Any) -> dict[str, str]:
+    """Return what decides when a solve ends and on which way, in words; a clock may be another on each rank."""
+    own = arguments_of(solver) if is_dataclass(solver) else {}
+    return own | {name: repr(getattr(options, name)) for name in ("tol", "max_iter", "top")}
 
 
 def _word(value: Any, sample: int = 0) -> str:

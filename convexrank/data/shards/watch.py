@@ -8,6 +8,7 @@ for a silent rank ends with an error that names the silent rank; the other ranks
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import os
 import sys
 import threading
@@ -216,7 +217,7 @@ class Watch:
         self._thread.join(2.0)
 
     def leave(self) -> None:
-        """Say good-bye when the program ends; end it at once where JAX would wait for ranks that do not come."""
+        """Say good-bye when the program ends, and do not let JAX wait for ranks that do not come."""
         error = getattr(sys, "last_value", None)  # what nobody has caught
         if not self.broken:
             why = f" with {type(error).__name__}: {error}" if error is not None else ""
@@ -224,19 +225,47 @@ class Watch:
         if error is None and not self.broken:
             self._end_thread()
             return
-        if self.index == 0:  # the store is here: the others have to read first
-            end = time.monotonic() + max(_MISSED * self.interval, _SECONDS)
-            while time.monotonic() < end and not self._others_know():
+        if self.index == 0:  # the store is here, and JAX ends the others when it is gone
+            start = time.monotonic()
+            while (waited := time.monotonic() - start) < self.timeout and self._are_there(waited):
                 time.sleep(_SHORTEST)
-        self._end_thread()
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(Exception):
-                stream.flush()
-        # threads may hang in a collective, and JAX would wait minutes for the other ranks
-        os._exit(1)
+        _end_without_jax(self.timeout)
 
-    def _others_know(self) -> bool:
-        return all(
-            rank == self.index or (rank in self._heard and self._heard[rank].state.end)
-            for rank in range(self.count)
+    def _are_there(self, waited: float) -> bool:
+        """Whether another rank has still to read why this one ends, or has read it and is about to end."""
+        now, patience = time.monotonic(), max(_MISSED * self.interval, _SECONDS)
+        others = [heard for rank, heard in list(self._heard.items()) if rank != self.index]
+        return any(
+            now - heard.spoke < patience and (heard.state.end or waited < patience) for heard in others
         )
+
+
+def _end_without_jax(seconds: float) -> None:
+    """End the program, at the latest after so many seconds, once its other functions for the end have run.
+
+    JAX's own function would wait minutes for the other ranks, so it is taken out. And what Python does after the last
+    of these functions may crash or hang where threads are in a collective: the process ends before.
+    """
+    if clean_up := getattr(sys.modules.get("jax._src.api"), "clean_up", None):
+        atexit.unregister(clean_up)
+    with suppress(Exception):  # for what waits too, MPI's end for example: a thread that needs no interpreter
+        faulthandler.dump_traceback_later(seconds, exit=True)
+    sys.stderr = _LastStream(sys.stderr)
+
+
+class _LastStream:
+    """Standard error; Python flushes it when all functions for the end have run, and then the process ends."""
+
+    closed = False
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def flush(self) -> None:
+        with suppress(Exception):
+            self._stream.flush()
+        if sys.is_finalizing():
+            os._exit(1)

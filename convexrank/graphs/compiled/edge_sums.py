@@ -15,6 +15,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from convexrank.backend import numba_cache
 from convexrank.backend.numba_cache import read_only_array
 
 __all__ = [
@@ -68,14 +69,8 @@ class Lazy:
         if self._compiled is None:
             with self._lock:
                 if self._compiled is None:
-                    self._compiled = self._compile()
+                    self._compiled = numba_cache.compiled(self._signature, nogil=True)(self._function)
         return self._compiled(*arguments)
-
-    def _compile(self) -> Callable[..., Any]:
-        try:
-            return numba.njit(self._signature, cache=True, nogil=True)(self._function)
-        except (RuntimeError, OSError):  # no folder can be written to
-            return numba.njit(self._signature, nogil=True)(self._function)
 
 
 def compiled(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Lazy]:

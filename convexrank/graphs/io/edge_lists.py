@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import warnings
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, starmap
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +17,7 @@ import numpy as np
 from convexrank.backend.progress import progress_bar
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import check_flag, check_integer, shown
-from convexrank.data.files.lines import is_packed, text_lines
+from convexrank.data.files.lines import is_packed, split_quoted, text_lines
 from convexrank.data.messages import Advised, refusal
 from convexrank.graphs.io.build import MOST_NODES, most_nodes
 
@@ -86,20 +85,19 @@ class _Form:
         total = None if is_packed(self.path) else int(size / lengths)
         return progress_bar(True, total, f"reading {Path(self.path).name}", lines, " lines")
 
-    def fields(self, line: str) -> list[str]:
+    def fields(self, line: str, number: int) -> list[str]:
         """The columns of a line; a comment may follow numbers, while names may contain the signs of comments."""
         if self.delimiter and '"' in line and not self.numbered:
-            return [
-                part.strip()
-                for part in next(csv.reader([line], delimiter=self.delimiter, skipinitialspace=True))
-            ]
+            where = f"{self.path}, line {number}"
+            parts = split_quoted(line, where, delimiter=self.delimiter, skipinitialspace=True)
+            return [part.strip() for part in parts]
         text = re.split("|".join(_COMMENTS), line)[0] if self.numbered else line
         return [part.strip() for part in text.strip().split(self.delimiter)]
 
     def edges(self) -> Iterator[tuple[str, str, float]]:
         """Source, target and weight of each line, one by one, with an error that names the line."""
         for number, line in self.lines():
-            fields, where = self.fields(line), f"{self.path}, line {number}"
+            fields, where = self.fields(line, number), f"{self.path}, line {number}"
             if len(fields) < 2 + self.weighted:
                 raise refusal(f"{where} has {len(fields)} column(s), the first edge has more. ", *_HINT)
             if self.plain and len(fields) > 2:
@@ -215,11 +213,13 @@ def _form(
         )
     delimiter = delimiter or _DELIMITERS.get(Path(path).name.removesuffix(".gz").rpartition(".")[2].lower())
     form = _Form(path, delimiter, skip_rows)
-    lines = [line for _, line in islice(form.lines(), 2)]
+    lines = [(line, number) for number, line in islice(form.lines(), 2)]
     if not lines:
         raise ValueError(f"{path} has no edges; expected lines with source and target.")
-    numbered = [len(ends) > 1 and all(map(_INTEGER.fullmatch, ends[:2])) for ends in map(form.fields, lines)]
-    fields = _Form(path, delimiter, skip_rows, numbered[0]).fields(lines[0])
+    numbered = [
+        len(ends) > 1 and all(map(_INTEGER.fullmatch, ends[:2])) for ends in starmap(form.fields, lines)
+    ]
+    fields = _Form(path, delimiter, skip_rows, numbered[0]).fields(*lines[0])
     if len(fields) < 2:
         raise refusal(
             f"{path}: the first edge has {len(fields)} column(s), expected source and target; pass ",

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from convexrank.data.nodes import check_names
 from convexrank.graphs.stored.pages import STRETCH, MappedArray, Pages
 
 __all__ = ["KINDS", "ArrayFile", "check_place", "new_folder", "opened", "seal", "write_graph"]
@@ -27,6 +28,8 @@ _FORMAT, _VERSION = "convexrank graph", 1
 # A checksum is of so many stretches of a file, of so many bytes each.
 _SAMPLES, _SAMPLE = 64, 1 << 16
 _NAME_KINDS = (str, bool, int, float)
+# How reading JSON fails, RecursionError where it is nested too deeply.
+_NOT_AS_WRITTEN = (ValueError, KeyError, TypeError, OSError, RecursionError)
 
 
 class ArrayFile:
@@ -182,6 +185,7 @@ def seal(folder: Path) -> None:
 
 def _fingerprint(file: Path) -> dict[str, Any]:
     """Size of a file, and a checksum of stretches of it, first and last among them."""
+    _refuse_devices(file)
     size, found = file.stat().st_size, hashlib.blake2b(digest_size=16)
     with file.open("rb") as opened_file:
         for start in np.linspace(0, max(size - _SAMPLE, 0), _SAMPLES).astype(np.int64).tolist():
@@ -213,13 +217,31 @@ def opened(path: Path) -> tuple[Pages, tuple[Any, ...] | None]:
     if not {"offsets", "sources"} <= held.keys():
         raise ValueError(f"{path / _MANIFEST} lists {sorted(files)}, expected offsets.npy and sources.npy.")
     pages = Pages(path.absolute(), held["offsets"], held["sources"], held.get("weights"))
-    return pages, tuple(json.loads((path / _NAMES).read_text(encoding="utf-8"))) if _NAMES in files else None
+    return pages, _names(path / _NAMES, len(pages.offsets.values) - 1) if _NAMES in files else None
+
+
+def _refuse_devices(file: Path) -> None:
+    """Refuse what may never end, or never start."""
+    if file.exists() and not file.is_file():
+        raise OSError(errno.EINVAL, "no regular file", str(file))
+
+
+def _names(file: Path, n: int) -> tuple[Any, ...] | None:
+    """Read the names of the nodes."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        if not (isinstance(found, list) and all(type(name) in _NAME_KINDS for name in found)):
+            raise TypeError("expected a list of texts and numbers")
+        return check_names(found, n)
+    except _NOT_AS_WRITTEN as error:
+        raise ValueError(f"{file} cannot be read as the names of nodes ({error}).") from error
 
 
 def _manifest(path: Path) -> dict[str, Any]:
     """Read the list of files."""
     file = path / _MANIFEST
     try:
+        _refuse_devices(file)
         found = json.loads(file.read_text(encoding="utf-8"))
         form, version, files = found["format"], found["version"], dict(found["files"])
     except FileNotFoundError as error:
@@ -227,7 +249,7 @@ def _manifest(path: Path) -> dict[str, Any]:
             f"path {path} has no {_MANIFEST}: it is no stored graph, or one whose writing was interrupted; build it "
             "anew with Graph.save or Graph.build."
         ) from error
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except _NOT_AS_WRITTEN as error:
         raise ValueError(f"{file} cannot be read as the manifest of a graph ({error!r}).") from error
     if form != _FORMAT or version != _VERSION:
         raise ValueError(

@@ -12,7 +12,7 @@ import numpy as np
 from convexrank.core.capabilities import CertifiedInParts, Solvable
 from convexrank.core.loop import Monitor, Options, Solver, State, certificate_of, iterate
 from convexrank.core.results import Certificate, Solution, Witness
-from convexrank.data.shards.agreement import arguments_of, check_alike, check_arguments, sheet
+from convexrank.data.shards.agreement import arguments_of, asked_of, check_alike, check_arguments, sheet
 from convexrank.data.shards.ranks import Ranks
 
 __all__ = ["iterate_together"]
@@ -75,11 +75,10 @@ def iterate_together(
     RankError
         When another rank fails, is silent, or has another starting point.
     """
-    asked = {name: repr(getattr(options, name)) for name in ("tol", "max_iter", "top")}
     heard = ranks.exchange(
         [
             sheet(None, ranks.timeout, None),
-            [type(problem).__name__, arguments_of(problem) | arguments_of(solver) | asked],
+            [type(problem).__name__, arguments_of(problem) | asked_of(solver, options)],
         ]
     )
     check_alike([said for said, _ in heard])
