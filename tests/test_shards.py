@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank.data import Chunks, Shards
+from convexrank.data.shards import agreement
 from convexrank.data.shards import watch as watching
 from convexrank.data.shards.agreement import arguments_of, check_alike, check_queries, labels_type
 from convexrank.data.shards.sums import compensated_sum
@@ -422,6 +424,37 @@ def test_arguments_are_compared_by_what_they_say():
         if value != words(sample_weight=weights)[key]
     ]
     assert differing == ["sample_weight"]
+
+
+def test_long_arrays_of_a_graph_are_compared_by_stretches_their_ends_among_them():
+    """Of 2²⁰ + 64 · 64 entries all but 65 or so between two stretches are read; a plain array is read as a whole."""
+
+    @dataclass
+    class Edges:
+        heads: np.ndarray
+
+    count, length = agreement._SAMPLES, agreement._SAMPLE
+    heads = np.random.default_rng(0).integers(0, 100, size=count * (length + 64)).astype(np.int8)
+
+    def changed(place, make=Edges):
+        other = heads.copy()
+        other[place] += 1
+        return agreement._word(make(other)) != agreement._word(make(heads))
+
+    assert agreement._word(Edges(heads.copy())) == agreement._word(Edges(heads))
+    step = (len(heads) - length) / (count - 1)
+    for stretch in (0, 1, count // 2, count - 1):
+        start = int(stretch * step)
+        assert all(changed(start + place) for place in (0, 5, length // 2, length - 1))
+    between = int(step) - 10
+    assert length < between < int(step)
+    assert not changed(between)
+    assert changed(between, lambda array: array)
+    short = heads[: count * length]
+    assert agreement._word(Edges(short)) != agreement._word(
+        Edges(np.where(np.arange(len(short)) == between, -1, short).astype(np.int8))
+    )
+    assert "checksum 00000000" in agreement._word(Edges(heads[:0]))
 
 
 # --- sums -------------------------------------------------------------------------------------------------------------
