@@ -296,6 +296,8 @@ def test_rows_are_drawn_as_often_as_their_weights_ask():
     weights = np.array([0.0, 3.0, 1.0, 0.0, 4.0])
     assert np.bincount(drawn_by_weight(weights, 8), minlength=5).tolist() == weights.tolist()
     assert drawn_by_weight(np.ones(3), 1).tolist() == [1]
+    for count in (3, 4):  # what overflowed before draws no row that does not exist
+        assert drawn_by_weight(np.full(count, np.nan), 5).max() < count
 
 
 def test_some_queries_give_the_hessian_of_all(monkeypatch):

@@ -426,6 +426,41 @@ def test_arguments_are_compared_by_what_they_say():
     assert differing == ["sample_weight"]
 
 
+def test_what_ranks_say_is_accepted_when_alike_and_refused_with_both_sides_when_not():
+    alike = {"l2": "0.1", "y": "an array"}
+    agreement.check_arguments([("PNormPush", alike)] * 3)
+    for place, other in ((1, "0.05"), (2, "0.2")):
+        heard = [("PNormPush", alike)] * 3
+        heard[place] = ("PNormPush", alike | {"l2": other})
+        with pytest.raises(
+            ValueError, match=f"l2 is 0.1 on rank 0 and {other} on rank {place}; .*ranks, or not at all"
+        ):
+            agreement.check_arguments(heard, ", or not at all")
+    for other in ("Push", "TopPush"):
+        with pytest.raises(ValueError, match=f"rank 0 makes PNormPush and rank 1 makes {other}"):
+            agreement.check_arguments([("PNormPush", alike), (other, alike)])
+    check_queries([np.array(["a", "b", "a"]), np.array(["c"])])
+    check_alike([{"labels": True, "rows": 1}, {"labels": None}, {"labels": True, "rows": 2}])
+    for types, found in (
+        (["<i4", "<f8"], "<f8"),
+        (["<U3", "<U5"], "<U5"),
+        (["|b1", "<i8"], "<i8"),
+        (["<f4"], "<f4"),
+    ):
+        assert labels_type([{"y": None}, *({"y": one} for one in types)], "y") == np.dtype(found)
+    assert labels_type([{"y": None}, {}], "y") is None
+    for types in (["|O"], ["<U3", "|O"], ["<i8", "<U3"]):
+        with pytest.raises(TypeError, match="y has the types"):
+            labels_type([{"y": one} for one in types], "y")
+    for kind in ("<f8", "<i4", "|b1", "<U3", "|O"):
+        one = np.array([0, 1, 1]).astype(kind)
+        assert agreement._word(one) == agreement._word(one.copy())
+        assert agreement._word(one) != agreement._word(one[::-1])
+        assert ("checksum" in agreement._word(one)) == (kind != "|O")
+    long = ["x" * 300, "x" * 299 + "y"]
+    assert agreement._word(long[0]) != agreement._word(long[1])
+
+
 def test_long_arrays_of_a_graph_are_compared_by_stretches_their_ends_among_them():
     """Of 2²⁰ + 64 · 64 entries all but 65 or so between two stretches are read; a plain array is read as a whole."""
 
