@@ -38,6 +38,13 @@ MODULES = {
     "metrics/push": "tests/test_metrics.py tests/test_metrics_input.py -k 'r_p or r_max or heights or table_1'",
     "projections/monotone": "tests/test_projections_isotonic.py tests/test_projections_input.py -k 'not imports'",
     "core/certificates": f"{_EVIDENCE} -k '{_SLOW}'",
+    "problems/bipartite/_log_form": "tests/test_many_rows.py tests/test_second_order.py tests/test_boosting.py",
+    "problems/bipartite/_many_rows": "tests/test_many_rows.py",
+    "solvers/working_sets/_screening": "tests/test_screening.py",
+    "graphs/certified_order": "tests/test_lpq_rank.py -k prefix",
+    "data/shards/agreement": "tests/test_shards.py -k 'arguments_are or stretches or alike or refused'",
+    "problems/duals/_feasible": "tests/test_duals.py -k 'balance or separa or direction or push_against'",
+    "consensus/extreme_scores": "tests/test_consensus_sets.py -k 'sweeps or mix'",
     "core/minorants": f"{_EVIDENCE} tests/test_bundle.py -k '{_SLOW}'",
     "core/loop": f"{_LOOP} tests/test_limits.py -k '{_SLOW}'",
     "solvers/descent/newton": f"{_LOOP} tests/test_second_order.py -k '{_SLOW}'",
@@ -55,6 +62,14 @@ EQUIVALENT = {
             'if self.trace["seconds"][-1] >= self.options.time_limit:',
             'if self.trace["seconds"][-1] > self.options.time_limit:',
         ): "no clock reads exactly the limit",
+    },
+    "graphs/certified_order": {
+        ("first = np.argpartition(-scores, min(k, n - 1))[: k + 1]", f"first = np.argpartition({now}"): why
+        for now, why in {
+            "-scores, min(k, n - 2))[: k + 1]": "of k = n - 1 all are taken",
+            "-scores, min(k, n - 1))[: k + 2]": "what follows the next one changes nothing",
+            "-scores, min(k, n - 1))[: k << 1]": "the same, and 2 k is k + 1 for one",
+        }.items()
     },
     "projections/monotone": {
         (

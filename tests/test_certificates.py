@@ -15,6 +15,8 @@ from convexrank.core import certificates
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.minorants import EPS, Bundle, Minorant
 from convexrank.problems import REGISTRY
+from convexrank.problems.bipartite import _base
+from tests.tolerances import tolerance
 
 DRAWN = {name: formulation.random(0) for name, formulation in REGISTRY.items()}
 CERTIFIED = [name for name, problem in DRAWN.items() if "Certified" in problem.capabilities]
@@ -197,6 +199,55 @@ def test_a_gap_is_never_below_the_true_error(p, l2, l1):
             assert Long(certificate.gap) >= error - digits, (scale, step)
             # and it is still worth something: a gap of rounding is not far above rounding
             assert step > 1e-12 or l1 > 0 or certificate.kind == "ball" or certificate.gap <= 1e-13
+
+
+@needs_long_double
+@pytest.mark.parametrize("pieces", [False, True], ids=["some rows", "pieces"])
+@pytest.mark.parametrize("p", [0.5, 1.0, 4.0, 64.0])
+def test_a_gap_for_very_many_rows_is_never_below_the_true_error(p, pieces, monkeypatch):
+    """As above: with the curvature that some rows tell, or out of memory in pieces."""
+    monkeypatch.setattr(_base, "TALL", 1_000)
+    rng, curved = np.random.default_rng(8), 0
+    for l2, scale in ((1e-6, 1.0), (1e-3, 1.0), (1e-3, 30.0), (0.1, 1e-2)):
+        X, labels = rng.normal(size=(750, 3)) * [scale, 1.0, 1.0] + 1.0, np.arange(750) % 3 == 0
+        problem = cr.problems.PNormPush(X, labels, p=p, l2=l2)
+        best = polished(X, labels, problem.solve("newton").x, p, l2, 0.0)
+        if pieces:
+            parts = [(X[rows], labels[rows]) for rows in (slice(0, 300), slice(300, 310), slice(310, 750))]
+            problem = cr.problems.PNormPush(cr.data.Chunks(parts), labels, p=p, l2=l2)
+        least = push_value(X, labels, best, p, l2, 0.0)
+        for step in (0.0, 1e-12, 1e-8, 1e-4, 1e-2, 0.1, 0.5, 2.0):
+            w = best.astype(float) + step / scale * rng.normal(size=3)
+            certificate, tangent = problem.certificate(w), problem.reference_minorant(w)
+            error = push_value(X, labels, w.astype(Long), p, l2, 0.0) - least
+            digits = 16 * np.finfo(Long).eps * max(1.0, abs(X @ w).max())
+            assert certificate.kind == "global"
+            assert Long(certificate.gap) >= error - digits, (l2, scale, step)
+            curved += (
+                certificates.strength_near(
+                    0.0, tangent.curvature, tangent.fall, np.linalg.norm(problem.gradient(w))
+                )
+                > 0.0
+            )
+    assert curved == 0 if pieces else curved >= 8
+
+
+@pytest.mark.parametrize("positives", [[1.0], [1.0, 2.0], [1.0, 30.0]])
+def test_a_bound_over_a_ball_holds_for_data_without_a_minimiser(positives):
+    """The risk log mean e^(−xw) falls for ever: its minimum over the ball is at the end, ten lengths away."""
+    problem = cr.problems.PNormPush(np.array([*positives, 0.0])[:, None], [1] * len(positives) + [0], p=2)
+
+    def risk(w):
+        return -w + math.log(sum(math.exp(-(x - 1.0) * w) for x in positives) / len(positives))
+
+    for w in (0.0, 0.1, 1.0, 20.0, 400.0):
+        found = problem.certificate([w])
+        assert found.kind == "ball"
+        assert found.radius == pytest.approx(10.0 * max(problem.unit, w), rel=tolerance("atoms"))
+        error = risk(w) - risk(found.radius)
+        assert found.gap >= error * (1.0 - tolerance("atoms"))
+        assert found.lower_bound <= risk(found.radius) * (1.0 - tolerance("atoms"))
+    assert found.gap == pytest.approx(error, rel=tolerance("summation"))
 
 
 def ring_with_chords(n):

@@ -285,6 +285,23 @@ def test_sweeps_find_what_linear_programs_find_and_bound_it_from_outside(kind, a
             assert np.array_equal((high if side else low), swept[places, side])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("close", [0.3, 0.03, 1e-3, 1e-6])
+def test_sweeps_that_end_early_bound_the_ends_all_the_same(kind, close, monkeypatch):
+    monkeypatch.setattr(extreme_scores, "_CLOSE", close)
+    rng, least = np.random.default_rng(3), tolerance("linear program")
+    absorbed, nodes, apart = absorb(draw(kind, rng), 0.9, rng.random(4) + 0.1), np.arange(4), 0.0
+    solved = intervals._by_programs(absorbed, nodes, False)
+    for sign, side in ((-1.0, 0), (1.0, 1)):
+        for places, low, high in extremes(choices_of(absorbed), 0.9, absorbed.teleport, nodes, sign):
+            truth = solved[places, side]
+            assert (low <= truth + least).all()
+            assert (truth <= high + least).all()
+            assert (high - low <= close + least).all()
+            apart = max(apart, float((high - low).max()))
+    assert apart > 0.01 * close, "they ended early"
+
+
 def test_walks_that_hardly_mix_take_more_sweeps_and_end():
     """Two cycles that are joined by nothing but the teleport: the second eigenvalue is 1."""
     candidates = [[[0, 1, 0, 0]], [[1, 0, 0, 0], [0.9, 0.1, 0, 0]], [[0, 0, 0, 1]], [[0, 0, 1, 0]]]

@@ -16,6 +16,7 @@ from convexrank import losses
 from convexrank.bounds import bregman_primal
 from convexrank.core.duality import HAVE_DUALS
 from convexrank.problems import REGISTRY, RankingDual
+from convexrank.problems.duals import _feasible as feasible
 from tests.tolerances import tolerance
 
 FAMILIES = [name for name in HAVE_DUALS if name != "PageRankGame"]
@@ -144,6 +145,37 @@ def test_weak_duality_holds_at_any_two_points(name):
             if certificate.kind == "global":
                 assert certificate.gap >= dual.objective(v) + best.value - best.gap - tolerance("summation")
                 assert certificate.lower_bound <= -best.value + best.gap + tolerance("summation")
+
+
+# the squares of the targets and their distributions shift Av; those of a push do not
+@pytest.mark.parametrize("name", ["PNormPush", "ListNet", "RankSVM"])
+def test_a_balanced_point_balances_the_rows_and_satisfies_the_constraints(name):
+    rng = np.random.default_rng(5)
+    rows = np.c_[X[:, 0], 1e3 * X[:, 1], 1e-9 * rng.normal(size=30), np.zeros(30)]
+    primal = {
+        "PNormPush": lambda: cr.problems.PNormPush(rows, Y, 4.0),
+        "ListNet": lambda: cr.problems.ListNet(rows, Y, np.arange(30) // 10),
+        "RankSVM": lambda: cr.problems.RankSVM(rows, Y, np.arange(30) // 10, "squared_hinge"),
+    }[name]()
+    conjugate, balanced = primal.conjugate, 0
+    for _ in range(5):
+        start = conjugate.near(np.abs(rng.normal(size=int(conjugate.ends[-1]))))
+        v = feasible.balanced(conjugate, primal.X, start)
+        if v is None:
+            continue
+        balanced += 1
+        slopes = np.abs(rows.T @ conjugate.slopes(v))
+        assert (slopes <= tolerance("summation") * max(1.0, np.abs(v).sum()) * np.abs(rows).max(axis=0)).all()
+        assert conjugate.violation(v) <= tolerance("summation")
+    assert balanced
+
+
+def test_rows_that_are_apart_by_little_are_not_balanced():
+    """Means of shares of the positives are at least 1e-7 above those of the negatives: near 0, but not 0."""
+    for apart, found in ((1e-7, False), (-1e-7, True)):
+        primal = cr.problems.PNormPush([[apart], [1.0], [0.0], [-1.0]], [1, 1, 0, 0], 2.0)
+        v = feasible.balanced(primal.conjugate, primal.X, np.array([1.0, 1e-12, 1.0, 1e-12]))
+        assert (v is not None) == found
 
 
 @EVERY

@@ -232,3 +232,44 @@ def test_certified_prefixes():
     assert certified_prefix(scores, math.inf, 4).size == 0
     many = np.random.default_rng(0).permutation(1000).astype(float)
     assert certified_prefix(many, 0.5, 10).tolist() == np.argsort(-many)[:10].tolist()
+
+
+def proved_first(scores, bound, k):
+    """The same by the definition: time and again the node that is above all others by more than the bound."""
+    left, found = list(range(len(scores))), []
+    while left and len(found) < k:
+        first = left.pop(max(range(len(left)), key=lambda place: scores[left[place]]))
+        if not all(scores[first] - scores[other] > bound for other in left):
+            break
+        found.append(first)
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # infinity less infinity
+@pytest.mark.parametrize("bound", [0.0, 1.0, 1.5, math.inf, math.nan])
+def test_a_certified_prefix_is_what_the_definition_proves(bound):
+    """Whole numbers, so that differences equal to the bound occur: they prove nothing. The last one counts too."""
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 3, 5, 8, 30):
+        for spread in (2, n, 4 * n):
+            scores = rng.integers(0, spread, size=n).astype(float)
+            ties = np.append(scores, [math.inf, math.inf])
+            for k in range(1, n + 2):
+                for given in (scores, ties):
+                    assert certified_prefix(given, bound, k).tolist() == proved_first(given, bound, k)
+
+
+def test_the_last_of_a_certified_prefix_is_above_the_next(monkeypatch):
+    """Whatever order a partition leaves within its parts: here the least useful one."""
+
+    def partition(values, kth):
+        order = np.argsort(values)
+        return np.concatenate([order[:kth][::-1], order[kth : kth + 1], order[kth + 1 :][::-1]])
+
+    monkeypatch.setattr(np, "argpartition", partition)
+    rng = np.random.default_rng(1)
+    for n, k in ((500, 1), (500, 30), *((9, k) for k in range(1, 9))):
+        scores = rng.permutation(n).astype(float)
+        assert certified_prefix(scores, 0.5, k).tolist() == proved_first(scores, 0.5, k)
+        scores[scores == n - 1 - k] += 1.0  # a tie of the last with the next
+        assert len(certified_prefix(scores, 0.5, k)) == k - 1

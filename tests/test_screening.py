@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 import convexrank as cr
+from convexrank.core.score_model import movement, sizes_of_columns
+from convexrank.regularizers import Penalty
 from convexrank.solvers.working_sets import _screening
-from convexrank.solvers.working_sets._screening import Screening
+from convexrank.solvers.working_sets._screening import DualPoint, Screening
 from tests.tolerances import tolerance
 
 KINDS = ("push", "sparse push, l2", "listnet", "squares, l2", "repeated columns")
@@ -101,3 +107,105 @@ def test_designs_and_few_entries_leave_nothing_out():
     path = path_of(cr.problems.PNormPush(design, problem.y, p=2, l1=1.0))
     assert (path.columns_left == design.shape[1]).all()
     assert "columns left" in path.to_frame()
+
+
+# --- the rule itself, column by column ------------------------------------------------------------------------------
+
+
+def bare(X, l1=1.0):
+    """A problem as screening sees it."""
+    return SimpleNamespace(
+        X=X,
+        penalty=Penalty(l1=l1),
+        row_lengths=np.linalg.norm(X, axis=1),
+        column_sizes=sizes_of_columns(X),
+        columns=lambda places: X[:, places],
+    )
+
+
+@pytest.mark.parametrize("steepness", [0.0, 3.0])
+@pytest.mark.parametrize("slack", [1.0, 4.0])
+@pytest.mark.parametrize("ratio", [1.0, 3.0])
+def test_a_column_is_left_out_when_its_slope_and_its_movement_stay_below_l1(steepness, slack, ratio):
+    """Slopes a little above and a little below the threshold, of both signs; squares have it in closed form."""
+    rng = np.random.default_rng(0)
+    X, diagonal, gap = rng.normal(size=(50, 12)), rng.random(50), 1e-3
+    problem = bare(X, l1=2.0)
+    bends = np.array(
+        [ratio * sum(c * x * x for c, x in zip(diagonal, column, strict=True)) for column in X.T]
+    )
+    if steepness:
+        reach = movement(bends, X.max(axis=0) - X.min(axis=0), steepness, slack * gap)
+    else:
+        reach = np.sqrt(2.0 * slack * gap * bends)
+    assert (reach < 1.5).all()
+    beyond = np.arange(12) % 2 == 0
+    signs = np.where(np.arange(12) % 3 == 0, -1.0, 1.0)
+    slopes = signs * (2.0 - reach * np.where(beyond, 0.9999, 1.0001))
+    point = DualPoint(slopes, np.zeros(50), diagonal, steepness, gap)
+    known = replace(Screening(looks=100)._with_bends(problem, point), ratio=ratio)
+    assert np.array_equal(known._may_matter(problem, problem.column_sizes, point, slack), beyond)
+    # the gradient in the scores has rounding, which moves slopes by more where rows are long
+    rounded = replace(point, pull=np.full(50, 1e9))
+    assert known._may_matter(problem, problem.column_sizes, rounded, slack).all()
+    unknown = replace(known, bends=None)  # nothing is known of the columns
+    assert unknown._may_matter(problem, problem.column_sizes, point, slack).all()
+
+
+def test_columns_in_use_stay_and_the_copy_lasts_for_larger_gaps():
+    rng = np.random.default_rng(1)
+    X, point_of = (
+        rng.normal(size=(50, 12)),
+        lambda slopes: DualPoint(slopes, np.zeros(50), np.ones(50), 0.0, 1e-3),
+    )
+    problem, slopes, w = bare(X), np.zeros(12), np.zeros(12)
+    reach = np.sqrt(2.0 * 1e-3 * (X * X).sum(axis=0))
+    slopes[0], w[1], slopes[2] = (
+        1.0,
+        -1.0,
+        1.0 - 1.5 * reach[2],
+    )  # beyond; in use; beyond for a gap four times as large
+    found = Screening(looks=100).at(problem, w, point_of(slopes))
+    assert found.kept.places.tolist() == [0, 1, 2]
+    pull = rng.normal(size=50)
+    expected = np.where(np.arange(12) < 3, X.T @ pull, 0.0)
+    assert found.kept.slopes(pull, 12) == pytest.approx(expected, rel=tolerance("summation"))
+    assert found.kept.entries == 3 * 50
+    assert found.gap == 1e-3
+    slopes[2:8] = 1.0 - 1.5 * reach[2:8]  # too many for a copy that lasts
+    assert Screening(looks=100).at(problem, w, point_of(slopes)).kept.places.tolist() == [0, 1]
+    slopes[2:7] = 1.0  # more than half of all: no copy is worth it
+    assert Screening(looks=100).at(problem, w, point_of(slopes)).kept is None
+
+
+def test_bends_of_an_earlier_point_hold_up_to_the_largest_ratio():
+    rng = np.random.default_rng(2)
+    X, before = rng.normal(size=(6, 3)), np.array([1.0, 2.0, 0.5, 4.0, 0.0, 1.0])
+    problem = bare(X)
+
+    def at(diagonal):
+        return DualPoint(np.zeros(3), np.zeros(6), diagonal, 0.0, 1e-3)
+
+    known = Screening(looks=100)._with_bends(problem, at(before))
+    assert known.bends == pytest.approx((before[:, None] * X * X).sum(axis=0), rel=tolerance("summation"))
+    assert (known.looks, known.ratio) == (0, 1.0)
+    for factors, ratio in (([1, 3, 0.5, 1, 1, 0], 3.0), ([0.1] * 6, 1.0), ([4.0] * 6, 4.0)):
+        after = known._with_bends(problem, at(before * factors))
+        assert (after.ratio, after.bends is known.bends) == (ratio, True)
+        assert (
+            after.ratio * after.bends >= (before * factors) @ (X * X) * (1.0 - tolerance("summation"))
+        ).all()
+    above = before + np.eye(6)[4]  # from 0: no ratio holds
+    for there in (4.1 * before, above):
+        assert known._with_bends(problem, at(there)) is None  # too soon
+        anew = replace(known, looks=100, ratio=2.0)._with_bends(problem, at(there))
+        assert anew.bends == pytest.approx(there @ (X * X), rel=tolerance("summation"))
+        assert (anew.looks, anew.ratio) == (0, 1.0)
+
+
+def test_a_gap_that_says_nothing_leaves_nothing_out():
+    problem, w = bare(np.random.default_rng(3).normal(size=(6, 3))), np.zeros(3)
+    point, screening = DualPoint(w, np.zeros(6), np.ones(6), 0.0, 1e-9), Screening(looks=100)
+    assert screening.at(problem, w, point).kept.places.size == 0
+    for changes in ({"gap": math.inf}, {"gap": math.nan}, {"gap": -1e-9}, {"steepness": math.inf}):
+        assert screening.at(problem, w, replace(point, **changes)) is screening

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank.data import Chunks, Shards
+from convexrank.data.shards import agreement
 from convexrank.data.shards import watch as watching
 from convexrank.data.shards.agreement import arguments_of, check_alike, check_queries, labels_type
 from convexrank.data.shards.sums import compensated_sum
@@ -429,6 +431,72 @@ def test_arguments_are_compared_by_what_they_say():
         if value != words(sample_weight=weights)[key]
     ]
     assert differing == ["sample_weight"]
+
+
+def test_what_ranks_say_is_accepted_when_alike_and_refused_with_both_sides_when_not():
+    alike = {"l2": "0.1", "y": "an array"}
+    agreement.check_arguments([("PNormPush", alike)] * 3)
+    for place, other in ((1, "0.05"), (2, "0.2")):
+        heard = [("PNormPush", alike)] * 3
+        heard[place] = ("PNormPush", alike | {"l2": other})
+        with pytest.raises(
+            ValueError, match=f"l2 is 0.1 on rank 0 and {other} on rank {place}; .*ranks, or not at all"
+        ):
+            agreement.check_arguments(heard, ", or not at all")
+    for other in ("Push", "TopPush"):
+        with pytest.raises(ValueError, match=f"rank 0 makes PNormPush and rank 1 makes {other}"):
+            agreement.check_arguments([("PNormPush", alike), (other, alike)])
+    check_queries([np.array(["a", "b", "a"]), np.array(["c"])])
+    check_alike([{"labels": True, "rows": 1}, {"labels": None}, {"labels": True, "rows": 2}])
+    for types, found in (
+        (["<i4", "<f8"], "<f8"),
+        (["<U3", "<U5"], "<U5"),
+        (["|b1", "<i8"], "<i8"),
+        (["<f4"], "<f4"),
+    ):
+        assert labels_type([{"y": None}, *({"y": one} for one in types)], "y") == np.dtype(found)
+    assert labels_type([{"y": None}, {}], "y") is None
+    for types in (["|O"], ["<U3", "|O"], ["<i8", "<U3"]):
+        with pytest.raises(TypeError, match="y has the types"):
+            labels_type([{"y": one} for one in types], "y")
+    for kind in ("<f8", "<i4", "|b1", "<U3", "|O"):
+        one = np.array([0, 1, 1]).astype(kind)
+        assert agreement._word(one) == agreement._word(one.copy())
+        assert agreement._word(one) != agreement._word(one[::-1])
+        assert ("checksum" in agreement._word(one)) == (kind != "|O")
+    long = ["x" * 300, "x" * 299 + "y"]
+    assert agreement._word(long[0]) != agreement._word(long[1])
+
+
+def test_long_arrays_of_a_graph_are_compared_by_stretches_their_ends_among_them():
+    """Of 2²⁰ + 64 · 64 entries all but 65 or so between two stretches are read; a plain array is read as a whole."""
+
+    @dataclass
+    class Edges:
+        heads: np.ndarray
+
+    count, length = agreement._SAMPLES, agreement._SAMPLE
+    heads = np.random.default_rng(0).integers(0, 100, size=count * (length + 64)).astype(np.int8)
+
+    def changed(place, make=Edges):
+        other = heads.copy()
+        other[place] += 1
+        return agreement._word(make(other)) != agreement._word(make(heads))
+
+    assert agreement._word(Edges(heads.copy())) == agreement._word(Edges(heads))
+    step = (len(heads) - length) / (count - 1)
+    for stretch in (0, 1, count // 2, count - 1):
+        start = int(stretch * step)
+        assert all(changed(start + place) for place in (0, 5, length // 2, length - 1))
+    between = int(step) - 10
+    assert length < between < int(step)
+    assert not changed(between)
+    assert changed(between, lambda array: array)
+    short = heads[: count * length]
+    assert agreement._word(Edges(short)) != agreement._word(
+        Edges(np.where(np.arange(len(short)) == between, -1, short).astype(np.int8))
+    )
+    assert "checksum 00000000" in agreement._word(Edges(heads[:0]))
 
 
 # --- sums -------------------------------------------------------------------------------------------------------------

@@ -122,9 +122,7 @@ def _sweeps(
             high[place] = (1.0 - alpha) * mean + alpha * greatest
             if alpha * (greatest - least) <= close:
                 break
-            shift = 0.5 * alpha / (1.0 - alpha) * (least + greatest)
-            for node in range(n):
-                x[node] = y[node] + shift
+            x[:] = y
 
 
 def extremes(

@@ -39,9 +39,9 @@ def certified_prefix(scores: Array, bound: float, k: int) -> Array:
     """
     check_integer(k, "k", 1)
     n = len(scores)
-    first = np.argpartition(-scores, min(k, n - 1))[: k + 1] if n > k + 1 else np.arange(n)
+    # one more than k: the k-th has to be above it
+    first = np.argpartition(-scores, min(k, n - 1))[: k + 1]
     first = first[np.argsort(-scores[first], kind="stable")]
     steps = -np.diff(scores[first])
     close = np.flatnonzero(~(steps > bound))
-    sure = int(close[0]) if len(close) else min(k, n)
-    return first[: min(sure, k)]
+    return first[: close[0] if len(close) else k]

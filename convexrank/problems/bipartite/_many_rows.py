@@ -106,10 +106,9 @@ def _scatter(X: Array, parts: list[Weighted]) -> Array:
     found = np.zeros((d, d))
     for rows, weights in parts:
         chosen, total = X[rows].astype(np.float64, copy=False), float(weights.sum())
-        if total > 0.0:
-            chosen -= (weights @ chosen) / total
-            # about the mean of what is left, so that an offset of the features costs no digits
-            found += centred_gram(chosen, (weights @ chosen) / total, weights)
+        chosen -= (weights @ chosen) / total
+        # about the mean of what is left, so that an offset of the features costs no digits
+        found += centred_gram(chosen, (weights @ chosen) / total, weights)
     return found
 
 

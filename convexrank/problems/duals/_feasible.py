@@ -28,15 +28,12 @@ class Nearest:
     ----------
     v : ndarray, shape (m,)
         The weights.
-    violation : float
-        The largest size of an entry of Xᵀ(Av + b); NaN where the linear program was not solved.
     direction : ndarray, shape (d,)
-        The multipliers of the entries: a direction of length 1 in the sum of absolute values, along which the risk
-        falls at the rate ``violation``.
+        The multipliers of the entries of Xᵀ(Av + b): a direction of length 1 in the sum of absolute values, along which
+        the risk falls at the rate of the largest entry; 0 where the linear program was not solved.
     """
 
     v: Array
-    violation: float
     direction: Array
 
 
@@ -76,12 +73,11 @@ def nearest(conjugate: Conjugate, X: Any, penalty: Penalty) -> Nearest:
     )
     direction = np.zeros(dimension)
     if answer.x is None:
-        return Nearest(conjugate.near(np.ones(count)), np.nan, direction)
+        return Nearest(conjugate.near(np.ones(count)), direction)
     multipliers = -np.asarray(answer.ineqlin.marginals)
     direction[~signed] -= multipliers[:both_sides]
     direction += multipliers[both_sides:]
-    v = conjugate.near(np.asarray(answer.x)[:-1])
-    return Nearest(v, max(penalty.steepness(-(products @ v)), 0.0), direction)
+    return Nearest(conjugate.near(np.asarray(answer.x)[:-1]), direction)
 
 
 def balanced(conjugate: Conjugate, X: Any, v: Array) -> Array | None:

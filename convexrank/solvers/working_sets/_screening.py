@@ -44,7 +44,7 @@ class Screened(Protocol):
 
     @property
     def penalty(self) -> Penalty:
-        """The part of the objective that depends on w alone; l1 > 0, no ball."""
+        """The part of the objective that depends on w alone; l1 > 0, no ball, and no signs: designs have those."""
         ...
 
     @property
@@ -201,11 +201,7 @@ class Screening:
 
     def _may_matter(self, problem: Screened, sizes: ColumnSizes, point: DualPoint, slack: float) -> Array:
         """Which columns are not proved to be 0 by the gap times slack."""
-        penalty = problem.penalty
         bends = np.full(len(sizes.ranges), math.inf) if self.bends is None else self.ratio * self.bends
         reach = movement(bends, sizes.ranges, point.steepness, slack * point.gap) * (1.0 + 64.0 * EPS)
         reach += rounding(len(point.pull) + len(bends)) * float(np.abs(point.pull) @ problem.row_lengths)
-        steep = np.abs(point.slopes)
-        if penalty.nonnegative is not None:
-            steep = np.where(penalty.nonnegative, -point.slopes, steep)
-        return ~(steep + reach < penalty.l1 * (1.0 - 8.0 * EPS))
+        return ~(np.abs(point.slopes) + reach < problem.penalty.l1 * (1.0 - 8.0 * EPS))
