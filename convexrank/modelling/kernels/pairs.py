@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from convexrank.modelling.expressions import PairSums
-from convexrank.modelling.kernels.sorted_runs import compiled
+from convexrank.modelling.kernels.sorted_runs import sorted_runs
 
 __all__ = ["BlockedPairs", "PairKernel", "SortedPairs", "pair_kernel", "segments"]
 
@@ -68,7 +68,7 @@ class SortedPairs:
         self, node: PairSums, splits: list[tuple[Array, Array, int]], upper: Array, lower: Array
     ) -> None:
         self.node, self.points = node, (upper, 1.0 + lower)
-        sort, cut, self.run = compiled()
+        sort, cut, self.run = sorted_runs()
         given = [(upper, node.upper_axis), (lower, node.axis)]
         orders = [
             sort(x, axis.starts) if axis.count > 1 else np.argsort(x, kind="stable")

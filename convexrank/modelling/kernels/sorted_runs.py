@@ -8,28 +8,28 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["compiled"]
+__all__ = ["sorted_runs"]
 
 Array = np.ndarray
 
 
 @cache
-def compiled() -> tuple[Callable[..., Any], ...]:
+def sorted_runs() -> tuple[Callable[..., Any], ...]:
     """Compile on first use: ``sort(x, starts)``, ``cut(order, segment, count)`` and ``run(...)``.
 
     ``run(sign, x, rows, ends, w, y, others, stops, sums)`` adds :math:`\\sum w|y - x_j|^m`, m = 0, 1, 2, over the
     points x_j of one side before each point y of the other, segment by segment: upwards with sign 1, downwards with −1.
     """
-    import numba
+    from convexrank.backend.numba_cache import compiled
 
-    @numba.njit(cache=True)
+    @compiled()
     def sort(x: Array, starts: Array) -> Array:  # pragma: no cover
         order = np.empty(len(x), np.int64)
         for s in range(len(starts) - 1):
             order[starts[s] : starts[s + 1]] = starts[s] + np.argsort(x[starts[s] : starts[s + 1]])
         return order
 
-    @numba.njit(cache=True)
+    @compiled()
     def cut(order: Array, segment: Array, count: int) -> tuple[Array, Array]:  # pragma: no cover
         ends = np.zeros(count + 1, np.int64)
         for number in segment:
@@ -42,7 +42,7 @@ def compiled() -> tuple[Callable[..., Any], ...]:
                 places[segment[row]] += 1
         return rows, ends
 
-    @numba.njit(cache=True)
+    @compiled()
     def run(
         sign: float,
         x: Array,
