@@ -388,6 +388,24 @@ def test_values_of_many_pairs_are_right_to_the_last_bit(tmp_path, capsys):
     assert refusal(problem.solve().export(tmp_path / "folder"), capsys) == ""
 
 
+@pytest.mark.filterwarnings("ignore:.*:convexrank.ConvergenceWarning")
+def test_gaps_of_nothing_are_confirmed(tmp_path, capsys):
+    """At w = 0 a gap is 0 exactly, and so it is where a risk that is never negative reaches 0."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(12, 2))
+    y = (X[:, 0] > 0).astype(int)
+    problems = [
+        cr.problems.RankSVM(X, y, l1=100.0),
+        cr.problems.IRPush(X, y, l1=100.0),
+        cr.problems.Push(X, y, 1.0, "hinge"),
+    ]
+    for place, problem in enumerate(problems):
+        folder = problem.solve().export(tmp_path / str(place))
+        assert refusal(folder, capsys) == ""
+        rewrite(folder, edit("w", lambda w: w + 0.5 - w.sum()))
+        assert refusal(folder, capsys)
+
+
 def test_a_claim_that_is_not_confirmed_is_an_error(tmp_path):
     import dataclasses
 

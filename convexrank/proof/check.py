@@ -326,12 +326,13 @@ def gap_of(d, until):  # returns F(w) and a bound on F(w) − min F
         shares = [a / total(weights) for a in weights]
         slope = [dot(shares, column) for column in zip(*(s for _, _, s in tangents), strict=True)]
         minorants.append((dot(shares, (c for _, c, _ in tangents)), slope))
-    if "ball" in d:
-        need(sizes[d["ball"]] <= d["radius"] * OUTSIDE, "the point lies outside its ball")
-    else:  # a risk that is never negative bounds l1·|w|₁ of the minimiser by the value
-        need(d["l2"] or (d["l1"] and d["problem"] in NEVER_NEGATIVE), "nothing bounds the minimiser")
-    reach = arb(d["radius"]) if "ball" in d else value / l1 if d["l1"] else NIL
-    return value, min((value - c + conjugate(d, s, reach) for c, s in minorants), key=lambda gap: float(gap.upper()))
+    need("ball" not in d or sizes[d["ball"]] <= d["radius"] * OUTSIDE, "the point lies outside its ball")
+    gaps = [value] if d["problem"] in NEVER_NEGATIVE else []
+    if "ball" in d or d["l2"] or (d["l1"] and gaps):  # without a ball and l2, the value bounds l1·|w|₁ of the minimiser
+        reach = arb(d["radius"]) if "ball" in d else value / l1 if d["l1"] else NIL
+        gaps += [value - c + conjugate(d, s, reach) for c, s in minorants]
+    need(gaps, "nothing bounds the minimiser")
+    return value, min(gaps, key=lambda gap: float(gap.upper()))
 
 # --- kind "distance" --------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,8 @@ Array = np.ndarray
 
 # Fields of certificate.json that do not bear the name of the parameter.
 _KEYS = {"cost": "loss"}
+# A gap of exactly 0 is not seen in balls; less than this is claimed as this.
+_LEAST = 1e-60
 # Files of more bytes than this are left out, their SHA-256 is written all the same.
 _LARGE = 100_000_000
 
@@ -79,7 +81,7 @@ def export(
         "problem": name,
         **{_KEYS.get(key, key): _plain(getattr(problem, key)) for key in _parameters(problem)},
         **numbers,
-        "claim": {"kind": proof.kind, "gap": proof.gap, "value": value},
+        "claim": {"kind": proof.kind, "gap": max(proof.gap, _LEAST), "value": value},
     }
     folder.mkdir(parents=True, exist_ok=True)
     content["files"], missing = _write(folder, arrays, large)
