@@ -35,6 +35,7 @@ _LOOP = "tests/test_descent.py tests/test_solvers.py"
 _VERIFIER = "tests/test_verifier.py tests/test_verifier_kinds.py"
 _SLOW = "not no_solve and not every_solver and not dense and not memory and not jax"
 MODULES = {
+    "proof/check": "tests/test_proof_check.py tests/test_proof_export.py -k 'not alone and not without and not fields'",
     "metrics/push": "tests/test_metrics.py tests/test_metrics_input.py -k 'r_p or r_max or heights or table_1'",
     "projections/monotone": "tests/test_projections_isotonic.py tests/test_projections_input.py -k 'not imports'",
     "core/certificates": f"{_EVIDENCE} -k '{_SLOW}'",

@@ -29,12 +29,13 @@ from convexrank.modelling.expressions import (
     PairSums,
     Scores,
 )
-from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 
-__all__ = ["conjugate", "has_conjugate", "multipliers", "multipliers_in_balls", "nearby", "sizes"]
+__all__ = ["conjugate", "feasible", "has_conjugate", "multipliers", "multipliers_in_balls", "sizes"]
 
 Array = np.ndarray
+# A factor that keeps chosen parts in their range when they are rounded; a slope that no conjugate needs.
+_INSIDE, _STEEPEST = 1.0 - 1e-14, 1e300
 #: Multipliers by the place of their node in the program.
 Multipliers = dict[int, Any]
 
@@ -170,37 +171,50 @@ def _sums_to(m: Any, v: Any, u: Any, axis: Axis) -> None:
     m.zero(m.sums(v, axis) - u)
 
 
-def nearby(program: Program, v: Multipliers) -> Multipliers:
-    """Return multipliers near v that satisfy the constraints, up to rounding: clipped and scaled down the tree."""
-    m, found = Numpy(), {}
+def feasible(program: Program, m: Any, v: Multipliers) -> Multipliers:
+    """Return multipliers near v, given as floats, that satisfy the constraints: clipped and scaled down the tree.
+
+    In numpy they do so up to rounding; over balls there are numbers in the balls that satisfy them exactly.
+    """
+    found: Multipliers = {}
     adjoints: list[Any] = [None] * len(program.nodes)
-    adjoints[-1] = np.ones(program.count)
+    adjoints[-1] = m.exact(np.ones(program.count))
     for k in range(len(program.nodes) - 1, -1, -1):
         node, u = program.nodes[k], adjoints[k]
         if _is_curved(node):
-            found[k] = _clipped(node, np.asarray(v[k], dtype=np.float64), u)
+            found[k] = _shares_of(node, m, np.asarray(v[k], dtype=np.float64), u)
         _, parts = _dual(node, m, u, found.get(k))
         for a, part in zip(program.args[k], parts, strict=True):
             adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
     return found
 
 
-def _clipped(node: Node, v: Array, u: Array) -> Array:
+def _shares_of(node: Node, m: Any, v: Array, u: Any) -> Any:
+    """What part of the multipliers of an atom its argument's are, chosen in floats, times these multipliers."""
+    sizes_of = np.abs(np.asarray(u, dtype=np.float64))
     if isinstance(node, LogSumExp | Highest):
-        axis, v = node.over, np.maximum(v, 0.0)
-        whole = axis.sums(v)
-        even = axis.spread(u / axis.sizes)
-        scaled = v * axis.spread(np.divide(u, whole, out=np.zeros_like(u), where=whole > 0.0))
-        found = np.where(axis.spread(whole) > 0.0, scaled, even)
-        if isinstance(node, Highest) and node.most > 1:
-            # towards even shares, until none exceeds one part of the count
-            most = axis.spread(u / node.counts)
-            over = axis.highest(np.where(most > 0.0, found / np.where(most > 0.0, most, 1.0), 0.0))
-            room = node.counts / axis.sizes
-            part = np.where(over > 1.0, (1.0 - room) / np.maximum(over - room, 1e-300), 1.0)
-            found = even + axis.spread(part) * (found - even)
-        return found
-    function = node.function  # type: ignore[attr-defined]  # elementwise, or a sum over pairs
-    each = node.weights[node.pairs[0]] * u[node.pairs[1]] if isinstance(node, PairSums) else u
-    least = 0.0 if function.increasing else -function.most * each
-    return np.clip(v, least, function.most * each)
+        axis, parts = node.over, _on_simplex(node, np.maximum(v, 0.0))
+        parts = m.exact(parts)
+        return parts / axis.spread(axis.sums(parts)) * m.spread(u, axis)
+    function, each = node.function, u  # type: ignore[attr-defined]  # elementwise, or a sum over pairs
+    if isinstance(node, PairSums):
+        each = m.times(node.weights[node.pairs[0]], m.take(u, node.pairs[1]))
+        sizes_of = np.abs(np.asarray(each, dtype=np.float64))
+    ratio = np.divide(v, sizes_of, out=np.zeros_like(v), where=sizes_of > 0.0)
+    most = min(function.most, _STEEPEST) * _INSIDE
+    return m.times(np.clip(ratio, 0.0 if function.increasing else -most, most), each)
+
+
+def _on_simplex(node: LogSumExp | Highest, v: Array) -> Array:
+    """Weights whose shares are near those of v; for a mean of the highest none above its part."""
+    axis = node.over
+    whole = axis.spread(axis.sums(v))
+    found = np.where(whole > 0.0, v / np.where(whole > 0.0, whole, 1.0), axis.spread(1.0 / axis.sizes))
+    if isinstance(node, Highest) and node.most > 1:
+        # towards even shares, until none exceeds one part of the count, with room for rounding
+        even, most = 1.0 / axis.sizes, _INSIDE / node.counts
+        highest = axis.highest(found)
+        room = np.maximum(most - even, 0.0)
+        part = np.where(highest > most, room / np.maximum(highest - even, room + 1e-300), 1.0)
+        found = axis.spread(even) + axis.spread(part) * (found - axis.spread(even))
+    return found

@@ -10,9 +10,10 @@ from typing import Any, ClassVar, dataclass_transform
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import centred_gram, dense, times, transposed_times
+from convexrank.backend.gram import centred_gram, dense, entries, times, transposed_times
 from convexrank.backend.jax_oracles import shape_class
 from convexrank.core.minorants import Minorant, tangent_at
+from convexrank.core.results import Status
 from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.data import as_groups, check_vector, check_weights, keep, read_array
 from convexrank.modelling import conjugate, curvature, recession
@@ -20,6 +21,7 @@ from convexrank.modelling.balls import as_objects, tangent_in_balls
 from convexrank.modelling.cvxpy_reading import cvxpy_model
 from convexrank.modelling.expressions import Node, PairSums
 from convexrank.modelling.groups import Groups
+from convexrank.modelling.inequalities import never_rising
 from convexrank.modelling.jax_reading import JaxRisk
 from convexrank.modelling.language import Numpy, read
 from convexrank.modelling.latex import latex
@@ -27,6 +29,7 @@ from convexrank.modelling.program import Program
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems._streams import refuse_chunks
+from convexrank.problems.duals._declared import DeclaredConjugate
 
 __all__ = ["Formulation"]
 
@@ -171,23 +174,45 @@ class Formulation(SecondOrder):
     @cached_property
     def attained(self) -> bool:  # type: ignore[override]
         """Whether every part reaches its infimum."""
-        return recession.is_reached(self.program)
+        return math.isfinite(self.risk_infimum) and recession.is_reached(self.program)
 
     @cached_property
     def risk_infimum(self) -> float:  # type: ignore[override]
         """A number that the risk is never below, by its form."""
         return recession.infimum(self.program)
 
+    def _slope_far_out(self, w: Array) -> float:
+        """The slope of the objective far out along w, without a penalty or with l1 alone; 0 within rounding of 0."""
+        scores = np.asarray(self.scores(w), dtype=np.float64)
+        slope = recession.recession(self.program, scores) + self.l1 * float(np.abs(w).sum())
+        return slope if abs(slope) > _ROUNDING * float(np.abs(scores).max(initial=0.0)) else 0.0
+
     def is_separating(self, w: Array) -> bool:
         """Whether the risk falls for ever along w: its slope far out is below 0, or is 0 and it is still falling."""
-        scores = np.asarray(self.scores(w), dtype=np.float64)
-        size = _ROUNDING * float(np.abs(scores).max(initial=0.0))
-        slope = recession.recession(self.program, scores)
-        if slope < -size:
-            return True
+        slope, scores = self._slope_far_out(w), np.asarray(self.scores(w), dtype=np.float64)
+        if slope != 0.0:
+            return slope < 0.0
         with np.errstate(over="ignore"):
             here, further = (self.program.value_and_gradient(c * scores)[0] for c in (1.0, 2.0))
-        return slope <= 0.0 and further < here - _ROUNDING * abs(here)
+        return further < here - _ROUNDING * abs(here)
+
+    def terminal_status(self, w: Array) -> Status | None:
+        """Recognise an objective without a bound, and one without a minimiser."""
+        if self.penalty.bounded or math.isfinite(self.risk_infimum):
+            return super().terminal_status(w)
+        return Status.UNBOUNDED if self._slope_far_out(w) < 0.0 else super().terminal_status(w)
+
+    def ordering(self) -> tuple[Any, Any] | None:
+        """Return (A, B) with Aw + Bt ≥ 0 for some t exactly where the risk never rises along w."""
+        found = never_rising(self.program)
+        return None if found is None else (found[0] @ entries(self.X), found[1])
+
+    def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
+        """Look for a direction along which the risk falls for ever, by linear programming; what is found is checked."""
+        found = super().prove_nonexistence()
+        if found is None or not self.is_separating(found[1]):
+            return None
+        return self.terminal_status(found[1]) or found[0], *found[1:]
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient (a subgradient) in the scores, in numpy."""
@@ -260,6 +285,14 @@ class Formulation(SecondOrder):
     @cached_property
     def _has_conjugate(self) -> bool:
         return conjugate.has_conjugate(self.program)
+
+    @cached_property
+    def conjugate(self) -> DeclaredConjugate | None:
+        """The conjugate of the risk, for the dual; None where a function has none, or nothing bounds the minimiser."""
+        if not self._has_conjugate:
+            return None
+        found = DeclaredConjugate(self.program)
+        return found if self.penalty.bounded or found.rest is not None else None
 
     def reference_value(self, scores: Array) -> float:
         """Return the risk by plain numpy, which shares no code with the steps that solvers run."""

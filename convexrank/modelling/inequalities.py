@@ -1,0 +1,149 @@
+r"""That a risk never rises along a direction, as linear inequalities: what linear programming decides.
+
+The recession function of every atom is piecewise linear, so that "at most 0" is a system :math:`Ad + Bt \ge 0` in the
+scores d of the direction and auxiliary numbers t: levels of queries, and parts of sums.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.modelling.expressions import (
+    Affine,
+    Dot,
+    Elementwise,
+    Highest,
+    LogSumExp,
+    Node,
+    PairSums,
+    Scores,
+)
+from convexrank.modelling.functions import Function
+from convexrank.modelling.program import Program
+
+__all__ = ["never_rising"]
+
+Array = np.ndarray
+
+# Pairs that have an inequality each.
+_MOST_PAIRS = 200_000
+
+
+def never_rising(program: Program) -> tuple[Any, Any] | None:
+    """Return A and B with Ad + Bt ≥ 0 for some t exactly where the recession function at d is at most 0.
+
+    None where there are too many pairs.
+    """
+    if sum(node.pair_count for node in program.nodes if isinstance(node, PairSums)) > _MOST_PAIRS:
+        return None
+    system = _System(program.rows)
+    slopes: list[Any] = []
+    for node, args in zip(program.nodes, program.args, strict=True):
+        slopes.append(system.slope(node, [slopes[a] for a in args]))
+    system.at_least_zero(-sparse.csr_array(np.ones((1, program.count))) @ slopes[-1])
+    whole = system.stacked()
+    return whole[:, : program.rows], whole[:, program.rows :]
+
+
+class _System:
+    """Inequalities in the making; expressions are sparse rows over scores and auxiliary numbers."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows, self.width = rows, rows
+        self.limits: list[Any] = []
+
+    def at_least_zero(self, rows: Any) -> None:
+        """Ask for expressions of at least 0."""
+        self.limits.append(sparse.csr_array(rows))
+
+    def fresh(self, count: int) -> Any:
+        """Return auxiliary numbers."""
+        start, self.width = self.width, self.width + count
+        entries = np.ones(count), (np.arange(count), np.arange(start, self.width))
+        return sparse.csr_array(entries, shape=(count, self.width))
+
+    def padded(self, rows: Any) -> Any:
+        """Return expressions over all numbers that there are by now."""
+        found = sparse.csr_array(rows)
+        found.resize((found.shape[0], self.width))
+        return found
+
+    def minus(self, a: Any, b: Any) -> Any:
+        """Return a difference."""
+        return self.padded(a) - self.padded(b)
+
+    def stacked(self) -> Any:
+        """Return all inequalities."""
+        return sparse.csr_array(sparse.vstack([self.padded(rows) for rows in self.limits]))
+
+    def slope(self, node: Node, x: list[Any]) -> Any:
+        """Return numbers that are at least the entries' slopes far out, equal to them where they are least."""
+        match node:
+            case Scores():
+                return _picked(node.axis.rows, self.rows)
+            case Affine():
+                return self._sum(node, x)
+            case Dot():
+                return _summed(node.over.query, node.over.count, node.shares) @ x[0]
+            case LogSumExp():
+                return self._highest(node, x[0])
+            case Highest():
+                return self._highest(node, x[0]) if node.most == 1 else self._mean_of_highest(node, x[0])
+            case Elementwise():
+                return self._of(node.function, x[0])
+            case PairSums():
+                up, low = node.pairs
+                upper, lower = _picked(up, x[0].shape[0]) @ x[0], _picked(low, x[1].shape[0]) @ x[1]
+                rises = self._of(node.function, self.minus(lower, upper))
+                return _summed(low, len(node.axis.rows), node.weights[up]) @ rises
+            case _:
+                raise TypeError(f"{type(node).__name__} has no recession function.")
+
+    def _sum(self, node: Affine, x: list[Any]) -> Any:
+        found: Any = None
+        for (c, part), one in zip(node.terms, x, strict=True):
+            if node.is_level(part) and node.axis is not None:
+                one = _picked(node.axis.query, node.axis.count) @ one
+            one = sparse.diags_array(np.broadcast_to(np.asarray(c, dtype=np.float64), one.shape[0])) @ one
+            found = one if found is None else self.padded(found) + self.padded(one)
+        return found
+
+    def _highest(self, node: LogSumExp | Highest, x: Any) -> Any:
+        level = self.fresh(node.over.count)
+        self.at_least_zero(self.minus(_picked(node.over.query, node.over.count) @ level, x))
+        return level
+
+    def _mean_of_highest(self, node: Highest, x: Any) -> Any:
+        """The least t + Σ s/k for s of at least x − t and 0."""
+        axis = node.over
+        level, parts = self.fresh(axis.count), self.fresh(len(axis.rows))
+        self.at_least_zero(parts)
+        spread = _picked(axis.query, axis.count) @ self.padded(level)
+        self.at_least_zero(self.minus(self.padded(parts) + self.padded(spread), x))
+        mean = _summed(axis.query, axis.count, axis.spread(1.0 / node.counts)) @ parts
+        return self.padded(level) + self.padded(mean)
+
+    def _of(self, function: Function, x: Any) -> Any:
+        """The larger of two slopes, one for each side; where one is infinite that side is not allowed."""
+        up, down = function.recession(np.array([1.0, -1.0])).tolist()
+        if np.isinf(up):
+            self.at_least_zero(-x)
+        if np.isinf(down):
+            self.at_least_zero(x)
+        found = self.fresh(x.shape[0])
+        for factor in [one for one in (up, -down) if np.isfinite(one)] or [0.0]:
+            self.at_least_zero(self.minus(found, factor * x))
+        return found
+
+
+def _picked(places: Array, count: int) -> Any:
+    n = len(places)
+    return sparse.csr_array((np.ones(n), (np.arange(n), places)), shape=(n, count))
+
+
+def _summed(places: Array, count: int, weights: Array) -> Any:
+    n = len(places)
+    return sparse.csr_array((np.broadcast_to(weights, (n,)), (places, np.arange(n))), shape=(count, n))

@@ -1,0 +1,183 @@
+"""The conjugate of a declared formulation in the form that duals take: v is a vector of all multipliers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.cached import cached_property
+from convexrank.modelling.balls import Balls, as_objects, in_balls
+from convexrank.modelling.conjugate import conjugate, feasible, multipliers, sizes
+from convexrank.modelling.cvxpy_reading import Cvxpy
+from convexrank.modelling.expressions import Affine, Axis, Dot, PairSums, Scores
+from convexrank.modelling.language import Numpy
+from convexrank.modelling.program import Program
+from convexrank.problems.duals._loss_blocks import refuse_many_pairs
+
+__all__ = ["DeclaredConjugate"]
+
+Array = np.ndarray
+# A linear map of v, and a shift.
+_Map = tuple[Any, Array]
+
+
+class DeclaredConjugate:
+    """The members of :class:`convexrank.problems.duals._blocks.Conjugate`, from an expression.
+
+    Parameters
+    ----------
+    program : Program
+        The risk; every function in it has a conjugate.
+    """
+
+    constant = 0.0
+    #: No modulus of strong convexity is known.
+    modulus = 0.0
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.rows = program, program.rows
+        refuse_many_pairs(sum(node.pair_count for node in program.nodes if isinstance(node, PairSums)))
+        self._sizes = sizes(program)
+
+    @cached_property
+    def ends(self) -> Array:
+        """Where the multipliers of each atom begin and end in v."""
+        return np.cumsum([0, *self._sizes.values()])
+
+    @property
+    def blocks(self) -> tuple[DeclaredConjugate, ...]:
+        """One block: all of v."""
+        return (self,)
+
+    def parts(self, v: Array) -> list[Array]:
+        """Return v as the part of the only block."""
+        return [v]
+
+    def _split(self, v: Any) -> dict[int, Any]:
+        starts = zip(self._sizes, self.ends[:-1].tolist(), self.ends[1:].tolist(), strict=True)
+        return {k: v[start:end] for k, start, end in starts}
+
+    @cached_property
+    def _maps(self) -> _Map:
+        """The slopes in the scores of all rows as a linear map of v, and a shift."""
+        program, m = self.program, int(self.ends[-1])
+        maps: list[_Map | None] = [None] * len(program.nodes)
+        maps[-1] = sparse.csr_array((program.count, m)), np.ones(program.count)
+        own = {
+            k: sparse.csr_array(
+                (np.ones(size), (np.arange(size), np.arange(start, start + size))), shape=(size, m)
+            )
+            for (k, size), start in zip(self._sizes.items(), self.ends[:-1].tolist(), strict=True)
+        }
+        for k in range(len(program.nodes) - 1, -1, -1):
+            node, here = program.nodes[k], maps[k]
+            if isinstance(node, Scores) or here is None:
+                continue
+            for a, one in zip(program.args[k], _pulls(node, here, own.get(k)), strict=True):
+                before = maps[a]
+                maps[a] = one if before is None else (before[0] + one[0], before[1] + one[1])
+        matrix, shift = sparse.csr_array((program.rows, m)), np.zeros(program.rows)
+        for k, leaf in program.leaves:
+            place = _scatter(leaf.axis.rows, program.rows)
+            found = maps[k]
+            if found is not None:
+                matrix, shift = matrix + place @ found[0], shift + place @ found[1]
+        return matrix.tocsr(), shift
+
+    @property
+    def matrix(self) -> Any:
+        """The matrix A of the slopes Av + b, shape (n, m)."""
+        return self._maps[0]
+
+    @property
+    def shift(self) -> Array | None:
+        """The vector b; None where it is 0."""
+        return self._maps[1] if self._maps[1].any() else None
+
+    @cached_property
+    def rest(self) -> Array | None:
+        """The v without any slope, 0, where it is feasible."""
+        nothing = np.zeros(int(self.ends[-1]))
+        return nothing if self.shift is None and self.violation(nothing) == 0.0 else None
+
+    def slopes(self, v: Array) -> Array:
+        """Return Av + b: the derivative of the risk in each row's score."""
+        return self.matrix @ v + self._maps[1]
+
+    def _evaluated(self, v: Array) -> tuple[float, float]:
+        language = Numpy()
+        cost, _ = conjugate(self.program, language, self._split(v))
+        return float(cost), language.violation
+
+    def value(self, v: Array) -> float:
+        """Return G(v)."""
+        return self._evaluated(v)[0]
+
+    def violation(self, v: Array) -> float:
+        """Return how far v is from the constraints."""
+        return self._evaluated(v)[1]
+
+    def near(self, x: Array) -> Array:
+        """Return a v near x that satisfies the constraints, up to rounding."""
+        return np.concatenate(list(self._in_order(feasible(self.program, Numpy(), self._split(x)))))
+
+    def _in_order(self, found: dict[int, Any]) -> list[Any]:
+        return [found[k] for k in self._sizes]
+
+    def at(self, scores: Array, width: float = 0.0) -> Array:
+        """Return the v of scores."""
+        return np.concatenate(self._in_order(multipliers(self.program, scores)))
+
+    def model(self, v: Any) -> tuple[Any, list[Any]]:
+        """Return G and the constraints in cvxpy."""
+        language = Cvxpy()
+        cost, _ = conjugate(self.program, language, self._split(v))
+        return cost, language.limits
+
+    def exactly(self, v: Array) -> list[Any]:
+        """Return balls that contain a point near v which satisfies the constraints."""
+        found = feasible(self.program, Balls(), self._split(v))
+        return [ball for part in self._in_order(found) for ball in part]
+
+    def ball_value(self, parts: list[Any]) -> Any:
+        """Return G over balls."""
+        return conjugate(self.program, Balls(), self._split(as_objects(parts)))[0] + in_balls([0.0])[0]
+
+    def ball_slopes(self, parts: list[Any]) -> list[Any]:
+        """Enclose Av + b."""
+        return list(conjugate(self.program, Balls(), self._split(as_objects(parts)))[1])
+
+
+def _scatter(places: Array, length: int) -> Any:
+    n = len(places)
+    return sparse.csr_array((np.ones(n), (places, np.arange(n))), shape=(length, n))
+
+
+def _spread(axis: Axis) -> Any:
+    """The matrix that turns one number per query into one per row."""
+    return _scatter(axis.query, axis.count).T.tocsr()
+
+
+def _pulls(node: Any, here: _Map, own: Any) -> list[_Map]:
+    """The multipliers of the arguments of a node."""
+    if isinstance(node, PairSums):
+        up, low = node.pairs
+        nothing = np.zeros(len(node.upper_axis.rows)), np.zeros(len(node.axis.rows))
+        upper, lower = _scatter(up, len(nothing[0])), _scatter(low, len(nothing[1]))
+        return [(-(upper @ own), nothing[0]), (lower @ own, nothing[1])]
+    if own is not None:
+        return [(own, np.zeros(own.shape[0]))]
+    if isinstance(node, Dot):
+        linear = sparse.diags_array(node.shares) @ _spread(node.over)
+        return [(linear @ here[0], linear @ here[1])]
+    if not isinstance(node, Affine):
+        raise TypeError(f"{type(node).__name__} has no conjugate.")
+    found = []
+    for c, part in node.terms:
+        linear: Any = sparse.diags_array(np.broadcast_to(np.asarray(c, dtype=np.float64), here[1].shape))
+        if node.is_level(part) and node.axis is not None:
+            linear = _spread(node.axis).T @ linear
+        found.append((linear @ here[0], linear @ here[1]))
+    return found
