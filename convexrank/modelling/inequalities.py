@@ -68,7 +68,7 @@ class _System:
     def padded(self, rows: Any) -> Any:
         """Return expressions over all numbers that there are by now."""
         found = sparse.csr_array(rows)
-        found.resize((found.shape[0], self.width))
+        found.resize((int(rows.shape[0]), self.width))
         return found
 
     def minus(self, a: Any, b: Any) -> Any:

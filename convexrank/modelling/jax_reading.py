@@ -185,7 +185,7 @@ def _language() -> Any:
 
 @dataclass(frozen=True)
 class JaxRisk:
-    """The risk as a function ``risk(tree, scores)`` for :class:`RiskData`; all of them are equal."""
+    """The risk as a function ``risk(tree, scores)`` for ``RiskData``; all of them are equal."""
 
     def __call__(self, tree: Any, scores: Any) -> Any:
         import jax.numpy as jnp
