@@ -1,4 +1,4 @@
-"""A deadline that inner loops look at.
+"""A deadline that inner loops look at, and with it at Ctrl-C.
 
 The loop of the solvers sets it for what it runs, and only there: a context variable, because between the loop and an
 inner minimisation stand protocols that any formulation may fulfil, and none of them has to hand a clock on.
@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+
+from convexrank.backend.interruption import NOW, check_interruption
 
 __all__ = ["OutOfTimeError", "check_time", "ending_after", "rounds_in_time", "stopped_inside", "time_left"]
 
@@ -59,9 +61,14 @@ def time_left() -> float:
 
 
 def check_time() -> None:
-    """Raise OutOfTimeError past the deadline. Costs a tenth of a microsecond: for loops whose rounds cost more."""
+    """Raise OutOfTimeError past the deadline, KeyboardInterrupt after Ctrl-C.
+
+    Costs a tenth of a microsecond: for loops whose rounds cost more.
+    """
     if time.perf_counter() > _END.get():
         raise OutOfTimeError
+    if NOW.get().due:
+        check_interruption()
 
 
 def rounds_in_time(most: int, seconds_each: float) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.design import Design
+from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import progress_bar
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.core.solving import resolve
@@ -223,6 +224,7 @@ class Path:
         return panels
 
 
+@as_a_whole
 def path(
     problem: Any,
     *,

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
+from convexrank.backend.interruption import as_a_whole
 from convexrank.core.paths import Path, path
 from convexrank.core.results import ConvergenceWarning
 from convexrank.data import Chunks, as_groups, check_choice, check_flag, check_integer, check_weights, shown
@@ -50,6 +51,7 @@ class PathSearch(LinearRanker):
     _measure: ClassVar[Callable[..., float]]
     _folds: ClassVar[Callable[..., Iterable[tuple[Array, Array]]]]
 
+    @as_a_whole
     def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
         """Solve along the path on all rows and on the rows of each fold; keep the value that is best on the others.
 

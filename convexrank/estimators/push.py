@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import ClassifierTags, Tags
 
 from convexrank import losses, prices
+from convexrank.backend.interruption import as_a_whole
 from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning
 from convexrank.data import check_binary_labels, check_choice, check_positive, check_weights
@@ -151,6 +152,7 @@ class PushRanker(LinearRanker):
         tags.classifier_tags = ClassifierTags(multi_class=False)
         return tags
 
+    @as_a_whole
     def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
         """Fit the weights.
 

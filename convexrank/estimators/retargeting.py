@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from convexrank.backend.interruption import as_a_whole
 from convexrank.data import Chunks, QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
 from convexrank.estimators._feasible_margins import feasible_options
 from convexrank.estimators._linear_ranker import LinearRanker, check_counts
@@ -162,6 +163,7 @@ class RetargetingRanker(LinearRanker):
             return self.ndcg_convention
         return check_choice(self.ndcg_convention, _CONVENTIONS, "ndcg_convention")
 
+    @as_a_whole
     def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
         """Fit the weights.
 

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import RegressorMixin
 
+from convexrank.backend.interruption import as_a_whole
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import (
     check_choice,
@@ -145,6 +146,7 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
     warm_start: bool = False
     verbose: bool = False
 
+    @as_a_whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit weights and link.
 
