@@ -96,7 +96,7 @@ def gram_of_rows(matrix: Any, rows: Array, weights: Array, centre: Array) -> Arr
 @lru_cache(maxsize=1)
 def _sparse_gram() -> Callable[..., None]:
     """Compile the sum over rows on first use; numba is not needed for anything else here."""
-    import numba
+    from convexrank.backend.numba_cache import numba
 
     @numba.njit(cache=True)
     def add(

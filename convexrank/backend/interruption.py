@@ -12,12 +12,12 @@ from __future__ import annotations
 
 # signal.signal looks up two enumerations, which takes ten times as long
 import _signal  # type: ignore[import-not-found]
+import importlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from functools import wraps
-from importlib import import_module
 from types import FrameType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
@@ -29,7 +29,7 @@ __all__ = [
     "check_interruption",
     "handled_by",
     "held",
-    "import_held",
+    "import_module",
 ]
 
 A = ParamSpec("A")
@@ -140,10 +140,10 @@ def held() -> Block:
     return Block("held")
 
 
-def import_held(name: str) -> Any:
-    """Import a module under :func:`held`."""
+def import_module(name: str) -> Any:
+    """Import a module as importlib does, under :func:`held`."""
     with Block("held"):
-        return import_module(name)
+        return importlib.import_module(name)
 
 
 def as_a_whole(function: Callable[A, T]) -> Callable[A, T]:

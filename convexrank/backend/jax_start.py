@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
+from convexrank.backend.interruption import held
+
 __all__ = ["uses_jax", "with_x64"]
 
 _OPEN = (None, "allow", "log")
@@ -36,10 +38,11 @@ def _start() -> None:
     RuntimeError
         When it finds none; the message names the environment variable that requests them.
     """
-    import jax
-
     try:
-        jax.devices()
+        with held():
+            import jax
+
+            jax.devices()
     except (AssertionError, RuntimeError, ValueError) as error:
         asked = getattr(jax.config, "jax_platforms", None)
         cause = (
@@ -73,9 +76,9 @@ def with_x64() -> Any:
             "ever; start processes by multiprocessing.get_context('spawn') or 'forkserver', or by joblib's default, "
             "loky; or fork before the first solve."
         )
+    _start()
     import jax
 
-    _start()
     # JAX needs fifty microseconds to change what transfers are allowed, and one for the precision
     config: Any = jax.config
     to, back = config.jax_transfer_guard_host_to_device, config.jax_transfer_guard_device_to_host

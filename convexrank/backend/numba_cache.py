@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numba
-from numba.core.options import DefaultOptions
+from convexrank.backend.interruption import held
 
-__all__ = ["compiled", "part", "read_only_array"]
+with held():
+    import numba
+    from numba import types
+    from numba.core.options import DefaultOptions
+
+__all__ = ["compiled", "numba", "part", "read_only_array", "types"]
 
 # Numba counts references to arrays even where nothing is allocated, and wraps every function so that Python may call
 # it. Its names for leaving that out are not documented: where a version lacks one, that one is not asked for.
@@ -21,7 +25,7 @@ part = numba.njit(error_model="numpy", **_OPTIONS)
 
 def read_only_array(kind: Any, dimensions: int = 1) -> Any:
     """Return the type of a contiguous array that is not written to; numba takes a writable one for it too."""
-    return numba.types.Array(kind, dimensions, "C", readonly=True)
+    return types.Array(kind, dimensions, "C", readonly=True)
 
 
 def compiled(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -45,9 +49,10 @@ def compiled(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], C
     """
 
     def compile_now(function: Callable[..., Any]) -> Callable[..., Any]:
-        try:
-            return numba.njit(signature, cache=True, **options)(function)
-        except (RuntimeError, OSError):  # no folder can be written to, or writing there failed
-            return numba.njit(signature, **options)(function)
+        with held():
+            try:
+                return numba.njit(signature, cache=True, **options)(function)
+            except (RuntimeError, OSError):  # no folder can be written to, or writing there failed
+                return numba.njit(signature, **options)(function)
 
     return compile_now

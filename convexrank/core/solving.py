@@ -8,12 +8,11 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, lru_cache
-from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
 
-from convexrank.backend.interruption import Block
+from convexrank.backend.interruption import Block, import_module
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core import capabilities
 from convexrank.core.capabilities import Ordered, Solvable, members

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
+
+from convexrank.backend.numba_cache import numba
 
 __all__ = ["cut_off_isotonic"]
 
 
-@nb.njit(cache=True)
+@numba.njit(cache=True)
 def _excess(x: float, alpha: np.ndarray, sums: np.ndarray, i: int, j: int, low: float, high: float) -> float:
     """Sum over i ≤ q < j of x + alpha_q cut off at the bounds; alpha ascends."""
     first = i + np.searchsorted(alpha[i:j], low - x)
@@ -22,7 +23,7 @@ def _excess(x: float, alpha: np.ndarray, sums: np.ndarray, i: int, j: int, low: 
     return total
 
 
-@nb.njit(cache=True)
+@numba.njit(cache=True)
 def _bracket(
     bound: float, alpha: np.ndarray, sums: np.ndarray, i: int, j: int, low: float, high: float, wanted: float
 ) -> tuple[float, float]:
@@ -39,7 +40,7 @@ def _bracket(
     return left, right
 
 
-@nb.njit(cache=True)
+@numba.njit(cache=True)
 def _root(
     alpha: np.ndarray, sums: np.ndarray, i: int, j: int, low: float, high: float, wanted: float
 ) -> float:
@@ -71,7 +72,7 @@ def _root(
     return min(max(rest / (past - first), left), right)
 
 
-@nb.njit(cache=True)
+@numba.njit(cache=True)
 def cut_off_isotonic(y: np.ndarray, alpha: np.ndarray, low: float, high: float) -> np.ndarray:
     r"""Return the non-decreasing w for which w + alpha, cut off at the bounds, has the block sums of y.
 

@@ -178,7 +178,7 @@ def _inversions(ranks: np.ndarray) -> np.ndarray:
 @lru_cache(maxsize=1)
 def _tree() -> Callable[..., np.ndarray]:
     """Compile on first use: a binary indexed tree of the ranks seen so far, faster than digits where n is large."""
-    import numba
+    from convexrank.backend.numba_cache import numba
 
     @numba.njit(cache=True)
     def inversions(ranks: np.ndarray, at_most: np.ndarray) -> np.ndarray:  # pragma: no cover

@@ -182,7 +182,7 @@ def _differences(item: Any, scores: Any, weights: Any, labels: Any) -> tuple[Any
 @lru_cache(maxsize=1)
 def _sweep() -> Callable[..., Any]:
     """Compile the sweep on first use; numba is not needed for anything else here."""
-    import numba
+    from convexrank.backend.numba_cache import numba
 
     @numba.njit(cache=True)
     def sweep(

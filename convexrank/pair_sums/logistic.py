@@ -26,7 +26,7 @@ _FACTORS, _ROOM = 64, 600.0
 @lru_cache(maxsize=1)
 def _pairs() -> Callable[..., Any]:
     """Compile the loop over pairs on first use."""
-    import numba
+    from convexrank.backend.numba_cache import numba
 
     # sums and products may be taken in any order, so that the processor computes several pairs at a time
     @numba.njit(cache=True, fastmath={"reassoc", "contract", "arcp"})

@@ -46,7 +46,7 @@ class WindowSums:
 @lru_cache(maxsize=1)
 def _kernels() -> tuple[Callable[..., None], Callable[..., int]]:
     """Compile the sweeps on first use: over saturated pairs, and over those between."""
-    import numba
+    from convexrank.backend.numba_cache import numba
 
     @numba.njit(cache=True)
     def saturated(
@@ -122,7 +122,7 @@ def _kernels() -> tuple[Callable[..., None], Callable[..., int]]:
 @lru_cache(maxsize=1)
 def _listing() -> Callable[..., int]:
     """Compile the listing on first use."""
-    import numba
+    from convexrank.backend.numba_cache import numba
 
     @numba.njit(cache=True)
     def listing(

@@ -29,7 +29,7 @@ def pair_list(ranks: Array, groups: QueryGroups) -> tuple[Array, Array]:
 @lru_cache(maxsize=1)
 def _sweep() -> Callable[..., Any]:
     """Compile the sweep on first use."""
-    import numba
+    from convexrank.backend.numba_cache import numba
 
     @numba.njit(cache=True)
     def sweep(scores: Array, ranks: Array, offsets: Array, values: Array) -> Array:  # pragma: no cover

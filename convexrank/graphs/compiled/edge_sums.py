@@ -12,10 +12,10 @@ from functools import update_wrapper
 from threading import Lock
 from typing import Any
 
-import numba
 import numpy as np
 
-from convexrank.backend.numba_cache import read_only_array
+from convexrank.backend.interruption import held
+from convexrank.backend.numba_cache import numba, read_only_array
 
 __all__ = [
     "Lazy",
@@ -72,10 +72,11 @@ class Lazy:
         return self._compiled(*arguments)
 
     def _compile(self) -> Callable[..., Any]:
-        try:
-            return numba.njit(self._signature, cache=True, nogil=True)(self._function)
-        except (RuntimeError, OSError):  # no folder can be written to
-            return numba.njit(self._signature, nogil=True)(self._function)
+        with held():
+            try:
+                return numba.njit(self._signature, cache=True, nogil=True)(self._function)
+            except (RuntimeError, OSError):  # no folder can be written to
+                return numba.njit(self._signature, nogil=True)(self._function)
 
 
 def compiled(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Lazy]:
