@@ -280,6 +280,8 @@ def path(
     ValueError, TypeError
         When not exactly one parameter is given, the problem has no such parameter, values are out of range, or metric
         and validation do not come together.
+    KeyboardInterrupt
+        When Ctrl-C is pressed, at the next step of a solve.
 
     Examples
     --------

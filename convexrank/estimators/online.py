@@ -213,6 +213,8 @@ class OnlineMEMR(LinearRanker):
         ------
         ValueError
             When the data have fewer rounds, or fewer rounds or no rounds were played.
+        KeyboardInterrupt
+            When Ctrl-C is pressed, at the next step of the solve.
         """
         check_is_fitted(self, "losses_")
         count = self.rounds_ if rounds is None else check_integer(rounds, "rounds", 1)

@@ -12,6 +12,7 @@ from sklearn.utils import ClassifierTags, Tags
 
 from convexrank import losses, prices
 from convexrank.backend.interruption import as_a_whole
+from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning
 from convexrank.data import check_binary_labels, check_choice, check_positive, check_weights
@@ -172,6 +173,8 @@ class PushRanker(LinearRanker):
         ValueError, TypeError
             When the data are not finite and real, lengths differ, y does not have two classes, qid names several
             queries, or a parameter is out of range.
+        KeyboardInterrupt
+            When Ctrl-C is pressed, at the next step of the solve.
 
         Warns
         -----
@@ -190,7 +193,9 @@ class PushRanker(LinearRanker):
         if problem.remark(solution.x):
             return self._keep(self._solved(problem.at_limit()))
         if not solution.converged:
-            warnings.warn(f"{type(self).__name__}: {solution.message}", ConvergenceWarning, stacklevel=2)
+            warnings.warn(
+                f"{type(self).__name__}: {solution.message}", ConvergenceWarning, stacklevel=level_of_caller()
+            )
         return self._keep(solution)
 
     def _rows(self, X: Any, y: Any) -> tuple[Any, Array]:

@@ -244,6 +244,8 @@ def verify(
     ------
     ValueError, TypeError
         When an argument is out of range, or the answer of your solver is not a point with finite entries.
+    KeyboardInterrupt
+        When Ctrl-C is pressed, at the next step of a solve.
 
     Examples
     --------

@@ -92,6 +92,8 @@ def verify_loss(
     ValueError, TypeError
         When f is not a function of scores and labels, the problem has no labels, or an argument is out of range. Errors
         that f raises are part of the report.
+    KeyboardInterrupt
+        When Ctrl-C is pressed, at the next step of a solve.
 
     Notes
     -----
