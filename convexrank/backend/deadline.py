@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 from convexrank.backend.interruption import NOW, check_interruption
@@ -24,19 +22,13 @@ class OutOfTimeError(Exception):
     """An inner loop came past the deadline. Whoever set the deadline catches it."""
 
 
-@contextmanager
-def ending_after(seconds: float) -> Iterator[None]:
-    """Set a deadline for the block, this number of seconds ahead; an earlier deadline stays.
+class ending_after:
+    """Set a deadline for a block, this number of seconds ahead; an earlier deadline stays.
 
     Parameters
     ----------
     seconds : float
         May be infinite.
-
-    Yields
-    ------
-    None
-        The deadline stands until the end of the block.
 
     Examples
     --------
@@ -47,11 +39,15 @@ def ending_after(seconds: float) -> Iterator[None]:
     >>> time_left()
     inf
     """
-    token = _END.set(min(_END.get(), time.perf_counter() + seconds))
-    try:
-        yield
-    finally:
-        _END.reset(token)
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __enter__(self) -> None:
+        self._token = _END.set(min(_END.get(), time.perf_counter() + self.seconds))
+
+    def __exit__(self, *_: object) -> None:
+        _END.reset(self._token)
 
 
 def time_left() -> float:

@@ -327,20 +327,6 @@ def iterate(
     """
     monitor = monitored(problem, solver, options, x0)
     try:
-        solution = monitor.finish(_run(monitor, solver, x0))
-        if NOW.get().due:  # since the last look
-            check_interruption()
-    except KeyboardInterrupt:
-        if not answered():
-            raise
-        solution = monitor.finish(Status.INTERRUPTED)
-    return solution
-
-
-def _run(monitor: Monitor, solver: Solver[Any], x0: Array) -> Status:
-    """Take steps until it is time to stop."""
-    problem, options = monitor.problem, monitor.options
-    try:
         with ending_after(options.time_limit):
             state = solver.init(problem, x0)
             del x0  # large problems count their arrays
@@ -349,11 +335,24 @@ def _run(monitor: Monitor, solver: Solver[Any], x0: Array) -> Status:
                     check_interruption()
                 latest = monitor.last or state
                 state = replace(solver.step(problem, latest), iteration=latest.iteration + 1, tol=options.tol)
-    except Exception as error:
+    except (KeyboardInterrupt, Exception) as error:
         stop = stopped_inside(error)
         if stop is None:
             raise
-        if stop is KeyboardInterrupt:
+        if stop is KeyboardInterrupt and not answered():
             raise KeyboardInterrupt from error
-        return Status.TIME_LIMIT
-    return status
+        status = Status.INTERRUPTED if stop is KeyboardInterrupt else Status.TIME_LIMIT
+    return _finished(monitor, status)
+
+
+def _finished(monitor: Monitor, status: Status) -> Solution:
+    """Build the solution; that of an interrupted solve, where Ctrl-C was pressed since the last look."""
+    try:
+        solution = monitor.finish(status)
+        if NOW.get().due:
+            check_interruption()
+    except KeyboardInterrupt:
+        if not answered():
+            raise
+        solution = monitor.finish(Status.INTERRUPTED)
+    return solution
