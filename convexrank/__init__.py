@@ -5,8 +5,9 @@ Names are imported when they are first used, so that ``import convexrank`` takes
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from convexrank.backend.interruption import import_module
 
 __version__ = "0.1.0"
 

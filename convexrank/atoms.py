@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.dispatch import uses_jax
 from convexrank.backend.dual_numbers import Dual, elementary, plain
+from convexrank.backend.jax_start import uses_jax
 
 __all__ = [
     "LogDomain",

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from convexrank import metrics
+from convexrank.backend.interruption import as_a_whole
 from convexrank.data import check_integer, check_path
 from convexrank.features import Thresholds
 from convexrank.problems import PNormPush
@@ -145,6 +146,7 @@ def _fits(seed: int, alike: float, everything: bool) -> tuple[Array, list[Fit]]:
     return parts[1][1], fits
 
 
+@as_a_whole
 def run(seed: int = 0, progress: Callable[[list[Any]], Any] = iter, splits: int = 5) -> Demonstration:
     """Fit all models on several splits; the strength of each is chosen on validation rows.
 

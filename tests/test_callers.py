@@ -41,6 +41,16 @@ CALLS: dict[str, Callable[[], Any]] = {
         max_iter=1
     ),
     "an estimator": lambda: cr.PushRanker(max_iter=1).fit(ROWS, LABELS),
+    "the limit of an estimator": lambda: cr.PushRanker(p=np.inf, tie_break="limit", max_iter=1).fit(
+        ROWS, LABELS
+    ),
+    "a search": lambda: cr.PushRankerCV(p=4, values=[0.1], max_iter=1, cv=2).fit(ROWS, LABELS),
+    "an estimator of uneven columns": lambda: cr.SingleIndexRegressor(max_iter=1).fit(
+        ROWS * [1.0, 1e4], VALUES
+    ),
+    "an estimator without queries": lambda: cr.RetargetingRanker(max_iter=1).fit(
+        np.tile(ROWS, (50, 1)), np.arange(600) % 3
+    ),
     "scikit-learn": lambda: cross_val_score(cr.PushRanker(max_iter=1), ROWS, LABELS, cv=2),
     "a metric": lambda: cr.metrics.r_p([1, 1, 0, 0], [0, 1, 2, 3], p=5000),
 }

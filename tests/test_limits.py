@@ -158,14 +158,6 @@ def test_a_state_that_is_not_finite_is_still_no_point():
 # --- inside JAX -----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def heeded():
-    """A process that a shell started in the background ignores Ctrl-C, and Python leaves it at that."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("heeded")
 @pytest.mark.parametrize(("rows", "call"), [(60, 1), (60_000, 4)])
 def test_ctrl_c_inside_a_callback_of_jax_is_an_interruption(rows, call, monkeypatch, caplog):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.interruption import held
 from convexrank.backend.program_cache import load_or_compile
 
 __all__ = ["SMALL", "jit"]
@@ -52,11 +53,12 @@ def jit(function: Callable[..., Any], small: bool, keep: bool = True) -> Callabl
         Load the program from disk where an earlier process compiled it, and store it otherwise. Not for functions that
         hold large data, which would be written down with the program.
     """
-    options = _haste() if small else None
-    import jax
+    with held():
+        options = _haste() if small else None
+        import jax
 
-    plain = jax.jit(function, compiler_options=options)
-    return _Kept(plain, options) if keep else plain
+        plain = jax.jit(function, compiler_options=options)
+        return _Kept(plain, options) if keep else plain
 
 
 class _Kept:
@@ -92,7 +94,8 @@ class _Kept:
         tracing = any(kind is None for kind in key)
         if watched or tracing or jax.default_backend() != "cpu" or len(jax.devices()) > 1:
             return self._plain
-        return load_or_compile(self._plain.lower(*arguments), self._options)
+        with held():
+            return load_or_compile(self._plain.lower(*arguments), self._options)
 
 
 def _kind(leaf: Any) -> Any:

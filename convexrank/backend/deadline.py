@@ -1,4 +1,4 @@
-"""A deadline that inner loops look at.
+"""A deadline that inner loops look at, and with it at Ctrl-C.
 
 The loop of the solvers sets it for what it runs, and only there: a context variable, because between the loop and an
 inner minimisation stand protocols that any formulation may fulfil, and none of them has to hand a clock on.
@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
+
+from convexrank.backend.interruption import NOW, check_interruption
 
 __all__ = ["OutOfTimeError", "check_time", "ending_after", "rounds_in_time", "stopped_inside", "time_left"]
 
@@ -22,19 +22,13 @@ class OutOfTimeError(Exception):
     """An inner loop came past the deadline. Whoever set the deadline catches it."""
 
 
-@contextmanager
-def ending_after(seconds: float) -> Iterator[None]:
-    """Set a deadline for the block, this number of seconds ahead; an earlier deadline stays.
+class ending_after:
+    """Set a deadline for a block, this number of seconds ahead; an earlier deadline stays.
 
     Parameters
     ----------
     seconds : float
         May be infinite.
-
-    Yields
-    ------
-    None
-        The deadline stands until the end of the block.
 
     Examples
     --------
@@ -45,11 +39,15 @@ def ending_after(seconds: float) -> Iterator[None]:
     >>> time_left()
     inf
     """
-    token = _END.set(min(_END.get(), time.perf_counter() + seconds))
-    try:
-        yield
-    finally:
-        _END.reset(token)
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __enter__(self) -> None:
+        self._token = _END.set(min(_END.get(), time.perf_counter() + self.seconds))
+
+    def __exit__(self, *_: object) -> None:
+        _END.reset(self._token)
 
 
 def time_left() -> float:
@@ -59,9 +57,14 @@ def time_left() -> float:
 
 
 def check_time() -> None:
-    """Raise OutOfTimeError past the deadline. Costs a tenth of a microsecond: for loops whose rounds cost more."""
+    """Raise OutOfTimeError past the deadline, KeyboardInterrupt after Ctrl-C.
+
+    Costs a tenth of a microsecond: for loops whose rounds cost more.
+    """
     if time.perf_counter() > _END.get():
         raise OutOfTimeError
+    if NOW.get().due:
+        check_interruption()
 
 
 def rounds_in_time(most: int, seconds_each: float) -> int:

@@ -131,12 +131,11 @@ def value_and_gradient(risk: Risk, data: Any, parts: tuple[Array, ...]) -> tuple
 
 def on_device(arrays: tuple[Array, ...]) -> tuple[Any, ...]:
     """Put large arrays where JAX computes, once, so that later calls do not convert them again."""
-    import jax
-
     if sum(array.nbytes for array in arrays) <= _SMALL:
         return arrays
-
     with with_x64():
+        import jax
+
         # jnp.asarray would compile a program for this
         return tuple(jax.device_put(array) for array in arrays)
 
@@ -195,9 +194,9 @@ def _jitted_value() -> Callable[..., Any]:
 
 def value_of(objective: Callable[[Any], Any], w: Array) -> float:
     """Evaluate a JAX objective at w; a pytree is compiled once for each shape class."""
-    import jax
-
     with with_x64():
+        import jax
+
         if isinstance(objective, jax.tree_util.Partial):
             return float(_jitted_value()(objective, w))
         return float(objective(w))

@@ -1,4 +1,4 @@
-"""Whether JAX can run in this process, and the settings under which it is run here."""
+"""Whether JAX can run in this process, the settings under which it is run here, and which arguments are its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["with_x64"]
+from convexrank.backend.interruption import held
+
+__all__ = ["uses_jax", "with_x64"]
 
 _OPEN = (None, "allow", "log")
 # Processes that were forked from one in which JAX had started its threads, which do not come along.
@@ -36,10 +38,11 @@ def _start() -> None:
     RuntimeError
         When it finds none; the message names the environment variable that requests them.
     """
-    import jax
-
     try:
-        jax.devices()
+        with held():
+            import jax
+
+            jax.devices()
     except (AssertionError, RuntimeError, ValueError) as error:
         asked = getattr(jax.config, "jax_platforms", None)
         cause = (
@@ -73,10 +76,16 @@ def with_x64() -> Any:
             "ever; start processes by multiprocessing.get_context('spawn') or 'forkserver', or by joblib's default, "
             "loky; or fork before the first solve."
         )
+    _start()
     import jax
 
-    _start()
     # JAX needs fifty microseconds to change what transfers are allowed, and one for the precision
     config: Any = jax.config
     to, back = config.jax_transfer_guard_host_to_device, config.jax_transfer_guard_device_to_host
     return jax.enable_x64(True) if to in _OPEN and back in _OPEN else _unguarded()
+
+
+def uses_jax(*arguments: Any) -> bool:
+    """Whether one of the arguments is a JAX array or a tracer. None is, where JAX was not imported yet."""
+    jax = sys.modules.get("jax")
+    return jax is not None and any(isinstance(argument, jax.Array) for argument in arguments)

@@ -11,13 +11,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numba
-from numba.core import caching, config
-from numba.core.options import DefaultOptions
-
+from convexrank.backend.interruption import held
 from convexrank.backend.program_cache import cache_folder, is_private, private_folder
 
-__all__ = ["compiled", "part", "read_only_array"]
+with held():
+    import numba
+    from numba import types
+    from numba.core import caching, config
+    from numba.core.options import DefaultOptions
+
+__all__ = ["compiled", "numba", "part", "read_only_array", "types"]
 
 # Numba counts references to arrays even where nothing is allocated, and wraps every function so that Python may call
 # it. Its names for leaving that out are not documented: where a version lacks one, that one is not asked for.
@@ -33,7 +36,7 @@ part = numba.njit(error_model="numpy", **_OPTIONS)
 
 def read_only_array(kind: Any, dimensions: int = 1) -> Any:
     """Return the type of a contiguous array that is not written to; numba takes a writable one for it too."""
-    return numba.types.Array(kind, dimensions, "C", readonly=True)
+    return types.Array(kind, dimensions, "C", readonly=True)
 
 
 def compiled(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -64,7 +67,8 @@ def compiled(signature: Any = None, **options: Any) -> Callable[[Callable[..., A
         with suppress(RuntimeError, OSError):  # no folder is private, or none can be written to
             dispatcher._cache = _PrivateCache(function)
         if signature is not None:
-            dispatcher.compile(signature)
+            with held():
+                dispatcher.compile(signature)
             dispatcher.disable_compile()
         return dispatcher
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from convexrank.backend.interruption import import_module
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 
 __all__ = ["model_minimum"]

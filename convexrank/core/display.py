@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import is_dataclass
-from importlib import import_module
 from typing import Any
 
+from convexrank.backend.interruption import import_module
 from convexrank.data.display import call_text, html_table, number_text, short_fields, sparkline
 
 __all__ = ["Displayed", "draw_trace", "solution_html", "solution_line", "solution_summary"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from convexrank.backend.interruption import import_module
 from convexrank.core.results import Solution, Status, Witness
 
 __all__ = ["HAVE_DUALS", "dual_of", "dual_solution"]

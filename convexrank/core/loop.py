@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 
 from convexrank.backend.deadline import OutOfTimeError, ending_after, stopped_inside
+from convexrank.backend.interruption import NOW, answered, check_interruption
 from convexrank.backend.progress import progress_bar
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.capabilities import Certified, Ordered, Solvable
@@ -206,7 +207,7 @@ class Monitor:
     def _is_certified(self, state: State) -> bool:
         """Ask the certificate once the solver's own estimate is low enough; half as often each time it refuses."""
         enough = self.options.tol * scale_of(state.value)
-        met = state.residual <= enough or self._has_order(state, state.residual)
+        met = state.residual <= enough or (self.options.top > 0 and self._has_order(state, state.residual))
         if not (state.stalled or (met and state.residual <= self._ask_below)):
             return False
         if state.complete is not None:
@@ -317,18 +318,41 @@ def iterate(
     options: Options,
     monitored: Callable[..., Monitor] = Monitor,
 ) -> Solution:
-    """Run a solver until the certificate meets the tolerance, a limit is reached, or Ctrl-C."""
+    """Run a solver until the certificate meets the tolerance, a limit is reached, or Ctrl-C.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        When Ctrl-C is pressed again, or is meant for more than this solve.
+    """
     monitor = monitored(problem, solver, options, x0)
     try:
         with ending_after(options.time_limit):
             state = solver.init(problem, x0)
             del x0  # large problems count their arrays
             while (status := monitor.record(state)) is None:
+                if NOW.get().due:
+                    check_interruption()
                 latest = monitor.last or state
                 state = replace(solver.step(problem, latest), iteration=latest.iteration + 1, tol=options.tol)
     except (KeyboardInterrupt, Exception) as error:
         stop = stopped_inside(error)
         if stop is None:
             raise
+        if stop is KeyboardInterrupt and not answered():
+            raise KeyboardInterrupt from error
         status = Status.INTERRUPTED if stop is KeyboardInterrupt else Status.TIME_LIMIT
-    return monitor.finish(status)
+    return _finished(monitor, status)
+
+
+def _finished(monitor: Monitor, status: Status) -> Solution:
+    """Build the solution; that of an interrupted solve, where Ctrl-C was pressed since the last look."""
+    try:
+        solution = monitor.finish(status)
+        if NOW.get().due:
+            check_interruption()
+    except KeyboardInterrupt:
+        if not answered():
+            raise
+        solution = monitor.finish(Status.INTERRUPTED)
+    return solution

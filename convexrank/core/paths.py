@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.design import Design
+from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import progress_bar
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.core.solving import resolve
@@ -223,6 +224,7 @@ class Path:
         return panels
 
 
+@as_a_whole
 def path(
     problem: Any,
     *,
@@ -278,6 +280,8 @@ def path(
     ValueError, TypeError
         When not exactly one parameter is given, the problem has no such parameter, values are out of range, or metric
         and validation do not come together.
+    KeyboardInterrupt
+        When Ctrl-C is pressed, at the next step of a solve.
 
     Examples
     --------

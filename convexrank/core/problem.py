@@ -325,6 +325,9 @@ class Problem(Displayed):
         ValueError, TypeError
             For an unknown solver, one that does not fit the problem, or options out of range; when a matrix that the
             problem holds was edited in place.
+        KeyboardInterrupt
+            When Ctrl-C is pressed twice, or inside another solve, a fit or a search. Pressed once, it ends the solve at
+            its next step: the best point so far is returned with status INTERRUPTED, and the program goes on.
 
         Warns
         -----

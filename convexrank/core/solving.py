@@ -8,11 +8,11 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, lru_cache
-from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
 
+from convexrank.backend.interruption import Block, import_module
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core import capabilities
 from convexrank.core.capabilities import Ordered, Solvable, members
@@ -249,19 +249,20 @@ def solve(
         checkpoint=None if checkpoint is None else check_path(checkpoint, "checkpoint"),
         every=10 if every is None else check_integer(every, "every", 1),
     )
-    made = problem.adapt_solver(resolve(problem, solver))
-    problem.check_together(made, options)
-    if hasattr(made, "solve"):
-        if options.checkpoint is not None:
-            raise ValueError(
-                f"checkpoint is {shown(checkpoint)}, but solver {made.name} takes no steps; leave it out."
-            )
-        solution = made.solve(problem, options)
-    else:
-        start = problem.start() if x0 is None else np.array(problem.check_point(x0, "x0"))
-        # a solver over several processes brings a loop that they run together
-        run = getattr(made, "loop", None) or iterate
-        solution = run(problem, made, start, options)
+    with Block("solving"):
+        made = problem.adapt_solver(resolve(problem, solver))
+        problem.check_together(made, options)
+        if hasattr(made, "solve"):
+            if options.checkpoint is not None:
+                raise ValueError(
+                    f"checkpoint is {shown(checkpoint)}, but solver {made.name} takes no steps; leave it out."
+                )
+            solution = made.solve(problem, options)
+        else:
+            start = problem.start() if x0 is None else np.array(problem.check_point(x0, "x0"))
+            # a solver over several processes brings a loop that they run together
+            run = getattr(made, "loop", None) or iterate
+            solution = run(problem, made, start, options)
     if getattr(problem, "l1", 0.0) and solution.converged and not solution.x.any():
         solution = replace(solution, message=f"{solution.message}; l1 is so large that every weight is 0")
     if solver is None and (reason := problem.default_reason):

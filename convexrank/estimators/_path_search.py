@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
+from convexrank.backend.interruption import as_a_whole
+from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.paths import Path, path
 from convexrank.core.results import ConvergenceWarning
 from convexrank.data import Chunks, as_groups, check_choice, check_flag, check_integer, check_weights, shown
@@ -50,6 +52,7 @@ class PathSearch(LinearRanker):
     _measure: ClassVar[Callable[..., float]]
     _folds: ClassVar[Callable[..., Iterable[tuple[Array, Array]]]]
 
+    @as_a_whole
     def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
         """Solve along the path on all rows and on the rows of each fold; keep the value that is best on the others.
 
@@ -63,6 +66,8 @@ class PathSearch(LinearRanker):
         ValueError, TypeError
             As there, with the number of the fold where one is at fault; when the path, its values, or the folds are not
             what was expected.
+        KeyboardInterrupt
+            When Ctrl-C is pressed, at the next step of the solve.
 
         Warns
         -----
@@ -106,7 +111,9 @@ class PathSearch(LinearRanker):
         self.best_value_, self.best_score_ = float(followed.values[best]), float(means[best])
         solution = followed[best]
         if not solution.converged:
-            warnings.warn(f"{type(self).__name__}: {solution.message}", ConvergenceWarning, stacklevel=2)
+            warnings.warn(
+                f"{type(self).__name__}: {solution.message}", ConvergenceWarning, stacklevel=level_of_caller()
+            )
         self._keep(solution)
         if scales is not None:
             self.coef_ = solution.x / scales

@@ -7,6 +7,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from scipy import sparse
 
+from convexrank.backend.interruption import as_a_whole
 from convexrank.data import check_flag, check_positive, check_same_index, check_vector
 from convexrank.graphs import Graph
 from convexrank.problems import LpqRank, PageRank
@@ -51,6 +52,7 @@ def pagerank(
     graph: Any, alpha: float = ..., personalization: Any = ..., *, dangling: str = ..., tol: float = ...,
     named: Literal[True],
 ) -> dict[Any, float]: ...  # fmt: skip
+@as_a_whole
 def pagerank(
     graph: Any,
     alpha: float = 0.85,
@@ -103,6 +105,7 @@ def lpq_rank(
     graph: Any, p: float = ..., q: float = ..., alpha: float = ..., *, weak_links: str = ..., tol: float = ...,
     named: Literal[True],
 ) -> dict[Any, float]: ...  # fmt: skip
+@as_a_whole
 def lpq_rank(
     graph: Any,
     p: float = 4.0,
@@ -155,6 +158,7 @@ def trust_rank(
     graph: Any, seeds: Any, alpha: float = ..., *, tol: float = ...,
     named: Literal[True],
 ) -> dict[Any, float]: ...  # fmt: skip
+@as_a_whole
 def trust_rank(
     graph: Any, seeds: Any, alpha: float = 0.85, *, tol: float = 1e-10, named: bool = False
 ) -> Any:
@@ -198,6 +202,7 @@ def antitrust_rank(
     graph: Any, seeds: Any, alpha: float = ..., *, tol: float = ...,
     named: Literal[True],
 ) -> dict[Any, float]: ...  # fmt: skip
+@as_a_whole
 def antitrust_rank(
     graph: Any, seeds: Any, alpha: float = 0.85, *, tol: float = 1e-10, named: bool = False
 ) -> Any:

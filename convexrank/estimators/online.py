@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from convexrank.backend.interruption import as_a_whole
 from convexrank.data import QueryGroups, as_groups, check_integer, check_positive, check_vector
 from convexrank.estimators._linear_ranker import LinearRanker
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
@@ -107,12 +108,14 @@ class OnlineMEMR(LinearRanker):
     normalize: bool = True
     radius: float | None = None
 
+    @as_a_whole
     def fit(self, X: Any, y: Any, qid: Any = None) -> Self:
         """Reset the estimator, and play one round for each query; see :meth:`partial_fit`."""
         for name in ("coef_", "losses_"):
             self.__dict__.pop(name, None)
         return self.partial_fit(X, y, qid)
 
+    @as_a_whole
     def partial_fit(self, X: Any, y: Any, qid: Any = None) -> Self:
         """Play one round for each query, in the order in which queries first appear.
 
@@ -195,6 +198,7 @@ class OnlineMEMR(LinearRanker):
         """The bound on the regret after the rounds played."""
         return (1.0 + math.log(max(self.rounds_, 1))) * self.steepest_**2 / (2.0 * self.sigma)
 
+    @as_a_whole
     def regret(self, X: Any, y: Any, qid: Any = None, rounds: int | None = None) -> float:
         """Return the sum of the losses minus that of the best fixed weights, which are fitted to all rounds together.
 
@@ -209,6 +213,8 @@ class OnlineMEMR(LinearRanker):
         ------
         ValueError
             When the data have fewer rounds, or fewer rounds or no rounds were played.
+        KeyboardInterrupt
+            When Ctrl-C is pressed, at the next step of the solve.
         """
         check_is_fitted(self, "losses_")
         count = self.rounds_ if rounds is None else check_integer(rounds, "rounds", 1)

@@ -11,6 +11,8 @@ import numpy as np
 from sklearn.utils import ClassifierTags, Tags
 
 from convexrank import losses, prices
+from convexrank.backend.interruption import as_a_whole
+from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning
 from convexrank.data import check_binary_labels, check_choice, check_positive, check_weights
@@ -151,6 +153,7 @@ class PushRanker(LinearRanker):
         tags.classifier_tags = ClassifierTags(multi_class=False)
         return tags
 
+    @as_a_whole
     def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
         """Fit the weights.
 
@@ -170,6 +173,8 @@ class PushRanker(LinearRanker):
         ValueError, TypeError
             When the data are not finite and real, lengths differ, y does not have two classes, qid names several
             queries, or a parameter is out of range.
+        KeyboardInterrupt
+            When Ctrl-C is pressed, at the next step of the solve.
 
         Warns
         -----
@@ -188,7 +193,9 @@ class PushRanker(LinearRanker):
         if problem.remark(solution.x):
             return self._keep(self._solved(problem.at_limit()))
         if not solution.converged:
-            warnings.warn(f"{type(self).__name__}: {solution.message}", ConvergenceWarning, stacklevel=2)
+            warnings.warn(
+                f"{type(self).__name__}: {solution.message}", ConvergenceWarning, stacklevel=level_of_caller()
+            )
         return self._keep(solution)
 
     def _rows(self, X: Any, y: Any) -> tuple[Any, Array]:

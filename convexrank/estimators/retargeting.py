@@ -8,6 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from convexrank.backend.interruption import as_a_whole
+from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import Chunks, QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
 from convexrank.estimators._feasible_margins import feasible_options
 from convexrank.estimators._linear_ranker import LinearRanker, check_counts
@@ -162,6 +164,7 @@ class RetargetingRanker(LinearRanker):
             return self.ndcg_convention
         return check_choice(self.ndcg_convention, _CONVENTIONS, "ndcg_convention")
 
+    @as_a_whole
     def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
         """Fit the weights.
 
@@ -181,6 +184,8 @@ class RetargetingRanker(LinearRanker):
         ValueError, TypeError
             When the data are not finite and real, lengths differ, no query has two different grades, weights are not
             whole numbers, or a parameter is out of range. In a search that does not route ``qid`` to the score.
+        KeyboardInterrupt
+            When Ctrl-C is pressed, at the next step of the solve.
 
         Warns
         -----
@@ -274,7 +279,7 @@ def _warn_of_one_query(y: Array) -> None:
             "qid is None, so that all rows, which have grades, are one query; pass fit(X, y, qid) with the query of "
             "each row, or qid=np.zeros(len(y)) if one is meant.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=level_of_caller(),
         )
 
 

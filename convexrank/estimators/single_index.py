@@ -10,6 +10,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import RegressorMixin
 
+from convexrank.backend.interruption import as_a_whole
+from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import (
     check_choice,
@@ -145,6 +147,7 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
     warm_start: bool = False
     verbose: bool = False
 
+    @as_a_whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit weights and link.
 
@@ -162,6 +165,8 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         ValueError, TypeError
             When the data are not finite and real, lengths differ, weights are not whole numbers, or a parameter is out
             of range.
+        KeyboardInterrupt
+            When Ctrl-C is pressed, at the next step of the solve.
 
         Warns
         -----
@@ -193,7 +198,7 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
                 "needed and the penalty treats columns unevenly; standardise first, as "
                 "make_pipeline(StandardScaler(), SingleIndexRegressor()) does.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=level_of_caller(),
             )
         self.link_ = replace(fit_link(problem, solution), output_range=output_range)
         return self._keep(solution)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
-from convexrank.backend.numba_cache import compiled, read_only_array
+from convexrank.backend.numba_cache import compiled, read_only_array, types
 
 __all__ = ["add_levels", "add_pairs", "sum_levels", "sum_pairs"]
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from convexrank.backend.dispatch import uses_jax
+from convexrank.backend.jax_start import uses_jax
 from convexrank.data import QueryGroups, check_flag, check_integer, check_real_array
 from convexrank.projections import isotonic
 

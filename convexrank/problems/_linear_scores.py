@@ -25,6 +25,7 @@ from convexrank.backend.gram import (
     times,
     transposed_times,
 )
+from convexrank.backend.interruption import Block
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
 from convexrank.core.minorants import Minorant, tangent
@@ -615,7 +616,10 @@ class LinearScores(Problem):
     def _as_tangents(self, x: Array, witness: Witness | None) -> Witness | None:
         """Leave out evidence of smoothed risks; the bundle method has other evidence."""
         widths = None if witness is None else witness.smoothing()
-        return witness if widths is None or not widths.any() else self.solve("bundle", x0=x).witness
+        if widths is None or not widths.any():
+            return witness
+        with Block("whole"):
+            return self.solve("bundle", x0=x).witness
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Prove a bound on value − optimum at x; see :mod:`convexrank.proof`."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.deadline import OutOfTimeError, ending_after
+from convexrank.backend.interruption import answered, check_interruption
 from convexrank.core.capabilities import Exact
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.loop import Monitor, Options, State, certificate_of, scale_of
@@ -70,6 +71,9 @@ _ATTEMPTS = (
 # The same for models that no conic solver can take: interior points, then sequential quadratic programming.
 _NONLINEAR = (_Attempt("UNO"), _Attempt("UNO", {"preset": "filtersqp"}))
 
+# A certified gap, the point, and the solver with its word.
+_Answer = tuple[float, State, str]
+
 
 @dataclass(frozen=True)
 class ExactSolver:
@@ -111,10 +115,22 @@ class ExactSolver:
     def solve(self, problem: Exact, options: Options) -> Solution:
         """Solve and certify; the best certified answer is returned."""
         monitor = Monitor(problem, self, options)
+        answers: list[_Answer] = []
+        try:
+            solution = self._tried(problem, monitor, answers)
+            check_interruption()
+        except KeyboardInterrupt:
+            if not answered():
+                raise
+            # a conic solver has no best point so far, an earlier attempt may have one
+            solution = _stopped(monitor, _best(answers), Status.INTERRUPTED)
+        return solution
+
+    def _tried(self, problem: Exact, monitor: Monitor, answers: list[_Answer]) -> Solution:
+        options = monitor.options
         attempts = _NONLINEAR if problem.model_is_nonlinear else _ATTEMPTS
         if self.solver:
             attempts = (_Attempt(self.solver),)
-        best: tuple[float, State, str] | None = None
         trouble, terminal = [], None
         for attempt in attempts:
             if monitor.seconds >= options.time_limit or problem.rows > attempt.rows:
@@ -122,12 +138,9 @@ class ExactSolver:
             model = problem.other_model() if attempt.other_form else problem.to_cvxpy()
             if model is None:
                 continue
-            try:
-                left = options.time_limit - monitor.seconds
-                state, word = self._attempt(problem, model, attempt, attempt.settings(options.tol, left))
-            except KeyboardInterrupt:
-                # a conic solver has no best point so far, an earlier attempt may have one
-                return _stopped(monitor, best, Status.INTERRUPTED)
+            check_interruption()
+            left = options.time_limit - monitor.seconds
+            state, word = self._attempt(problem, model, attempt, attempt.settings(options.tol, left))
             terminal = terminal or _TERMINAL.get(word)
             if state is None:
                 if terminal is Status.INFEASIBLE and problem.always_feasible:
@@ -137,10 +150,10 @@ class ExactSolver:
                     break
                 continue
             gap = _gap(problem, state, options.time_limit - monitor.seconds)
-            if best is None or gap < best[0]:
-                best = (gap, state, f"{attempt.solver}: {word}")
+            answers.append((gap, state, f"{attempt.solver}: {word}"))
             if gap <= options.tol * scale_of(state.value):
                 break
+        best = _best(answers)
         if terminal is None and monitor.seconds >= options.time_limit and not _is_good(monitor, best):
             return _stopped(monitor, best, Status.TIME_LIMIT)
         return _conclude(monitor, best, terminal, trouble)
@@ -176,13 +189,18 @@ def _gap(problem: Exact, state: State, seconds: float) -> float:
         return math.inf
 
 
-def _stopped(monitor: Monitor, best: tuple[float, State, str] | None, status: Status) -> Solution:
-    if best is not None:
+def _best(answers: list[_Answer]) -> _Answer | None:
+    """The answer with the smallest gap, the first among equals."""
+    return min(answers, key=lambda answer: answer[0], default=None)
+
+
+def _stopped(monitor: Monitor, best: _Answer | None, status: Status) -> Solution:
+    if best is not None and monitor.best is None:
         monitor.record(best[1])
     return monitor.finish(status)
 
 
-def _is_good(monitor: Monitor, best: tuple[float, State, str] | None) -> bool:
+def _is_good(monitor: Monitor, best: _Answer | None) -> bool:
     """Whether the best answer is as close as the caller asked for; without a certificate every answer is."""
     if best is None or "Certified" not in monitor.problem.capabilities:
         return best is not None
@@ -190,7 +208,7 @@ def _is_good(monitor: Monitor, best: tuple[float, State, str] | None) -> bool:
 
 
 def _conclude(
-    monitor: Monitor, best: tuple[float, State, str] | None, terminal: Status | None, trouble: list[str]
+    monitor: Monitor, best: _Answer | None, terminal: Status | None, trouble: list[str]
 ) -> Solution:
     if best is None:
         return monitor.finish(terminal or Status.FAILED, "; ".join(trouble))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import progress_bar
 from convexrank.core.problem import Problem
 from convexrank.data import check_flag, check_integer, check_positive, shown
@@ -195,6 +196,7 @@ def _badness(item: Comparison) -> float:
     return 0.0
 
 
+@as_a_whole
 def verify(
     target: Any = None,
     *,
@@ -242,6 +244,8 @@ def verify(
     ------
     ValueError, TypeError
         When an argument is out of range, or the answer of your solver is not a point with finite entries.
+    KeyboardInterrupt
+        When Ctrl-C is pressed, at the next step of a solve.
 
     Examples
     --------

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
-
-from convexrank.backend.numba_cache import compiled, read_only_array
+from convexrank.backend.numba_cache import compiled, numba, read_only_array
 
 __all__ = ["added", "multiplied", "squared"]
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import threading
 import time
 import weakref
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn, TypeVar
@@ -18,6 +17,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from convexrank.backend.deadline import OutOfTimeError
+from convexrank.backend.interruption import handled_by
 from convexrank.backend.jax_oracles import shape_class
 from convexrank.data.shards.watch import RankError, Watch
 
@@ -96,19 +96,13 @@ class Ranks:
                 raise KeyboardInterrupt
             self._interrupted = True
 
-        handler = signal.getsignal(signal.SIGINT)
-        own = handler is signal.default_int_handler and threading.current_thread() is threading.main_thread()
-        waits = own and self.count > 1
         self.end = time.perf_counter() + seconds
-        if waits:
-            signal.signal(signal.SIGINT, note)
         try:
-            yield
+            with handled_by(note) if self.count > 1 else nullcontext():
+                yield
         finally:
             self.end = np.inf
-            if waits:
-                signal.signal(signal.SIGINT, handler)
-        if waits and self._interrupted:  # after the last step: nobody else knows of it
+        if self._interrupted:  # after the last step: nobody else knows of it
             self._interrupted = False
             raise KeyboardInterrupt
 

@@ -12,11 +12,10 @@ from functools import update_wrapper
 from threading import Lock
 from typing import Any
 
-import numba
 import numpy as np
 
 from convexrank.backend import numba_cache
-from convexrank.backend.numba_cache import read_only_array
+from convexrank.backend.numba_cache import numba, read_only_array
 
 __all__ = [
     "Lazy",

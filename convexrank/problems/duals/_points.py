@@ -11,6 +11,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import transposed_times
+from convexrank.backend.interruption import Block
 from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning, Solution, Status, Witness
 from convexrank.core.separability import Separation
@@ -186,7 +187,7 @@ class DualPoints(Problem):
 
     @cached_property
     def _solution(self) -> Solution:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), Block("whole"):
             warnings.simplefilter("ignore", ConvergenceWarning)  # whatever was reached proves something
             return self.primal.solve(tol=1e-10)
 

@@ -19,11 +19,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-import numba
 import numpy as np
 
 from convexrank.backend import numba_cache
-from convexrank.backend.numba_cache import compiled, part, read_only_array
+from convexrank.backend.numba_cache import compiled, numba, part, read_only_array
 from convexrank.projections._tolerances import EMPTY, TOUCHES
 from convexrank.projections.compiled import piece_tree, pieces
 from convexrank.projections.compiled.piece_tree import (

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-from convexrank.backend.numba_cache import compiled, read_only_array
+from convexrank.backend.numba_cache import compiled, numba, read_only_array
 
 Array = np.ndarray
 

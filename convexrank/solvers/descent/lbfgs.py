@@ -14,7 +14,7 @@ from convexrank.backend.deadline import check_time, time_left
 from convexrank.core.capabilities import Smooth, TwiceDifferentiable
 from convexrank.core.certificates import strength_near
 from convexrank.core.loop import State, scale_of
-from convexrank.core.results import Solution, Status
+from convexrank.core.results import Solution
 from convexrank.core.score_model import SampledCurvature
 from convexrank.data import check_flags, check_integer, keep_checked
 
@@ -253,8 +253,6 @@ def _start(sample: Sample, x0: Array) -> Array:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = sample.solve(tol=_ROUGH, time_limit=max(time_left(), 1e-3))
-    if found.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt  # it was meant for the whole
     return found.x if np.isfinite(found.x).all() else x0
 
 

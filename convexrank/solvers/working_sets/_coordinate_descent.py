@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import types
 from scipy import sparse
 from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # made by f2py
 
-from convexrank.backend.numba_cache import compiled, part, read_only_array
+from convexrank.backend.numba_cache import compiled, part, read_only_array, types
 from convexrank.core.score_model import Curvature
 
 __all__ = ["ColumnModel"]

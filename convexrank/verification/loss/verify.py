@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from convexrank.backend.interruption import as_a_whole
 from convexrank.data import check_choice, check_integer, check_probability, check_real
 from convexrank.verification.loss.caller import Caller
 from convexrank.verification.loss.checks import NAMES, Checker, Found
@@ -29,6 +30,7 @@ _SHRUNK = 3
 _SIMPLE = (Scale(), Scale(over="pairs"), Scale(over="queries"))
 
 
+@as_a_whole
 def verify_loss(
     f: Callable[..., Any],
     problem: Any,
@@ -90,6 +92,8 @@ def verify_loss(
     ValueError, TypeError
         When f is not a function of scores and labels, the problem has no labels, or an argument is out of range. Errors
         that f raises are part of the report.
+    KeyboardInterrupt
+        When Ctrl-C is pressed, at the next step of a solve.
 
     Notes
     -----

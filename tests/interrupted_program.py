@@ -1,0 +1,68 @@
+"""A first solve that is interrupted at a call, and a second one; prints what became of both as JSON."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import sys
+import warnings
+from typing import Any
+
+
+def press_at(place: str, presses: int) -> None:
+    """Press Ctrl-C when the first function of a module runs, or the one that is named; for a number, at that call."""
+    module, _, function = place.partition(":")
+    left = int(place) if place.isdecimal() else 0
+
+    def watch(frame: Any, event: str, _: Any) -> None:
+        nonlocal left
+        if event != "call":
+            return
+        here = frame.f_globals.get("__name__") == module and function in ("", frame.f_code.co_name)
+        left -= 1
+        if here or left == 0:
+            sys.setprofile(None)
+            for _ in range(presses):
+                os.kill(os.getpid(), signal.SIGINT)
+
+    sys.setprofile(watch)
+
+
+def instance(name: str) -> tuple[Any, str]:
+    """A problem whose first solve imports a package, and the method that does."""
+    import numpy as np
+
+    import convexrank as cr
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    y = (X[:, 0] + rng.normal(size=80) > 0).astype(int)
+    if name == "jax":
+        return cr.problems.PNormPush(X, y, p=4, l2=0.1), "jaxopt-lbfgs"
+    if name == "numba":
+        return cr.problems.PNormPush(X, y, p=4, l1=0.05), "working-sets"
+    return cr.problems.PNormPush(X, y, p=4, l2=0.1), "exact"
+
+
+def main(name: str, place: str, presses: int) -> None:
+    """Solve twice."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    warnings.simplefilter("ignore")
+    problem, solver = instance(name)
+    press_at(place, presses)
+    said: dict[str, Any] = {}
+    try:
+        said["first"] = problem.solve(solver, tol=1e-7, callback=lambda _: gc.collect()).status.name
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is reported
+        said["first"] = type(error).__name__
+    said["pressed"] = sys.getprofile() is None
+    sys.setprofile(None)
+    said["restored"] = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    second = problem.solve(solver, tol=1e-7)
+    print(json.dumps({**said, "second": second.status.name, "x": second.x.tolist()}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
