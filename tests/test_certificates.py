@@ -274,6 +274,27 @@ def test_a_distance_on_a_graph_is_never_below_the_true_one(alpha):
 
 
 @needs_long_double
+@pytest.mark.parametrize("n", [1 << 10, 1 << 18])
+@pytest.mark.parametrize("alpha", [0.5, 0.85, 0.99])
+def test_a_distance_is_never_below_the_true_one_where_all_nodes_link_to_one(n, alpha):
+    """All link to node 0, which links to node 1: a closed form. A sum one by one has a fixed point far from it."""
+    graph = cr.Graph.from_edges(np.arange(n), (np.arange(n) == 0).astype(int))
+    a, rank = Long(alpha), np.full(n, (1 - Long(alpha)) / n)
+    rank[0] *= (1 + a * (n - 1)) / (1 - a * a)
+    rank[1] += a * rank[0]
+    one, two = cr.problems.PageRank(graph, alpha), cr.problems.PageRank(graph, alpha, np.ones((n, 2)))
+    point, links = rank.astype(float), graph.to_scipy().T.tocsr()
+    fixed = point
+    for _ in range(int(60 / -math.log(alpha))):
+        fixed = alpha * (links @ fixed) + (1.0 - alpha) / n
+    for x in (point, fixed):
+        error = np.abs(x - rank).sum()
+        for certificate in (one.certificate(x), two.certificate(np.stack([x, x], axis=1))):
+            assert Long(certificate.gap) >= error
+            assert certificate.gap <= (2.0 * float(error) + 100.0 * EPS) / (1.0 - alpha)
+
+
+@needs_long_double
 @pytest.mark.parametrize(("p", "q"), [(1.0, 2.0), (4.0, 4.8), (8.0, 40.0)])
 def test_hilberts_distance_on_a_graph_is_never_below_the_true_one(p, q):
     graph, rng = ring_with_chords(30), np.random.default_rng(0)
