@@ -250,6 +250,19 @@ def test_a_bound_over_a_ball_holds_for_data_without_a_minimiser(positives):
     assert found.gap == pytest.approx(error, rel=tolerance("summation"))
 
 
+@pytest.mark.parametrize("rows", [1_000, 10_000, 100_000, 1_000_000])
+def test_a_column_of_equal_entries_costs_no_more_than_the_rounding_that_is_allowed(rows):
+    """The slope along it is 1 − (1 + δ); a sum of equal terms one by one is off by more than their root."""
+    labels, column = np.arange(rows) >= rows // 3, np.ones(rows)
+    for delta in (0.0, 2.0**-43, -(2.0**-38)):
+        column[labels] = 1.0 + delta
+        problem = cr.problems.PNormPush(np.c_[np.zeros(rows), column], labels, p=1)
+        tangent = problem.reference_minorant(np.zeros(2))
+        assert abs(tangent.slope[1] + delta) <= tangent.slope_error
+        certificate = problem.certificate(np.zeros(2))
+        assert (certificate.kind, certificate.gap >= abs(delta) * certificate.radius) == ("ball", True)
+
+
 def ring_with_chords(n):
     """A weighted graph in which every node is reached and links on."""
     rng, nodes = np.random.default_rng(3), np.arange(n)
