@@ -119,6 +119,14 @@ def test_a_bound_above_the_value_refutes_itself():
     assert honest.gap == certify(problem, w, cr.Witness(w[None, :], np.zeros(1))).gap > 0.0
 
 
+def test_a_bound_that_is_above_the_value_refutes_itself_however_little():
+    above = certificates._Above(value=2.0, rounding=1e-12)
+    assert above.bound(1.5) == 0.5 + 1e-12
+    assert 0.0 <= above.bound(2.0 + 5e-13) <= 1e-12
+    for lower in (2.0 + 2e-12, 2.5, math.inf, -math.inf, math.nan):
+        assert above.bound(lower) == math.inf
+
+
 def test_rounding_is_taken_off_the_bound_of_a_far_point():
     """What cancels between risk and slope at a far point is what the bound gives up, at least."""
     problem = cr.problems.PNormPush(np.array([[1.0], [0.3], [0.0]]), [1, 0, 0], p=2, l2=1.0)
