@@ -119,6 +119,14 @@ def test_a_bound_above_the_value_refutes_itself():
     assert honest.gap == certify(problem, w, cr.Witness(w[None, :], np.zeros(1))).gap > 0.0
 
 
+def test_a_bound_that_is_above_the_value_refutes_itself_however_little():
+    above = certificates._Above(value=2.0, rounding=1e-12)
+    assert above.bound(1.5) == 0.5 + 1e-12
+    assert 0.0 <= above.bound(2.0 + 5e-13) <= 1e-12
+    for lower in (2.0 + 2e-12, 2.5, math.inf, -math.inf, math.nan):
+        assert above.bound(lower) == math.inf
+
+
 def test_rounding_is_taken_off_the_bound_of_a_far_point():
     """What cancels between risk and slope at a far point is what the bound gives up, at least."""
     problem = cr.problems.PNormPush(np.array([[1.0], [0.3], [0.0]]), [1, 0, 0], p=2, l2=1.0)
@@ -250,6 +258,19 @@ def test_a_bound_over_a_ball_holds_for_data_without_a_minimiser(positives):
     assert found.gap == pytest.approx(error, rel=tolerance("summation"))
 
 
+@pytest.mark.parametrize("rows", [1_000, 10_000, 100_000, 1_000_000])
+def test_a_column_of_equal_entries_costs_no_more_than_the_rounding_that_is_allowed(rows):
+    """The slope along it is 1 − (1 + δ); a sum of equal terms one by one is off by more than their root."""
+    labels, column = np.arange(rows) >= rows // 3, np.ones(rows)
+    for delta in (0.0, 2.0**-43, -(2.0**-38)):
+        column[labels] = 1.0 + delta
+        problem = cr.problems.PNormPush(np.c_[np.zeros(rows), column], labels, p=1)
+        tangent = problem.reference_minorant(np.zeros(2))
+        assert abs(tangent.slope[1] + delta) <= tangent.slope_error
+        certificate = problem.certificate(np.zeros(2))
+        assert (certificate.kind, certificate.gap >= abs(delta) * certificate.radius) == ("ball", True)
+
+
 def ring_with_chords(n):
     """A weighted graph in which every node is reached and links on."""
     rng, nodes = np.random.default_rng(3), np.arange(n)
@@ -274,6 +295,27 @@ def test_a_distance_on_a_graph_is_never_below_the_true_one(alpha):
 
 
 @needs_long_double
+@pytest.mark.parametrize("n", [1 << 10, 1 << 18])
+@pytest.mark.parametrize("alpha", [0.5, 0.85, 0.99])
+def test_a_distance_is_never_below_the_true_one_where_all_nodes_link_to_one(n, alpha):
+    """All link to node 0, which links to node 1: a closed form. A sum one by one has a fixed point far from it."""
+    graph = cr.Graph.from_edges(np.arange(n), (np.arange(n) == 0).astype(int))
+    a, rank = Long(alpha), np.full(n, (1 - Long(alpha)) / n)
+    rank[0] *= (1 + a * (n - 1)) / (1 - a * a)
+    rank[1] += a * rank[0]
+    one, two = cr.problems.PageRank(graph, alpha), cr.problems.PageRank(graph, alpha, np.ones((n, 2)))
+    point, links = rank.astype(float), graph.to_scipy().T.tocsr()
+    fixed = point
+    for _ in range(int(60 / -math.log(alpha))):
+        fixed = alpha * (links @ fixed) + (1.0 - alpha) / n
+    for x in (point, fixed):
+        error = np.abs(x - rank).sum()
+        for certificate in (one.certificate(x), two.certificate(np.stack([x, x], axis=1))):
+            assert Long(certificate.gap) >= error
+            assert certificate.gap <= (2.0 * float(error) + 100.0 * EPS) / (1.0 - alpha)
+
+
+@needs_long_double
 @pytest.mark.parametrize(("p", "q"), [(1.0, 2.0), (4.0, 4.8), (8.0, 40.0)])
 def test_hilberts_distance_on_a_graph_is_never_below_the_true_one(p, q):
     graph, rng = ring_with_chords(30), np.random.default_rng(0)
@@ -290,23 +332,32 @@ def test_hilberts_distance_on_a_graph_is_never_below_the_true_one(p, q):
 
 
 @needs_long_double
+@pytest.mark.parametrize("everyone", [False, True], ids=["two seeds", "all seeds"])
 @pytest.mark.parametrize(("p", "q"), [(1.0, 1.0), (2.0, 2.0), (2.0, 4.0)])
-def test_a_distance_between_trusts_is_never_below_the_true_one(p, q):
-    graph, rng = ring_with_chords(30), np.random.default_rng(0)
-    problem = cr.problems.TrustPropagation(graph, [0, 7], gamma=0.8, p=p, q=q)
-    follow = graph.to_scipy().toarray().T.astype(Long)
-    entries, seeds = follow / follow.sum(axis=0), np.zeros(30, dtype=Long)
-    seeds[[0, 7]] = Long(1) / 2
-    gamma, trust = Long(0.8), np.full(30, Long(1) / 30)
-    for _ in range(500):
-        trust = gamma * ((entries * trust) ** Long(p)).sum(axis=1) ** (1 / Long(q)) + (1 - gamma) * seeds
-    for step in (0.0, 1e-16, 1e-14, 1e-10, 1e-3):
-        point = np.asarray(trust, dtype=np.float64) * (1.0 + step * rng.random(30))
+def test_a_distance_between_trusts_is_never_below_the_true_one(p, q, everyone):
+    """At points near the solution, and at the fixed point of the map in floating point."""
+    n = 1_000
+    graph, rng, trusted = ring_with_chords(n), np.random.default_rng(0), np.arange(n) if everyone else [0, 7]
+    problem = cr.problems.TrustPropagation(graph, trusted, gamma=0.8, p=p, q=q)
+    links, seeds = graph.to_scipy().T.tocsr(), np.zeros(n, dtype=Long)
+    weights, out = links.data.astype(Long), np.zeros(n, dtype=Long)
+    np.add.at(out, links.indices, weights)
+    seeds[trusted] = Long(1) / len(trusted)
+    gamma, trust = Long(0.8), np.full(n, Long(1) / n)
+    for _ in range(250):
+        terms = (weights * (trust / out)[links.indices]) ** Long(p)
+        trust = gamma * np.add.reduceat(terms, links.indptr[:-1]) ** (1 / Long(q)) + (1 - gamma) * seeds
+    steps = (0.0, 1e-16, 1e-14, 1e-10, 1e-3)
+    points = [trust.astype(float) * (1.0 + step * rng.random(n)) for step in steps]
+    fixed = points[0]
+    for _ in range(200):
+        fixed = problem._log_map(fixed, *problem._sides[0], slice(0, n))
+    for point in (*points, fixed):
         apart = point.astype(Long)
         error = ((np.abs(apart - trust) ** Long(p)).sum()) ** (1 / Long(p))
         if p != q:
             error = np.abs(np.log(apart / trust)).max()
-        assert Long(problem.certificate(point).gap) >= error, step
+        assert Long(problem.certificate(point).gap) >= error
 
 
 # --- statuses ---------------------------------------------------------------------------------------------------------

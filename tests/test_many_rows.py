@@ -276,6 +276,21 @@ def test_what_is_expected_of_the_least_eigenvalue_is_about_what_is_found(data):
     assert expected_modulus(np.eye(4), X.shape, alone) == 0.0
 
 
+@pytest.mark.parametrize("name", MADE)
+def test_some_rows_give_about_the_hessian_and_the_fall_of_all(data, name):
+    w = np.array([0.1, -0.2, 0.1, 0.0])
+    for l2 in (1e-3, 100.0, 0.0):
+        problem = MADE[name](*data, l2=l2)
+        found = problem.sampled_curvature(w)
+        shares = np.linalg.eigvals(np.linalg.solve(problem.hessian(w), found.hessian)).real
+        assert 0.5 < shares.min() <= shares.max() < 2.0
+        tangent = problem.reference_minorant(w)
+        assert (found.least > 0.0) == (l2 > 0.0) == (tangent.curvature > 0.0)
+        if l2:
+            assert 0.4 < found.least / tangent.curvature < 2.5
+            assert 0.8 < found.fall / tangent.fall < 2.0
+
+
 def test_the_last_evaluation_is_that_of_the_certificate(data, monkeypatch):
     problem, seen = cr.problems.PNormPush(*data, p=4, l2=1e-3), []
     levels = type(problem).reference_levels

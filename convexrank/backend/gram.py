@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -20,6 +21,7 @@ __all__ = [
     "largest",
     "row_lengths",
     "squares_times",
+    "steadily_summed",
     "times",
     "times_and_lengths",
     "transposed_times",
@@ -171,3 +173,17 @@ def transposed_times(rows: Any, vector: Array) -> Array:
     if blocks is None:
         return rows.T @ vector
     return np.sum([rows[block].T @ vector[block] for block in blocks], axis=0)
+
+
+def steadily_summed(rows: Any, vector: Array) -> Array:
+    """Return Xᵀu; a dense X held by rows is summed in blocks of √n, so that rounding grows as √n even for equal terms.
+
+    One by one, a sum of n equal terms may lose n roundings, all of one sign.
+    """
+    if not isinstance(rows, np.ndarray) or rows.dtype != vector.dtype or not rows.flags.c_contiguous:
+        return transposed_times(rows, vector)
+    n, d = rows.shape
+    length = math.isqrt(n)
+    whole = n // length * length
+    sums = vector[:whole].reshape(-1, 1, length) @ rows[:whole].reshape(-1, length, d)
+    return np.add.reduce(sums[:, 0]) + vector[whole:] @ rows[whole:]

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from convexrank.backend.gram import times, transposed_times
+from convexrank.backend.gram import steadily_summed, times
 from convexrank.core.cutting_planes import model_minimum
 from convexrank.regularizers import Penalty
 
@@ -110,7 +110,7 @@ def tangent_at(
     # near 0 scores have no rounding to speak of, constants beside them do, such as the logarithms of weights
     moved = float(size @ (1.0 + np.abs(scores)))
     error = relative * (abs(float(value)) + float(np.abs(scores).max()) + moved)
-    slope = np.asarray(transposed_times(X, pull), dtype=np.float64)
+    slope = np.asarray(steadily_summed(X, pull), dtype=np.float64)
     return Minorant(
         float(value),
         float(value - pull @ scores),

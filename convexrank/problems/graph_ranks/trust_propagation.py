@@ -193,7 +193,7 @@ class TrustPropagation(GraphRank):
     def certificate_of_parts(self, x: Array, parts: Array) -> Certificate:
         """Put distances together: the norm of norms, or the largest."""
         if self.p == self.q:
-            moved = max(_norm(side, self.p) for side in parts.T) + _ROUNDING * float(x.max())
+            moved = max(_norm(side, self.p) for side in parts.T) + self._rounding(x)
             metric = f"L{self.p:g} norm"
         else:
             supported = np.array_equal(x > 0.0, self._reached)
@@ -201,6 +201,14 @@ class TrustPropagation(GraphRank):
         return Certificate(
             float(moved / (1.0 - self.modulus)), math.nan, -math.inf, kind="distance", metric=metric
         )
+
+    def _rounding(self, x: Array) -> float:
+        """Bound the norm of what rounding changes in the images: relative to each trust, and to its logarithm."""
+        found = []
+        for r, (graph, _) in zip(x.reshape(-1, self.graph.n), self._sides, strict=True):
+            logs, out = (np.abs(np.log(np.where(a > 0.0, a, 1.0))) for a in (r, graph.out_weight))
+            found.append(_norm(r * (1.0 + (logs + out) / 8.0), self.p))
+        return _ROUNDING * max(found)
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Prove the same bound in ball arithmetic; see :mod:`convexrank.proof.graphs`. O(m) balls."""
