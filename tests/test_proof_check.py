@@ -217,6 +217,7 @@ FORGED = {
     "a negative radius": ("ConvexRisk", field(radius=-0.5), "radius is out of range"),
     "an unknown target": ("ListNet", field(target="softmin"), "target is out of range"),
     "a negative gain": ("ListNet", lambda c, a: a.update({"y.npy": a["y.npy"] - 3.0}), "grade is out of range"),
+    "a gain beyond floats": ("ListNet", file("y", entry(0, 1000.0)), "grade is out of range"),
     "a claim with more": ("PNormPush", claim(sure=True), "the claim does not have the fields"),
     "no claim": ("PNormPush", field(claim=None), "claim is out of range"),
     "a gap of yes": ("PNormPush", claim(gap=True), "gap is out of range"),
@@ -389,10 +390,12 @@ def test_time_has_an_end(copies, capsys, monkeypatch):
         assert "takes more than" in said(copies / name, capsys)
 
 
-def test_a_weak_bound_of_weight_on_pairs_is_counted(monkeypatch, copies, capsys):
+def test_pairs_of_classes_are_counted(monkeypatch, copies, capsys):
     """Pairs of positives and negatives count where they are taken one by one."""
-    monkeypatch.setattr(check, "TERMS", 40)
-    assert "more than 40 terms" in said(copies / "Push", capsys)
+    monkeypatch.setattr(check, "TERMS", 12 + 6 * 6)  # rows and pairs
+    assert said(copies / "Push", capsys, 0)
+    monkeypatch.setattr(check, "TERMS", 47)
+    assert "more than 47 terms" in said(copies / "Push", capsys)
     assert said(copies / "PNormPush", capsys, 0)
     monkeypatch.setattr(check, "TERMS", 9)
     assert "nodes and edges" in said(copies / "PageRank", capsys)
