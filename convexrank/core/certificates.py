@@ -28,7 +28,15 @@ from convexrank.core.minorants import EPS, Bundle, Minorant, rounding
 from convexrank.core.results import Certificate, Witness
 from convexrank.regularizers import Penalty
 
-__all__ = ["LinearRisk", "certificate_radius", "certify", "own_gap", "strength_near", "witness_bound"]
+__all__ = [
+    "LinearRisk",
+    "certificate_radius",
+    "certify",
+    "lower_bound",
+    "own_gap",
+    "strength_near",
+    "witness_bound",
+]
 
 Array = np.ndarray
 
@@ -89,6 +97,11 @@ def certificate_radius(
     return "ball", _RADIUS_FACTOR * max(unit, _length(w))
 
 
+def lower_bound(value: float, gap: float, error: float) -> float:
+    """Return a number that is not above exact value − gap, for a computed value that is off by at most the error."""
+    return math.nextafter(value - math.nextafter(gap + error, math.inf), -math.inf)
+
+
 def certify(
     problem: LinearRisk, w: Array, witness: Witness | None = None, *, rounds: int = 200, tol: float = 1e-9
 ) -> Certificate:
@@ -119,15 +132,20 @@ def certify(
 
 def _certify(problem: LinearRisk, w: Array, witness: Witness | None, rounds: int, tol: float) -> Certificate:
     own = problem.reference_minorant(w)
-    value = own.risk + problem.penalty.value(w)
+    omega = problem.penalty.value(w)
+    value = own.risk + omega
+    # the rounding of the risk, of the scores at which it was evaluated, and of the penalty
+    error = own.risk_error + own.slope_error * math.sqrt(float(w @ w))
+    error += rounding(len(w)) * abs(omega) + 4.0 * EPS * abs(value)
     kind, radius = "global", math.inf
     if not problem.penalty.bounded:
-        kind, radius = certificate_radius(problem.penalty, problem.risk_infimum, w, value, problem.unit)
-    if not math.isfinite(value) or not own.usable:
+        kind, radius = certificate_radius(
+            problem.penalty, problem.risk_infimum, w, value + error, problem.unit
+        )
+    if not math.isfinite(value + error) or not own.usable:
         return Certificate(math.inf, value, -math.inf, kind, radius)
     gap = own_gap(problem, own, w, radius)
-    outside = _outside(problem.penalty, w) * _length(own.slope)
-    above = _Above(value, own.risk_error + 4.0 * EPS * abs(value) + outside)
+    above = _Above(value, error + _outside(problem.penalty, w, own.slope))
     enough = tol * max(1.0, abs(value))
     if witness is not None:
         lower, everywhere = witness_bound(problem, witness, radius, (w, own))
@@ -140,7 +158,7 @@ def _certify(problem: LinearRisk, w: Array, witness: Witness | None, rounds: int
     nothing_below = above.bound(problem.risk_infimum)  # a risk that is never negative, at zero
     if nothing_below <= (enough if kind == "ball" else gap):
         gap, kind, radius = nothing_below, "global", math.inf
-    return Certificate(gap, value, max(value - gap, problem.risk_infimum), kind, radius)
+    return Certificate(gap, value, max(lower_bound(value, gap, error), problem.risk_infimum), kind, radius)
 
 
 @dataclass(frozen=True)
@@ -156,11 +174,11 @@ class _Above:
         return gap if gap >= 0.0 and math.isfinite(lower) else math.inf
 
 
-def _outside(penalty: Penalty, w: Array) -> float:
-    """Return how far w may be outside the ball: there the objective may be below the optimum."""
+def _outside(penalty: Penalty, w: Array, slope: Array) -> float:
+    """Return how far below the optimum the objective may be because w is outside the ball."""
     if penalty.ball is None:
         return 0.0
-    return _length(w - penalty.ball.prox(w, 1.0)) + rounding(len(w)) * penalty.ball.radius
+    return (_length(w - penalty.ball.prox(w, 1.0)) + rounding(len(w)) * penalty.ball.radius) * _length(slope)
 
 
 def _length(v: Array) -> float:

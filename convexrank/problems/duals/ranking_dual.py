@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.gram import entries
+from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.minorants import EPS, rounding
 from convexrank.core.problem import Problem
@@ -138,7 +139,7 @@ class RankingDual(DualPoints):
             noise += radius * float(np.linalg.norm(self.pull_of(v)))
         gap = value + above + noise
         gap = gap if gap >= 0.0 and math.isfinite(gap) else math.inf
-        return Certificate(gap, value, value - gap, kind, radius)
+        return Certificate(gap, value, lower_bound(value, gap, noise), kind, radius)
 
     def _primal_points(self, v: Array, witness: Witness | None) -> list[Array]:
         own = self.primal_point(v)
@@ -155,6 +156,7 @@ class RankingDual(DualPoints):
         with np.errstate(over="ignore", invalid="ignore"):
             own = self.primal.reference_minorant(w)
             value = own.risk + self.primal.penalty.value(w) + own.risk_error
+            value += own.slope_error * float(np.linalg.norm(w))
         return value + 4.0 * EPS * abs(value) if math.isfinite(value) else math.inf
 
     def _terms(self, v: Array) -> float:
