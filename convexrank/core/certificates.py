@@ -35,6 +35,7 @@ __all__ = [
     "lower_bound",
     "own_gap",
     "strength_near",
+    "value_of",
     "witness_bound",
 ]
 
@@ -97,6 +98,14 @@ def certificate_radius(
     return "ball", _RADIUS_FACTOR * max(unit, _length(w))
 
 
+def value_of(penalty: Penalty, own: Minorant, w: Array) -> tuple[float, float]:
+    """Return risk + penalty at w, and a bound on the rounding: of the risk, of the scores it was taken at, and of Ω."""
+    omega = penalty.value(w)
+    value = own.risk + omega
+    error = own.risk_error + own.slope_error * math.sqrt(float(w @ w))
+    return value, error + rounding(len(w)) * abs(omega) + 4.0 * EPS * abs(value)
+
+
 def lower_bound(value: float, gap: float, error: float) -> float:
     """Return a number that is not above exact value − gap, for a computed value that is off by at most the error."""
     return math.nextafter(value - math.nextafter(gap + error, math.inf), -math.inf)
@@ -132,11 +141,7 @@ def certify(
 
 def _certify(problem: LinearRisk, w: Array, witness: Witness | None, rounds: int, tol: float) -> Certificate:
     own = problem.reference_minorant(w)
-    omega = problem.penalty.value(w)
-    value = own.risk + omega
-    # the rounding of the risk, of the scores at which it was evaluated, and of the penalty
-    error = own.risk_error + own.slope_error * math.sqrt(float(w @ w))
-    error += rounding(len(w)) * abs(omega) + 4.0 * EPS * abs(value)
+    value, error = value_of(problem.penalty, own, w)
     kind, radius = "global", math.inf
     if not problem.penalty.bounded:
         kind, radius = certificate_radius(

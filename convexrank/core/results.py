@@ -6,6 +6,7 @@ import enum
 import json
 import math
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
@@ -15,7 +16,15 @@ from convexrank.core.display import draw_trace, solution_html, solution_line, so
 from convexrank.data.files.atomic import replacing
 from convexrank.data.messages import shown
 
-__all__ = ["Certificate", "CertificateError", "ConvergenceWarning", "Solution", "Status", "Witness"]
+__all__ = [
+    "Certificate",
+    "CertificateError",
+    "ConvergenceWarning",
+    "DeferredWitness",
+    "Solution",
+    "Status",
+    "Witness",
+]
 
 Array = np.ndarray
 
@@ -116,6 +125,10 @@ class Witness:
         scaled = weights / largest  # the sum of huge weights would overflow
         return scaled / scaled.sum()
 
+    def moved(self, by: Callable[[Array], Array]) -> Witness:
+        """Return the witness at other points, which are made from these, one per row, when they are asked for."""
+        return DeferredWitness(lambda: by(np.asarray(self.points)), self.weights, self.widths)
+
     def smoothing(self) -> Array | None:
         """Return a width per point; None if the given widths have another shape, or are negative or not finite."""
         shape = np.shape(self.weights)
@@ -125,6 +138,25 @@ class Witness:
         return (
             widths if widths.shape == shape and np.isfinite(widths).all() and (widths >= 0.0).all() else None
         )
+
+
+class DeferredWitness(Witness):
+    """A witness whose points may be a function that makes them when asked: they are many, and long."""
+
+    _points: Array | Callable[[], Array]
+
+    def __init__(
+        self, points: Array | Callable[[], Array], weights: Array, widths: Array | None = None
+    ) -> None:
+        self.__dict__.update(_points=points, weights=weights, widths=widths)
+
+    @property
+    def points(self) -> Array:  # type: ignore[override]
+        """The points, shape (m, d)."""
+        return self._points() if callable(self._points) else self._points
+
+    def __reduce__(self) -> Any:
+        return Witness, (self.points, self.weights, self.widths)
 
 
 @dataclass(frozen=True)
