@@ -27,6 +27,7 @@ _UNEXPLAINED = frozenset({Status.FAILED, Status.UNBOUNDED})
 # Ends that the caller brought about: the point so far counts, and what is proved about it in the seconds that remain.
 _STOPPED = frozenset({Status.INTERRUPTED, Status.TIME_LIMIT})
 _GRACE = 1.0
+_NOT_FROM_START = "the objective is not finite at x0, so that the solve began at the default start"
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ class Monitor:
         if self._bar is not None:
             self._bar.set_postfix_str(f"gap {state.residual:.1e}", refresh=False)
             self._bar.update(state.iteration - self._bar.n)
-        if not self._is_finite(state):
+        if not self.is_finite(state):
             return Status.FAILED
         if self.best is None or self._is_better(state, self.best):
             self.best, self.certificate = state, None
@@ -184,7 +185,8 @@ class Monitor:
             return Status.CONVERGED
         return Status.INTERRUPTED if stop else self._limits(state)
 
-    def _is_finite(self, state: State) -> bool:
+    def is_finite(self, state: State) -> bool:
+        """Whether a method can go on from a state."""
         if self.problem.has_objective:
             return math.isfinite(state.value)
         return bool(np.isfinite(state.x).all()) and not math.isnan(state.residual)
@@ -318,11 +320,16 @@ def iterate(
     monitored: Callable[..., Monitor] = Monitor,
 ) -> Solution:
     """Run a solver until the certificate meets the tolerance, a limit is reached, or Ctrl-C."""
-    monitor = monitored(problem, solver, options, x0)
+    monitor, detail = monitored(problem, solver, options, x0), ""
     try:
         with ending_after(options.time_limit):
             state = solver.init(problem, x0)
             del x0  # large problems count their arrays
+            # far away a steep risk, or the square of a length, is infinite
+            if not (math.isfinite(state.value) or monitor.is_finite(state)):
+                start = problem.start()
+                if not np.array_equal(state.x, start):
+                    state, detail = solver.init(problem, start), _NOT_FROM_START
             while (status := monitor.record(state)) is None:
                 latest = monitor.last or state
                 state = replace(solver.step(problem, latest), iteration=latest.iteration + 1, tol=options.tol)
@@ -331,4 +338,4 @@ def iterate(
         if stop is None:
             raise
         status = Status.INTERRUPTED if stop is KeyboardInterrupt else Status.TIME_LIMIT
-    return monitor.finish(status)
+    return monitor.finish(status, detail)

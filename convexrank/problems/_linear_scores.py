@@ -42,6 +42,7 @@ from convexrank.data import (
     keep_checked,
     shown,
 )
+from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.data.shards.agreement import arguments_of
 from convexrank.problems._conditioning import InUnits, centred, long, times_units, units_of_steps
 from convexrank.problems._largest_l1 import least_steepness
@@ -55,9 +56,6 @@ __all__ = ["LinearScores", "RiskData"]
 
 Array = np.ndarray
 _DTYPES = {"float64": np.float64, "float32": np.float32}
-# Products of larger entries of X overflow, and no solver makes progress.
-_LARGEST = 1e150
-
 # Units are between 2 to the power of this and of minus this, so that their squares are finite.
 _FARTHEST = 500.0
 # One ball of w serves columns whose sizes differ by a smaller factor.
@@ -106,7 +104,7 @@ class LinearScores(Problem):
 
     def __post_init__(self) -> None:
         kind = check_choice(self.dtype, _DTYPES, "dtype")
-        keep(self, X=check_matrix(self.X, dtype=kind, most=_LARGEST))
+        keep(self, X=check_matrix(self.X, dtype=kind, most=LARGEST_ENTRY))
         check_flags(self)
         keep_checked(self, check_nonnegative, "l2", "l1")
         if isinstance(self.X, Chunks):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -204,6 +205,8 @@ class KernelLearnedDivergence(Problem):
         scores = self.K @ alpha
         risk, slope = self.linear.reference_scores(scores)
         value = risk + 0.5 * self.l2 * float(alpha @ scores)
+        if not math.isfinite(value):
+            return Certificate(math.inf, value, -math.inf)
         residual = self.l2 * alpha + slope
         product = self.K @ residual
         # the rounding of residual and products; K is positive semi-definite, so |K_ij|² ≤ K_ii K_jj
