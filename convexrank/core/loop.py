@@ -270,7 +270,7 @@ class Monitor:
                 certificate = self._certificate_of(best, status)
             if self.trace["gap"]:
                 self.trace["gap"][-1] = certificate.gap
-            message = f"{message} ({certificate})"
+            message = message if status.lacks_minimum else f"{message} ({certificate})"
         return self._solution(best, certificate, status, message, iterations)
 
     def _solution(

@@ -66,6 +66,11 @@ class Status(enum.Enum):
         """The meaning of the status, and a remedy."""
         return self.value
 
+    @property
+    def lacks_minimum(self) -> bool:
+        """Whether there is no minimum, so that a bound over a ball says nothing about the problem."""
+        return self in (Status.SEPARABLE, Status.UNBOUNDED)
+
 
 @dataclass(frozen=True)
 class Witness:
@@ -206,6 +211,11 @@ class Certificate:
     proved: bool = False
     least: float = -float("inf")
     remark: str = ""
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether the gap is infinite, or one over a ball that is larger than the value."""
+        return not math.isfinite(self.gap) or (self.kind == "ball" and self.gap > max(1.0, abs(self.value)))
 
     @property
     def interval(self) -> tuple[float, float]:
