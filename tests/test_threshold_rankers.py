@@ -108,8 +108,8 @@ def test_nan_and_sparse_rows():
 def test_steps_end_where_the_objective_falls_forever_and_no_bound_is_called_certified(monkeypatch):
     """Thresholds separate the classes by more than l1 costs: the direction shows at a point on the way."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 8))
-    y = (X[:, 0] + X[:, 1] ** 2 + 0.3 * rng.normal(size=400) > 1.0).astype(int)
+    X = rng.normal(size=(600, 30))
+    y = (X[:, 0] + X[:, 1] ** 2 + rng.normal(size=600) > 1.0).astype(int)
     searched, steps = Part.search, []
 
     def search(self, point, *arguments):

@@ -208,3 +208,15 @@ def test_evidence_of_columns_of_different_sizes_is_made_when_it_is_asked_for():
         assert found.converged
         assert found.instance.certificate(found.x, found.witness).gap == found.gap
         assert np.shape(found.witness.points)[1] == 4
+
+
+@pytest.mark.parametrize("l1", [1e-9, 1e-7])
+@pytest.mark.parametrize(("name", "scale"), [("RankSVM", 1.0), ("IRPush", 1.0), ("IRPush", 1e12)])
+def test_an_l1_that_bounds_nearly_nothing_has_the_ball_of_none(name, scale, l1):
+    """A radius of value/l1 magnifies the rounding of slopes beyond every tolerance."""
+    X, y = grid_rows()
+    plain, found = solved(name, X, y), solved(name, X * scale, y, l1=l1 * scale)
+    assert found.certificate.kind in ("ball", "global")
+    assert -found.gap <= found.value - plain.value <= 1e3 * l1 + found.gap + plain.gap
+    # an l1 that counts has a bound that holds everywhere
+    assert solved(name, X, y, l1=1e-2).certificate.kind == "global"

@@ -26,7 +26,7 @@ import numpy as np
 from convexrank.backend.deadline import time_left
 from convexrank.core.minorants import EPS, Bundle, Minorant, rounding
 from convexrank.core.results import Certificate, Witness
-from convexrank.regularizers import Penalty
+from convexrank.regularizers import L1Ball, L2Ball, Penalty
 
 __all__ = [
     "LinearRisk",
@@ -34,6 +34,7 @@ __all__ = [
     "certify",
     "lower_bound",
     "own_gap",
+    "radius_for_steps",
     "strength_near",
     "value_of",
     "witness_bound",
@@ -43,6 +44,8 @@ Array = np.ndarray
 
 # The radius of the search for a minimiser that nothing bounds, as a multiple of the length of the point.
 _RADIUS_FACTOR = 10.0
+# A radius that only a weak l1 gives, so many times that of a ball, magnifies the rounding of slopes.
+_WEAK = 1e4
 # How much wider a bound may be that holds everywhere than one over a ball.
 _FOR_ALL = 10.0
 # Rounds without progress after which the search for evidence ends: the point itself is then not closer.
@@ -98,6 +101,15 @@ def certificate_radius(
     return "ball", _RADIUS_FACTOR * max(unit, _length(w))
 
 
+def radius_for_steps(w: Array, radius: float, unit: float) -> float:
+    """Return the radius, or that of a ball where l1 is so weak that the radius magnifies rounding beyond tolerances.
+
+    Without l1 the bound would be one over this ball.
+    """
+    near = _RADIUS_FACTOR * max(unit, math.sqrt(float(w @ w)))
+    return near if _WEAK * near < radius < math.inf else radius
+
+
 def value_of(penalty: Penalty, own: Minorant, w: Array) -> tuple[float, float]:
     """Return risk + penalty at w, and a bound on the rounding: of the risk, of the scores it was taken at, and of Ω."""
     omega = penalty.value(w)
@@ -149,9 +161,30 @@ def _certify(problem: LinearRisk, w: Array, witness: Witness | None, rounds: int
         )
     if not math.isfinite(value + error) or not own.usable:
         return Certificate(math.inf, value, -math.inf, kind, radius)
-    gap = own_gap(problem, own, w, radius)
-    above = _Above(value, error + _outside(problem.penalty, w, own.slope))
+    outside = 0.0 if problem.penalty.ball is None else _outside(problem.penalty.ball, w, own.slope)
+    above = _Above(value, error + outside)
     enough = tol * max(1.0, abs(value))
+    found = _within(problem, w, own, above, error, witness, (rounds, enough), (kind, radius))
+    near = radius if found.gap <= enough else radius_for_steps(w, radius, problem.unit)
+    if near == radius:
+        return found
+    other = _within(problem, w, own, above, error, witness, (rounds, enough), ("ball", near))
+    return other if other.gap <= enough else found
+
+
+def _within(
+    problem: LinearRisk,
+    w: Array,
+    own: Minorant,
+    above: _Above,
+    error: float,
+    witness: Witness | None,
+    effort: tuple[int, float],
+    region: tuple[str, float],
+) -> Certificate:
+    """Bound value − the minimum within a radius, where some minimiser is known or assumed to lie."""
+    value, (rounds, enough), (kind, radius) = above.value, effort, region
+    gap = own_gap(problem, own, w, radius)
     if witness is not None:
         lower, everywhere = witness_bound(problem, witness, radius, (w, own))
         found = above.bound(lower)
@@ -179,11 +212,9 @@ class _Above:
         return gap if gap >= 0.0 and math.isfinite(lower) else math.inf
 
 
-def _outside(penalty: Penalty, w: Array, slope: Array) -> float:
+def _outside(ball: L1Ball | L2Ball, w: Array, slope: Array) -> float:
     """Return how far below the optimum the objective may be because w is outside the ball."""
-    if penalty.ball is None:
-        return 0.0
-    return (_length(w - penalty.ball.prox(w, 1.0)) + rounding(len(w)) * penalty.ball.radius) * _length(slope)
+    return (_length(w - ball.prox(w, 1.0)) + rounding(len(w)) * ball.radius) * _length(slope)
 
 
 def _length(v: Array) -> float:
@@ -196,7 +227,7 @@ def own_gap(problem: LinearRisk, own: Minorant, w: Array, radius: float) -> floa
     Where l2 alone is present, rounding of the slope moves it at second order only. For a risk with kinks the scores
     Xw are exact up to their rounding, and so is its value.
     """
-    penalty, slope, length = problem.penalty, own.slope, _length(w)
+    penalty, slope, length = problem.penalty, own.slope, math.sqrt(float(w @ w))
     noise = EPS * abs(own.risk) if problem.differentiable else 2.0 * own.slope_error * length
     if penalty.smooth and penalty.l2 > 0:
         apart = _length(penalty.l2 * w + slope) + own.slope_error + 4.0 * EPS * penalty.l2 * length

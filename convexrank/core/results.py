@@ -177,8 +177,9 @@ class Certificate:
         −infinity if there is no objective.
     kind : str
         The quantity that ``gap`` bounds. ``"global"``: value − infimum. ``"ball"``: value − minimum over ‖w‖₂ ≤ radius,
-        for problems in which nothing bounds the minimiser. ``"distance"``: the distance from the point to the solution,
-        in ``metric``. ``"violation"``: the violation of the constraints of a feasibility problem, in ``metric``.
+        for problems in which nothing bounds the minimiser, or only a very small l1 does. ``"distance"``: the distance
+        from the point to the solution, in ``metric``. ``"violation"``: the violation of the constraints of a
+        feasibility problem, in ``metric``.
         ``"residual"``: ``gap`` is the residual of the method and not a bound on an error. A small residual means that
         the point is nearly stationary, or nearly a fixed point, but not that it is a global minimum.
     radius : float

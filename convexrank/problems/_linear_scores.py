@@ -25,7 +25,7 @@ from convexrank.backend.gram import (
     times,
     transposed_times,
 )
-from convexrank.core.certificates import certificate_radius, certify
+from convexrank.core.certificates import certificate_radius, certify, radius_for_steps
 from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
 from convexrank.core.minorants import Minorant, tangent
 from convexrank.core.problem import Problem
@@ -510,6 +510,7 @@ class LinearScores(Problem):
         penalty, radius = self.penalty, math.inf
         if not penalty.bounded:
             radius = certificate_radius(penalty, self.risk_infimum, w, value, self.unit)[1]
+            radius = radius_for_steps(w, radius, self.unit)
         return penalty.gap(w, self.l2 * w - gradient, radius)
 
     def objective(self, w: Any) -> float:
