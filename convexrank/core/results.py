@@ -146,7 +146,22 @@ class Witness:
 
 
 class DeferredWitness(Witness):
-    """A witness whose points may be a function that makes them when asked: they are many, and long."""
+    """A witness whose points may be a function that makes them when asked: they are many, and long.
+
+    Parameters
+    ----------
+    points : ndarray or callable
+        The points, shape (m, d), or a function without arguments that returns them.
+    weights, widths : ndarray, shape (m,)
+        As for :class:`Witness`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from convexrank.core.results import DeferredWitness
+    >>> DeferredWitness(lambda: np.eye(2), np.ones(2)).points.shape
+    (2, 2)
+    """
 
     _points: Array | Callable[[], Array]
 
