@@ -271,6 +271,28 @@ def test_a_column_of_equal_entries_costs_no_more_than_the_rounding_that_is_allow
         assert (certificate.kind, certificate.gap >= abs(delta) * certificate.radius) == ("ball", True)
 
 
+@pytest.mark.filterwarnings("ignore::convexrank.ConvergenceWarning")  # any point will do
+@pytest.mark.parametrize("offset", [0.0, 1e4, 1e8])
+@pytest.mark.parametrize(
+    "name", ["PNormPush", "IRPush", "BottomPush", "TopPush", "ConvexRisk", "ListNet", "NDCGRegression"]
+)
+def test_a_lower_bound_is_not_above_the_exact_value(name, offset):
+    """Scores of features far from 0 are rounded; the value at a point is then off by more than the gap."""
+    pytest.importorskip("flint", reason="the exact value comes from ball arithmetic")
+    options = {"PNormPush": {"p": 3}, "BottomPush": {"p": 3}}.get(name, {})
+    if name in ("ListNet", "NDCGRegression"):
+        options = {"qid": np.repeat([0, 1], 6)}
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(12, 3))
+        labels = (X[:, 0] + rng.normal(size=12) > 0).astype(int)
+        labels[:2] = labels[6:8] = 1, 0
+        problem = getattr(cr.problems, name)(X + offset, labels, l2=1e-2, **options)
+        solution = problem.solve(tol=1e-6)
+        certificate, proof = solution.certificate, problem.prove(solution)
+        assert certificate.lower_bound <= proof.value
+
+
 def ring_with_chords(n):
     """A weighted graph in which every node is reached and links on."""
     rng, nodes = np.random.default_rng(3), np.arange(n)

@@ -86,6 +86,22 @@ def test_fewer_rounds_where_the_limit_is_near():
         assert rounds_in_time(10, 100.0) == 1
 
 
+@pytest.mark.parametrize("name", ["Push", "ConvexRisk", "graded"])
+def test_a_sum_over_all_pairs_looks_at_the_clock_between_its_blocks(name):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), np.arange(60) % 2
+    problem = {
+        "Push": lambda: cr.problems.Push(X, y, 2, "logistic", l2=0.1),
+        "ConvexRisk": lambda: cr.problems.ConvexRisk(X, np.arange(60.0), "logistic", l2=0.1),
+        "graded": lambda: cr.problems.ConvexRisk(
+            X, np.arange(60.0), cr.losses.Custom(lambda z: cr.atoms.exp(-z)), l2=0.1
+        ),
+    }[name]()
+    problem.certificate(np.zeros(2))
+    with pytest.raises(OutOfTimeError), ending_after(-1.0):
+        problem.reference_scores(np.zeros(60))
+
+
 # --- before the first point -----------------------------------------------------------------------------------------
 
 

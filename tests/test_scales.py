@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import convexrank as cr
 from convexrank.backend.gram import times, transposed_times
@@ -67,3 +68,63 @@ def test_products_with_float32_make_no_copy_in_float64():
     for mine, truth in zip(found, expected, strict=True):
         assert np.allclose(mine, truth, rtol=0, atol=tolerance("summation") * np.abs(truth).max())
     assert peak < X.nbytes  # a copy has twice as many bytes
+
+
+# --- sizes at which products overflow, or nothing can move ------------------------------------------------------------
+
+
+def test_a_constant_column_of_any_size_leaves_the_weight_at_zero():
+    """No pair depends on it. Newton's method has no unknown to move then, and working sets have no column."""
+    alike = cr.problems.ConvexRisk(np.full((20, 1), 1e15), np.arange(20) % 2, "exponential", l2=0.1).solve()
+    assert alike.converged
+    assert alike.x.tolist() == [0.0]
+    push = cr.problems.PNormPush(np.full((43, 1), 1e6), np.arange(43) % 3 == 0, p=4, l1=0.1, l2=1e-12).solve()
+    assert push.converged
+    assert push.x.tolist() == [0.0]
+
+
+@pytest.mark.filterwarnings("ignore::convexrank.ConvergenceWarning")
+def test_methods_meet_columns_that_they_cannot_move():
+    """The same as sparse arrays, which keep their offset: an answer or a status, no error of a library."""
+    labels = np.arange(43) % 3 == 0
+    constant = sparse.csr_array(np.full((43, 1), 1e6))
+    risk = cr.problems.ConvexRisk(sparse.csr_array(np.full((43, 1), 1e15)), labels, "exponential", l2=0.1)
+    pushed = cr.problems.PNormPush(constant, labels, p=4, l1=0.1, l2=1e-12).solve("working-sets")
+    for found in (risk.solve("newton"), pushed):
+        assert abs(found.x[0]) <= 1e-6
+        assert found.gap >= 0.0
+    at_a_far_start = cr.problems.PNormPush(np.eye(6)[:, :2], [1, 0] * 3, p=4).solve(
+        "newton", x0=np.full(2, 1e100), max_iter=5
+    )
+    assert np.isfinite(at_a_far_start.x).all()
+
+
+@pytest.mark.parametrize("length", [1e155, 1e200])
+@pytest.mark.parametrize("name", ["PNormPush", "ConvexRisk", "TopPush", "RankSVM", "LearnedDivergence"])
+@pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
+def test_a_start_where_the_objective_overflows_is_left(name, length):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    labels = (X.sum(axis=1) + 2.0 * rng.normal(size=40) > 0).astype(int)
+    more = {"PNormPush": {"p": 4}, "LearnedDivergence": {"strong": 0.5}}.get(name, {})
+    problem = getattr(cr.problems, name)(X, labels, **more, l2=0.1)
+    found = problem.solve(x0=np.full(3, length))
+    assert found.converged
+    assert "the objective is not finite at x0" in found.message
+    assert abs(found.value - problem.solve().value) <= 2e-8
+
+
+def test_targets_whose_squares_overflow_are_refused():
+    X = np.arange(8.0)[:, None]
+    for make in (
+        lambda y: cr.problems.LearnedDivergence(X, y, 0.5, l2=0.1),
+        lambda y: cr.problems.KernelLearnedDivergence(X @ X.T, y, 0.5, l2=0.1),
+        lambda y: cr.problems.RealizableLink(X, y, 1.0, 1.0),
+    ):
+        with pytest.raises(
+            ValueError, match=r"y has an entry of size 1e\+308, .* divide y by a common factor"
+        ):
+            make(np.where(X[:, 0] > 3, 1e308, 0.0))
+    largest = cr.problems.LearnedDivergence(X, np.where(X[:, 0] > 3, 1e150, 0.0), 0.5, l2=0.1).solve()
+    assert largest.converged
+    assert np.isfinite(largest.gap)

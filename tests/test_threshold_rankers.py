@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import convexrank as cr
 from convexrank import PushRanker, RetargetingRanker
+from convexrank.solvers.working_sets._part import Part
 
 
 @parametrize_with_checks([PushRanker(features="thresholds", bins=8, l1=0.01, l2=0.01, tol=1e-12)])
@@ -102,3 +103,33 @@ def test_nan_and_sparse_rows():
         PushRanker().fit(X, y)
     with pytest.raises(TypeError, match="parse"):
         PushRanker(features="thresholds", l1=0.1).fit(sparse.csr_array(np.nan_to_num(X)), y)
+
+
+def test_steps_end_where_the_objective_falls_forever_and_no_bound_is_called_certified(monkeypatch):
+    """Thresholds separate the classes by more than l1 costs: the direction shows at a point on the way."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 30))
+    y = (X[:, 0] + X[:, 1] ** 2 + rng.normal(size=600) > 1.0).astype(int)
+    searched, steps = Part.search, []
+
+    def search(self, point, *arguments):
+        # what was found when this step began: nothing that would have ended the solve
+        steps.append(
+            self.problem.logarithmic_slope * separation(self, point) > self.problem.l1 * abs(point.w).sum()
+        )
+        return searched(self, point, *arguments)
+
+    def separation(part, point):
+        positive, negative = part.problem.split(point.scores)
+        return positive.min() - negative.max()
+
+    monkeypatch.setattr(Part, "search", search)
+    with pytest.warns(cr.ConvergenceWarning, match="UNBOUNDED"):
+        solution = PushRanker(features="thresholds", l1=1e-3, l2=0).fit(X, y).solution_
+    assert solution.status is cr.Status.UNBOUNDED
+    assert steps
+    assert not any(steps)
+    for text in (repr(solution), solution.message, solution.summary()):
+        assert "certified" not in text
+        assert "at most" not in text
+    assert "no minimum" in repr(solution)

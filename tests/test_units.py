@@ -8,6 +8,7 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank.backend.gram import row_lengths
+from convexrank.problems import REGISTRY
 from tests.tolerances import tolerance
 
 SCALES = [(1e6, 1.0, 1.0, 1e-6), (1e3, 1.0, 1e-3, 1e-6), (1e8, 1.0, 1.0, 1.0), (1e-8, 1e8, 1.0, 1.0)]
@@ -115,3 +116,107 @@ def test_columns_of_like_size_share_a_ball_of_w():
     certificate = cr.problems.PNormPush(Z * np.array([1.0, 2.0, 5.0, 30.0]), y, p=2).certificate(np.zeros(4))
     assert (certificate.kind, certificate.metric) == ("ball", "")
     assert "minimum over ||w|| <= " in str(certificate)
+
+
+# --- features of any size, and far from 0 ---------------------------------------------------------------------------
+
+FORMULATIONS = {
+    "PNormPush": {"p": 2}, "BottomPush": {"p": 2}, "TopBottomPush": {"p": 2}, "IRPush": {}, "Push": {"price": 2},
+    "TopPush": {}, "RmaxPush": {"loss": "hinge"}, "ConvexRisk": {"cost": "hinge"}, "RankSVM": {}, "ListNet": {},
+    "NDCGRegression": {},
+}  # fmt: skip
+
+
+TRIVIAL = pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
+
+
+def grid_rows():
+    """Rows on a grid, so that an offset is added without rounding, and labels that no direction separates."""
+    rng = np.random.default_rng(0)
+    X = np.round(1024.0 * rng.normal(size=(40, 3))) / 1024.0
+    y = (X.sum(axis=1) + 2.0 * rng.normal(size=40) > 0).astype(int)
+    y[::10], y[1::10] = 1, 0
+    return X, y
+
+
+def solved(name, X, y, **penalties):
+    solution = getattr(cr.problems, name)(X, y, **FORMULATIONS[name], **penalties).solve(tol=1e-9)
+    assert solution.converged
+    return solution
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-10, 1e-6, 1e6, 1e9])
+@pytest.mark.parametrize("name", FORMULATIONS)
+@TRIVIAL
+def test_features_of_any_size_have_the_same_minimum(name, scale):
+    """At features of 1e-10 a ball of w whose radius does not depend on them says that w = 0 is best."""
+    X, y = grid_rows()
+    plain, found = solved(name, X, y), solved(name, X * scale, y)
+    assert abs(found.value - plain.value) <= found.gap + plain.gap
+    assert found.iterations <= 2 * plain.iterations + 5
+    at_zero = found.instance.certificate(np.zeros(3))
+    assert at_zero.gap >= at_zero.value - plain.value - plain.gap
+
+
+@pytest.mark.parametrize("penalty", ["none", "l2", "l1"])
+@pytest.mark.parametrize("offset", [1e7, -1e10])
+@pytest.mark.parametrize("name", FORMULATIONS)
+@TRIVIAL
+def test_an_offset_of_the_features_has_no_effect(name, offset, penalty):
+    X, y = grid_rows()
+    largest = getattr(cr.problems, name)(X, y, **FORMULATIONS[name]).l1_max()
+    penalties = {"none": {}, "l2": {"l2": 1e-2}, "l1": {"l1": 0.3 * largest}}[penalty]
+    plain, found = solved(name, X, y, **penalties), solved(name, X + offset, y, **penalties)
+    assert abs(found.value - plain.value) <= found.gap + plain.gap
+    assert found.iterations <= 2 * plain.iterations + 5
+    far = found.x + np.array([1e-3, 0.0, -1e-3])
+    certificate = found.instance.certificate(far)
+    assert certificate.gap >= plain.instance.objective(far) - plain.value
+    assert found.instance.objective(far) == pytest.approx(
+        plain.instance.objective(far), rel=tolerance("summation")
+    )
+
+
+def test_ones_are_no_reason_to_copy_the_features():
+    X, y = grid_rows()
+    problem = cr.problems.PNormPush(np.column_stack([X, np.ones(40)]), y, p=2, l2=0.1)
+    assert problem.solve().converged
+    assert problem._centred is None
+    large = problem.changed(X=np.column_stack([X, np.full(40, 1e12)]))
+    assert large.solve().converged
+    assert np.array_equal(large._centred.X[:, 3], np.zeros(40))
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_what_depends_on_differences_has_no_part_in_an_offset(name):
+    for seed in range(4):
+        problem = REGISTRY[name].random(seed)
+        if not getattr(problem, "depends_on_differences", False):
+            continue
+        scores = np.random.default_rng(seed).normal(size=problem.rows)
+        for moved in (scores + 1.0, scores - 3.0):
+            value, slope = problem.reference_scores(moved)
+            assert value == pytest.approx(problem.reference_scores(scores)[0], rel=tolerance("summation"))
+            assert abs(slope.sum()) <= tolerance("summation") * np.abs(slope).sum()
+
+
+def test_evidence_of_columns_of_different_sizes_is_made_when_it_is_asked_for():
+    """The bundle method makes the points of its witness late; a problem in other units takes them all the same."""
+    Z, y = rows(40)
+    for scales in SCALES:
+        found = cr.problems.ConvexRisk(Z * np.array(scales), y, "hinge").solve("bundle")
+        assert found.converged
+        assert found.instance.certificate(found.x, found.witness).gap == found.gap
+        assert np.shape(found.witness.points)[1] == 4
+
+
+@pytest.mark.parametrize("l1", [1e-9, 1e-7])
+@pytest.mark.parametrize(("name", "scale"), [("RankSVM", 1.0), ("IRPush", 1.0), ("IRPush", 1e12)])
+def test_an_l1_that_bounds_nearly_nothing_has_the_ball_of_none(name, scale, l1):
+    """A radius of value/l1 magnifies the rounding of slopes beyond every tolerance."""
+    X, y = grid_rows()
+    plain, found = solved(name, X, y), solved(name, X * scale, y, l1=l1 * scale)
+    assert found.certificate.kind in ("ball", "global")
+    assert -found.gap <= found.value - plain.value <= 1e3 * l1 + found.gap + plain.gap
+    # an l1 that counts has a bound that holds everywhere
+    assert solved(name, X, y, l1=1e-2).certificate.kind == "global"

@@ -125,6 +125,8 @@ def row_lengths(matrix: Any, units: Array | None = None) -> Array:
         squares = matrix.multiply(matrix)
         sums = squares.sum(axis=1) if units is None else squares @ units**2
         return np.sqrt(np.asarray(sums, dtype=np.float64).ravel())
+    if units is None and matrix.dtype == np.float64:
+        return np.sqrt(np.vecdot(matrix, matrix))
     if units is None:
         return np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
     return np.sqrt(np.einsum("ij,ij,j->i", matrix, matrix, units**2, dtype=np.float64))

@@ -78,7 +78,9 @@ def solution_lines(solution: Solution) -> list[str]:
     lines = [f"{solution.status.name} by {solution.solver}, {steps}{solution.seconds:.2f} s"]
     if not math.isnan(solution.value):
         lines.append(f"value      {solution.value:.10g}")
-    lines.append(paragraph(f"certified  {solution.certificate}"))
+    if not solution.status.lacks_minimum:
+        word = "bound    " if solution.certificate.says_nothing else "certified"
+        lines.append(paragraph(f"{word}  {solution.certificate}"))
     note = solution.instance.remark(solution.x) if solution.converged else solution.message
     if note:
         lines.append(paragraph(f"note       {note}"))

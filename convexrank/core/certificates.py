@@ -26,14 +26,26 @@ import numpy as np
 from convexrank.backend.deadline import time_left
 from convexrank.core.minorants import EPS, Bundle, Minorant, rounding
 from convexrank.core.results import Certificate, Witness
-from convexrank.regularizers import Penalty
+from convexrank.regularizers import L1Ball, L2Ball, Penalty
 
-__all__ = ["LinearRisk", "certificate_radius", "certify", "own_gap", "strength_near", "witness_bound"]
+__all__ = [
+    "LinearRisk",
+    "certificate_radius",
+    "certify",
+    "lower_bound",
+    "own_gap",
+    "radius_for_steps",
+    "strength_near",
+    "value_of",
+    "witness_bound",
+]
 
 Array = np.ndarray
 
 # The radius of the search for a minimiser that nothing bounds, as a multiple of the length of the point.
 _RADIUS_FACTOR = 10.0
+# A radius that only a weak l1 gives, so many times that of a ball, magnifies the rounding of slopes.
+_WEAK = 1e4
 # How much wider a bound may be that holds everywhere than one over a ball.
 _FOR_ALL = 10.0
 # Rounds without progress after which the search for evidence ends: the point itself is then not closer.
@@ -89,6 +101,28 @@ def certificate_radius(
     return "ball", _RADIUS_FACTOR * max(unit, _length(w))
 
 
+def radius_for_steps(w: Array, radius: float, unit: float) -> float:
+    """Return the radius, or that of a ball where l1 is so weak that the radius magnifies rounding beyond tolerances.
+
+    Without l1 the bound would be one over this ball.
+    """
+    near = _RADIUS_FACTOR * max(unit, math.sqrt(float(w @ w)))
+    return near if _WEAK * near < radius < math.inf else radius
+
+
+def value_of(penalty: Penalty, own: Minorant, w: Array) -> tuple[float, float]:
+    """Return risk + penalty at w, and a bound on the rounding: of the risk, of the scores it was taken at, and of Ω."""
+    omega = penalty.value(w)
+    value = own.risk + omega
+    error = own.risk_error + own.slope_error * math.sqrt(float(w @ w))
+    return value, error + rounding(len(w)) * abs(omega) + 4.0 * EPS * abs(value)
+
+
+def lower_bound(value: float, gap: float, error: float) -> float:
+    """Return a number that is not above exact value − gap, for a computed value that is off by at most the error."""
+    return math.nextafter(value - math.nextafter(gap + error, math.inf), -math.inf)
+
+
 def certify(
     problem: LinearRisk, w: Array, witness: Witness | None = None, *, rounds: int = 200, tol: float = 1e-9
 ) -> Certificate:
@@ -119,16 +153,38 @@ def certify(
 
 def _certify(problem: LinearRisk, w: Array, witness: Witness | None, rounds: int, tol: float) -> Certificate:
     own = problem.reference_minorant(w)
-    value = own.risk + problem.penalty.value(w)
+    value, error = value_of(problem.penalty, own, w)
     kind, radius = "global", math.inf
     if not problem.penalty.bounded:
-        kind, radius = certificate_radius(problem.penalty, problem.risk_infimum, w, value, problem.unit)
-    if not math.isfinite(value) or not own.usable:
+        kind, radius = certificate_radius(
+            problem.penalty, problem.risk_infimum, w, value + error, problem.unit
+        )
+    if not math.isfinite(value + error) or not own.usable:
         return Certificate(math.inf, value, -math.inf, kind, radius)
-    gap = own_gap(problem, own, w, radius)
-    outside = _outside(problem.penalty, w) * _length(own.slope)
-    above = _Above(value, own.risk_error + 4.0 * EPS * abs(value) + outside)
+    outside = 0.0 if problem.penalty.ball is None else _outside(problem.penalty.ball, w, own.slope)
+    above = _Above(value, error + outside)
     enough = tol * max(1.0, abs(value))
+    found = _within(problem, w, own, above, error, witness, (rounds, enough), (kind, radius))
+    near = radius if found.gap <= enough else radius_for_steps(w, radius, problem.unit)
+    if near == radius:
+        return found
+    other = _within(problem, w, own, above, error, witness, (rounds, enough), ("ball", near))
+    return other if other.gap <= enough else found
+
+
+def _within(
+    problem: LinearRisk,
+    w: Array,
+    own: Minorant,
+    above: _Above,
+    error: float,
+    witness: Witness | None,
+    effort: tuple[int, float],
+    region: tuple[str, float],
+) -> Certificate:
+    """Bound value − the minimum within a radius, where some minimiser is known or assumed to lie."""
+    value, (rounds, enough), (kind, radius) = above.value, effort, region
+    gap = own_gap(problem, own, w, radius)
     if witness is not None:
         lower, everywhere = witness_bound(problem, witness, radius, (w, own))
         found = above.bound(lower)
@@ -140,7 +196,7 @@ def _certify(problem: LinearRisk, w: Array, witness: Witness | None, rounds: int
     nothing_below = above.bound(problem.risk_infimum)  # a risk that is never negative, at zero
     if nothing_below <= (enough if kind == "ball" else gap):
         gap, kind, radius = nothing_below, "global", math.inf
-    return Certificate(gap, value, max(value - gap, problem.risk_infimum), kind, radius)
+    return Certificate(gap, value, max(lower_bound(value, gap, error), problem.risk_infimum), kind, radius)
 
 
 @dataclass(frozen=True)
@@ -156,11 +212,9 @@ class _Above:
         return gap if gap >= 0.0 and math.isfinite(lower) else math.inf
 
 
-def _outside(penalty: Penalty, w: Array) -> float:
-    """Return how far w may be outside the ball: there the objective may be below the optimum."""
-    if penalty.ball is None:
-        return 0.0
-    return _length(w - penalty.ball.prox(w, 1.0)) + rounding(len(w)) * penalty.ball.radius
+def _outside(ball: L1Ball | L2Ball, w: Array, slope: Array) -> float:
+    """Return how far below the optimum the objective may be because w is outside the ball."""
+    return (_length(w - ball.prox(w, 1.0)) + rounding(len(w)) * ball.radius) * _length(slope)
 
 
 def _length(v: Array) -> float:
@@ -173,7 +227,7 @@ def own_gap(problem: LinearRisk, own: Minorant, w: Array, radius: float) -> floa
     Where l2 alone is present, rounding of the slope moves it at second order only. For a risk with kinks the scores
     Xw are exact up to their rounding, and so is its value.
     """
-    penalty, slope, length = problem.penalty, own.slope, _length(w)
+    penalty, slope, length = problem.penalty, own.slope, math.sqrt(float(w @ w))
     noise = own.lag + (EPS * abs(own.risk) if problem.differentiable else 2.0 * own.slope_error * length)
     if penalty.smooth and penalty.l2 > 0:
         apart = _length(penalty.l2 * w + slope) + own.slope_error + 4.0 * EPS * penalty.l2 * length

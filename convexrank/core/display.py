@@ -73,6 +73,10 @@ def _stated(problem: Any, member: str) -> str:
 def _bound(solution: Any) -> str:
     """The bound on the error, in a few words."""
     certificate = solution.certificate
+    if solution.status.lacks_minimum:
+        return "no minimum"
+    if certificate.says_nothing:
+        return "no bound on the error"
     if certificate.kind == "residual":
         return f"residual {certificate.gap:.1g} (no bound)"
     how = "proved" if certificate.proved else "certified"
@@ -99,7 +103,7 @@ def _rows(solution: Any) -> list[list[str]]:
         ["status", solution.status.name],
         ["run", _run(solution)],
         ["value", number_text(solution.value, 6)],
-        ["bound", str(solution.certificate)],
+        ["bound", "no minimum" if solution.status.lacks_minimum else str(solution.certificate)],
         ["x", f"{x.size} numbers, {int((x != 0).sum())} not 0"],
     ]
     return rows if solution.value == solution.value else [row for row in rows if row[0] != "value"]

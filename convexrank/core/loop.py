@@ -28,6 +28,7 @@ _UNEXPLAINED = frozenset({Status.FAILED, Status.UNBOUNDED})
 # Ends that the caller brought about: the point so far counts, and what is proved about it in the seconds that remain.
 _STOPPED = frozenset({Status.INTERRUPTED, Status.TIME_LIMIT})
 _GRACE = 1.0
+_NOT_FROM_START = "the objective is not finite at x0, so that the solve began at the default start"
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ class Monitor:
         if self._bar is not None:
             self._bar.set_postfix_str(f"gap {state.residual:.1e}", refresh=False)
             self._bar.update(state.iteration - self._bar.n)
-        if not self._is_finite(state):
+        if not self.is_finite(state):
             return Status.FAILED
         if self.best is None or self._is_better(state, self.best):
             self.best, self.certificate = state, None
@@ -185,7 +186,8 @@ class Monitor:
             return Status.CONVERGED
         return Status.INTERRUPTED if stop else self._limits(state)
 
-    def _is_finite(self, state: State) -> bool:
+    def is_finite(self, state: State) -> bool:
+        """Whether a method can go on from a state."""
         if self.problem.has_objective:
             return math.isfinite(state.value)
         return bool(np.isfinite(state.x).all()) and not math.isnan(state.residual)
@@ -269,7 +271,7 @@ class Monitor:
                 certificate = self._certificate_of(best, status)
             if self.trace["gap"]:
                 self.trace["gap"][-1] = certificate.gap
-            message = f"{message} ({certificate})"
+            message = message if status.lacks_minimum else f"{message} ({certificate})"
         return self._solution(best, certificate, status, message, iterations)
 
     def _solution(
@@ -325,11 +327,16 @@ def iterate(
     KeyboardInterrupt
         When Ctrl-C is pressed again, or is meant for more than this solve.
     """
-    monitor = monitored(problem, solver, options, x0)
+    monitor, detail = monitored(problem, solver, options, x0), ""
     try:
         with ending_after(options.time_limit):
             state = solver.init(problem, x0)
             del x0  # large problems count their arrays
+            # far away a steep risk, or the square of a length, is infinite
+            if not (math.isfinite(state.value) or monitor.is_finite(state)):
+                start = problem.start()
+                if not np.array_equal(state.x, start):
+                    state, detail = solver.init(problem, start), _NOT_FROM_START
             while (status := monitor.record(state)) is None:
                 if NOW.get().due:
                     check_interruption()
@@ -342,13 +349,13 @@ def iterate(
         if stop is KeyboardInterrupt and not answered():
             raise KeyboardInterrupt from error
         status = Status.INTERRUPTED if stop is KeyboardInterrupt else Status.TIME_LIMIT
-    return _finished(monitor, status)
+    return _finished(monitor, status, detail)
 
 
-def _finished(monitor: Monitor, status: Status) -> Solution:
+def _finished(monitor: Monitor, status: Status, detail: str) -> Solution:
     """Build the solution; that of an interrupted solve, where Ctrl-C was pressed since the last look."""
     try:
-        solution = monitor.finish(status)
+        solution = monitor.finish(status, detail)
         if NOW.get().due:
             check_interruption()
     except KeyboardInterrupt:

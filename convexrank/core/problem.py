@@ -299,7 +299,8 @@ class Problem(Displayed):
             Largest number of seconds, exceeded by at most one call of an oracle or one second. Compilation, and the
             preparation of a model by cvxpy for ``exact``, are not interrupted.
         x0 : array or Solution, optional
-            Starting point (warm start).
+            Starting point (warm start). Where the objective is not finite there, the solve begins at the default
+            start, and the message says so.
         callback : callable, optional
             A function that is called with the state after each iteration (``state.x``, ``state.value``,
             ``state.iteration``); if it returns True, the solve stops with status INTERRUPTED.

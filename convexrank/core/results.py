@@ -6,6 +6,7 @@ import enum
 import json
 import math
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
@@ -15,7 +16,15 @@ from convexrank.core.display import draw_trace, solution_html, solution_line, so
 from convexrank.data.files.atomic import replacing
 from convexrank.data.messages import shown
 
-__all__ = ["Certificate", "CertificateError", "ConvergenceWarning", "Solution", "Status", "Witness"]
+__all__ = [
+    "Certificate",
+    "CertificateError",
+    "ConvergenceWarning",
+    "DeferredWitness",
+    "Solution",
+    "Status",
+    "Witness",
+]
 
 Array = np.ndarray
 
@@ -56,6 +65,11 @@ class Status(enum.Enum):
     def message(self) -> str:
         """The meaning of the status, and a remedy."""
         return self.value
+
+    @property
+    def lacks_minimum(self) -> bool:
+        """Whether there is no minimum, so that a bound over a ball says nothing about the problem."""
+        return self in (Status.SEPARABLE, Status.UNBOUNDED)
 
 
 @dataclass(frozen=True)
@@ -116,6 +130,10 @@ class Witness:
         scaled = weights / largest  # the sum of huge weights would overflow
         return scaled / scaled.sum()
 
+    def moved(self, by: Callable[[Array], Array]) -> Witness:
+        """Return the witness at other points, which are made from these, one per row, when they are asked for."""
+        return DeferredWitness(lambda: by(np.asarray(self.points)), self.weights, self.widths)
+
     def smoothing(self) -> Array | None:
         """Return a width per point; None if the given widths have another shape, or are negative or not finite."""
         shape = np.shape(self.weights)
@@ -125,6 +143,40 @@ class Witness:
         return (
             widths if widths.shape == shape and np.isfinite(widths).all() and (widths >= 0.0).all() else None
         )
+
+
+class DeferredWitness(Witness):
+    """A witness whose points may be a function that makes them when asked: they are many, and long.
+
+    Parameters
+    ----------
+    points : ndarray or callable
+        The points, shape (m, d), or a function without arguments that returns them.
+    weights, widths : ndarray, shape (m,)
+        As for :class:`Witness`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from convexrank.core.results import DeferredWitness
+    >>> DeferredWitness(lambda: np.eye(2), np.ones(2)).points.shape
+    (2, 2)
+    """
+
+    _points: Array | Callable[[], Array]
+
+    def __init__(
+        self, points: Array | Callable[[], Array], weights: Array, widths: Array | None = None
+    ) -> None:
+        self.__dict__.update(_points=points, weights=weights, widths=widths)
+
+    @property
+    def points(self) -> Array:  # type: ignore[override]
+        """The points, shape (m, d)."""
+        return self._points() if callable(self._points) else self._points
+
+    def __reduce__(self) -> Any:
+        return Witness, (self.points, self.weights, self.widths)
 
 
 @dataclass(frozen=True)
@@ -140,8 +192,9 @@ class Certificate:
         −infinity if there is no objective.
     kind : str
         The quantity that ``gap`` bounds. ``"global"``: value − infimum. ``"ball"``: value − minimum over ‖w‖₂ ≤ radius,
-        for problems in which nothing bounds the minimiser. ``"distance"``: the distance from the point to the solution,
-        in ``metric``. ``"violation"``: the violation of the constraints of a feasibility problem, in ``metric``.
+        for problems in which nothing bounds the minimiser, or only a very small l1 does. ``"distance"``: the distance
+        from the point to the solution, in ``metric``. ``"violation"``: the violation of the constraints of a
+        feasibility problem, in ``metric``.
         ``"residual"``: ``gap`` is the residual of the method and not a bound on an error. A small residual means that
         the point is nearly stationary, or nearly a fixed point, but not that it is a global minimum.
     radius : float
@@ -174,6 +227,11 @@ class Certificate:
     proved: bool = False
     least: float = -float("inf")
     remark: str = ""
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether the gap is infinite, or one over a ball that is larger than the value."""
+        return not math.isfinite(self.gap) or (self.kind == "ball" and self.gap > max(1.0, abs(self.value)))
 
     @property
     def interval(self) -> tuple[float, float]:

@@ -259,10 +259,14 @@ def solve(
                 )
             solution = made.solve(problem, options)
         else:
-            start = problem.start() if x0 is None else np.array(problem.check_point(x0, "x0"))
             # a solver over several processes brings a loop that they run together
             run = getattr(made, "loop", None) or iterate
-            solution = run(problem, made, start, options)
+            if x0 is None:
+                solution = run(problem, made, problem.start(), options)
+            else:
+                # far away; the loop looks whether values are finite
+                with np.errstate(over="ignore", invalid="ignore"):
+                    solution = run(problem, made, np.array(problem.check_point(x0, "x0")), options)
     if getattr(problem, "l1", 0.0) and solution.converged and not solution.x.any():
         solution = replace(solution, message=f"{solution.message}; l1 is so large that every weight is 0")
     if solver is None and (reason := problem.default_reason):

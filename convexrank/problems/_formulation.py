@@ -234,12 +234,9 @@ class Formulation(SecondOrder):
             hessian = self._hessian(found)
         else:
             value, slope = self.program.value_and_gradient(scores)
-            product, X = (
-                curvature.hessian_product(self.program, scores),
-                np.asarray(dense(self.X), np.float64),
-            )
-            images = np.stack([product(column) for column in X.T])
-            hessian = np.asarray(images @ X)
+            product = curvature.hessian_product(self.program, scores)
+            X = np.asarray(dense(self.X), dtype=np.float64)
+            hessian = np.stack([product(column) for column in X.T]) @ X
             hessian = 0.5 * (hessian + hessian.T)
         gradient = np.asarray(transposed_times(self.X, slope), dtype=np.float64) + self.l2 * w
         hessian.flat[:: self.dimension + 1] += self.l2
@@ -249,7 +246,7 @@ class Formulation(SecondOrder):
         """XᵀHX for H in the scores, about a common centre where H does not see one: then an offset cannot cancel."""
         whole = float(found.diagonal.sum())
         centre = np.zeros(self.dimension)
-        if self._is_shift_linear and whole > 0.0:
+        if self._shift is not None and whole > 0.0:
             centre = np.asarray(transposed_times(self.X, found.diagonal / whole), dtype=np.float64)
         hessian = centred_gram(self.X, centre, found.diagonal)
         columns = np.asarray(transposed_times(self.X, dense(found.shares)), dtype=np.float64)
@@ -257,8 +254,13 @@ class Formulation(SecondOrder):
         return hessian - (columns * found.rates) @ columns.T
 
     @cached_property
-    def _is_shift_linear(self) -> bool:
-        return recession.shift(self.program) is not None
+    def _shift(self) -> float | None:
+        return recession.shift(self.program)
+
+    @property
+    def depends_on_differences(self) -> bool:  # type: ignore[override]
+        """Whether a common shift of all scores changes nothing, up to the rounding of weights."""
+        return self._shift is not None and abs(self._shift) <= _ROUNDING * self.program.count
 
     def hessian_product(self, w: Any, v: Any) -> Array:
         """Return the Hessian of risk + l2/2·‖w‖² at w times v, shape (d,)."""
@@ -315,8 +317,8 @@ class Formulation(SecondOrder):
             return value, slopes, -math.inf
         return value, slopes, -float(cost)
 
-    def _minorant(self, w: Array, width: float, lengths: Array) -> Minorant:
-        """A linear function below the risk by its conjugate; how far it is below beyond rounding counts as a gap."""
+    def minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
+        """Return a linear function below the risk by its conjugate; what that loses beyond rounding counts as a gap."""
         offsets: list[float] = []
 
         def risk(scores: Array) -> tuple[float, Array]:

@@ -26,7 +26,7 @@ from convexrank.backend.gram import (
     transposed_times,
 )
 from convexrank.backend.interruption import Block
-from convexrank.core.certificates import certificate_radius, certify
+from convexrank.core.certificates import certificate_radius, certify, radius_for_steps
 from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
 from convexrank.core.minorants import Minorant, tangent
 from convexrank.core.problem import Problem
@@ -43,27 +43,24 @@ from convexrank.data import (
     keep_checked,
     shown,
 )
+from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.data.shards.agreement import arguments_of, asked_of
+from convexrank.problems._conditioning import InUnits, centred, long, times_units, units_of_steps
 from convexrank.problems._largest_l1 import least_steepness
 from convexrank.problems._proved_zeros import proved_zeros
 from convexrank.problems._solver_choice import Choice, choose
 from convexrank.problems._streams import Stream, check_chunks
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
+from convexrank.solvers.change_of_variables import ChangeOfVariables
 
 __all__ = ["LinearScores", "RiskData"]
 
 Array = np.ndarray
 _DTYPES = {"float64": np.float64, "float32": np.float32}
-# Products of larger entries of X overflow, and no solver makes progress.
-_LARGEST = 1e150
-
-# How a certificate calls the length of w in units of the columns.
-_METRIC = "||w/units||"
+# Units are between 2 to the power of this and of minus this, so that their squares are finite.
+_FARTHEST = 500.0
 # One ball of w serves columns whose sizes differ by a smaller factor.
 _ALIKE = 64.0
-
-# A score that is far from 0, wherever a minimiser is.
-_LARGE_SCORE = 100.0
 
 # A loss e^(-z) is below 1e-5 of its size at 0 beyond this difference of scores.
 _SPREAD = 12.0
@@ -108,7 +105,7 @@ class LinearScores(Problem):
 
     def __post_init__(self) -> None:
         kind = check_choice(self.dtype, _DTYPES, "dtype")
-        keep(self, X=check_matrix(self.X, dtype=kind, most=_LARGEST))
+        keep(self, X=check_matrix(self.X, dtype=kind, most=LARGEST_ENTRY))
         check_flags(self)
         keep_checked(self, check_nonnegative, "l2", "l1")
         if isinstance(self.X, Chunks):
@@ -220,6 +217,35 @@ class LinearScores(Problem):
     def dimension(self) -> int:
         """Number of weights d."""
         return int(self.X.shape[1])
+
+    #: Whether the risk depends on differences of scores only, so that an offset of the features has no effect.
+    depends_on_differences = False
+
+    @cached_property
+    def _centred(self) -> Self | None:
+        """The same objective with more digits, of rows without a large offset that all share; None if there is none."""
+        if not (
+            self.depends_on_differences and isinstance(self.X, np.ndarray) and self.X.dtype == np.float64
+        ):
+            return None
+        squares = self._mean_squares
+        rows = None if squares is None else centred(self.X, squares)
+        made = None if rows is None else self.changed(X=rows)
+        if made is not None:
+            made.__dict__["_centred"] = None
+        return made
+
+    def adapt_solver(self, solver: Any) -> Any:
+        """Return the method on the problem in better conditioned features, where there are such; else as it is."""
+        if isinstance(self.X, Design) or not hasattr(solver, "step"):
+            return solver
+        base = self if self._centred is None else self._centred
+        # methods for differentiable objectives take account of units by themselves
+        units = None if self.differentiable and self.l1 == 0 else units_of_steps(base)
+        if units is None:
+            return solver if base is self else ChangeOfVariables(solver, base, np.copy, np.copy)
+        scaled = times_units(base, units)
+        return ChangeOfVariables(solver, scaled, lambda w: w / units, lambda v: v * units)
 
     @property
     def unique(self) -> bool:
@@ -333,6 +359,8 @@ class LinearScores(Problem):
                 if name in self.__dict__
             }
             made.__dict__.update(shared)
+            if "_centred" in self.__dict__:
+                made.__dict__["_centred"] = None if self._centred is None else self._centred.changed(**values)
         return made
 
     @cached_property
@@ -483,16 +511,19 @@ class LinearScores(Problem):
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum from the gradient of the smooth part, at no cost, for solvers."""
-        if self._in_units is not None:
-            return self._in_units.gap_estimate(w / self.units, value, self.units * gradient)
+        if self.in_units is not None:
+            return self.in_units.gap_estimate(w / self.units, value, self.units * gradient)
         penalty, radius = self.penalty, math.inf
         if not penalty.bounded:
             radius = certificate_radius(penalty, self.risk_infimum, w, value, self.unit)[1]
+            radius = radius_for_steps(w, radius, self.unit)
         return penalty.gap(w, self.l2 * w - gradient, radius)
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective at w; infinity outside a ball constraint."""
         w, stream = self.check_point(w), self.stream
+        if self._centred is not None:
+            return self._centred.objective(w)
         found = (
             self.risk_and_score_gradient(self.scores(w)) if stream is None else stream.risk_and_subgradient(w)
         )
@@ -554,16 +585,20 @@ class LinearScores(Problem):
 
     def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
         """Return a tangent of the risk at w from the definition, with its rounding, for certificates."""
-        return self._minorant(w, width, self.row_lengths) if self.stream is None else self.stream.minorant(w)
+        return (
+            self.minorant_of(w, width, self.row_lengths) if self.stream is None else self.stream.minorant(w)
+        )
 
-    def _minorant(self, w: Array, width: float, lengths: Array) -> Minorant:
+    def minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
+        """Return the tangent at w, or what a smoothed risk proves there; rounding is for rows of these lengths."""
         below = partial(self.reference_below, width=width) if width > 0.0 else self.reference_scores
         return tangent(self.X, lengths, below, w)
 
     @cached_property
     def unit(self) -> float:
-        """A large length of w in the units of the features: 1, or less if it gives scores of 100."""
-        return _long(np.array([self.X.longest]) if isinstance(self.X, Chunks) else self.row_lengths)
+        """A large length of w in the units of the features: scores are of size 1 in each column, or 100 altogether."""
+        lengths = np.array([self.X.longest]) if isinstance(self.X, Chunks) else self.row_lengths
+        return long(lengths, float(self.units.max()))
 
     @property
     def row_counts(self) -> Array | None:
@@ -571,16 +606,22 @@ class LinearScores(Problem):
         return None
 
     @cached_property
+    def _mean_squares(self) -> Array | None:
+        """The mean square of each column; None where those of a design are unknown."""
+        if isinstance(self.X, Design):
+            return self.X.mean_squares
+        counts = self.row_counts
+        return squares_times(self.X, counts) / (self.rows if counts is None else counts.sum())
+
+    @cached_property
     def units(self) -> Array:
         """Units of the unknowns that equalise their effects on scores and penalty, powers of two; 1 for designs."""
-        if not isinstance(self.X, Design):
-            counts = self.row_counts
-            squares = squares_times(self.X, counts) / (self.rows if counts is None else counts.sum())
-        elif (squares := self.X.mean_squares) is None:
+        squares = self._mean_squares
+        if squares is None:
             return np.ones(self.dimension)
         sizes = np.sqrt(squares + self.l2)
         sizes[sizes == 0.0] = 1.0
-        return np.exp2(-np.maximum(np.minimum(np.rint(np.log2(sizes)), 300.0), -300.0))
+        return np.exp2(-np.maximum(np.minimum(np.rint(np.log2(sizes)), _FARTHEST), -_FARTHEST))
 
     @cached_property
     def row_lengths(self) -> Array:
@@ -590,18 +631,19 @@ class LinearScores(Problem):
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x; see :mod:`convexrank.core.certificates`."""
         self.refuse_edited()
-        w = self.check_point(x, "x")
+        w, problem = self.check_point(x, "x"), self if self._centred is None else self._centred
         given = None if witness is None else Witness.of(w, witness)
-        return certify(self, w, given) if self._in_units is None else self._in_units.certificate(w, given)
+        inside = problem.in_units
+        return certify(problem, w, given) if inside is None else inside.certificate(w, given)
 
     @cached_property
-    def _in_units(self) -> _InUnits | None:
+    def in_units(self) -> InUnits | None:
         """The problem with a ball of w/units; None if a penalty bounds w, or the columns have similar sizes."""
         penalty = self.penalty
         if penalty.bounded or not penalty.smooth or isinstance(self.X, Design):
             return None
         alike = float(self.units.max()) <= _ALIKE * float(self.units.min())
-        return None if alike else _InUnits(self)
+        return None if alike else InUnits(self)
 
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
@@ -638,6 +680,8 @@ class LinearScores(Problem):
 
     def terminal_status(self, w: Array) -> Status | None:
         """Recognise separable data: without a penalty, a separating w shows that no minimiser exists."""
+        if self._centred is not None:
+            return self._centred.terminal_status(w)
         return Status.SEPARABLE if self._unpenalised and not self.attained and self.is_separating(w) else None
 
     def may_lack_minimiser(self, w: Array) -> bool:
@@ -663,60 +707,3 @@ class LinearScores(Problem):
                 "quasi-separable (some pairs only tie), by linear programming",
             )
         return None
-
-
-def _long(lengths: Array) -> float:
-    longest = float(lengths.max())
-    return min(1.0, _LARGE_SCORE / longest) if longest > 0.0 else 1.0
-
-
-@dataclass(frozen=True)
-class _InUnits:
-    """A problem without any penalty as one of v = w/units: the same risk, and a ball that fits all columns."""
-
-    problem: LinearScores
-
-    @property
-    def penalty(self) -> Penalty:
-        return self.problem.penalty
-
-    @property
-    def differentiable(self) -> bool:
-        return self.problem.differentiable
-
-    @property
-    def risk_infimum(self) -> float:
-        return self.problem.risk_infimum
-
-    @property
-    def dimension(self) -> int:
-        return self.problem.dimension
-
-    @property
-    def unit(self) -> float:
-        return _long(self._lengths)
-
-    @cached_property
-    def _lengths(self) -> Array:
-        return row_lengths(self.problem.X, self.problem.units)
-
-    def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
-        units = self.problem.units
-        found = self.problem._minorant(units * w, width, self._lengths)
-        return replace(found, slope=units * found.slope)
-
-    def gap_estimate(self, v: Array, value: float, gradient: Array) -> float:
-        """Estimate value − optimum from the gradient in v."""
-        radius = certificate_radius(self.penalty, self.risk_infimum, v, value, self.unit)[1]
-        return self.penalty.gap(v, -gradient, radius)
-
-    def certificate(self, w: Array, witness: Witness | None) -> Certificate:
-        """Bound value − optimum at a point and with a witness in the caller's units."""
-        units = self.problem.units
-        if witness is not None:
-            points = np.asarray(witness.points, dtype=np.float64)
-            # points of another shape are refused there
-            fits = points.ndim == 2 and points.shape[1] == len(units)
-            witness = replace(witness, points=points / units) if fits else witness
-        found = certify(self, w / units, witness)
-        return replace(found, metric=_METRIC) if found.kind == "ball" else found

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend import jax_oracles
+from convexrank.backend.deadline import check_time
 from convexrank.backend.dual_numbers import differentiate
 from convexrank.losses import Logistic
 
@@ -239,6 +240,7 @@ def push_in_blocks(
     value, up, down = 0.0, np.zeros_like(positive), np.zeros_like(negative)
     length = _rows_at_once(len(positive))
     for start in range(0, len(negative), length):
+        check_time()
         block = slice(start, start + length)
         pair_loss, pair_slope = reference_derivatives(loss, positive[None, :] - negative[block, None])
         prices, slopes = reference_derivatives(price, pair_loss @ positive_weights)
@@ -256,6 +258,7 @@ def graded_in_blocks(
     value, gradient, order = 0.0, np.zeros_like(scores), np.argsort(ranks, kind="stable")
     length = _rows_at_once(len(scores))
     for start in range(0, len(scores), length):
+        check_time()
         block = order[start : start + length]
         partners = order[: np.searchsorted(ranks[order], ranks[block[-1]])]
         counted = ranks[block, None] > ranks[partners]
@@ -282,6 +285,7 @@ def logistic_in_blocks(scores: Array, ranks: Array, upper: Array, lower: Array) 
     value, gradient = 0.0, np.zeros(len(f))
     length = _rows_at_once(len(f))
     for start in range(0, len(f), length):
+        check_time()
         block = slice(start, min(start + length, len(f)))
         partners = int(below[block.stop - 1])
         odds = fallen[block, None] * risen[None, :partners]

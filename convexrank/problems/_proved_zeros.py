@@ -30,7 +30,7 @@ import numpy as np
 
 from convexrank.backend.design import Design
 from convexrank.backend.gram import squares_times, times, transposed_times
-from convexrank.core.certificates import LinearRisk, certificate_radius, own_gap, witness_bound
+from convexrank.core.certificates import LinearRisk, certificate_radius, own_gap, value_of, witness_bound
 from convexrank.core.minorants import EPS, rounding
 from convexrank.core.results import Witness
 from convexrank.core.score_model import ColumnSizes, ScoreModel, movement
@@ -90,10 +90,10 @@ def _evidence(
 ) -> tuple[Array, Array, float, float] | None:
     """A dual point, the diagonal of the curvature there, the steepness of the terms, and the gap that it leaves."""
     penalty, own = problem.penalty, problem.reference_minorant(w)
-    value = own.risk + penalty.value(w)
+    value, error = value_of(penalty, own, w)
     points, shares, gap = w[None, :], np.ones(1), math.inf
     if penalty.bounded or math.isfinite(problem.risk_infimum):
-        _, radius = certificate_radius(penalty, problem.risk_infimum, w, value, problem.unit)
+        _, radius = certificate_radius(penalty, problem.risk_infimum, w, value + error, problem.unit)
         gap = own_gap(problem, own, w, radius)
     elif witness is not None:
         lower, everywhere = witness_bound(problem, witness, math.inf)
@@ -102,7 +102,7 @@ def _evidence(
                 np.atleast_2d(np.asarray(witness.points, dtype=np.float64)),
                 np.asarray(witness.weights),
             )
-            gap = value - lower + own.risk_error + 4.0 * EPS * abs(value)
+            gap = value - lower + error
     if not 0.0 <= gap < math.inf:
         return None
     models = [problem.score_model(np.asarray(times(problem.X, point), dtype=np.float64)) for point in points]

@@ -28,7 +28,7 @@ class ChangeOfVariables:
     enter : callable
         Takes a point of the problem that is solved to the other variables.
     leave : callable
-        Takes a point back.
+        Takes a point back, or the points of a witness, one per row.
 
     Examples
     --------
@@ -65,7 +65,15 @@ class ChangeOfVariables:
 
     def step(self, problem: Any, state: State) -> State:
         """Take a step of the method."""
-        return self._leave(self.solver.step(self.problem, replace(state.memory, iteration=state.iteration)))
+        inner = replace(state.memory, iteration=state.iteration, tol=state.tol)
+        return self._leave(self.solver.step(self.problem, inner))
 
     def _leave(self, inner: State) -> State:
-        return replace(inner, x=self.leave(inner.x), memory=inner)
+        witness, complete = inner.witness, inner.complete
+        return replace(
+            inner,
+            x=self.leave(inner.x),
+            memory=inner,
+            witness=None if witness is None else witness.moved(self.leave),
+            complete=None if complete is None else lambda: self._leave(complete()),
+        )

@@ -173,16 +173,28 @@ def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64, most: float =
 
 
 def check_vector(
-    values: Any, length: int | None = None, name: str = "scores", dtype: Any = np.float64, each: str = "row"
+    values: Any,
+    length: int | None = None,
+    name: str = "scores",
+    dtype: Any = np.float64,
+    each: str = "row",
+    most: float = math.inf,
 ) -> np.ndarray:
     """Return a finite real vector, of the given length when one is given: one value for ``each`` row, column, ….
+
+    With ``most`` no entry may be larger in size.
 
     Raises
     ------
     ValueError, TypeError
-        When the values are not one-dimensional, empty, not numeric, not finite, or of another length.
+        When the values are not one-dimensional, empty, not numeric, not finite, too large, or of another length.
     """
-    if type(values) is np.ndarray and values.dtype == dtype and values.shape == (length,):
+    if (
+        type(values) is np.ndarray
+        and values.dtype == dtype
+        and values.shape == (length,)
+        and most == math.inf
+    ):
         # the usual case, without detours: solvers ask at each step
         if length and np.isfinite(values).all():
             return values
@@ -195,6 +207,11 @@ def check_vector(
         raise ValueError(f"{name} is empty; pass at least one value.")
     _check_length(vector, length, name, each)
     _refuse_non_finite(vector, name)
+    if most < math.inf and (largest := float(np.abs(vector).max())) > most:
+        raise ValueError(
+            f"{name} has an entry of size {largest:.3g}, whose products overflow; expected at most {most:g}: divide "
+            f"{name} by a common factor."
+        )
     return vector
 
 

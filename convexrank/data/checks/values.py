@@ -17,6 +17,7 @@ from convexrank.data.messages import did_you_mean, shown
 
 __all__ = [
     "LARGEST",
+    "LARGEST_ENTRY",
     "SMALLEST",
     "check_at_least",
     "check_choice",
@@ -37,6 +38,8 @@ __all__ = [
 
 # Parameters and weights beyond these leave the range of floats as soon as they are multiplied or divided.
 SMALLEST, LARGEST = 1e-300, 1e300
+# Products of larger entries of data overflow, and no solver makes progress.
+LARGEST_ENTRY = 1e150
 # A message lists all valid names up to this number; of more names it shows the close ones.
 _FEW_CHOICES = 40
 

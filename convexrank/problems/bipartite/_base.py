@@ -45,6 +45,8 @@ class Bipartite(SecondOrder):
     Weights act as repeated rows: a row of weight 2 counts as two rows, a row of weight 0 is left out.
     """
 
+    depends_on_differences = True
+
     y: Any
     sample_weight: Any = field(default=None, kw_only=True)
 
@@ -233,7 +235,7 @@ class Bipartite(SecondOrder):
         """Recognise separable data, and l1 too weak to bound a logarithm along a separating direction."""
         if self.penalty.bounded:
             return None
-        if self.l1 > 0 and self.logarithmic_slope:
+        if self._centred is None and self.l1 > 0 and self.logarithmic_slope:
             cost = self.l1 * float(np.abs(w).sum())
             # the margin of a few rows is at least that of all, and nearly always too low already
             if self.logarithmic_slope * self._margin_of_some(w) <= cost:

@@ -220,7 +220,7 @@ class LogForm(Bipartite):
             or self.l2 == 0
             or not self.penalty.smooth
         ):
-            return self._minorant(w, width, self.row_lengths)
+            return self.minorant_of(w, width, self.row_lengths)
         last = self.__dict__.get("_last_minorant")
         if last is not None and np.array_equal(last[0], w):
             return last[1]

@@ -9,6 +9,7 @@ import numpy as np
 
 from convexrank.consensus.dense_chain import poisson, stationary
 from convexrank.consensus.with_teleport import Absorbed
+from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.results import Certificate, CertificateError
 from convexrank.problems.consensus._reference import fixed_point
@@ -100,8 +101,9 @@ class Pessimistic:
         if not math.isfinite(value):
             return Certificate(math.inf, value, -math.inf)
         lower = -self.dual(self.multipliers(x))
-        gap = max(value - lower, 0.0) + _ROUNDING * max(1.0, abs(value))
-        return Certificate(gap, value, lower)
+        error = _ROUNDING * max(1.0, abs(value))
+        gap = max(value - lower, 0.0) + error
+        return Certificate(gap, value, lower_bound(value, gap, error))
 
     def multipliers(self, x: Array) -> Array:
         """Return multipliers of the balance that may prove a good bound: Poisson's equation of the mixture played."""

@@ -9,8 +9,9 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.gram import entries
+from convexrank.core.certificates import lower_bound, value_of
 from convexrank.core.cvxpy_model import CvxpyModel
-from convexrank.core.minorants import EPS, rounding
+from convexrank.core.minorants import rounding
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import shown
@@ -130,15 +131,18 @@ class RankingDual(DualPoints):
                 (self._primal_value(self.solved), self.solved), (above, best), key=lambda p: p[0]
             )
         noise = rounding(self.dimension + self.primal.rows) * self._terms(v)
-        kind, radius, penalty = "global", math.inf, self.primal.penalty
+        kind, radius, metric, penalty = "global", math.inf, "", self.primal.penalty
         if not penalty.bounded and penalty.l1 == 0:
             # rows that balance up to rounding only: a bound over a ball of w, as for the primal
             kind = "ball"
-            radius = _RADIUS_FACTOR * max(self.primal.unit, float(np.linalg.norm(best)))
-            noise += radius * float(np.linalg.norm(self.pull_of(v)))
+            inside = self.primal.in_units
+            units, unit = (1.0, self.primal.unit) if inside is None else (self.primal.units, inside.unit)
+            metric = "" if inside is None else inside.metric
+            radius = _RADIUS_FACTOR * max(unit, float(np.linalg.norm(best / units)))
+            noise += radius * float(np.linalg.norm(units * self.pull_of(v)))
         gap = value + above + noise
         gap = gap if gap >= 0.0 and math.isfinite(gap) else math.inf
-        return Certificate(gap, value, value - gap, kind, radius)
+        return Certificate(gap, value, lower_bound(value, gap, noise), kind, radius, metric)
 
     def _primal_points(self, v: Array, witness: Witness | None) -> list[Array]:
         own = self.primal_point(v)
@@ -154,8 +158,8 @@ class RankingDual(DualPoints):
         w = self.primal.project_feasible(w)
         with np.errstate(over="ignore", invalid="ignore"):
             own = self.primal.reference_minorant(w)
-            value = own.risk + self.primal.penalty.value(w) + own.risk_error
-        return value + 4.0 * EPS * abs(value) if math.isfinite(value) else math.inf
+            value, error = value_of(self.primal.penalty, own, w)
+        return value + error if math.isfinite(value + error) else math.inf
 
     def _terms(self, v: Array) -> float:
         """The size of what is added up at v."""

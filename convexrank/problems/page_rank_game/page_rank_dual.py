@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Witness
@@ -143,8 +144,9 @@ class PageRankDual(Problem):
             return Certificate(math.inf, value, -math.inf)
         game = self.game
         lower = max(self._least_payoff(w) for w in (self.ranks(s), game.stationary))
-        gap = max(value - lower, 0.0) + game.rounding(value, max(self.radius, float(np.abs(s).max())))
-        return Certificate(gap, value, value - gap)
+        error = game.rounding(value, max(self.radius, float(np.abs(s).max())))
+        gap = max(value - lower, 0.0) + error
+        return Certificate(gap, value, lower_bound(value, gap, error))
 
     def _least_payoff(self, w: Array) -> float:
         """The payoff of w against the best multipliers of the ball."""

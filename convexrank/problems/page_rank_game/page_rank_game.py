@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.results import Certificate, CertificateError, Witness
 from convexrank.problems.page_rank_game._payoff import PageRankPayoff
@@ -166,8 +167,9 @@ class PageRankGame(PageRankPayoff):
             return Certificate(math.inf, value, -math.inf)
         moves = self._evidence(w, witness)
         lower = max(-self.generator.conjugate(self.recommendations + self.pull_back(s)) for s in moves)
-        gap = max(value - lower, 0.0) + self.rounding(value, self.radius)
-        return Certificate(gap, value, value - gap)
+        error = self.rounding(value, self.radius)
+        gap = max(value - lower, 0.0) + error
+        return Certificate(gap, value, lower_bound(value, gap, error))
 
     def _evidence(self, w: Array, witness: Witness | None) -> list[Array]:
         """Multipliers in the ball that may prove a good bound at w."""

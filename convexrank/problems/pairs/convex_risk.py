@@ -111,6 +111,8 @@ class ConvexRisk(SecondOrder):
         # stable sort by label: what the exponential cost sweeps over
         keep(self, _order=kept[np.argsort(self.y[kept], kind="stable")])
 
+    depends_on_differences = True
+
     @property
     def takes_chunks(self) -> bool:  # type: ignore[override]
         """Whether X may be rows out of memory: where the cost factorises, in two passes, with all scores held."""

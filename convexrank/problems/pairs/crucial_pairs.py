@@ -102,6 +102,8 @@ class CrucialPairs(SecondOrder):
         keep(self, price=prices.resolve(self.price), loss=losses.resolve(self.loss))
         check_price_fits(self.price, self.loss)
 
+    depends_on_differences = True
+
     @property
     def differentiable(self) -> bool:
         """Whether loss and price are both differentiable."""

@@ -48,6 +48,8 @@ class SoftmaxQueries(SecondOrder, QueryScores):
 
     takes_chunks = True
 
+    depends_on_differences = True
+
     #: Softmax and squares have their curvature in closed form.
     states_curvature = True
 

@@ -121,6 +121,11 @@ class NDCGRegression(SoftmaxQueries):
     def _is_softmax(self) -> bool:
         return self.offsets and not self._is_squared
 
+    @property
+    def depends_on_differences(self) -> bool:  # type: ignore[override]
+        """Whether each query has an offset of its own."""
+        return self.offsets
+
     @cached_property
     def targets(self) -> Array:
         """The normalised gains of the rows that count, query by query."""

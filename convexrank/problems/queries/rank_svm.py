@@ -122,6 +122,8 @@ class RankSVM(SecondOrder, QueryScores):
 
     attained = True  # the hinge reaches zero
 
+    depends_on_differences = True
+
     @cached_property
     def ranks(self) -> Array:
         """The grades of each query as 0, 1, 2, …, query by query."""

@@ -14,6 +14,7 @@ from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Status, Witness
 from convexrank.data import check_matrix, check_positive, check_vector, keep, keep_checked
+from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.problems.realizable._ball_image import ImageOfBall
 from convexrank.problems.realizable._scores import RealizableScores
 
@@ -87,7 +88,7 @@ class RealizableLink(Problem):
 
     def __post_init__(self) -> None:
         keep(self, X=check_matrix(self.X))
-        keep(self, y=check_vector(self.y, self.X.shape[0], "y"))
+        keep(self, y=check_vector(self.y, self.X.shape[0], "y", most=LARGEST_ENTRY))
         keep_checked(self, check_positive, "radius", "strong", "smooth")
         if self.strong is not None and self.smooth is not None and not self.strong < self.smooth:
             raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -9,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.minorants import rounding
 from convexrank.core.problem import Problem
@@ -203,6 +205,8 @@ class KernelLearnedDivergence(Problem):
         scores = self.K @ alpha
         risk, slope = self.linear.reference_scores(scores)
         value = risk + 0.5 * self.l2 * float(alpha @ scores)
+        if not math.isfinite(value):
+            return Certificate(math.inf, value, -math.inf)
         residual = self.l2 * alpha + slope
         product = self.K @ residual
         # the rounding of residual and products; K is positive semi-definite, so |K_ij|² ≤ K_ii K_jj
@@ -212,7 +216,8 @@ class KernelLearnedDivergence(Problem):
         lost = relative * (lost + relative * float(size @ lengths) ** 2)
         gap = (max(float(residual @ product), 0.0) + lost) / (2.0 * self.l2) + relative * abs(risk)
         gap = min(gap, value * (1.0 + relative)) if value > 0 else gap  # the objective is never negative
-        return Certificate(gap, value, max(value - gap, 0.0))
+        error = relative * (abs(risk) + float(size @ lengths) * float(np.abs(alpha) @ lengths))
+        return Certificate(gap, value, max(lower_bound(value, gap, error), 0.0))
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Prove the same bound in ball arithmetic; see :mod:`convexrank.proof.kernel`. O(n³) balls."""

@@ -12,6 +12,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.design import Design
 from convexrank.core.results import Certificate, CertificateError, Witness
 from convexrank.data import Chunks, check_choice, check_positive, check_vector, keep, keep_checked
+from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.links import Link, fit_link
 from convexrank.links.bounded_cost import RestrictedRisk, check_range, cut_off, restricted_marginal
 from convexrank.links.marginal_cost import MarginalRisk, projected_targets
@@ -102,7 +103,7 @@ class LearnedDivergence(LinearScores):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        keep(self, y=check_vector(self.y, self.X.shape[0], "y"))
+        keep(self, y=check_vector(self.y, self.X.shape[0], "y", most=LARGEST_ENTRY))
         check_choice(self.oracle, _ORACLES, "oracle")
         keep_checked(self, check_positive, "strong", "smooth")
         if self.strong is not None and self.smooth is not None and not self.strong < self.smooth:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +11,7 @@ from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Convex
 from convexrank.core.cutting_planes import model_minimum
 from convexrank.core.loop import State
-from convexrank.core.results import Witness
+from convexrank.core.results import DeferredWitness, Witness
 from convexrank.data import check_integer, check_vector, keep_checked, shown
 from convexrank.regularizers import L1Ball, Penalty
 from convexrank.solvers.descent._span import Everywhere, Span
@@ -187,23 +185,6 @@ class _Memory:
         return self.offsets + self.slopes[:, : len(place)] @ place
 
 
-class _Deferred(Witness):
-    """A witness whose points may be a function that makes them when asked: they are many, and long."""
-
-    _points: Array | Callable[[], Array]
-
-    def __init__(self, points: Array | Callable[[], Array], weights: Array) -> None:
-        self.__dict__.update(_points=points, weights=weights)
-
-    @property
-    def points(self) -> Array:  # type: ignore[override]
-        """The points, shape (m, d)."""
-        return self._points() if callable(self._points) else self._points
-
-    def __reduce__(self) -> Any:
-        return Witness, (self.points, self.weights)
-
-
 def _tangent(problem: Convex, w: Array, place: Array, span: Span | Everywhere) -> tuple[float, _Cut | None]:
     """The value at w, and the tangent there; None where it is not finite."""
     risk, slope = problem.risk_and_subgradient(w)
@@ -226,7 +207,7 @@ def _witness(memory: _Memory, weights: Array) -> Witness:
     used = weights > 1e-12 * weights.max()
     places = [cut.point for cut, keep in zip(memory.cuts, used, strict=True) if keep]
     span, stacked = memory.span, _stacked(places, memory.span.width)
-    return _Deferred(lambda: span.leave(stacked), weights[used] / weights[used].sum())
+    return DeferredWitness(lambda: span.leave(stacked), weights[used] / weights[used].sum())
 
 
 def _bound(memory: _Memory, weights: Array, penalty: Penalty) -> float:

@@ -174,6 +174,8 @@ def _direction(problem: TwiceDifferentiable, memory: _Memory) -> Array:
     if not np.logical_or.reduce(flat):
         return _newton_direction(hessian, gradient)
     direction, moving = np.zeros(len(gradient)), np.flatnonzero(~flat)
+    if not len(moving):
+        return direction
     direction[moving] = _newton_direction(hessian[np.ix_(moving, moving)], gradient[moving])
     return direction
 

@@ -92,7 +92,7 @@ class Part:
 
     def violation(self, point: Point, slopes: Array) -> float:
         """Return the largest violation of optimality."""
-        return float(violations_of(point.w, slopes, self.penalty.l1, self.nonnegative).max())
+        return float(violations_of(point.w, slopes, self.penalty.l1, self.nonnegative).max(initial=0.0))
 
     def search(
         self, point: Point, step: tuple[Array, Array], slopes: Array, violation: float

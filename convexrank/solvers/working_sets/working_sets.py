@@ -220,6 +220,7 @@ class WorkingSets:
         start = Point(view.w[places], view.scores, view.model, view.value)
         point, smoothness, aim = start, view.smoothness, _SHARE * view.largest
         eager, hard = not patient and has_dual_newton(problem, view.model), False
+        endless = not penalty.bounded and not math.isfinite(problem.risk_infimum)
         for count in range(self.models):
             check_time()
             known = point is start and view.kept is None
@@ -233,14 +234,16 @@ class WorkingSets:
             found = part.search(point, step, slopes, violation)
             if found is not None:
                 smoothness, point = followed(point, found, smoothness), found
+                # a direction along which the objective falls forever is found long before steps come to an end
+                if endless and problem.terminal_status(_spread(point.w, places, view.w)) is not None:
+                    break
             elif point.model.curvature is None and smoothness < 1e30:
                 smoothness *= 4.0
             else:
                 break
         if point is start:
             return None
-        everywhere = view.w.copy()
-        everywhere[places] = point.w
+        everywhere = _spread(point.w, places, view.w)
         # doubled as long as more columns violate optimality than are looked at
         wanted = int(np.count_nonzero(view.violations))
         size = max(min(2 * len(places), wanted), int(1.5 * np.count_nonzero(everywhere)))
@@ -334,6 +337,13 @@ def _is_hard(problem: Columnwise, memory: _Memory) -> bool:
     if memory.dual is not _NOT_BEGUN or not has_dual_newton(problem, view.model):
         return False
     return view.hard or int(np.count_nonzero(view.w)) > len(view.scores)
+
+
+def _spread(part: Array, places: Array, w: Array) -> Array:
+    """The weights with those at some places replaced."""
+    everywhere = w.copy()
+    everywhere[places] = part
+    return everywhere
 
 
 def _look(
