@@ -11,23 +11,38 @@ import warnings
 from typing import Any
 
 
-def press_at(place: str, presses: int) -> None:
-    """Press Ctrl-C when the first function of a module runs, or the one that is named; for a number, at that call."""
-    module, _, function = place.partition(":")
-    left = int(place) if place.isdecimal() else 0
+def press_at(place: str, presses: int) -> list[str]:
+    """Press Ctrl-C when the first function of a module runs; for a number, at that call; for gc:module, by the collector.
+
+    What a callback of the collector raises is dropped by Python. (A profile in a collection ends the process now and
+    then, while the libraries of JAX are imported.) Return a list that is empty until then.
+    """
+    kind, _, module = place.rpartition(":")
+    left, pressed = int(place) if place.isdecimal() else 0, list[str]()
+
+    def press() -> None:
+        pressed.append(place)
+        for _ in range(presses):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def collected(phase: str, _: Any) -> None:
+        if not pressed and module in sys.modules:
+            press()
 
     def watch(frame: Any, event: str, _: Any) -> None:
         nonlocal left
         if event != "call":
             return
-        here = frame.f_globals.get("__name__") == module and function in ("", frame.f_code.co_name)
         left -= 1
-        if here or left == 0:
+        if frame.f_globals.get("__name__") == module or left == 0:
             sys.setprofile(None)
-            for _ in range(presses):
-                os.kill(os.getpid(), signal.SIGINT)
+            press()
 
-    sys.setprofile(watch)
+    if kind == "gc":
+        gc.callbacks.append(collected)
+    else:
+        sys.setprofile(watch)
+    return pressed
 
 
 def instance(name: str) -> tuple[Any, str]:
@@ -51,13 +66,13 @@ def main(name: str, place: str, presses: int) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     warnings.simplefilter("ignore")
     problem, solver = instance(name)
-    press_at(place, presses)
+    pressed = press_at(place, presses)
     said: dict[str, Any] = {}
     try:
         said["first"] = problem.solve(solver, tol=1e-7, callback=lambda _: gc.collect()).status.name
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is reported
         said["first"] = type(error).__name__
-    said["pressed"] = sys.getprofile() is None
+    said["pressed"] = bool(pressed)
     sys.setprofile(None)
     said["restored"] = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     second = problem.solve(solver, tol=1e-7)

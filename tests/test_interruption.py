@@ -53,7 +53,7 @@ MOMENTS = np.random.default_rng(28).integers(1_000, 100_000, size=4).tolist()
     ("name", "place", "presses"),
     [
         ("jax", "jax.version", 1),
-        ("jax", "jax._src.lib:_xla_gc_callback", 1),  # what is raised there is dropped
+        ("jax", "gc:jax._src.lib", 1),  # what is raised there is dropped
         ("jax", "jax._src.compiler", 2),
         ("numba", "numba.core.types.abstract", 1),
         ("numba", "numba.core.types.abstract", 2),
