@@ -12,7 +12,7 @@ from typing import Any
 
 
 def press_at(place: str, presses: int) -> list[str]:
-    """Press Ctrl-C when the first function of a module runs; for a number, at that call; for gc:module, by the collector.
+    """Press Ctrl-C as a module runs its first function; for a number, at that call; for gc:module, in a collection.
 
     What a callback of the collector raises is dropped by Python. (A profile in a collection ends the process now and
     then, while the libraries of JAX are imported.) Return a list that is empty until then.
