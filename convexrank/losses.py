@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -247,9 +247,9 @@ class Custom:
     Parameters
     ----------
     function : callable
-        The loss as a function of z, convex, non-increasing and non-negative, written with :mod:`convexrank.atoms`. The
-        three properties are tested for z from -30 to 30. Pair sums of a custom loss are computed in blocks: O(I·K)
-        time, bounded memory.
+        The loss as a function of the margin z = f_i − f_k, written with :mod:`convexrank.atoms`. It is convex,
+        non-negative, and does not increase: a large margin is good. The three properties are tested for z from -30
+        to 30. Pair sums of a custom loss are computed in blocks: O(I·K) time, bounded memory.
     smooth : bool, optional
         Whether the derivative of the loss is continuous; by default determined by a test. If it is False, the solver
         for non-smooth problems is used.
@@ -283,20 +283,20 @@ class Custom:
         for name in ("smooth", "attained"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, check_flag(getattr(self, name), name))
-        grid = np.linspace(-30.0, 30.0, 241)
-        # A loss must not increase, so it is checked as a function of -z.
-        loss = OnGrid(lambda u: self.function(-u), grid, "function, the loss, as a function of -z,")
-        loss.check()
+        loss = OnGrid(self.function, np.linspace(-30.0, 30.0, 241), "function, the loss of a margin z,")
+        loss.check(
+            falls="it must be non-increasing in z = f_i - f_k, for a large margin is good. If it is written in -z, "
+            "pass lambda z: function(-z); if it rises again, as (1 - z)**2 does, cut it off: atoms.positive(1 - z)**2"
+        )
         values, kink = loss.values, loss.kink()
         if self.smooth and kink is not None:
             raise ValueError(
-                f"the loss is said to be smooth, but its slope jumps at z = {0.0 - kink:.6g}; leave smooth out, or "
-                "say False."
+                f"the loss is said to be smooth, but its slope jumps at z = {kink:.6g}; leave smooth out, or say False."
             )
         object.__setattr__(self, "smooth", kink is None if self.smooth is None else bool(self.smooth))
         if self.attained is None:
             # an exponential tail that underflows to 0 passes by the smallest numbers, a zero that is reached does not
-            reached = values[0] == 0.0 and float(values[values > 0].min(initial=1.0)) > 1e-30
+            reached = values[-1] == 0.0 and float(values[values > 0].min(initial=1.0)) > 1e-30
             object.__setattr__(self, "attained", bool(reached))
 
     def __repr__(self) -> str:
@@ -319,14 +319,18 @@ class Custom:
 @lru_cache(maxsize=256)
 def _phi_of_custom(loss: Custom) -> Function:
     """One function for equal losses: JAX compiles by its identity."""
-    name, smooth, attained = (
-        getattr(loss.function, "__name__", "loss"),
-        bool(loss.smooth),
-        bool(loss.attained),
+    name = getattr(loss.function, "__name__", "")
+    name = name if name.isidentifier() else "loss"
+    made = functions.custom(
+        lambda x: loss(-x),
+        name,
+        increasing=True,
+        smooth=bool(loss.smooth),
+        least=0.0,
+        reaches_least=bool(loss.attained),
     )
-    return functions.custom(
-        lambda x: loss(-x), name, increasing=True, smooth=smooth, least=0.0, reaches_least=attained
-    )
+    word = name.replace("_", r"\_")  # φ is named after ℓ, whose argument is the margin
+    return replace(made, latex=lambda x: rf"\operatorname{{{word}}}\bigl(-({x})\bigr)")
 
 
 _NAMES: dict[str, Callable[[], Loss]] = {

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.modelling import log, log_one_plus, mean, pair_sums, power, square, total
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from tests.small_problems import Convex, Small
 
@@ -108,3 +110,87 @@ def test_a_convex_risk_without_a_reference_is_verified():
     report = cr.verify(Distance())
     assert report.ok, str(report)
     assert any("slope of the oracle" in text for text in cr.verify(Steeper()).failures)
+
+
+class Broken(Small):
+    @cached_property
+    def kept(self):
+        return self.absent
+
+    @property
+    def default_solver(self):
+        return self.absent
+
+
+@pytest.mark.parametrize("member", ["kept", "default_solver"])
+def test_an_error_in_a_property_names_the_member_that_is_absent(member):
+    with pytest.raises(AttributeError, match="'Broken' object has no attribute 'absent'"):
+        getattr(Broken(), member)
+
+
+# --- declared as an expression ----------------------------------------------------------------------------------------
+
+
+def declared(risk, **options):
+    """A formulation with this risk, on the noisy rows."""
+    return type("Own", (cr.Formulation,), {"risk": lambda self, f: risk(f)})(X, NOISY, l2=0.1, **options)
+
+
+def exponentials(f):
+    return pair_sums(cr.losses.Exponential(), f.positive, f.negative)
+
+
+I = int((NOISY > 0).sum())  # noqa: E741 - the number of positives, as in the paper
+
+
+@pytest.mark.parametrize("size", [1.0, 3000.0])
+def test_the_printed_formula_of_the_push_is_the_stable_one(size):
+    """The mean over positives is a factor of the exponential; numbers of size e^3000 are not made."""
+    own = declared(lambda f: log(mean(power(exponentials(f) / I, 4))) / 4)
+    push = cr.problems.PNormPush(X, NOISY, p=4, l2=0.1)
+    w = size * np.array([1.0, -1.0, 0.5])
+    assert own.objective(w) == pytest.approx(push.objective(w), rel=1e-12)
+
+
+def test_a_multiple_of_an_exponential_is_an_exponential():
+    w = np.array([1.0, -1.0, 0.5])
+    scores = X @ w
+    sums = np.exp(scores[NOISY < 0][:, None] - scores[NOISY > 0]).sum(axis=1)
+    for risk, value in (
+        (lambda f: total(log_one_plus(exponentials(f) * 3.0)), np.log1p(3 * sums).sum()),
+        (lambda f: total(power(0.2 * exponentials(f), 0.5)), np.sqrt(0.2 * sums).sum()),
+        (lambda f: 2.0 * log(total(0.2 * (3.0 * exponentials(f)))), 2 * np.log(0.6 * sums.sum())),
+    ):
+        assert declared(risk).reference_value(scores) == pytest.approx(value, rel=1e-12)
+    with pytest.raises(TypeError, match="a logarithm is convex of exponentials"):
+        declared(lambda f: log(total(1.0 + exponentials(f))))
+    with pytest.raises(TypeError, match="a power below 1 is convex of an exponential only"):
+        declared(lambda f: total(power(-1.0 * exponentials(f), 0.5)))
+
+
+@pytest.mark.parametrize(
+    ("risk", "message"),
+    [
+        (
+            lambda f: mean(pair_sums("hinge", f.positive, f.negative)),
+            "pair_sums takes a loss, .* got 'hinge'",
+        ),
+        (lambda f: mean(pair_sums(lambda z: -z, f.positive, f.negative)), r"losses.Custom\(function\)"),
+        (lambda f: mean(square(exponentials(f))), "square is not monotone, and exp"),
+    ],
+)
+def test_what_an_expression_cannot_hold_is_refused(risk, message):
+    with pytest.raises(TypeError, match=message):
+        declared(risk)
+
+
+def test_a_member_that_no_group_has_is_named():
+    with pytest.raises(AttributeError, match="'Groups' object has no attribute 'positives'"):
+        declared(lambda f: mean(f.positives))
+
+
+def test_a_power_is_of_the_positive_part_and_says_so():
+    own = declared(lambda f: total(power(f.positive, 2)))
+    scores = X @ np.array([1.0, -1.0, 0.5])
+    assert own.reference_value(scores) == pytest.approx((np.maximum(scores[NOISY > 0], 0) ** 2).sum())
+    assert r"\bigl(f_{i}\bigr)_+^{2}" in own.formula()

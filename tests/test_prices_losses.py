@@ -361,8 +361,15 @@ def test_flags_of_custom_losses_may_be_given():
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (lambda z: atoms.exp(z), "decreasing"),
-        (lambda z: -z, "negative: -30 at -30"),
+        (
+            lambda z: atoms.softplus(z),
+            r"is increasing: .* non-increasing in z = .* pass lambda z: function\(-z\)",
+        ),
+        (
+            lambda z: (1 - z) ** 2,
+            r"is increasing: from 0 at 1 to .* cut it off: atoms.positive\(1 - z\)\*\*2",
+        ),
+        (lambda z: -z, "negative: -0.25 at 0.25"),
         (lambda z: 1 / (1 + atoms.exp(z)), "not convex: .* around"),
         (lambda z: atoms.log(1 - z), "NaN"),
         (lambda z: np.maximum(1 - z, 0), "could not be evaluated"),
@@ -374,6 +381,16 @@ def test_flags_of_custom_losses_may_be_given():
 def test_bad_custom_losses_are_refused(function, words):
     with pytest.raises(ValueError, match=words):
         losses.Custom(function)
+
+
+def test_a_custom_loss_is_shown_by_its_name_and_of_the_margin():
+    def two_wide(z):
+        return atoms.positive(2.0 - z)
+
+    for function, word in ((two_wide, r"two\_wide"), (lambda z: atoms.positive(2.0 - z), "loss")):
+        phi = losses.Custom(function).phi
+        assert phi.latex("f_k - f_i") == rf"\operatorname{{{word}}}\bigl(-(f_k - f_i)\bigr)"
+        assert phi.name == word.replace("\\", "")
 
 
 def test_a_kinked_loss_said_to_be_smooth_is_refused():

@@ -200,7 +200,7 @@ class OnGrid:
         with with_x64():
             return [np.array(values, dtype=np.float64) for values in self._compiled(points)]
 
-    def check(self, convex: bool = True) -> None:
+    def check(self, convex: bool = True, falls: str = "") -> None:
         """Raise a ValueError that says what fails and where, if a property is violated on the grid.
 
         Points where the function overflows are left out.
@@ -208,7 +208,9 @@ class OnGrid:
         Parameters
         ----------
         convex : bool
-            Whether convexity is asked for, besides being non-negative and non-decreasing.
+            Whether convexity is asked for, besides being non-negative and monotone.
+        falls : str
+            Why the function must not increase, for the message; by default it must not decrease.
         """
         grid, values, what = self._grid, self.values, self._what
         if np.isnan(values).any():
@@ -227,12 +229,14 @@ class OnGrid:
                 f"{what} is negative: {values[place]:.6g} at {grid[place]:.4g}; it must be at least 0."
             )
         scale, gaps = np.maximum(np.abs(values), 1e-12), np.diff(grid)
-        falls = np.diff(values) < -_ROUNDING * np.maximum(scale[1:], scale[:-1])
-        if falls.any():
-            place = int(np.argmax(falls))
+        steps = -np.diff(values) if falls else np.diff(values)
+        wrong = steps < -_ROUNDING * np.maximum(scale[1:], scale[:-1])
+        if wrong.any():
+            place = int(np.argmax(wrong))
+            way = "increasing" if falls else "decreasing"
             raise ValueError(
-                f"{what} is decreasing: from {values[place]:.6g} at {grid[place]:.4g} to {values[place + 1]:.6g} at "
-                f"{grid[place + 1]:.4g}; it must be non-decreasing."
+                f"{what} is {way}: from {values[place]:.6g} at {grid[place]:.4g} to {values[place + 1]:.6g} at "
+                f"{grid[place + 1]:.4g}; {falls or 'it must be non-decreasing'}."
             )
         if not convex:
             return

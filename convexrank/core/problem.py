@@ -145,6 +145,10 @@ class Problem(Displayed):
     if not TYPE_CHECKING:  # the type checker takes a class with this method to have every member
 
         def __getattr__(self, name: str) -> Any:
+            if hasattr(
+                type(self), name
+            ):  # a property that failed, whose own error names the member that lacks
+                return object.__getattribute__(self, name)
             if name in _ASKED:
                 raise self._unstated(name, _ASKED[name])
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

@@ -6,6 +6,7 @@ from convexrank.estimators.cross_validated import PushRankerCV, RetargetingRanke
 from convexrank.estimators.online import OnlineMEMR
 from convexrank.estimators.push import PushRanker
 from convexrank.estimators.query_scaler import QueryScaler
+from convexrank.estimators.ranker import Ranker
 from convexrank.estimators.retargeting import RetargetingRanker
 from convexrank.estimators.single_index import SingleIndexRegressor
 from convexrank.estimators.transformers import LeafFeatures, ThresholdFeatures
@@ -16,6 +17,7 @@ __all__ = [
     "PushRanker",
     "PushRankerCV",
     "QueryScaler",
+    "Ranker",
     "RetargetingRanker",
     "RetargetingRankerCV",
     "SingleIndexRegressor",

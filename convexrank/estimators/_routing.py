@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["HOW_TO_ROUTE", "refuse_unscored"]
+__all__ = ["check_queries", "refuse_unscored"]
 
-HOW_TO_ROUTE = (
+_HOW_TO_ROUTE = (
     "In a search write sklearn.set_config(enable_metadata_routing=True), "
-    "RetargetingRanker().set_fit_request(qid=True).set_score_request(qid=True), and "
+    "ranker.set_fit_request(qid=True).set_score_request(qid=True), and "
     "search.fit(X, y, qid=qid, groups=qid)."
 )
 
@@ -33,6 +33,21 @@ def refuse_unscored(qid: Any) -> None:
             known = frame.f_locals
             own = type(known.get("scorer")).__name__ == "_PassthroughScorer"
             if own and "qid" not in (known.get("score_params") or {}):
-                raise ValueError(f"qid reaches fit, but not score, which needs it. {HOW_TO_ROUTE}")
+                raise ValueError(f"qid reaches fit, but not score, which needs it. {_HOW_TO_ROUTE}")
             return
         frame = frame.f_back
+
+
+def check_queries(qid: Any, fitted_on_queries: bool) -> None:
+    """Refuse a score without queries after a fit with them.
+
+    Raises
+    ------
+    ValueError
+        When ``qid`` is None although fit had one.
+    """
+    if qid is None and fitted_on_queries:
+        raise ValueError(
+            "qid is not given, but fit was given one: without it all rows count as one query, which is another "
+            f"measure. Pass qid. {_HOW_TO_ROUTE}"
+        )

@@ -15,10 +15,10 @@ from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning
-from convexrank.data import check_binary_labels, check_choice, check_positive, check_weights
+from convexrank.data import as_groups, check_binary_labels, check_choice, check_positive, check_weights
 from convexrank.estimators._linear_ranker import LinearRanker
+from convexrank.estimators._pair_order import pair_order
 from convexrank.metrics import auc
-from convexrank.metrics.tally import tally
 from convexrank.problems import PNormPush, Push, RmaxPush, TopPush
 
 __all__ = ["PushRanker"]
@@ -301,14 +301,7 @@ def _shares(positive: Array, weights: Array | None, of_positives: bool) -> Array
 def _weighted_auc(y: Array, scores: Array, weights: Array | None) -> float:
     if weights is None:
         return auc(y, scores)
-    counted = tally(y, scores)
-    levels = len(counted.positives)
-    positives, negatives = (
-        np.bincount(counted.level[group], weights[group], levels)
-        for group in (counted.is_positive, ~counted.is_positive)
-    )
-    pairs = positives.sum() * negatives.sum()
-    if pairs == 0:
+    right, pairs = pair_order(y, scores, as_groups(None, len(y)), weights)
+    if pairs[0] == 0.0:
         raise ValueError("sample_weight leaves no positive or no negative; give each class some weight.")
-    above = positives.cumsum() - positives
-    return float(negatives @ (above + positives / 2) / pairs)
+    return float(right[0] / pairs[0])

@@ -13,7 +13,7 @@ from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import Chunks, QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
 from convexrank.estimators._feasible_margins import feasible_options
 from convexrank.estimators._linear_ranker import LinearRanker, check_counts
-from convexrank.estimators._routing import HOW_TO_ROUTE, refuse_unscored
+from convexrank.estimators._routing import check_queries, refuse_unscored
 from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
 
@@ -260,11 +260,7 @@ class RetargetingRanker(LinearRanker):
 
     def _measure(self, y: Any, scores: Array, qid: Any, sample_weight: Any) -> float:
         """Return what :meth:`score` does, for scores."""
-        if qid is None and self._fitted_on_queries:
-            raise ValueError(
-                "qid is not given, but fit was given one: without it all rows count as one query, which is another "
-                f"measure. Pass qid. {HOW_TO_ROUTE}"
-            )
+        check_queries(qid, self._fitted_on_queries)
         grades = check_vector(y, len(scores), "y")
         rows, queries = _repeated(qid, sample_weight, len(grades))
         return float(self.convention.ndcg(grades[rows], scores[rows], queries, self.ndcg_k))

@@ -257,7 +257,7 @@ def power_of_positive(p: float) -> Function:
         (lambda x: p * (p - 1.0) * np.maximum(x, 0.0) ** (p - 2.0)) if p >= 2.0 else None,
         lambda x: max(x, 0.0) ** p,
         lambda m, x: m.power(m.positive(x), p),
-        lambda x: rf"\bigl({x}\bigr)^{{{p:g}}}",
+        lambda x: rf"\bigl({x}\bigr)_+^{{{p:g}}}",
         lambda x: (_ball_power(x.max(0), p), p * _ball_power(x.max(0), p - 1.0), 0),
         lambda m, v, u: (p - 1.0) * p**-q * m.power_over(v, u, q),
         least=0.0,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.data import shown
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import (
     Affine,
@@ -85,10 +86,10 @@ def square(x: Node) -> Node:
 
 
 def power(x: Node, p: float) -> Node:
-    """Return xᵖ for p ≥ 1; of an exponential (eᵃ)ᵖ = e^(pa) for every p > 0."""
+    """Return xᵖ for p ≥ 1, of the positive part of x; of an exponential (eᵃ)ᵖ = e^(pa) for every p > 0."""
     p = _positive(p, "p")
-    if _is_exponential(x):
-        return exp(p * x.args[0])
+    if (a := _exponent(x)) is not None:
+        return exp(p * a)
     if p == 1.0:
         return x
     if p < 1.0:
@@ -101,22 +102,21 @@ def power(x: Node, p: float) -> Node:
 
 def log(x: Node) -> Node:
     """Return the logarithm of an exponential, or of a sum of exponentials; of anything else it is not convex."""
-    if _is_exponential(x):
-        return x.args[0]
-    if isinstance(x, Dot) and _is_exponential(x.x) and (x.weights > 0.0).all():
-        return LogSumExp(x.x.args[0], x.weights, x.mean)
-    if isinstance(x, Affine) and len(x.terms) == 1 and not np.ndim(x.constant) and x.constant == 0.0:
-        factor, part = x.terms[0]
-        if np.min(factor) > 0.0:  # log(c eᵃ) = a + log c
-            return log(part) + np.log(factor)
+    if (a := _exponent(x)) is not None:
+        return a
+    if isinstance(x, Dot) and (a := _exponent(x.x)) is not None and (x.weights > 0.0).all():
+        return LogSumExp(a, x.weights, x.mean)
+    if (scaled := _positive_multiple(x)) is not None:
+        factor, part = scaled
+        return log(part) + np.log(factor)
     raise TypeError(f"log({x}) is not convex: a logarithm is convex of exponentials and of their sums only.")
 
 
 def log_one_plus(x: Node) -> Node:
     """Return log(1 + eᵃ) for x = eᵃ; of anything else it is concave."""
-    if not _is_exponential(x):
+    if (a := _exponent(x)) is None:
         raise TypeError(f"log(1 + {x}) is not convex: it is convex of an exponential only.")
-    return softplus(x.args[0])
+    return softplus(a)
 
 
 def total(x: Node, weights: Any = None) -> Node:
@@ -165,7 +165,12 @@ def pair_sums(loss: Any, upper: Node, lower: Node, grades: Any = None) -> Node:
     grades : ndarray, optional
         Grades of the rows, where upper and lower are the same group: pairs with a higher upper grade count.
     """
-    phi = loss if isinstance(loss, Function) else loss.phi
+    phi = loss if isinstance(loss, Function) else getattr(loss, "phi", None)
+    if not isinstance(phi, Function):
+        raise TypeError(
+            f"pair_sums takes a loss, such as convexrank.losses.Hinge() or losses.Custom(function), or a Function, and "
+            f"got {shown(loss)}."
+        )
     if not (is_affine(upper) and is_affine(lower)):
         raise TypeError(f"pair_sums takes affine expressions of the scores, and got {upper} and {lower}.")
     if grades is None and phi is functions.exp:
@@ -179,8 +184,22 @@ def pair_sums(loss: Any, upper: Node, lower: Node, grades: Any = None) -> Node:
     return PairSums(phi, upper, lower, grades)
 
 
-def _is_exponential(x: Node) -> bool:
-    return isinstance(x, Elementwise) and x.function is functions.exp
+def _exponent(x: Node) -> Node | None:
+    """Return a where x = eᵃ; of c eᵃ it is a + log c."""
+    if isinstance(x, Elementwise) and x.function is functions.exp:
+        return x.x
+    if (scaled := _positive_multiple(x)) is not None:
+        factor, part = scaled
+        return None if (a := _exponent(part)) is None else a + np.log(factor)
+    return None
+
+
+def _positive_multiple(x: Node) -> tuple[Any, Node] | None:
+    """Return c and a where x = c a for numbers c > 0."""
+    if isinstance(x, Affine) and len(x.terms) == 1 and not np.any(x.constant):
+        factor, part = x.terms[0]
+        return (factor, part) if np.min(factor) > 0.0 else None
+    return None
 
 
 def _positive(value: float, name: str) -> float:
