@@ -434,13 +434,14 @@ def test_arguments_are_compared_by_what_they_say():
 
 
 def test_what_ranks_say_is_accepted_when_alike_and_refused_with_both_sides_when_not():
-    alike = {"l2": "0.1", "y": "an array"}
+    alike = {"l2": "an array of 0.1", "y": "an array"}
     agreement.check_arguments([("PNormPush", alike)] * 3)
-    for place, other in ((1, "0.05"), (2, "0.2")):
+    for place, other in ((1, "an array of 0.05"), (2, "an array of 0.2")):
         heard = [("PNormPush", alike)] * 3
         heard[place] = ("PNormPush", alike | {"l2": other})
         with pytest.raises(
-            ValueError, match=f"l2 is 0.1 on rank 0 and {other} on rank {place}; .*ranks, or not at all"
+            ValueError,
+            match=f"l2 is an array of 0.1 on rank 0 and {other} on rank {place}; .*ranks, or not at all",
         ):
             agreement.check_arguments(heard, ", or not at all")
     for other in ("Push", "TopPush"):

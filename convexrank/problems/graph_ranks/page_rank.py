@@ -192,8 +192,19 @@ class PageRank(GraphRank):
             flow += (1.0 - alpha) * teleport
             flow -= w[piece]
             found = float(np.abs(flow).sum())
-            total += found + _rounding(block) * (found + float(np.abs(w[piece]).sum()))
+            total += found + self._rounding * (found + float(np.abs(w[piece]).sum()))
         return np.array([total])
+
+    @cached_property
+    def _rounding(self) -> float:
+        """Bound the rounding of residuals relative to what flows into the nodes, the same for every cut of the edges.
+
+        Terms, their sum, and what is added to it: numpy adds up to 128 terms in eight sums, and such sums in pairs.
+        """
+        offsets, step = self.graph.offsets, 1 << 20
+        starts = range(0, len(offsets) - 1, step)
+        longest = max(int(np.diff(offsets[start : start + step + 1]).max()) for start in starts)
+        return _EPS * (4.0 + 0.5 * min(longest, 19.0 + math.log2(max(longest / 128.0, 1.0))))
 
     def _residuals_of_batch(self, w: Array, rest: Array, first: int, last: int) -> Array:
         """The same for some nodes of a batch; ``rest`` is α times the rank of the dangling nodes."""
@@ -345,12 +356,3 @@ def _inflow(block: EdgeBlock, sent: Array) -> Array:
     if len(filled):
         flow[filled] = np.add.reduceat(terms, block.starts[filled])
     return flow
-
-
-def _rounding(block: EdgeBlock) -> float:
-    """Bound the rounding of the residuals of some nodes, relative to what flows into them.
-
-    Terms, their sum, and what is added to it: numpy adds up to 128 terms in eight sums, and such sums in pairs.
-    """
-    longest = int(np.diff(block.starts).max(initial=0))
-    return _EPS * (4.0 + 0.5 * min(longest, 19.0 + math.log2(max(longest / 128.0, 1.0))))

@@ -24,6 +24,8 @@ _FAR, _PATIENCE = 0.5, 8
 _NEAR, _SETTLED, _LEAST = 4.0, 0.05, 1.05
 # In units of the columns, derivatives below this, relative to the largest curvature or to the value, are rounding.
 _NOISE = 64.0 * float(np.finfo(np.float64).eps)
+# Eigenvalues below this, for each unknown and relative to the largest, are rounding; up to so many unknowns.
+_PIVOT, _FEW = 4.0 * float(np.finfo(np.float64).eps), 512
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,8 @@ def _newton_direction(hessian: Array, gradient: Array) -> Array:
     """Solve H s = −∇; add to the diagonal only as much as makes the factorisation possible."""
     for damping in (0.0, 1e-14, 1e-11, 1e-8, 1e-5, 1e-2, 1.0):
         damped = hessian
+        if damping and len(gradient) <= _FEW and (direction := _shortest(hessian, gradient)) is not None:
+            return direction
         if damping:
             # each unknown in units of its own, so that columns of small features keep their curvature
             sizes = np.abs(np.diag(hessian))
@@ -194,3 +198,23 @@ def _newton_direction(hessian: Array, gradient: Array) -> Array:
         if info == 0 and 0.0 < float(gradient @ solved) < math.inf:
             return -solved
     return -gradient
+
+
+def _shortest(hessian: Array, gradient: Array) -> Array | None:
+    """Return the direction by the eigenvalues that are no rounding, none along the others; None where it is no descent.
+
+    A small number on the diagonal would do the same but for rounding, which it divides by itself.
+    """
+    sizes = np.sqrt(np.abs(np.diag(hessian)))
+    sizes[sizes == 0.0] = 1.0
+    scaled = hessian / (sizes * sizes[:, None])
+    if not np.isfinite(scaled).all():
+        return None
+    values, vectors = np.linalg.eigh(scaled)
+    kept = values > _PIVOT * len(values) * values[-1]
+    along, slope = vectors[:, kept], gradient / sizes
+    rest = slope - along @ (along.T @ slope)
+    if not float(rest @ rest) <= (_NOISE * len(values)) ** 2 * float(slope @ slope):
+        return None  # it falls along a direction without curvature
+    direction = -(along @ ((along.T @ slope) / values[kept])) / sizes
+    return direction if -math.inf < float(gradient @ direction) < 0.0 else None
