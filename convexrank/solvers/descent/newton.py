@@ -214,7 +214,8 @@ def _shortest(hessian: Array, gradient: Array) -> Array | None:
     kept = values > _PIVOT * len(values) * values[-1]
     along, slope = vectors[:, kept], gradient / sizes
     rest = slope - along @ (along.T @ slope)
-    if not float(rest @ rest) <= (_NOISE * len(values)) ** 2 * float(slope @ slope):
+    if not np.abs(rest).max() <= _NOISE * len(values) * np.abs(slope).max():
         return None  # it falls along a direction without curvature
-    direction = -(along @ ((along.T @ slope) / values[kept])) / sizes
-    return direction if -math.inf < float(gradient @ direction) < 0.0 else None
+    with np.errstate(over="ignore", invalid="ignore"):
+        direction = -(along @ ((along.T @ slope) / values[kept])) / sizes
+        return direction if -math.inf < float(gradient @ direction) < 0.0 else None
