@@ -128,7 +128,7 @@ def _dual(node: Node, m: Any, u: Any, v: Any) -> tuple[Any, tuple[Any, ...]]:
         case Highest():
             _sums_to(m, v, u, node.over)
             if node.most > 1:
-                m.at_least_zero(m.spread(m.times(1.0 / node.counts, u), node.over) - v)
+                m.at_least_zero(m.spread(m.times(1.0 / node.counts, u), node.over) - v, u)
             return 0.0, (v,)
         case Elementwise():
             m.in_range(node.function, v, u)
@@ -167,7 +167,7 @@ def _of_sum(node: Affine, m: Any, u: Any) -> tuple[Any, tuple[Any, ...]]:
 def _sums_to(m: Any, v: Any, u: Any, axis: Axis) -> None:
     """Multipliers of a level share its own multiplier."""
     m.at_least_zero(v)
-    m.zero(m.sums(v, axis) - u)
+    m.zero(m.sums(v, axis) - u, u)
 
 
 def nearby(program: Program, v: Multipliers) -> Multipliers:
@@ -202,5 +202,5 @@ def _clipped(node: Node, v: Array, u: Array) -> Array:
         return found
     function = node.function  # type: ignore[attr-defined]  # elementwise, or a sum over pairs
     each = node.weights[node.pairs[0]] * u[node.pairs[1]] if isinstance(node, PairSums) else u
-    least = 0.0 if function.increasing else -function.most * each
-    return np.clip(v, least, function.most * each)
+    most = np.where(each > 0.0, function.most, 0.0) * each
+    return np.clip(v, 0.0 if function.increasing else -most, most)

@@ -71,11 +71,11 @@ class Cvxpy(Language):
         costs = self.cp.multiply(node.weights[up], node.function.read(self, lower[low] - upper[up]))
         return self.scatter(low, costs, len(node.axis.rows))
 
-    def at_least_zero(self, x: Any) -> None:
+    def at_least_zero(self, x: Any, size: Any = 0.0) -> None:
         """Ask for entries of at least 0."""
         self.limits.append(x >= 0)
 
-    def zero(self, x: Any) -> None:
+    def zero(self, x: Any, size: Any = 0.0) -> None:
         """Ask for entries of 0."""
         self.limits.append(x == 0)
 
