@@ -80,8 +80,8 @@ def huber(x: Node, width: float = 1.0) -> Node:
 
 
 def square(x: Node) -> Node:
-    """Return the square of an affine expression, entry by entry."""
-    return apply(functions.square, x)
+    """Return the square, entry by entry, of an affine expression or of what is at least 0 by its form."""
+    return power(x, 2.0) if _is_nonnegative(_expression(x)) else apply(functions.square, x)
 
 
 def power(x: Node, p: float) -> Node:
