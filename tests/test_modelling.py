@@ -19,7 +19,7 @@ from convexrank.modelling import (
     program,
     recession,
 )
-from convexrank.modelling.cvxpy_reading import Cvxpy
+from convexrank.modelling.cvxpy_reading import Cvxpy, cvxpy_model
 from convexrank.modelling.expressions import Axis, LogSumExp, PairSums
 from convexrank.modelling.kernels import pairs
 from tests.expression_readings import (
@@ -36,8 +36,10 @@ from tests.expression_readings import (
     compare_values,
     drawn,
     evaluated,
+    off,
 )
 from tests.random_expressions import random_instance, scores_apart, tied_scores
+from tests.tolerances import tolerance
 
 randoms = st.randoms(use_true_random=False)
 
@@ -86,6 +88,26 @@ def test_conjugates(random, ties):
     instance, scores, value, gradient = drawn(random, tied_scores if ties else scores_apart)
     compare_conjugate(instance, scores, value, gradient)
     compare_bounds(instance, scores, value, random.randrange(1000))
+
+
+@pytest.mark.parametrize("seed", [0, 3, 4, 10, 12, 16, 17, 30])
+def test_the_dual_has_the_optimum_of_the_primal(seed):
+    """The conjugate in cvxpy, with its constraints: minimise G(v) + |Xᵀs(v)|²/(2 l2)."""
+    import cvxpy as cp
+
+    instance, l2 = random_instance(Random(seed)), 0.5
+    made, X = instance.program, np.random.default_rng(seed).normal(size=(instance.rows, 3))
+    w, language_of = cp.Variable(3), Cvxpy()
+    risk, limits = cvxpy_model(instance.root, X @ w)
+    primal = cp.Problem(cp.Minimize(risk + 0.5 * l2 * cp.sum_squares(w)), limits).solve(solver="CLARABEL")
+    v = {k: cp.Variable(size) for k, size in conjugate.sizes(made).items()}
+    cost, slopes = conjugate.conjugate(made, language_of, v)
+    dual = cp.Problem(cp.Minimize(cost + cp.sum_squares(X.T @ slopes) / (2.0 * l2)), language_of.limits)
+    dual.solve(solver="CLARABEL")
+    # cvxpy's own value is infinite where the solver's point is outside by rounding
+    near = conjugate.nearby(made, {k: one.value for k, one in v.items()})
+    cost, slopes = conjugate.conjugate(made, language.Numpy(), near)
+    assert off(-cost - np.square(X.T @ slopes).sum() / (2.0 * l2), primal) < tolerance("two solvers")
 
 
 # --- planted bugs -----------------------------------------------------------------------------------------------------

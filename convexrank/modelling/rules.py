@@ -239,11 +239,12 @@ def _positive(value: float, name: str) -> float:
 
 
 def _weights(x: Node, weights: Any, positive: bool = False) -> Array:
-    if _expression(x).axis is None:
+    axis = _expression(x).axis
+    if axis is None:
         raise TypeError(f"{x} has one number per query already, and no rows to reduce.")
     if weights is None:
-        return x.axis.weights
-    found = np.broadcast_to(np.asarray(weights, dtype=np.float64), x.axis.rows.shape)
+        return axis.weights
+    found = np.broadcast_to(np.asarray(weights, dtype=np.float64), axis.rows.shape)
     if not np.isfinite(found).all() or (positive and not (found > 0.0).all()):
         raise ValueError(f"weights of {x} are not all finite{' and greater than 0' if positive else ''}.")
     return found
