@@ -346,3 +346,29 @@ def test_a_first_solve_imports_neither_jax_nor_cvxpy_nor_numba():
     )
     found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert found.stdout == "set()\n"
+
+
+# --- rounding ---------------------------------------------------------------------------------------------------------
+
+
+class Cancels(cr.Formulation):
+    """Σ (f − mean f)², with a constant that cancels."""
+
+    c: float = 1.0
+
+    def risk(self, f):
+        centred = f.rows - mean(f.rows)
+        return total(square(centred + self.c)) - float(len(self.y)) * self.c**2 + mean(softplus(-f.positive))
+
+
+@pytest.mark.parametrize("c", [0.0, 1.0, 1e4, 1e8])
+def test_certificates_know_of_terms_that_cancel(c):
+    X, y = data(40)
+    exact = Cancels(X, y, c=0.0, l2=0.1)
+    best, problem = exact.solve(tol=1e-12), Cancels(X, y, c=c, l2=0.1)
+    for w in (best.x, 1.001 * best.x):
+        found = problem.certificate(w)
+        assert found.lower_bound <= best.value + 1e-14
+        assert exact.objective(w) - best.value <= found.gap + 1e-14
+        assert abs(found.value - exact.objective(w)) <= found.gap + 1e-14
+        assert c > 1e6 or found.gap < 1e-3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import centred_gram, dense, entries, times, transposed_times
 from convexrank.backend.jax_oracles import shape_class
-from convexrank.core.minorants import Minorant, tangent_at
+from convexrank.core.minorants import Minorant, rounding, tangent_at
 from convexrank.core.score_model import ScoreModel
 from convexrank.data import as_groups, check_vector, check_weights, keep, read_array
 from convexrank.modelling import conjugate, curvature, recession
@@ -24,6 +24,7 @@ from convexrank.modelling.jax_reading import JaxRisk
 from convexrank.modelling.language import Numpy, read
 from convexrank.modelling.latex import latex
 from convexrank.modelling.program import Program
+from convexrank.modelling.rounding import sizes_of_terms
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems._streams import refuse_chunks
@@ -298,7 +299,22 @@ class Formulation(SecondOrder):
         found = tangent_at(self.X, scores, lengths, risk, w)
         if not offsets or not found.usable:
             return found
-        return found.lowered_to(offsets[0])
+        return self._rounded(found.lowered_to(offsets[0]), scores, lengths)
+
+    def _rounded(self, found: Minorant, scores: Array, lengths: Array) -> Minorant:
+        """Widen bounds on rounding where terms cancel; beyond what each node may add, that counts as a gap."""
+        whole, pulls = sizes_of_terms(self.program, scores)
+        relative = rounding(len(scores) + self.dimension)
+        excess = relative * whole - len(self.program.nodes) * found.risk_error
+        if not excess > 0.0:
+            return found
+        return replace(
+            found,
+            lag=found.lag + 2.0 * relative * whole,
+            risk_error=relative * whole,
+            offset_error=2.0 * relative * whole,
+            slope_error=relative * float(pulls @ lengths),
+        )
 
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, for proofs; shape (n,) in and out."""
