@@ -158,6 +158,8 @@ class _Columns:
         """Add Jᵀ diag(d) J for the Jacobian J of the entries of an axis: own · e_row + Σ b · column."""
         if axis is not None:
             self.diagonal[axis.places] += d * own * own
+        if not terms:
+            return
         for place, (b, column) in enumerate(terms):
             if axis is not None and np.any(own):
                 self.products.append((self.on_rows(axis, d * own * b), column, np.full(self.count, 2.0)))
@@ -207,17 +209,14 @@ def second_derivatives(program: Program, scores: Array) -> tuple[float, Array, A
     """
     values, memories = program.up(scores)
     adjoints = program.down(memories)
-    found, jacobians = _Columns(program.rows, program.query, program.count), []
-    for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
-        parts = [jacobians[a] for a in args]
-        if isinstance(node, Scores):
-            jacobians.append((1.0, []))
-        elif isinstance(node, Affine):
-            jacobians.append(_jacobian_of_sum(node, parts))
+    found, last = _Columns(program.rows, program.query, program.count), len(program.nodes) - 1
+    jacobians: dict[int, Any] = {k: (own, []) for k, own in program.own_factors.items()}
+    for k, node, args in program.of_levels:
+        if isinstance(node, Affine):
+            jacobians[k] = None if k == last else _jacobian_of_sum(node, [jacobians[a] for a in args])
         else:
-            jacobians.append(
-                _jacobian(node, found, parts[0], values[args[0]], memories[k], adjoints[k], program.query)
-            )
+            x, part = values[args[0]], jacobians[args[0]]
+            jacobians[k] = _jacobian(node, found, part, x, memories[k], adjoints[k], program.query)
     value, gradient = float(np.add.reduce(values[-1])), program.placed(adjoints)
     return value, gradient, found.diagonal, *found.collected()
 

@@ -196,7 +196,7 @@ class Affine(Node):
     terms: tuple[tuple[Any, Node], ...]
     constant: Any = 0.0
 
-    @property
+    @cached_property
     def args(self) -> tuple[Node, ...]:  # type: ignore[override]
         """The nodes of the terms."""
         return tuple(node for _, node in self.terms)
@@ -240,7 +240,7 @@ class Reduction(Node):
         """What is reduced."""
         return (self.x,)
 
-    @property
+    @cached_property
     def over(self) -> Axis:
         """The rows that are reduced."""
         return _rows_of(self.x)
@@ -290,7 +290,7 @@ class Highest(Node):
         """What is reduced."""
         return (self.x,)
 
-    @property
+    @cached_property
     def over(self) -> Axis:
         """The rows that are reduced."""
         return _rows_of(self.x)

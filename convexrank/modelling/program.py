@@ -228,6 +228,23 @@ class Program:
         return int(seen.max()) <= 1
 
     @cached_property
+    def own_factors(self) -> dict[int, Any]:
+        """By place, how fast entries move with their own rows, of nodes that depend on nothing else."""
+        found: dict[int, Any] = {}
+        for k, (node, args) in enumerate(zip(self.nodes, self.args, strict=True)):
+            if isinstance(node, Scores):
+                found[k] = 1.0
+            elif isinstance(node, Affine) and all(a in found for a in args):
+                found[k] = sum(c * found[a] for (c, _), a in zip(node.terms, args, strict=True))
+        return found
+
+    @cached_property
+    def of_levels(self) -> list[tuple[int, Node, list[int]]]:
+        """The other nodes, with their places and those of their arguments."""
+        nodes = zip(range(len(self.nodes)), self.nodes, self.args, strict=True)
+        return [one for one in nodes if one[0] not in self.own_factors]
+
+    @cached_property
     def query(self) -> Array:
         """The query of each row, −1 for rows in no group."""
         query = np.full(self.rows, -1)
@@ -254,6 +271,20 @@ class Program:
         """Whether second derivatives are known."""
         functions = [node.function for node in self.nodes if isinstance(node, Elementwise | PairSums)]
         return self.smooth and all(function.bend is not None for function in functions)
+
+    @cached_property
+    def absolute_steps(self) -> list[Step]:
+        """The steps with the sizes of all factors and constants of sums."""
+        sizes = [
+            Affine(node.axis, tuple((np.abs(c), part) for c, part in node.terms), np.abs(node.constant))
+            if isinstance(node, Affine)
+            else node
+            for node in self.nodes
+        ]
+        return [
+            step if node is size else Step(size)
+            for node, size, step in zip(self.nodes, sizes, self.steps, strict=True)
+        ]
 
     def up(self, scores: Array) -> tuple[list[Any], list[Any]]:
         """Return values and memories of all nodes."""

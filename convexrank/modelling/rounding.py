@@ -21,28 +21,24 @@ Array = np.ndarray
 def sizes_of_terms(program: Program, scores: Array) -> tuple[float, Array]:
     """Return the size of all terms of the risk, and of those of its slope in each score, shape (n,)."""
     values, memories = program.up(scores)
+    steps = program.absolute_steps
     pulls: list[Any] = [0.0] * len(program.nodes)
     pulls[-1], whole = np.ones(program.count), 0.0
     for k in range(len(program.nodes) - 1, -1, -1):
         node, arguments = program.nodes[k], [values[a] for a in program.args[k]]
-        whole += float(np.sum(pulls[k] * _size(node, values[k], memories[k], arguments)))
-        down = Step(_absolute(node)).down if isinstance(node, Affine) else program.steps[k].down
-        for a, part in zip(program.args[k], down(memories[k], pulls[k]), strict=True):
+        whole += float(np.add.reduce(pulls[k] * _size(node, steps[k], values[k], memories[k], arguments)))
+        for a, part in zip(program.args[k], steps[k].down(memories[k], pulls[k]), strict=True):
             pulls[a] = pulls[a] + np.abs(part)
     return whole, program.placed(pulls)
 
 
-def _absolute(node: Affine) -> Affine:
-    return Affine(node.axis, tuple((np.abs(c), part) for c, part in node.terms), np.abs(node.constant))
-
-
-def _size(node: Node, value: Array, memory: Any, x: list[Array]) -> Any:
+def _size(node: Node, step: Step, value: Array, memory: Any, x: list[Array]) -> Any:
     """The size of the numbers that an atom's value is computed from."""
     match node:
         case Scores():
-            return 0.0  # the point itself
+            return np.zeros(1)  # the point itself
         case Affine():
-            return Step(_absolute(node)).up(*map(np.abs, x))[0]
+            return step.up(*map(np.abs, x))[0]
         case Dot():
             return node.over.sums(np.abs(node.shares * x[0]))
         case Elementwise():
