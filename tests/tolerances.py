@@ -127,6 +127,12 @@ TOLERANCES: dict[str, float] = {
     "enumeration": 1e-9,
     # The point of a sequential quadratic program that stops at 1e-9 of the value, for a curvature of 0.1.
     "joint programs": 1e-3,
+    # Shares of a row and of its query, which add up to one: rounding of a few divisions.
+    "same numbers in conjugates": 1e-13,
+    # One risk by two declarations: sums of tens of terms in another order.
+    "declared twice": 1e-12,
+    # A slope at 5000 times some scores: what log-sum-exps are off their asymptote by there falls like 1/t².
+    "recession": 1e-5,
     # Four digits of a table, of risks at a minimiser whose scores are known to 1e-4 of their size.
     "printed bounds": 3e-4,
 }

@@ -98,10 +98,10 @@ class Balls(Language):
         pairs = zip(v, u, strict=True)
         return as_objects(a * 0 if a.is_zero() else power(abs(a), q) / b ** (q - 1.0) for a, b in pairs)
 
-    def at_least_zero(self, x: Array) -> None:
+    def at_least_zero(self, x: Array, size: Any = 0.0) -> None:
         """Do nothing: adjoints satisfy it."""
 
-    def zero(self, x: Array) -> None:
+    def zero(self, x: Array, size: Any = 0.0) -> None:
         """Do nothing: adjoints satisfy it."""
 
 

@@ -129,7 +129,7 @@ def _dual(node: Node, m: Any, u: Any, v: Any) -> tuple[Any, tuple[Any, ...]]:
         case Highest():
             _sums_to(m, v, u, node.over)
             if node.most > 1:
-                m.at_least_zero(m.spread(m.times(1.0 / node.counts, u), node.over) - v)
+                m.at_least_zero(m.spread(m.times(1.0 / node.counts, u), node.over) - v, u)
             return 0.0, (v,)
         case Elementwise():
             m.in_range(node.function, v, u)
@@ -168,7 +168,7 @@ def _of_sum(node: Affine, m: Any, u: Any) -> tuple[Any, tuple[Any, ...]]:
 def _sums_to(m: Any, v: Any, u: Any, axis: Axis) -> None:
     """Multipliers of a level share its own multiplier."""
     m.at_least_zero(v)
-    m.zero(m.sums(v, axis) - u)
+    m.zero(m.sums(v, axis) - u, u)
 
 
 def feasible(program: Program, m: Any, v: Multipliers) -> Multipliers:

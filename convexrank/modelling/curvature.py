@@ -26,20 +26,19 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.program import Program
 
-__all__ = ["curvature", "has_columns", "has_second_derivatives", "hessian_product"]
+__all__ = ["curvature", "has_columns", "has_second_derivatives", "hessian_product", "second_derivatives"]
 
 Array = np.ndarray
 
 
 def has_second_derivatives(program: Program) -> bool:
     """Whether second derivatives are known."""
-    functions = [node.function for node in program.nodes if isinstance(node, Elementwise | PairSums)]
-    return program.smooth and all(function.bend is not None for function in functions)
+    return program.bends
 
 
 def has_columns(program: Program) -> bool:
     """Whether second derivatives are a diagonal and a few columns."""
-    return has_second_derivatives(program) and not any(isinstance(node, PairSums) for node in program.nodes)
+    return program.bends and not program.has_pairs
 
 
 def _bend(node: Node, x: Array, memory: Any, u: Array) -> tuple[Any, Array | None]:
@@ -159,6 +158,8 @@ class _Columns:
         """Add Jᵀ diag(d) J for the Jacobian J of the entries of an axis: own · e_row + Σ b · column."""
         if axis is not None:
             self.diagonal[axis.places] += d * own * own
+        if not terms:
+            return
         for place, (b, column) in enumerate(terms):
             if axis is not None and np.any(own):
                 self.products.append((self.on_rows(axis, d * own * b), column, np.full(self.count, 2.0)))
@@ -166,8 +167,8 @@ class _Columns:
                 rate = d * b * c * (1.0 if other == place else 2.0)
                 self.products.append((column, second, rate if axis is None else axis.sums(rate)))
 
-    def collected(self) -> Curvature:
-        """Return the form that solvers take: products of columns with themselves, one column per query."""
+    def collected(self) -> tuple[Any, Array]:
+        """Return columns and rates of the form that solvers take; dense for one query, else one column per query."""
         columns: list[Array] = []
         rates: list[Array] = []
         for left, right, rate in self.products:
@@ -183,49 +184,48 @@ class _Columns:
             columns += [balance * left + right / balance, balance * left - right / balance]
             rates += [-0.25 * rate, 0.25 * rate]
         n = len(self.query)
-        used = self.query >= 0
-        rows = np.flatnonzero(used)
+        if not columns:
+            return np.zeros((n, 0)), np.zeros(0)
+        if self.count == 1:
+            return np.array(columns).T, np.concatenate(rates)
+        rows = np.flatnonzero(self.query >= 0)
         blocks = [
-            sparse.csc_array((column[used], (rows, self.query[used])), shape=(n, self.count))
+            sparse.csc_array((column[rows], (rows, self.query[rows])), shape=(n, self.count))
             for column in columns
         ]
-        if not blocks:
-            return Curvature(self.diagonal, sparse.csc_array((n, 0)), np.zeros(0))
-        return Curvature(
-            self.diagonal, sparse.csc_array(sparse.hstack(blocks, format="csc")), np.concatenate(rates)
-        )
+        return sparse.csc_array(sparse.hstack(blocks, format="csc")), np.concatenate(rates)
 
 
 def curvature(program: Program, scores: Array) -> tuple[float, Array, Curvature]:
-    """Return value, gradient, and the second derivatives as a diagonal and columns.
+    """Return value, gradient, and the second derivatives as a diagonal and columns."""
+    value, gradient, diagonal, columns, rates = second_derivatives(program, scores)
+    return value, gradient, Curvature(diagonal, sparse.csc_array(columns), rates)
+
+
+def second_derivatives(program: Program, scores: Array) -> tuple[float, Array, Array, Any, Array]:
+    """Return value, gradient, diagonal, columns (dense where there is one query) and rates.
 
     The gradient of an entry is own · e_row + Σ b · column, the columns those of the levels that it depends on.
     """
     values, memories = program.up(scores)
     adjoints = program.down(memories)
-    query = np.full(program.rows, -1)
-    for _, leaf in program.leaves:
-        query[leaf.axis.rows] = leaf.axis.query
-    found, jacobians = _Columns(program.rows, query, program.count), []
-    for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
-        parts = [jacobians[a] for a in args]
-        if isinstance(node, Scores):
-            jacobians.append((1.0, []))
-        elif isinstance(node, Affine):
-            jacobians.append(_jacobian_of_sum(node, parts))
+    found, last = _Columns(program.rows, program.query, program.count), len(program.nodes) - 1
+    jacobians: dict[int, Any] = {k: (own, []) for k, own in program.own_factors.items()}
+    for k, node, args in program.of_levels:
+        if isinstance(node, Affine):
+            jacobians[k] = None if k == last else _jacobian_of_sum(node, [jacobians[a] for a in args])
         else:
-            jacobians.append(
-                _jacobian(node, found, parts[0], values[args[0]], memories[k], adjoints[k], query)
-            )
+            x, part = values[args[0]], jacobians[args[0]]
+            jacobians[k] = _jacobian(node, found, part, x, memories[k], adjoints[k], program.query)
     value, gradient = float(np.add.reduce(values[-1])), program.placed(adjoints)
-    return value, gradient, found.collected()
+    return value, gradient, found.diagonal, *found.collected()
 
 
 def _jacobian_of_sum(node: Affine, parts: list[Any]) -> tuple[Any, list[tuple[Any, Array]]]:
     own: Any = 0.0
     terms: list[tuple[Any, Array]] = []
     for (c, part), (its_own, its_terms) in zip(node.terms, parts, strict=True):
-        own = own + c * its_own
+        own = own + c * its_own if part.axis is not None else own  # levels have no rows of their own
         level = node.is_level(part) and node.axis is not None
         terms += [
             (c * (node.axis.spread(b) if level and node.axis is not None else b), column)
@@ -242,7 +242,7 @@ def _jacobian(
     if np.ndim(d):
         found.add(axis, d, own, terms)
     if isinstance(node, Elementwise):
-        return memory * own, [(memory * b, column) for b, column in terms]
+        return 0.0 if axis is None else memory * own, [(memory * b, column) for b, column in terms]
     if axis is None:
         raise TypeError(f"{node} has no rows to reduce.")
     pull = node.shares if isinstance(node, Dot) else memory

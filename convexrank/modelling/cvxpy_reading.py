@@ -71,19 +71,23 @@ class Cvxpy(Language):
         costs = self.cp.multiply(node.weights[up], node.function.read(self, lower[low] - upper[up]))
         return self.scatter(low, costs, len(node.axis.rows))
 
-    def at_least_zero(self, x: Any) -> None:
+    def at_least_zero(self, x: Any, size: Any = 0.0) -> None:
         """Ask for entries of at least 0."""
         self.limits.append(x >= 0)
 
-    def zero(self, x: Any) -> None:
+    def zero(self, x: Any, size: Any = 0.0) -> None:
         """Ask for entries of 0."""
         self.limits.append(x == 0)
 
     def power_over(self, v: Any, u: Any, q: float) -> Any:
         """Return \\|v\\|^q u^(1−q), a power cone."""
         if not isinstance(u, self.cp.Expression) or u.is_constant():
-            factor = np.asarray(getattr(u, "value", u), dtype=np.float64) ** (1.0 - q)
-            return self.cp.multiply(factor, self.power(self.cp.abs(v), q))
+            sizes = np.asarray(getattr(u, "value", u), dtype=np.float64)
+            none = np.broadcast_to(sizes == 0.0, v.shape)
+            if none.any():  # the conjugate is finite at 0 only
+                self.zero(self.cp.multiply(none * 1.0, v))
+            factors = np.where(none, 0.0, np.where(none, 1.0, sizes) ** (1.0 - q))
+            return self.cp.multiply(factors, self.power(self.cp.abs(v), q))
         t = self.cp.Variable(v.shape)
         from cvxpy.constraints.power import PowCone3D
 

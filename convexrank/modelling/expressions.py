@@ -98,6 +98,14 @@ class Node:
     # numpy must not take ``array * node`` apart element by element
     __array_ufunc__: ClassVar[None] = None
 
+    @property
+    def leaf(self) -> Scores:
+        """A group of rows that it is a function of; all groups have the same queries."""
+        node: Any = self
+        while node.args:
+            node = node.args[0]
+        return node
+
     def __add__(self, other: Any) -> Affine:
         mine = affine(self)
         its = affine(other) if isinstance(other, Node) else Affine(self.axis, (), _constant(self, other))
@@ -109,9 +117,10 @@ class Node:
                 "number per query, by a mean, a total or a maximum, or compare them by pair_sums."
             )
         axis = next(iter(axes.values()), None)
+        (my_terms, my_constant), (its_terms, its_constant) = mine.on(axis), its.on(axis)
         # long vectors first, so that sums are taken in place
-        terms = sorted(mine.terms + its.terms, key=lambda term: term[1].axis is None)
-        return Affine(axis, tuple(terms), mine.constant_on(axis) + its.constant_on(axis))
+        terms = sorted(my_terms + its_terms, key=lambda term: term[1].axis is None)
+        return Affine(axis, tuple(terms), my_constant + its_constant)
 
     def __mul__(self, factor: Any) -> Affine:
         if isinstance(factor, Node):
@@ -131,7 +140,17 @@ class Node:
     def __truediv__(self, divisor: Any) -> Affine:
         if isinstance(divisor, Node):
             raise TypeError(f"({self}) / ({divisor}) is a quotient of two expressions, which is not convex.")
-        return self * (1.0 / np.asarray(divisor, dtype=np.float64))
+        return self * (1.0 / _constant(self, divisor, zero=False))
+
+    def __rtruediv__(self, dividend: Any) -> Affine:
+        raise TypeError(
+            f"{dividend} / ({self}) is a quotient by an expression, which is not convex by its form."
+        )
+
+    def __pow__(self, p: Any) -> Node:
+        raise TypeError(
+            f"({self}) ** {p} is written square({self}), or power({self}, p) of what is at least 0."
+        )
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -140,17 +159,20 @@ class Node:
         return str(self)
 
 
-def _constant(node: Node, value: Any) -> Any:
+def _constant(node: Node, value: Any, zero: bool = True) -> Any:
     """A number, or numbers for each entry of a node."""
     found = np.asarray(value, dtype=np.float64)
-    if not np.isfinite(found).all():
-        raise ValueError(f"a constant beside {node} is {value}, expected finite numbers.")
+    if not np.isfinite(found).all() or not (zero or found.all()):
+        other = "" if zero else " other than 0"
+        raise ValueError(f"a constant beside {node} is {value}, expected finite numbers{other}.")
     if found.ndim == 0:
         return float(found)
-    if node.axis is not None and found.shape != (len(node.axis.rows),):
+    axis = node.axis
+    length = node.leaf.axis.count if axis is None else len(axis.rows)
+    if found.shape != (length,):
+        each = "query with an order" if axis is None else f"row of {axis.name}"
         raise ValueError(
-            f"a constant beside {node} has shape {found.shape}, expected one number, or {len(node.axis.rows)}, one for "
-            f"each row of {node.axis.name}."
+            f"a constant beside {node} has shape {found.shape}, expected one number, or {length}, one for each {each}."
         )
     return found
 
@@ -174,15 +196,17 @@ class Affine(Node):
     terms: tuple[tuple[Any, Node], ...]
     constant: Any = 0.0
 
-    @property
+    @cached_property
     def args(self) -> tuple[Node, ...]:  # type: ignore[override]
         """The nodes of the terms."""
         return tuple(node for _, node in self.terms)
 
-    def constant_on(self, axis: Axis | None) -> Any:
-        """Return the constant for entries of an axis."""
-        per_query = self.axis is None and axis is not None and np.ndim(self.constant)
-        return axis.spread(self.constant) if per_query and axis is not None else self.constant
+    def on(self, axis: Axis | None) -> tuple[tuple[tuple[Any, Node], ...], Any]:
+        """Return terms and constant for entries of an axis: numbers of queries are spread over its rows."""
+        if axis is None or self.axis is not None:
+            return self.terms, self.constant
+        spread = [c[axis.query] if np.ndim(c) else c for c in (self.constant, *(c for c, _ in self.terms))]
+        return tuple(zip(spread[1:], self.args, strict=True)), spread[0]
 
     def is_level(self, node: Node) -> bool:
         """Whether a term has one number per query, and the sum one per row."""
@@ -216,7 +240,7 @@ class Reduction(Node):
         """What is reduced."""
         return (self.x,)
 
-    @property
+    @cached_property
     def over(self) -> Axis:
         """The rows that are reduced."""
         return _rows_of(self.x)
@@ -266,7 +290,7 @@ class Highest(Node):
         """What is reduced."""
         return (self.x,)
 
-    @property
+    @cached_property
     def over(self) -> Axis:
         """The rows that are reduced."""
         return _rows_of(self.x)

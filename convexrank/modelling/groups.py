@@ -83,4 +83,8 @@ class Groups:
     @cached_property
     def grades(self) -> Array:
         """The labels of ``rows``, in their order."""
+        if self.y.dtype.kind not in "iufb":
+            raise TypeError(
+                f"y holds {self.y.dtype} values, which are no grades; pass numbers, larger ones for better rows."
+            )
         return np.asarray(self.y[self.rows.axis.rows], dtype=np.float64)

@@ -104,15 +104,15 @@ class Language:
         if function.increasing:
             self.at_least_zero(v)
         if math.isfinite(function.most):
-            self.at_least_zero(function.most * u - v)
+            self.at_least_zero(function.most * u - v, u)
             if not function.increasing:
-                self.at_least_zero(function.most * u + v)
+                self.at_least_zero(function.most * u + v, u)
 
 
 class Numpy(Language):
     """Plain numpy and scipy.
 
-    For conjugates ``violation`` is how far multipliers are outside their constraints.
+    For conjugates ``violation`` is how far multipliers are outside their constraints, relative to those of their nodes.
     """
 
     violation = 0.0
@@ -160,16 +160,16 @@ class Numpy(Language):
     @staticmethod
     def log_sum_exp(x: Array, node: LogSumExp) -> Array:
         """Return log Σ c eˣ of each query."""
-        parts = zip(
-            np.split(x, node.over.starts[1:-1]), np.split(node.shares, node.over.starts[1:-1]), strict=True
-        )
-        return np.array([special.logsumexp(values, b=shares) for values, shares in parts])
+        exponents, query = x + np.log(node.shares), node.over.query
+        tops = np.maximum.reduceat(exponents, node.over.starts[:-1])
+        return tops + np.log(np.bincount(query, np.exp(exponents - tops[query])))
 
     @staticmethod
     def highest(x: Array, node: Highest) -> Array:
         """Return the mean of the highest entries of each query."""
-        parts = zip(np.split(x, node.over.starts[1:-1]), node.counts.tolist(), strict=True)
-        return np.array([np.sort(part)[-count:].mean() for part, count in parts])
+        query, rising = node.over.query, np.lexsort((x, node.over.query))
+        last = (node.over.starts[1:] - node.counts)[query] <= np.arange(len(x))
+        return np.bincount(query, last * x[rising]) / node.counts
 
     def pair_sums(self, node: PairSums, upper: Array, lower: Array) -> Array:
         """Return the sums over upper rows, query by query and grade by grade, in blocks of lower rows."""
@@ -194,13 +194,14 @@ class Numpy(Language):
     def power_over(v: Array, u: Array, q: float) -> Array:
         """Return \\|v\\|^q u^(1−q), 0 where both are 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.abs(v) ** q * u ** (1.0 - q)
-        return np.where(v == 0.0, 0.0, found)
+            found = u * (np.abs(v) / u) ** q  # neither factor underflows alone
+        return np.where(v == 0.0, 0.0, np.where(u == 0.0, math.inf, found))
 
-    def at_least_zero(self, x: Array) -> None:
-        """Note how far entries are below 0."""
-        self.violation = max(self.violation, -float(np.min(x, initial=0.0)))
+    def at_least_zero(self, x: Array, size: Any = 0.0) -> None:
+        """Note how far entries are below 0, beside numbers of a size."""
+        self.zero(np.minimum(x, 0.0), size)
 
-    def zero(self, x: Array) -> None:
-        """Note how far entries are from 0."""
-        self.violation = max(self.violation, float(np.abs(x).max(initial=0.0)))
+    def zero(self, x: Array, size: Any = 0.0) -> None:
+        """Note how far entries are from 0, beside numbers of a size."""
+        far = float(np.abs(x).max(initial=0.0)) / max(1.0, float(np.abs(size).max(initial=0.0)))
+        self.violation = max(self.violation, far)

@@ -25,11 +25,7 @@ _LETTERS = {"positive": ("i", "I"), "negative": ("k", "K"), "rows": ("r", "n")}
 
 def latex(root: Node) -> str:
     """Return the formula of a risk; a sum over queries where there are several."""
-    leaf = root
-    while leaf.args:
-        leaf = leaf.args[0]
-    several = isinstance(leaf, Scores) and leaf.axis.count > 1
-    return rf"\sum_q \Bigl[{_formula(root)}\Bigr]" if several else _formula(root)
+    return rf"\sum_q \Bigl[{_formula(root)}\Bigr]" if root.leaf.axis.count > 1 else _formula(root)
 
 
 def _letters(axis: Axis) -> tuple[str, str]:

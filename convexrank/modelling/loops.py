@@ -24,12 +24,7 @@ __all__ = ["plain_risk"]
 
 def plain_risk(root: Node, scores: list[float]) -> float:
     """Return the risk at the scores of all rows."""
-    leaf = root
-    while leaf.args:
-        leaf = leaf.args[0]
-    if not isinstance(leaf, Scores):
-        raise TypeError(f"{root} has no scores.")
-    return sum(_entry(root, scores, query) for query in range(leaf.axis.count))
+    return sum(_entry(root, scores, query) for query in range(root.leaf.axis.count))
 
 
 def _entry(node: Node, scores: list[float], k: int) -> float:
@@ -73,7 +68,8 @@ def _reduced(node: Reduction, scores: list[float], k: int) -> float:
         return sum(c * one for c, one in terms)
     if not isinstance(node, LogSumExp):
         raise TypeError(f"{type(node).__name__} has no loop.")
-    return math.log(sum(c * math.exp(one) for c, one in terms))
+    top = max(one for _, one in terms)
+    return top + math.log(sum(c * math.exp(one - top) for c, one in terms))
 
 
 def _pair_sum(node: PairSums, scores: list[float], k: int) -> float:

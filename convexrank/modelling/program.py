@@ -25,7 +25,7 @@ from convexrank.modelling.expressions import (
 from convexrank.modelling.kernels.pairs import pair_kernel
 from convexrank.modelling.rules import check_convex
 
-__all__ = ["Program", "Step", "highest_rows", "highest_shares"]
+__all__ = ["Program", "Step", "highest_rows", "highest_shares", "highest_values"]
 
 Array = np.ndarray
 
@@ -76,6 +76,9 @@ def _bound(node: Node) -> tuple[Callable[..., tuple[Array, Any]], Callable[[Any,
 
 def _of_affine(node: Affine) -> tuple[Any, Any]:
     constant = node.constant
+    if len(node.terms) == 1 and not np.any(constant) and not node.is_level(node.args[0]):
+        factor = node.terms[0][0]
+        return lambda x: (factor * x, None), lambda memory, u: (factor * u,)
     has_constant = np.ndim(constant) > 0 or constant != 0.0
     terms = [(c, np.ndim(c) == 0 and c == 1.0, node.is_level(part)) for c, part in node.terms]
     axis = node.axis
@@ -108,6 +111,18 @@ def _of_log_sum_exp(node: LogSumExp) -> tuple[Any, Any]:
         logs, shift = None, -np.log(axis.sizes) if node.mean else 0.0
     else:
         logs, shift = np.log(node.shares), 0.0
+
+    def one_query(x: Array) -> tuple[Array, Any]:
+        exponents = x if logs is None else x + logs
+        top = exponents.max()
+        shares = exponents - top
+        np.exp(shares, out=shares)
+        whole = np.add.reduce(shares, keepdims=True)
+        shares /= whole
+        return np.log(whole) + (top + shift), shares
+
+    if axis.count == 1:
+        return one_query, lambda memory, u: (memory * u,)
 
     def up(x: Array) -> tuple[Array, Any]:
         exponents = x if logs is None else x + logs
@@ -198,6 +213,10 @@ class Program:
             raise TypeError(f"the risk {root} has no scores; write it with f.positive, f.negative or f.rows.")
         self.count = self.leaves[0][1].axis.count
         self.steps = [Step(node) for node in self.nodes]
+        self._ups = [
+            (step.up, args[0] if len(args) == 1 else -1, args)
+            for step, args in zip(self.steps, self.args, strict=True)
+        ]
         self._ones = np.ones(self.count)
 
     @cached_property
@@ -209,6 +228,31 @@ class Program:
         return int(seen.max()) <= 1
 
     @cached_property
+    def own_factors(self) -> dict[int, Any]:
+        """By place, how fast entries move with their own rows, of nodes that depend on nothing else."""
+        found: dict[int, Any] = {}
+        for k, (node, args) in enumerate(zip(self.nodes, self.args, strict=True)):
+            if isinstance(node, Scores):
+                found[k] = 1.0
+            elif isinstance(node, Affine) and all(a in found for a in args):
+                found[k] = sum(c * found[a] for (c, _), a in zip(node.terms, args, strict=True))
+        return found
+
+    @cached_property
+    def of_levels(self) -> list[tuple[int, Node, list[int]]]:
+        """The other nodes, with their places and those of their arguments."""
+        nodes = zip(range(len(self.nodes)), self.nodes, self.args, strict=True)
+        return [one for one in nodes if one[0] not in self.own_factors]
+
+    @cached_property
+    def query(self) -> Array:
+        """The query of each row, −1 for rows in no group."""
+        query = np.full(self.rows, -1)
+        for _, leaf in self.leaves:
+            query[leaf.axis.rows] = leaf.axis.query
+        return query
+
+    @cached_property
     def smooth(self) -> bool:
         """Whether the risk has a derivative everywhere."""
         return not any(
@@ -217,11 +261,39 @@ class Program:
             for node in self.nodes
         )
 
+    @cached_property
+    def has_pairs(self) -> bool:
+        """Whether there are sums over pairs."""
+        return any(isinstance(node, PairSums) for node in self.nodes)
+
+    @cached_property
+    def bends(self) -> bool:
+        """Whether second derivatives are known."""
+        functions = [node.function for node in self.nodes if isinstance(node, Elementwise | PairSums)]
+        return self.smooth and all(function.bend is not None for function in functions)
+
+    @cached_property
+    def absolute_steps(self) -> list[Step]:
+        """The steps with the sizes of all factors and constants of sums."""
+        sizes = [
+            Affine(node.axis, tuple((np.abs(c), part) for c, part in node.terms), np.abs(node.constant))
+            if isinstance(node, Affine)
+            else node
+            for node in self.nodes
+        ]
+        return [
+            step if node is size else Step(size)
+            for node, size, step in zip(self.nodes, sizes, self.steps, strict=True)
+        ]
+
     def up(self, scores: Array) -> tuple[list[Any], list[Any]]:
         """Return values and memories of all nodes."""
         values, memories = [], []
-        for step, args in zip(self.steps, self.args, strict=True):
-            value, memory = step.up(*[values[a] for a in args]) if args else step.up(scores)
+        for up, first, args in self._ups:
+            if first >= 0:
+                value, memory = up(values[first])
+            else:
+                value, memory = up(*[values[a] for a in args]) if args else up(scores)
             values.append(value)
             memories.append(memory)
         return values, memories

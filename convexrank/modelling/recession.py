@@ -22,9 +22,9 @@ from convexrank.modelling.expressions import (
     PairSums,
     Scores,
 )
-from convexrank.modelling.program import Program
+from convexrank.modelling.program import Program, highest_rows, highest_values
 
-__all__ = ["infimum", "is_reached", "recession", "shift"]
+__all__ = ["falls", "infimum", "is_reached", "recession", "shift"]
 
 Array = np.ndarray
 
@@ -41,6 +41,11 @@ def _spread(node: Affine, part: Node, x: Array) -> Array:
     return node.axis.spread(x) if node.is_level(part) and node.axis is not None else x
 
 
+def _same(a: Array, b: Any) -> bool:
+    """Whether slopes are equal, up to the rounding of shares."""
+    return bool(np.abs(a - b).max() <= 1e-12 * max(1.0, float(np.abs(a).max())))
+
+
 def _times(c: Any, x: Array) -> Array:
     """The product, 0 where the factor is 0 and the number infinite."""
     with np.errstate(invalid="ignore"):
@@ -49,31 +54,75 @@ def _times(c: Any, x: Array) -> Array:
 
 def recession(program: Program, d: Array) -> float:
     """Return the slope of the risk far out along scores d; infinity where it rises faster than linearly."""
+    return float(np.sum(_up(program, lambda node, *x: _slopes(node, d, *x))))
 
-    def far(node: Node, *x: Array) -> Array:
+
+def _slopes(node: Node, d: Array, *x: Array) -> Array:
+    """Slopes of the entries of a node far out along scores d, from those of its arguments."""
+    match node:
+        case Scores():
+            return d[node.axis.rows]
+        case Affine():
+            terms = zip(node.terms, x, strict=True)
+            return sum((_times(c, _spread(node, part, one)) for (c, part), one in terms), np.zeros(1))
+        case Dot():
+            return node.over.sums(_times(node.shares, x[0]))
+        case LogSumExp():
+            return node.over.highest(x[0])
+        case Highest():
+            parts = zip(np.split(x[0], node.over.starts[1:-1]), node.counts.tolist(), strict=True)
+            return np.array([np.sort(part)[-count:].mean() for part, count in parts])
+        case Elementwise():
+            return node.function.recession(x[0])
+        case PairSums():
+            up, low = node.pairs
+            rises = node.weights[up] * node.function.recession(x[1][low] - x[0][up])
+            return np.bincount(low, rises, len(node.axis.rows))
+        case _:
+            raise TypeError(f"{type(node).__name__} has no recession function.")
+
+
+def falls(program: Program, d: Array, size: float = 0.0) -> bool:
+    """Whether the risk comes down to its asymptote along scores d for ever, and certainly so.
+
+    Along d every entry of a node is at least its slope far out times the distance, plus a number that it comes down to;
+    it reaches that, or falls for ever as exponentials do. Slopes up to ``size`` count as 0.
+    """
+
+    def of(function: Any, slopes: Array, falling: Array) -> Array:
+        return ((slopes < -size) | falling) & (function.increasing and not function.reaches_least)
+
+    def rule(node: Node, *x: Any) -> tuple[Array, Array]:
+        """The slopes far out, and which entries certainly fall for ever beside them."""
+        slopes = _slopes(node, d, *[one[0] for one in x])
         match node:
             case Scores():
-                return d[node.axis.rows]
+                return slopes, np.zeros(len(slopes), dtype=bool)
             case Affine():
                 terms = zip(node.terms, x, strict=True)
-                return sum((_times(c, _spread(node, part, one)) for (c, part), one in terms), np.zeros(1))
+                parts = [(np.asarray(c) != 0.0) & _spread(node, part, one[1]) for (c, part), one in terms]
+                return slopes, np.logical_or.reduce(np.broadcast_arrays(*parts))
             case Dot():
-                return node.over.sums(_times(node.shares, x[0]))
+                return slopes, node.over.sums(((node.shares > 0.0) & x[0][1]) * 1.0) > 0.0
             case LogSumExp():
-                return node.over.highest(x[0])
+                lower = x[0][0] < node.over.spread(slopes) - size
+                return slopes, node.over.sums((lower | x[0][1]) * 1.0) > 0.0
             case Highest():
-                parts = zip(np.split(x[0], node.over.starts[1:-1]), node.counts.tolist(), strict=True)
-                return np.array([np.sort(part)[-count:].mean() for part, count in parts])
+                # certain where all fall that may be among the highest in the end
+                _, tied, _ = highest_rows(node, x[0][0])
+                border = node.over.highest(np.where(tied > 0.0, x[0][0], -math.inf))
+                stays = (x[0][0] >= node.over.spread(border) - size) & ~x[0][1]
+                return slopes, node.over.sums(stays * 1.0) == 0.0
             case Elementwise():
-                return node.function.recession(x[0])
+                return slopes, of(node.function, *x[0])
             case PairSums():
                 up, low = node.pairs
-                rises = node.weights[up] * node.function.recession(x[1][low] - x[0][up])
-                return np.bincount(low, rises, len(node.axis.rows))
+                pairs = of(node.function, x[1][0][low] - x[0][0][up], np.zeros(len(up), dtype=bool))
+                return slopes, np.bincount(low, pairs, len(node.axis.rows)) > 0.0
             case _:
                 raise TypeError(f"{type(node).__name__} has no recession function.")
 
-    return float(np.sum(_up(program, far)))
+    return bool(_up(program, rule)[1].any())
 
 
 def infimum(program: Program) -> float:
@@ -97,10 +146,17 @@ def infimum(program: Program) -> float:
                 return node.over.sums(_times(node.shares, values))
             case LogSumExp():
                 return node.over.highest(np.broadcast_to(x[0], node.shares.shape) + np.log(node.shares))
+            case Highest():
+                values = np.broadcast_to(x[0], node.over.rows.shape)
+                return highest_values(node, values)[0] if np.isfinite(values).all() else np.asarray(-math.inf)
             case Elementwise():
                 values, function = np.atleast_1d(x[0]), node.function
                 known = function.increasing and bool(np.isfinite(values).all())
-                return function.slopes(values)[0] if known else np.asarray(function.least)
+                return (
+                    function.slopes(values)[0].reshape(np.shape(x[0]))
+                    if known
+                    else np.asarray(function.least)
+                )
             case PairSums():
                 return np.asarray(0.0 if node.function.least >= 0.0 else -math.inf)
             case _:
@@ -110,7 +166,7 @@ def infimum(program: Program) -> float:
 
 
 def is_reached(program: Program) -> bool:
-    """Whether all functions reach their infimum at finite scores, as hinges and squares do; then a minimiser exists."""
+    """Whether all functions reach their infimum, as hinges and squares do: bounded below, it has a minimiser."""
     functions = [node.function for node in program.nodes if isinstance(node, Elementwise | PairSums)]
     logarithms = any(isinstance(node, LogSumExp) for node in program.nodes)
     return bool(functions) and not logarithms and all(function.reaches_least for function in functions)
@@ -136,12 +192,11 @@ def shift(program: Program) -> float | None:
                 return node.over.sums(node.shares * x[0])
             case LogSumExp() | Highest():
                 tops = node.over.highest(x[0])
-                return tops if (x[0] == node.over.spread(tops)).all() else None
+                return tops if _same(x[0], node.over.spread(tops)) else None
             case Elementwise():
-                return x[0] if not x[0].any() else None
+                return 0.0 * x[0] if _same(x[0], 0.0) else None
             case PairSums():
-                same = (x[0] == x[0][0]).all() and (x[1] == x[0][0]).all()
-                return np.zeros(len(x[1])) if same else None
+                return np.zeros(len(x[1])) if _same(x[0], x[0][0]) and _same(x[1], x[0][0]) else None
             case _:
                 return None
 

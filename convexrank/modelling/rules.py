@@ -52,7 +52,7 @@ Array = np.ndarray
 
 def apply(function: Function, x: Node) -> Node:
     """Return a function of each entry."""
-    return Elementwise(function, x)
+    return Elementwise(function, _expression(x))
 
 
 def exp(x: Node) -> Node:
@@ -81,15 +81,15 @@ def huber(x: Node, width: float = 1.0) -> Node:
 
 
 def square(x: Node) -> Node:
-    """Return the square of an affine expression, entry by entry."""
-    return apply(functions.square, x)
+    """Return the square, entry by entry, of an affine expression or of what is at least 0 by its form."""
+    return power(x, 2.0) if _is_nonnegative(_expression(x)) else apply(functions.square, x)
 
 
 def power(x: Node, p: float) -> Node:
-    """Return xᵖ for p ≥ 1, of the positive part of x; of an exponential (eᵃ)ᵖ = e^(pa) for every p > 0."""
-    p = _positive(p, "p")
-    if (a := _exponent(x)) is not None:
-        return exp(p * a)
+    """Return xᵖ for p ≥ 1 and x ≥ 0 by its form; of an exponential (eᵃ)ᵖ = e^(pa) for every p > 0."""
+    p, exponent = _positive(p, "p"), _exponent(_expression(x))
+    if exponent is not None:
+        return exp(p * exponent)
     if p == 1.0:
         return x
     if p < 1.0:
@@ -97,26 +97,33 @@ def power(x: Node, p: float) -> Node:
             f"({x})^{p:g} is not convex: a power below 1 is convex of an exponential only, such as pair_sums of the "
             "exponential loss."
         )
+    if not _is_nonnegative(x):
+        raise TypeError(
+            f"({x})^{p:g} may be a power of a negative number, and not convex there; take the square, or the power of "
+            "what is at least 0 by its form, such as a hinge or pair_sums."
+        )
     return apply(functions.power_of_positive(p), x)
 
 
 def log(x: Node) -> Node:
     """Return the logarithm of an exponential, or of a sum of exponentials; of anything else it is not convex."""
-    if (a := _exponent(x)) is not None:
-        return a
-    if isinstance(x, Dot) and (a := _exponent(x.x)) is not None and (x.weights > 0.0).all():
-        return LogSumExp(a, x.weights, x.mean)
-    if (scaled := _positive_multiple(x)) is not None:
-        factor, part = scaled
+    exponent = _exponent(_expression(x))
+    if exponent is not None:
+        return exponent
+    if isinstance(x, Dot) and (x.weights > 0.0).all() and (exponent := _exponent(x.x)) is not None:
+        return LogSumExp(exponent, x.weights, x.mean)
+    factor, part = _multiple(x)
+    if part is not x and np.min(factor) > 0.0:
         return log(part) + np.log(factor)
     raise TypeError(f"log({x}) is not convex: a logarithm is convex of exponentials and of their sums only.")
 
 
 def log_one_plus(x: Node) -> Node:
     """Return log(1 + eᵃ) for x = eᵃ; of anything else it is concave."""
-    if (a := _exponent(x)) is None:
+    exponent = _exponent(_expression(x))
+    if exponent is None:
         raise TypeError(f"log(1 + {x}) is not convex: it is convex of an exponential only.")
-    return softplus(a)
+    return softplus(exponent)
 
 
 def total(x: Node, weights: Any = None) -> Node:
@@ -126,7 +133,12 @@ def total(x: Node, weights: Any = None) -> Node:
 
 def mean(x: Node, weights: Any = None) -> Node:
     """Return the weighted mean over the rows of each query."""
-    return Dot(x, _weights(x, weights), True)
+    found = Dot(x, _weights(x, weights), True)
+    if (found.over.sums(found.weights) == 0.0).any():
+        raise ValueError(
+            f"weights of {x} add up to 0 in a query, so that there is no mean; give others, or a total."
+        )
+    return found
 
 
 def log_sum_exp(x: Node, weights: Any = None) -> Node:
@@ -148,7 +160,7 @@ def mean_of_highest(x: Node, count: int) -> Node:
     """Return the mean of the highest entries of each query, so many of them; of all where a query has fewer."""
     if int(count) != count or count < 1:
         raise ValueError(f"count is {count}, expected a whole number of at least 1.")
-    found = Highest(x, int(count))
+    found = Highest(_expression(x), int(count))
     _ = found.over  # refused here where there are no rows
     return found
 
@@ -171,8 +183,10 @@ def pair_sums(loss: Any, upper: Node, lower: Node, grades: Any = None) -> Node:
             f"pair_sums takes a loss, such as convexrank.losses.Hinge() or losses.Custom(function), or a Function, and "
             f"got {shown(loss)}."
         )
-    if not (is_affine(upper) and is_affine(lower)):
-        raise TypeError(f"pair_sums takes affine expressions of the scores, and got {upper} and {lower}.")
+    if not all(is_affine(_expression(x)) and x.axis is not None for x in (upper, lower)):
+        raise TypeError(
+            f"pair_sums takes affine expressions of the scores with one entry per row, and got {upper} and {lower}."
+        )
     if grades is None and phi is functions.exp:
         return exp(lower + log_sum_exp(-upper))
     if grades is not None:
@@ -184,22 +198,42 @@ def pair_sums(loss: Any, upper: Node, lower: Node, grades: Any = None) -> Node:
     return PairSums(phi, upper, lower, grades)
 
 
+def _multiple(x: Node) -> tuple[Any, Node]:
+    """Factor and node of what is a multiple of one node."""
+    single = (
+        isinstance(x, Affine) and len(x.terms) == 1 and not np.any(x.constant) and x.axis is x.args[0].axis
+    )
+    return x.terms[0] if isinstance(x, Affine) and single else (1.0, x)
+
+
 def _exponent(x: Node) -> Node | None:
-    """Return a where x = eᵃ; of c eᵃ it is a + log c."""
-    if isinstance(x, Elementwise) and x.function is functions.exp:
-        return x.x
-    if (scaled := _positive_multiple(x)) is not None:
-        factor, part = scaled
-        return None if (a := _exponent(part)) is None else a + np.log(factor)
-    return None
+    """The exponent a of x = eᵃ, and a + log c of x = c eᵃ; None for anything else."""
+    factor, part = _multiple(x)
+    if not (isinstance(part, Elementwise) and part.function is functions.exp and np.min(factor) > 0.0):
+        return None
+    return part.x if part is x else part.x + np.log(factor)
 
 
-def _positive_multiple(x: Node) -> tuple[Any, Node] | None:
-    """Return c and a where x = c a for numbers c > 0."""
-    if isinstance(x, Affine) and len(x.terms) == 1 and not np.any(x.constant):
-        factor, part = x.terms[0]
-        return (factor, part) if np.min(factor) > 0.0 else None
-    return None
+def _is_nonnegative(x: Node) -> bool:
+    """Whether an expression is at least 0 by its form."""
+    match x:
+        case Elementwise() | PairSums():
+            return x.function.least >= 0.0
+        case Affine():
+            signs = all(np.min(c) >= 0.0 and _is_nonnegative(part) for c, part in x.terms)
+            return signs and bool(np.min(x.constant) >= 0.0)
+        case Dot():
+            return bool(x.weights.min() >= 0.0) and _is_nonnegative(x.x)
+        case Highest():
+            return _is_nonnegative(x.x)
+        case _:
+            return False
+
+
+def _expression(x: Any) -> Node:
+    if isinstance(x, Node):
+        return x
+    raise TypeError(f"{x!r} is no expression of the scores; write it with f.positive, f.negative or f.rows.")
 
 
 def _positive(value: float, name: str) -> float:
@@ -209,15 +243,12 @@ def _positive(value: float, name: str) -> float:
 
 
 def _weights(x: Node, weights: Any, positive: bool = False) -> Array:
-    if not isinstance(x, Node):
-        raise TypeError(
-            f"{x!r} is no expression of the scores; write it with f.positive, f.negative or f.rows."
-        )
-    if x.axis is None:
+    axis = _expression(x).axis
+    if axis is None:
         raise TypeError(f"{x} has one number per query already, and no rows to reduce.")
     if weights is None:
-        return x.axis.weights
-    found = np.broadcast_to(np.asarray(weights, dtype=np.float64), x.axis.rows.shape)
+        return axis.weights
+    found = np.broadcast_to(np.asarray(weights, dtype=np.float64), axis.rows.shape)
     if not np.isfinite(found).all() or (positive and not (found > 0.0).all()):
         raise ValueError(f"weights of {x} are not all finite{' and greater than 0' if positive else ''}.")
     return found

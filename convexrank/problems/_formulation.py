@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
@@ -12,9 +12,9 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import centred_gram, dense, entries, times, transposed_times
 from convexrank.backend.jax_oracles import shape_class
-from convexrank.core.minorants import Minorant, tangent_at
+from convexrank.core.minorants import Minorant, rounding, tangent_at
 from convexrank.core.results import Status
-from convexrank.core.score_model import Curvature, ScoreModel
+from convexrank.core.score_model import ScoreModel
 from convexrank.data import as_groups, check_vector, check_weights, keep, read_array
 from convexrank.modelling import conjugate, curvature, recession
 from convexrank.modelling.balls import as_objects, tangent_in_balls
@@ -26,6 +26,7 @@ from convexrank.modelling.jax_reading import JaxRisk
 from convexrank.modelling.language import Numpy, read
 from convexrank.modelling.latex import latex
 from convexrank.modelling.program import Program
+from convexrank.modelling.rounding import sizes_of_terms
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems._streams import refuse_chunks
@@ -156,7 +157,7 @@ class Formulation(SecondOrder):
     @property
     def pairwise_curvature(self) -> bool:  # type: ignore[override]
         """Whether second derivatives run over pairs."""
-        return any(isinstance(node, PairSums) for node in self.program.nodes)
+        return self.program.has_pairs
 
     @property
     def has_curvature(self) -> bool:
@@ -173,8 +174,8 @@ class Formulation(SecondOrder):
 
     @cached_property
     def attained(self) -> bool:  # type: ignore[override]
-        """Whether every part reaches its infimum."""
-        return math.isfinite(self.risk_infimum) and recession.is_reached(self.program)
+        """Whether a minimiser exists, by the form of the risk."""
+        return recession.is_reached(self.program) and math.isfinite(self.risk_infimum)
 
     @cached_property
     def risk_infimum(self) -> float:  # type: ignore[override]
@@ -188,13 +189,11 @@ class Formulation(SecondOrder):
         return slope if abs(slope) > _ROUNDING * float(np.abs(scores).max(initial=0.0)) else 0.0
 
     def is_separating(self, w: Array) -> bool:
-        """Whether the risk falls for ever along w: its slope far out is below 0, or is 0 and it is still falling."""
+        """Whether the risk falls for ever along w: its slope far out is below 0, or is 0 and never reached."""
         slope, scores = self._slope_far_out(w), np.asarray(self.scores(w), dtype=np.float64)
         if slope != 0.0:
             return slope < 0.0
-        with np.errstate(over="ignore"):
-            here, further = (self.program.value_and_gradient(c * scores)[0] for c in (1.0, 2.0))
-        return further < here - _ROUNDING * abs(here)
+        return recession.falls(self.program, scores, _ROUNDING * float(np.abs(scores).max(initial=0.0)))
 
     def terminal_status(self, w: Array) -> Status | None:
         """Recognise an objective without a bound, and one without a minimiser."""
@@ -230,28 +229,35 @@ class Formulation(SecondOrder):
         w = self.check_point(w)
         scores = np.asarray(self.scores(w), dtype=np.float64)
         if self.states_curvature:
-            value, slope, found = curvature.curvature(self.program, scores)
-            hessian = self._hessian(found)
+            value, pull, hessian = self._second_order(scores)
         else:
             value, slope = self.program.value_and_gradient(scores)
             product = curvature.hessian_product(self.program, scores)
             X = np.asarray(dense(self.X), dtype=np.float64)
             hessian = np.stack([product(column) for column in X.T]) @ X
             hessian = 0.5 * (hessian + hessian.T)
-        gradient = np.asarray(transposed_times(self.X, slope), dtype=np.float64) + self.l2 * w
+            pull = np.asarray(transposed_times(self.X, slope), dtype=np.float64)
         hessian.flat[:: self.dimension + 1] += self.l2
-        return value + 0.5 * self.l2 * float(w @ w), gradient, hessian
+        return value + 0.5 * self.l2 * float(w @ w), pull + self.l2 * w, hessian
 
-    def _hessian(self, found: Curvature) -> Array:
-        """XᵀHX for H in the scores, about a common centre where H does not see one: then an offset cannot cancel."""
-        whole = float(found.diagonal.sum())
-        centre = np.zeros(self.dimension)
-        if self._shift is not None and whole > 0.0:
-            centre = np.asarray(transposed_times(self.X, found.diagonal / whole), dtype=np.float64)
-        hessian = centred_gram(self.X, centre, found.diagonal)
-        columns = np.asarray(transposed_times(self.X, dense(found.shares)), dtype=np.float64)
-        columns -= np.outer(centre, np.asarray(found.shares.sum(axis=0)).ravel())
-        return hessian - (columns * found.rates) @ columns.T
+    def _second_order(self, scores: Array) -> tuple[float, Array, Array]:
+        """The risk, Xᵀg and XᵀHX from a diagonal and columns, about a common centre.
+
+        Where H does not see a shift of all scores, an offset of the features cannot cancel then.
+        """
+        value, slope, diagonal, columns, rates = curvature.second_derivatives(self.program, scores)
+        whole = float(diagonal.sum()) if self._shift is not None else 0.0
+        shares = diagonal / whole if whole > 0.0 else np.zeros_like(diagonal)
+        wholes = np.asarray(columns.sum(axis=0)).ravel()
+        if isinstance(columns, np.ndarray):  # one read of X
+            columns = np.concatenate([[slope, shares], columns.T]).T
+            images = np.asarray(transposed_times(self.X, columns), dtype=np.float64).T
+        else:
+            vectors = transposed_times(self.X, np.array([slope, shares]).T)
+            images = np.concatenate([np.asarray(vectors, np.float64).T, dense(columns.T @ entries(self.X))])
+        pull, centre, images = images[0], images[1], images[2:]
+        apart = images - np.outer(wholes, centre)
+        return value, pull, centred_gram(self.X, centre, diagonal) - apart.T @ (rates[:, None] * apart)
 
     @cached_property
     def _shift(self) -> float | None:
@@ -313,7 +319,7 @@ class Formulation(SecondOrder):
             return value, slopes, value - float(slopes @ scores)
         found = conjugate.multipliers(self.program, scores)
         cost, slopes = conjugate.conjugate(self.program, language := Numpy(), found)
-        if language.violation > _ROUNDING * max(1.0, float(np.abs(slopes).max(initial=0.0))):
+        if not language.violation <= _ROUNDING:
             return value, slopes, -math.inf
         return value, slopes, -float(cost)
 
@@ -330,7 +336,22 @@ class Formulation(SecondOrder):
         found = tangent_at(self.X, scores, lengths, risk, w)
         if not offsets or not found.usable:
             return found
-        return found.lowered_to(offsets[0])
+        return self._rounded(found.lowered_to(offsets[0]), scores, lengths)
+
+    def _rounded(self, found: Minorant, scores: Array, lengths: Array) -> Minorant:
+        """Widen bounds on rounding where terms cancel; beyond what each node may add, that counts as a gap."""
+        whole, pulls = sizes_of_terms(self.program, scores)
+        relative = rounding(len(scores) + self.dimension)
+        excess = relative * whole - len(self.program.nodes) * found.risk_error
+        if not excess > 0.0:
+            return found
+        return replace(
+            found,
+            lag=found.lag + 2.0 * relative * whole,
+            risk_error=relative * whole,
+            offset_error=2.0 * relative * whole,
+            slope_error=relative * float(pulls @ lengths),
+        )
 
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, for proofs; shape (n,) in and out."""

@@ -1,0 +1,223 @@
+"""What all readings of an expression have to agree on."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import numpy as np
+from hypothesis import assume
+
+from convexrank.modelling import balls as balls_reading
+from convexrank.modelling import (
+    conjugate,
+    curvature,
+    jax_reading,
+    language,
+    loops,
+    recession,
+)
+from convexrank.modelling.cvxpy_reading import cvxpy_model
+from convexrank.modelling.latex import latex
+from convexrank.proof.balls import at_precision
+from tests.random_expressions import LARGEST, random_instance, scores_apart, tied_scores
+from tests.tolerances import tolerance
+
+SUMS, DIFFERENCES = tolerance("summation"), tolerance("central difference")
+
+
+def off(found, expected, size=0.0):
+    """How far numbers are apart, relative to the largest, or to a size."""
+    found, expected = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
+    return float(np.abs(found - expected).max(initial=0.0)) / max(
+        1.0, size, float(np.abs(expected).max(initial=0.0))
+    )
+
+
+def evaluated(instance, scores):
+    """Value and gradient, or None where they are too large to compare."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        value, gradient = instance.program.value_and_gradient(scores)
+    usable = np.isfinite(value) and max(abs(value), float(np.abs(gradient).max())) < LARGEST
+    return (value, gradient) if usable else None
+
+
+def drawn(random, scores_of=tied_scores):
+    """Draw an instance, scores, and value and gradient there."""
+    instance = random_instance(random)
+    scores = scores_of(random, instance.rows)
+    found = evaluated(instance, scores)
+    assume(found is not None)
+    return instance, scores, *found
+
+
+# --- comparisons ------------------------------------------------------------------------------------------------------
+
+
+def compare_values(instance, scores, value):
+    root = instance.root
+    assert off(loops.plain_risk(root, scores.tolist()), value) < SUMS, "loops"
+    assert off(language.read(root, language.Numpy(), scores).sum(), value) < SUMS, "numpy"
+
+
+def compare_cvxpy(instance, scores, value):
+    import cvxpy as cp
+
+    unknown = cp.Variable(instance.rows)
+    unknown.value = scores
+    expression, limits = cvxpy_model(instance.root, unknown)
+    assert expression.is_dcp()
+    assert not limits
+    assert off(expression.value, value) < SUMS, "cvxpy"
+
+
+def compare_jax(instance, scores, value, gradient):
+    """Primitive by primitive: a program per structure would take a second each."""
+    import jax
+
+    with jax.enable_x64(True), jax.disable_jit():
+        tree, risk = jax_reading.JaxRisk.prepare(instance.root), jax_reading.JaxRisk()
+        assert off(risk(tree, scores), value) < SUMS, "jax"
+        if instance.program.smooth:
+            slope = jax.grad(lambda theta: risk(tree, theta))(jax.numpy.asarray(scores))
+            assert off(slope, gradient) < SUMS, "slope in jax"
+
+
+def compare_balls(instance, scores, value, others):
+    """The enclosure is thin; the tangent less its slack is below the risk elsewhere."""
+    with at_precision(128):
+        balls = balls_reading.in_balls(scores)
+        enclosed, slope, slack = balls_reading.tangent_in_balls(instance.program, balls)
+        assert float(enclosed.rad()) < tolerance("128 bits") * LARGEST
+        assert off(float(enclosed), value) < SUMS, "balls"
+        assert not slack < 0, "slack"
+        for other in others:
+            there, *_ = balls_reading.tangent_in_balls(instance.program, balls_reading.in_balls(other))
+            below = enclosed - slack + (slope * (balls_reading.in_balls(other) - balls)).sum()
+            assert not below > there, "minorant in balls"
+        # Fenchel's equality, up to the slack of the choice at kinks; exponents q of conjugates are floats
+        found = conjugate.multipliers_in_balls(instance.program, balls)
+        cost, slopes = conjugate.conjugate(instance.program, balls_reading.Balls(), found)
+        gap = float(enclosed - slack - ((slopes * balls).sum() - cost))
+        assert abs(gap) < SUMS * max(1.0, abs(value), float(abs(cost))), "conjugate in balls"
+
+
+def compare_subgradients(instance, scores, value, gradient, others):
+    size = max(1.0, abs(value), float(np.abs(gradient).sum()))
+    for other in others:
+        there = evaluated(instance, other)
+        if there is not None:
+            below = value + gradient @ (other - scores)
+            assert below <= there[0] + SUMS * max(size, abs(there[0])), "subgradient"
+
+
+def compare_slopes(instance, scores, value, gradient, direction):
+    """Differences of values and of gradients, away from kinks."""
+    made, h = instance.program, tolerance("difference_step")
+    if not made.smooth:
+        return
+    ends = [evaluated(instance, scores + side * h * direction) for side in (1.0, -1.0)]
+    if None in ends:
+        return
+    size = max(abs(value), float(np.abs(gradient).max()))
+    assert off((ends[0][0] - ends[1][0]) / (2.0 * h), gradient @ direction, size) < DIFFERENCES, "gradient"
+    if not curvature.has_second_derivatives(made):
+        return
+    product = curvature.hessian_product(made, scores)(direction)
+    # the third derivative of a value of this size
+    assert off((ends[0][1] - ends[1][1]) / (2.0 * h), product, size) < 10.0 * DIFFERENCES, "second derivative"
+    if curvature.has_columns(made):
+        again, slope, found = curvature.curvature(made, scores)
+        columns = found.shares.toarray()
+        assert off(again, value) < SUMS
+        assert off(slope, gradient) < SUMS
+        form = found.diagonal * direction - columns @ (found.rates * (columns.T @ direction))
+        assert off(form, product, size) < SUMS, "diagonal and columns"
+
+
+def compare_conjugate(instance, scores, value, gradient):
+    """Fenchel's equality at the best multipliers, which satisfy their constraints."""
+    made, numbers = instance.program, language.Numpy()
+    cost, slopes = conjugate.conjugate(made, numbers, conjugate.multipliers(made, scores))
+    assert numbers.violation < tolerance("same numbers in conjugates"), "multipliers"
+    assert off(slopes @ scores - cost, value, abs(cost)) < SUMS, "Fenchel's equality"
+    assert off(slopes, gradient) < SUMS, "slopes"
+
+
+def compare_bounds(instance, scores, value, seed):
+    """Fenchel and Young at multipliers that are far off and then made feasible."""
+    made, rng, numbers = instance.program, np.random.default_rng(seed), language.Numpy()
+    given_ones = {
+        k: rng.uniform(0.0, 2.0, np.shape(v)) * v + rng.choice([0.0, 1.0]) * rng.normal(size=np.shape(v))
+        for k, v in conjugate.multipliers(made, scores).items()
+    }
+    near = conjugate.feasible(made, language.Numpy(), given_ones)
+    assert {k: len(v) for k, v in near.items()} == conjugate.sizes(made)
+    with np.errstate(over="ignore"):
+        cost, slopes = conjugate.conjugate(made, numbers, near)
+    assert numbers.violation < tolerance("same numbers in conjugates"), "nearby"
+    assert not math.isnan(cost)
+    size = max([1.0, abs(value), *(float(np.abs(v).max()) for v in near.values())])
+    for other in (scores, np.zeros(instance.rows), rng.normal(size=instance.rows)):
+        there = evaluated(instance, other)
+        if there is not None:
+            assert slopes @ other - cost <= there[0] + SUMS * max(size, abs(there[0])), "lower bound"
+
+
+def compare_far_out(instance, scores, value):
+    """The recession function by a slope far out, the infimum by values, the shift by a difference."""
+    made = instance.program
+    for other in (scores, scores + 3.0, scores - 3.0, -3.0 * scores):
+        there = evaluated(instance, other)
+        assert there is None or recession.infimum(made) <= there[0] + SUMS * max(1.0, abs(there[0])), (
+            "infimum"
+        )
+    rate, moved = recession.shift(made), evaluated(instance, scores + 3.0)
+    if rate is not None and moved is not None:
+        assert off(moved[0] - value, 3.0 * rate, abs(value)) < SUMS, "shift"
+    slope = recession.recession(made, scores)
+    ends = [evaluated(instance, t * scores) for t in (0.5, 1.0, 2.0, 2.5e3, 5e3)]
+    if math.isfinite(slope) and None not in ends:
+        values = [one[0] for one in ends]
+        # log-sum-exps come near their asymptote like log n / t
+        assert off((values[4] - values[3]) / 2.5e3, slope, abs(value)) < tolerance("recession"), "recession"
+        if recession.falls(made, scores, 1e-13):
+            heights = [one - t * slope for t, one in zip((0.5, 1.0, 2.0), values, strict=False)]
+            assert heights[0] >= heights[1] - SUMS * abs(value) >= heights[2] - 2.0 * SUMS * abs(value), (
+                "falls"
+            )
+
+
+def compare_formula(instance):
+    text = latex(instance.root)
+    depth = 0
+    for sign in text:
+        depth += {"{": 1, "}": -1}.get(sign, 0)
+        assert depth >= 0
+    assert depth == 0
+    assert text.count(r"\bigl") == text.count(r"\bigr")
+    names = {node.axis.name for _, node in instance.program.leaves}
+    letters = {"positive": "f_{i}", "negative": "f_{k}", "rows": "f_{r}"}
+    assert all(letters[name] in text for name in names)
+
+
+def compare_all(seed):
+    """Compare all readings of one instance but JAX's, which takes long."""
+    random = Random(seed)
+    instance = random_instance(random)
+    compare_formula(instance)
+    for scores_of in (tied_scores, scores_apart):
+        scores = scores_of(random, instance.rows)
+        others = [scores_apart(random, instance.rows) for _ in range(2)]
+        found = evaluated(instance, scores)
+        if found is None:
+            continue
+        compare_values(instance, scores, found[0])
+        compare_cvxpy(instance, scores, found[0])
+        compare_balls(instance, scores, found[0], others[:1])
+        compare_subgradients(instance, scores, *found, others)
+        compare_conjugate(instance, scores, *found)
+        compare_bounds(instance, scores, found[0], seed)
+        compare_far_out(instance, scores, found[0])
+        if scores_of is scores_apart:
+            compare_slopes(instance, scores, *found, others[0])

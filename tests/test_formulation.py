@@ -1,0 +1,374 @@
+"""A formulation of one's own, as a user declares it."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import convexrank as cr
+from convexrank import losses
+from convexrank.modelling import (
+    hinge,
+    huber,
+    log_mean_exp,
+    mean,
+    mean_of_highest,
+    pair_sums,
+    softplus,
+    square,
+    total,
+)
+from tests.tolerances import tolerance
+
+
+class TopTen(cr.Formulation):
+    """The mean of the highest negatives in the place of the maximum."""
+
+    count: int = 10
+
+    def risk(self, f):
+        return log_mean_exp(-f.positive) + mean_of_highest(f.negative, self.count)
+
+
+class Push(cr.Formulation):
+    p: float = 4.0
+
+    def risk(self, f):
+        return log_mean_exp(-f.positive) + log_mean_exp(self.p * f.negative) / self.p
+
+    def definition(self, scores):
+        """The paper's formula, over pairs, for weights of 1 and one query."""
+        labels = np.asarray(self.y) == max(self.y)
+        errors = [np.mean([np.exp(f - s) for s in scores[labels]]) for f in scores[~labels]]
+        return float(np.log(np.mean(np.power(errors, self.p))) / self.p)
+
+
+class WrongPush(Push):
+    def risk(self, f):
+        return log_mean_exp(f.positive) + log_mean_exp(self.p * f.negative) / self.p
+
+
+class Pairs(cr.Formulation):
+    """Huber's function of pairs within queries, and the highest rows."""
+
+    def risk(self, f):
+        sums = pair_sums(losses.SquaredHinge(), f.rows, f.rows, f.grades)
+        return mean(sums) + 0.1 * mean(huber(f.rows - mean(f.rows), 0.5))
+
+
+def margins(z):
+    from convexrank import atoms
+
+    return atoms.softplus(-2.0 * z)
+
+
+class Custom(cr.Formulation):
+    def risk(self, f):
+        return mean(pair_sums(losses.Custom(margins), f.positive, f.negative))
+
+
+def data(rows=60, seed=0, noise=1.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 3))
+    return X, (X @ [1.0, -1.0, 0.5] + noise * rng.normal(size=rows) > 0).astype(int)
+
+
+def grades(rows=60, seed=0):
+    X, _ = data(rows, seed)
+    signal = X[:, 0] + np.random.default_rng(seed + 1).normal(size=rows)
+    return X, np.clip(np.round(signal + 1.0), 0, 3), np.arange(rows) % 7
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        TopTen(*data(), count=5, l2=0.1),
+        TopTen(*data(), qid=np.arange(60) % 4, l2=0.1),
+        TopTen(*data(), l1=0.05, l2=0.01),
+        Push(*data(), p=2.0, l2=0.1),
+        Push(*data(), l1=0.02),
+        Pairs(*grades()[:2], qid=grades()[2], l2=0.1),
+        Custom(*data(30), l2=0.1),
+    ],
+    ids=lambda problem: str(problem)[:40],
+)
+def test_fast_exact_and_every_reading_agree(problem):
+    report = cr.verify(problem)
+    assert report.ok, str(report)
+
+
+def test_it_needs_no_name_in_the_package():
+    """As in a notebook: a class in a function, with the formula and a repr."""
+
+    class Local(cr.Formulation):
+        width: float = 1.0
+
+        def risk(self, f):
+            return total(softplus(mean(f.negative) - f.positive)) + self.width * mean(square(f.negative))
+
+    problem = Local(*data(), width=0.5, l2=0.1)
+    solution = problem.solve()
+    assert solution.status is cr.Status.CONVERGED
+    assert abs(solution.value - problem.solve("exact").value) < tolerance("two solvers")
+    assert "width=0.5" in repr(problem)
+    assert r"\lambda_2" in problem.formula()
+    assert float(solution.prove().gap) < 1e-6
+
+
+def test_labels_may_be_words():
+    X, y = data()
+    words = np.where(y == 1, "yes", "no")
+    assert np.array_equal(TopTen(X, words, l2=0.1).solve().x, TopTen(X, y, l2=0.1).solve().x)
+
+
+def test_words_are_no_grades():
+    X, y = data()
+    with pytest.raises((TypeError, ValueError), match="grades"):
+        Pairs(X, np.where(y == 1, "yes", "no"), l2=0.1)
+
+
+def test_queries_are_named_in_any_order():
+    X, y, qid = grades()
+    order = np.random.default_rng(0).permutation(len(y))
+    named = np.array([f"query {q}" for q in qid])
+    w = np.ones(3)
+    expected = Pairs(X, y, qid=qid, l2=0.1).objective(w)
+    assert Pairs(X[order], y[order], qid=named[order], l2=0.1).objective(w) == pytest.approx(
+        expected, rel=1e-12
+    )
+
+
+def test_a_query_without_an_order_changes_nothing():
+    X, y, qid = grades()
+    more = np.r_[X, np.ones((3, 3))], np.r_[y, 2.0, 2.0, 1.0]
+    w = np.array([1.0, 0.5, -1.0])
+    expected = Pairs(X, y, qid=qid, l2=0.1).objective(w)
+    assert Pairs(*more, qid=np.r_[qid, 50, 50, 51], l2=0.1).objective(w) == expected
+
+
+def test_weights_repeat_rows():
+    X, y = data(40)
+    counts = np.random.default_rng(0).integers(0, 4, size=40)
+    w = np.array([1.0, 0.5, -1.0])
+    weighted = Push(X, y, sample_weight=counts, l2=0.1).objective(w)
+    repeated = Push(np.repeat(X, counts, axis=0), np.repeat(y, counts), l2=0.1).objective(w)
+    assert weighted == pytest.approx(repeated, rel=1e-12)
+
+
+def test_sparse_features_and_single_precision():
+    X, y = data()
+    expected = Push(X, y, l2=0.1).solve()
+    found = Push(sparse.csr_array(X), y, l2=0.1).solve()
+    assert sparse.issparse(Push(sparse.csr_array(X), y, l2=0.1).X)
+    assert abs(found.value - expected.value) < tolerance("two solvers")
+    single = Push(X, y, l2=0.1, dtype="float32").solve()
+    assert abs(single.value - expected.value) < tolerance("single precision")
+    grouped = Pairs(sparse.csr_array(X), *grades()[1:2], qid=grades()[2], l2=0.1).solve()
+    dense = Pairs(X, *grades()[1:2], qid=grades()[2], l2=0.1).solve()
+    assert abs(grouped.value - dense.value) < tolerance("two solvers")
+
+
+def test_l1_leaves_features_out():
+    X, y = data()
+    solution = Push(np.c_[X, np.random.default_rng(3).normal(size=(60, 4))], y, l1=0.3).solve()
+    assert solution.status is cr.Status.CONVERGED
+    assert 0 < np.count_nonzero(solution.x) < 7
+
+
+def test_a_problem_can_be_pickled():
+    problem = Push(*data(), p=3.0, l2=0.1)
+    problem.solve()
+    again = pickle.loads(pickle.dumps(problem))
+    assert again.p == 3.0
+    assert np.array_equal(again.solve().x, problem.solve().x)
+
+
+def test_a_right_definition_is_confirmed_and_a_wrong_one_reported():
+    assert cr.verify(Push(*data(), l2=0.1)).ok
+    report = cr.verify(WrongPush(*data(), l2=0.1))
+    assert not report.ok
+    assert "the definition" in str(report)
+
+
+def test_a_path():
+    found = (
+        cr.path(Push(*data(), l2=0.1), l2=[1.0, 0.1, 0.01])
+        if hasattr(cr, "path")
+        else Push(*data(), l2=0.1).path()
+    )
+    assert all(solution.status is cr.Status.CONVERGED for solution in found)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"y": np.ones(60)}, "nothing to rank"),
+        ({"y": np.arange(60) % 3}, "two"),
+        ({"y": np.ones(59)}, "y has"),
+        ({"y": np.full(60, np.nan)}, "y "),
+        ({"qid": np.ones(3)}, "qid"),
+        ({"sample_weight": -np.ones(60)}, "sample_weight"),
+        ({"sample_weight": np.zeros(60)}, "weight"),
+        ({"l2": -1.0}, "l2"),
+        ({"X": np.full((60, 2), np.inf)}, "X"),
+        ({"count": 0}, "count is 0"),
+    ],
+)
+def test_bad_input_is_refused(options, message):
+    X, y = data()
+    with pytest.raises((ValueError, TypeError), match=message):
+        TopTen(**{"X": X, "y": y, "l2": 0.1, **options})
+
+
+def test_a_risk_is_asked_for_and_has_to_be_an_expression():
+    class Empty(cr.Formulation):
+        pass
+
+    class Number(cr.Formulation):
+        def risk(self, f):
+            return 3.0
+
+    with pytest.raises(NotImplementedError, match="risk"):
+        Empty(*data())
+    with pytest.raises(TypeError, match="returned float"):
+        Number(*data())
+
+
+# --- no minimiser -----------------------------------------------------------------------------------------------------
+
+
+class Hinges(cr.Formulation):
+    def risk(self, f):
+        return total(pair_sums(losses.Hinge(), f.positive, f.negative))
+
+
+class Falls(cr.Formulation):
+    """Hinges beside what falls for ever."""
+
+    def risk(self, f):
+        return mean(hinge(f.negative)) - 2.0 * mean(f.positive)
+
+
+@pytest.mark.filterwarnings("ignore::convexrank.ConvergenceWarning")
+@pytest.mark.parametrize("kind", [Push, TopTen, Falls])
+def test_separable_data_without_a_penalty_have_no_minimiser(kind):
+    solution = kind(*data(noise=0.0)).solve()
+    assert solution.status in (cr.Status.SEPARABLE, cr.Status.UNBOUNDED)
+
+
+def test_hinges_have_a_minimiser_on_separable_data():
+    problem = Hinges(*data(noise=0.0))
+    assert problem.attained
+    assert not problem.is_separating(np.array([1.0, -1.0, 0.5]))
+    solution = problem.solve()
+    assert solution.status is cr.Status.CONVERGED
+    assert solution.value < 1e-6
+
+
+def test_what_is_bounded_below_only_by_chance_is_not_said_to_be_attained():
+    problem = Falls(*data())
+    assert not problem.attained
+    assert problem.risk_infimum == -np.inf
+
+
+def test_a_part_that_is_reached_does_not_fall_for_ever():
+    """The hinge is reached; the exponential stays where it is along w. What falls from w to 2w is the hinge alone."""
+
+    class Mixed(cr.Formulation):
+        def risk(self, f):
+            return mean(hinge(-f.positive)) + mean(softplus(0.0 * f.negative))
+
+    X = np.array([[1.0], [2.0], [0.5], [0.25]])
+    problem = Mixed(X, [1, 1, 0, 0])
+    assert not problem.is_separating(np.array([0.1]))
+    assert Push(X, [1, 1, 0, 0]).is_separating(np.array([0.1]))
+
+
+# --- a loss without conjugate and form in balls -----------------------------------------------------------------------
+
+
+def test_a_custom_loss_is_solved_and_certified_but_not_proved():
+    problem = Custom(*data(30), l2=0.1)
+    solution = problem.solve()
+    assert solution.status is cr.Status.CONVERGED
+    assert solution.gap < 1e-6
+    assert abs(solution.value - problem.solve("exact").value) < tolerance("two solvers")
+    with pytest.raises(cr.CertificateError, match="margins has no form in balls"):
+        solution.prove()
+
+
+# --- certificates do not rest on gradients ----------------------------------------------------------------------------
+
+
+def test_a_wrong_gradient_makes_gaps_larger_but_not_false(monkeypatch):
+    """The lower bound is that of the conjugate at feasible multipliers."""
+    from convexrank.modelling import functions
+
+    class Logistic(cr.Formulation):
+        def risk(self, f):
+            return mean(softplus(mean(f.negative) - f.positive))
+
+    problem, right = Logistic(*data(), l2=0.1), functions.softplus.slopes
+    best, w = problem.solve().value, np.array([0.3, -0.2, 0.1])
+
+    def wrong(x):
+        value, slope = right(x)
+        return value, 0.5 * slope
+
+    try:
+        object.__setattr__(functions.softplus, "slopes", wrong)
+        again = Logistic(problem.X, problem.y, l2=0.1)
+        for point in (w, 0.0 * w, problem.solve().x):
+            found = again.certificate(point)
+            assert found.lower_bound <= best + 1e-12
+            assert found.value - found.gap <= best + 1e-12
+    finally:
+        object.__setattr__(functions.softplus, "slopes", right)
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_first_solve_imports_neither_jax_nor_cvxpy_nor_numba():
+    text = (
+        "import sys, convexrank as cr\n"
+        "from convexrank.modelling import log_mean_exp\n"
+        "class Push(cr.Formulation):\n"
+        "    def risk(self, f):\n"
+        "        return log_mean_exp(-f.positive) + log_mean_exp(4.0 * f.negative) / 4.0\n"
+        "Push([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], l2=0.1).solve()\n"
+        "print({'jax', 'numba', 'cvxpy'} & set(sys.modules))"
+    )
+    found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert found.stdout == "set()\n"
+
+
+# --- rounding ---------------------------------------------------------------------------------------------------------
+
+
+class Cancels(cr.Formulation):
+    """Σ (f − mean f)², with a constant that cancels."""
+
+    c: float = 1.0
+
+    def risk(self, f):
+        centred = f.rows - mean(f.rows)
+        return total(square(centred + self.c)) - float(len(self.y)) * self.c**2 + mean(softplus(-f.positive))
+
+
+@pytest.mark.parametrize("c", [0.0, 1.0, 1e4, 1e8])
+def test_certificates_know_of_terms_that_cancel(c):
+    X, y = data(40)
+    exact = Cancels(X, y, c=0.0, l2=0.1)
+    best, problem = exact.solve(tol=1e-12), Cancels(X, y, c=c, l2=0.1)
+    for w in (best.x, 1.001 * best.x):
+        found = problem.certificate(w)
+        assert found.lower_bound <= best.value + 1e-14
+        assert exact.objective(w) - best.value <= found.gap + 1e-14
+        assert abs(found.value - exact.objective(w)) <= found.gap + 1e-14
+        assert c > 1e6 or found.gap < 1e-3

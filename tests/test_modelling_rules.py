@@ -1,0 +1,194 @@
+"""Rules of the modelling layer: what is refused, what becomes stable, and known formulations in a few lines."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import numpy as np
+import pytest
+
+from convexrank import losses
+from convexrank.modelling import (
+    program,
+    rules,
+)
+from convexrank.modelling.expressions import Affine, Elementwise
+from tests.expression_readings import (
+    off,
+)
+from tests.random_expressions import random_groups
+from tests.tolerances import tolerance
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+BINARY = random_groups(Random(3), graded=False)
+F = BINARY
+
+REFUSED = {
+    "a negative factor": (lambda: -rules.maximum(F.negative), "not convex", "maximum(negative)"),
+    "a negative factor inside": (
+        lambda: rules.mean(F.positive - rules.log_sum_exp(F.negative)),
+        "negative factor",
+        "positive - log_sum_exp(negative)",
+    ),
+    "one negative factor of a row": (
+        lambda: rules.total(np.r_[-1.0, np.ones(len(F.negative.axis.rows) - 1)] * rules.exp(F.negative)),
+        "negative factor",
+        "exp(negative)",
+    ),
+    "negative weights": (
+        lambda: rules.total(rules.hinge(F.positive), -np.ones(len(F.positive.axis.rows))),
+        "negative factor",
+        "total(hinge(positive))",
+    ),
+    "a function that is not monotone": (
+        lambda: rules.mean(rules.square(F.positive - rules.maximum(F.negative) * -1.0)),
+        "square is not monotone",
+        "maximum(negative)",
+    ),
+    "huber of a convex part": (
+        lambda: rules.huber(rules.maximum(F.negative)),
+        "huber(1) is not monotone",
+        "maximum(negative)",
+    ),
+    "a product": (lambda: F.positive * F.positive, "product", "(positive) * (positive)"),
+    "a quotient": (lambda: F.positive / F.positive, "quotient", "(positive) / (positive)"),
+    "a quotient by an expression": (lambda: 1.0 / rules.mean(F.positive), "quotient", "mean(positive)"),
+    "a power sign": (lambda: F.positive**2, "square(positive)", "positive"),
+    "a logarithm": (lambda: rules.log(rules.mean(F.positive)), "not convex", "log(mean(positive))"),
+    "a logarithm of hinges": (
+        lambda: rules.log(rules.total(rules.hinge(F.positive))),
+        "not convex",
+        "log(total(hinge(positive)))",
+    ),
+    "a power below 1": (
+        lambda: rules.power(rules.hinge(F.positive), 0.5),
+        "not convex",
+        "(hinge(positive))^0.5",
+    ),
+    "a power of a negative number": (lambda: rules.power(F.positive, 3.0), "negative", "(positive)^3"),
+    "log_one_plus": (
+        lambda: rules.log_one_plus(rules.hinge(F.positive)),
+        "exponential only",
+        "log(1 + hinge(positive))",
+    ),
+    "two reductions": (lambda: rules.mean(rules.maximum(F.positive)), "no rows", "maximum(positive)"),
+    "the maximum of a number": (
+        lambda: rules.maximum(rules.mean(F.positive)),
+        "one number per query",
+        "mean",
+    ),
+    "two groups": (lambda: F.positive + F.negative, "different rows", "negative and positive"),
+    "no reduction": (lambda: rules.hinge(F.positive), "one number per row", "hinge(positive)"),
+    "pairs of levels": (
+        lambda: rules.pair_sums(losses.Hinge(), rules.mean(F.positive), F.negative),
+        "one entry per row",
+        "mean(positive)",
+    ),
+    "pairs of a convex part": (
+        lambda: rules.pair_sums(losses.Hinge(), rules.exp(F.positive), F.negative),
+        "affine",
+        "exp(positive)",
+    ),
+    "the name of a loss": (
+        lambda: rules.pair_sums("hinge", F.positive, F.negative),
+        "takes a loss",
+        "'hinge'",
+    ),
+    "a number": (lambda: rules.mean(3.0), "no expression", "3.0"),
+    "the exponential of a number": (lambda: rules.exp(3.0), "no expression", "3.0"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_not_convex_is_refused_with_its_place(case):
+    make, reason, place = REFUSED[case]
+    with pytest.raises(TypeError) as refusal:
+        program.Program(make(), len(F.y))
+    assert reason in str(refusal.value)
+    assert place in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: F.positive + np.ones(3), "has shape"),
+        (lambda: rules.mean(F.positive) + np.ones(F.count + 1), "each query"),
+        (lambda: rules.mean(F.positive) * np.ones(F.count + 1), "each query"),
+        (lambda: F.positive * math.inf, "finite"),
+        (lambda: F.positive / 0.0, "other than 0"),
+        (lambda: rules.mean(F.positive, np.zeros(len(F.positive.axis.rows))), "add up to 0"),
+        (lambda: rules.log_sum_exp(F.positive, np.zeros(len(F.positive.axis.rows))), "greater than 0"),
+        (lambda: rules.mean_of_highest(F.positive, 0), "at least 1"),
+        (lambda: rules.mean_of_highest(F.positive, 1.5), "whole number"),
+        (lambda: rules.huber(F.positive, 0.0), "width is 0.0"),
+        (lambda: rules.power(rules.hinge(F.positive), math.inf), "p is inf"),
+        (lambda: rules.pair_sums(losses.Hinge(), F.rows, F.rows, F.grades[1:]), "one group"),
+        (lambda: rules.pair_sums(losses.Hinge(), F.positive, F.negative, F.grades), "one group"),
+    ],
+)
+def test_wrong_numbers_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+
+def errors(upper, lower):
+    return rules.pair_sums(losses.Exponential(), upper, lower)
+
+
+PRINTED = {
+    "P-Norm Push": (
+        lambda f: rules.log(rules.mean(rules.power(errors(f.positive, f.negative), 4.0))) / 4.0,
+        lambda f: rules.log_mean_exp(4.0 * (f.negative + rules.log_sum_exp(-f.positive))) / 4.0,
+    ),
+    "P-Norm Push with means": (
+        lambda f: rules.log(rules.mean(rules.power(errors(f.positive, f.negative) / 7.0, 4.0))) / 4.0,
+        lambda f: rules.log_mean_exp(4.0 * (f.negative + rules.log_sum_exp(-f.positive) - np.log(7.0))) / 4.0,
+    ),
+    "twice a sum": (
+        lambda f: rules.log(2.0 * rules.total(errors(f.positive, f.negative))),
+        lambda f: rules.log_sum_exp(f.negative + rules.log_sum_exp(-f.positive)) + np.log(2.0),
+    ),
+    "IR push": (
+        lambda f: rules.mean(rules.log_one_plus(errors(-f.negative, -f.positive))),
+        lambda f: rules.mean(rules.softplus(-f.positive + rules.log_sum_exp(f.negative))),
+    ),
+    "Push with log(1 + r)": (
+        lambda f: rules.total(rules.log_one_plus(errors(f.positive, f.negative))),
+        lambda f: rules.total(rules.softplus(f.negative + rules.log_sum_exp(-f.positive))),
+    ),
+    "Push with a root": (
+        lambda f: rules.total(rules.power(errors(f.positive, f.negative), 0.5)),
+        lambda f: rules.total(rules.exp(0.5 * (f.negative + rules.log_sum_exp(-f.positive)))),
+    ),
+}
+
+
+def structure(node):
+    """What a tree is made of; sums of sums as one."""
+    if (
+        isinstance(node, Affine)
+        and len(node.terms) == 1
+        and node.terms[0][0] == 1.0
+        and not np.any(node.constant)
+    ):
+        return structure(node.args[0])
+    name = node.function.name if isinstance(node, Elementwise) else ""
+    return (type(node).__name__, name, *map(structure, node.args))
+
+
+@pytest.mark.parametrize("case", PRINTED)
+def test_printed_formulas_become_stable(case):
+    printed, stable = (make(F) for make in PRINTED[case])
+    assert structure(printed) == structure(stable)
+    for size in (1.0, 1e3):
+        if "root" in case and size > 1.0:
+            continue  # not the logarithm of a sum: it overflows in any form
+        scores = size * np.random.default_rng(0).normal(size=len(F.y))
+        values = [program.Program(root, len(F.y)).value_and_gradient(scores) for root in (printed, stable)]
+        assert off(values[0][0], values[1][0]) < tolerance("declared twice")
+        assert off(values[0][1], values[1][1]) < tolerance("declared twice")
