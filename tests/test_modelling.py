@@ -251,7 +251,7 @@ BUGS = {
         lambda old: lambda *x: (old(*x)[0], None if old(*x)[1] is None else 0.0 * old(*x)[1]),
     ),
     "products of columns with each other forgotten": of_member(
-        curvature._Columns,
+        curvature.Columns,
         "add",
         lambda old: lambda self, axis, d, own, terms: old(self, axis, d, own, terms[:1]),
     ),

@@ -26,7 +26,14 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.program import Program
 
-__all__ = ["curvature", "has_columns", "has_second_derivatives", "hessian_product", "second_derivatives"]
+__all__ = [
+    "Columns",
+    "curvature",
+    "has_columns",
+    "has_second_derivatives",
+    "hessian_product",
+    "second_derivatives",
+]
 
 Array = np.ndarray
 
@@ -142,7 +149,7 @@ def _curve(program: Program, k: int, memory: Any, u: Array, x: list[Array], dx: 
 # --- a diagonal and columns -------------------------------------------------------------------------------------------
 
 
-class _Columns:
+class Columns:
     """The Hessian in the making: diag(h) + Σ rate/2 (left rightᵀ + right leftᵀ) in each query."""
 
     def __init__(self, rows: int, query: Array, count: int) -> None:
@@ -157,7 +164,7 @@ class _Columns:
     def add(self, axis: Axis | None, d: Array, own: Any, terms: list[tuple[Any, Array]]) -> None:
         """Add Jᵀ diag(d) J for the Jacobian J of the entries of an axis: own · e_row + Σ b · column."""
         if axis is not None:
-            self.diagonal[axis.places] += d * own * own
+            self.diagonal[axis.places] += d if np.ndim(own) == 0 and own * own == 1.0 else d * (own * own)
         if not terms:
             return
         for place, (b, column) in enumerate(terms):
@@ -167,8 +174,8 @@ class _Columns:
                 rate = d * b * c * (1.0 if other == place else 2.0)
                 self.products.append((column, second, rate if axis is None else axis.sums(rate)))
 
-    def collected(self) -> tuple[Any, Array]:
-        """Return columns and rates of the form that solvers take; dense for one query, else one column per query."""
+    def listed(self) -> tuple[list[Array], list[Array]]:
+        """Return columns of all queries, and the rates of each query, so that all are products with themselves."""
         columns: list[Array] = []
         rates: list[Array] = []
         for left, right, rate in self.products:
@@ -183,12 +190,13 @@ class _Columns:
             balance = np.sqrt(sizes[1] / sizes[0])
             columns += [balance * left + right / balance, balance * left - right / balance]
             rates += [-0.25 * rate, 0.25 * rate]
-        n = len(self.query)
+        return columns, rates
+
+    def collected(self) -> tuple[sparse.csc_array, Array]:
+        """Return columns and rates of the form that solvers take, one column per query."""
+        (columns, rates), n, rows = self.listed(), len(self.query), np.flatnonzero(self.query >= 0)
         if not columns:
-            return np.zeros((n, 0)), np.zeros(0)
-        if self.count == 1:
-            return np.array(columns).T, np.concatenate(rates)
-        rows = np.flatnonzero(self.query >= 0)
+            return sparse.csc_array((n, 0)), np.zeros(0)
         blocks = [
             sparse.csc_array((column[rows], (rows, self.query[rows])), shape=(n, self.count))
             for column in columns
@@ -198,18 +206,18 @@ class _Columns:
 
 def curvature(program: Program, scores: Array) -> tuple[float, Array, Curvature]:
     """Return value, gradient, and the second derivatives as a diagonal and columns."""
-    value, gradient, diagonal, columns, rates = second_derivatives(program, scores)
-    return value, gradient, Curvature(diagonal, sparse.csc_array(columns), rates)
+    value, gradient, found = second_derivatives(program, scores)
+    return value, gradient, Curvature(found.diagonal, *found.collected())
 
 
-def second_derivatives(program: Program, scores: Array) -> tuple[float, Array, Array, Any, Array]:
-    """Return value, gradient, diagonal, columns (dense where there is one query) and rates.
+def second_derivatives(program: Program, scores: Array) -> tuple[float, Array, Columns]:
+    """Return value, gradient, and a diagonal and columns.
 
     The gradient of an entry is own · e_row + Σ b · column, the columns those of the levels that it depends on.
     """
     values, memories = program.up(scores)
     adjoints = program.down(memories)
-    found, last = _Columns(program.rows, program.query, program.count), len(program.nodes) - 1
+    found, last = Columns(program.rows, program.query, program.count), len(program.nodes) - 1
     jacobians: dict[int, Any] = {k: (own, []) for k, own in program.own_factors.items()}
     for k, node, args in program.of_levels:
         if isinstance(node, Affine):
@@ -218,7 +226,7 @@ def second_derivatives(program: Program, scores: Array) -> tuple[float, Array, A
             x, part = values[args[0]], jacobians[args[0]]
             jacobians[k] = _jacobian(node, found, part, x, memories[k], adjoints[k], program.query)
     value, gradient = float(np.add.reduce(values[-1])), program.placed(adjoints)
-    return value, gradient, found.diagonal, *found.collected()
+    return value, gradient, found
 
 
 def _jacobian_of_sum(node: Affine, parts: list[Any]) -> tuple[Any, list[tuple[Any, Array]]]:
@@ -235,7 +243,7 @@ def _jacobian_of_sum(node: Affine, parts: list[Any]) -> tuple[Any, list[tuple[An
 
 
 def _jacobian(
-    node: Node, found: _Columns, part: Any, x: Array, memory: Any, u: Array, query: Array
+    node: Node, found: Columns, part: Any, x: Array, memory: Any, u: Array, query: Array
 ) -> tuple[Any, list[tuple[Any, Array]]]:
     (own, terms), axis = part, node.args[0].axis
     d, c = _bend(node, x, memory, u)

@@ -98,6 +98,9 @@ def _of_affine(node: Affine) -> tuple[Any, Any]:
             raise TypeError("an expression without scores has no value.")
         return (value + constant if has_constant else value), None
 
+    if not any(is_level for *_, is_level in terms):
+        return up, lambda memory, u: [u if is_one else c * u for c, is_one, _ in terms]
+
     def down(memory: Any, u: Array) -> tuple[Any, ...]:
         parts = [(u if is_one else c * u, is_level) for c, is_one, is_level in terms]
         return tuple([axis.sums(part) if level and axis is not None else part for part, level in parts])
@@ -213,10 +216,14 @@ class Program:
             raise TypeError(f"the risk {root} has no scores; write it with f.positive, f.negative or f.rows.")
         self.count = self.leaves[0][1].axis.count
         self.steps = [Step(node) for node in self.nodes]
-        self._ups = [
-            (step.up, args[0] if len(args) == 1 else -1, args)
-            for step, args in zip(self.steps, self.args, strict=True)
+        self._gathers = [(k, leaf.axis.places) for k, leaf in self.leaves]
+        # place, step, the places of the arguments, and that of the only one
+        self._plan = [
+            (k, step.up, step.down, args, args[0] if len(args) == 1 else -1)
+            for k, (step, args) in enumerate(zip(self.steps, self.args, strict=True))
+            if args
         ]
+        self._backwards = self._plan[::-1]
         self._ones = np.ones(self.count)
 
     @cached_property
@@ -288,31 +295,28 @@ class Program:
 
     def up(self, scores: Array) -> tuple[list[Any], list[Any]]:
         """Return values and memories of all nodes."""
-        values, memories = [], []
-        for up, first, args in self._ups:
-            if first >= 0:
-                value, memory = up(values[first])
-            else:
-                value, memory = up(*[values[a] for a in args]) if args else up(scores)
-            values.append(value)
-            memories.append(memory)
+        values: list[Any] = [None] * len(self.nodes)
+        memories = values.copy()
+        for k, places in self._gathers:
+            values[k] = scores[places]
+        for k, up, _, args, only in self._plan:
+            values[k], memories[k] = up(values[only]) if only >= 0 else up(*[values[a] for a in args])
         return values, memories
 
     def down(self, memories: list[Any]) -> list[Any]:
         """Return the adjoints of all nodes."""
         adjoints: list[Any] = [None] * len(self.nodes)
         adjoints[-1] = self._ones
-        for k in range(len(self.nodes) - 1, -1, -1):
-            for a, part in zip(self.args[k], self.steps[k].down(memories[k], adjoints[k]), strict=True):
+        for k, _, down, args, _ in self._backwards:
+            for a, part in zip(args, down(memories[k], adjoints[k]), strict=True):
                 adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
         return adjoints
 
     def placed(self, adjoints: list[Any]) -> Array:
         """Return the adjoints of the leaves as a gradient in the scores of all rows."""
-        gradient = np.zeros(self.rows)
-        for k, leaf in self.leaves:
-            places = leaf.axis.places
-            gradient[places] = adjoints[k] if self.apart else gradient[places] + adjoints[k]
+        gradient, apart = np.zeros(self.rows), self.apart
+        for k, places in self._gathers:
+            gradient[places] = adjoints[k] if apart else gradient[places] + adjoints[k]
         return gradient
 
     def value_and_gradient(self, scores: Array) -> tuple[float, Array]:

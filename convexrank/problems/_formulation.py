@@ -245,19 +245,22 @@ class Formulation(SecondOrder):
 
         Where H does not see a shift of all scores, an offset of the features cannot cancel then.
         """
-        value, slope, diagonal, columns, rates = curvature.second_derivatives(self.program, scores)
-        whole = float(diagonal.sum()) if self._shift is not None else 0.0
-        shares = diagonal / whole if whole > 0.0 else np.zeros_like(diagonal)
-        wholes = np.asarray(columns.sum(axis=0)).ravel()
-        if isinstance(columns, np.ndarray):  # one read of X
-            columns = np.concatenate([[slope, shares], columns.T]).T
-            images = np.asarray(transposed_times(self.X, columns), dtype=np.float64).T
+        value, slope, found = curvature.second_derivatives(self.program, scores)
+        whole = float(found.diagonal.sum()) if self._shift is not None else 0.0
+        shares = found.diagonal / whole if whole > 0.0 else np.zeros_like(found.diagonal)
+        if found.count == 1:  # one read of X
+            listed, parts = found.listed()
+            columns, rates = np.array([slope, shares, *listed]), np.concatenate([[0.0, 0.0], *parts])
+            images = np.asarray(transposed_times(self.X, columns.T), dtype=np.float64).T
+            pull, centre = images[0], images[1]
+            wholes = np.add.reduce(columns, axis=1)
         else:
+            columns, rates = found.collected()
             vectors = transposed_times(self.X, np.array([slope, shares]).T)
-            images = np.concatenate([np.asarray(vectors, np.float64).T, dense(columns.T @ entries(self.X))])
-        pull, centre, images = images[0], images[1], images[2:]
+            pull, centre = np.asarray(vectors, dtype=np.float64).T
+            images, wholes = dense(columns.T @ entries(self.X)), np.asarray(columns.sum(axis=0)).ravel()
         apart = images - np.outer(wholes, centre)
-        return value, pull, centred_gram(self.X, centre, diagonal) - apart.T @ (rates[:, None] * apart)
+        return value, pull, centred_gram(self.X, centre, found.diagonal) - apart.T @ (rates[:, None] * apart)
 
     @cached_property
     def _shift(self) -> float | None:
