@@ -1,7 +1,7 @@
 """Value and gradient of an expression in numpy: steps that are bound once, forwards and, for the adjoints, backwards.
 
 An adjoint is the derivative of the risk in the entries of a node. It is at least 0 for what is not affine, and the
-adjoints of the curved atoms' arguments are the best dual variables: the conjugate, balls and smoothing use them again.
+adjoints of the curved atoms' arguments are the best dual variables: the conjugate uses them again.
 """
 
 from __future__ import annotations
