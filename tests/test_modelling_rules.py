@@ -11,6 +11,7 @@ import pytest
 from convexrank import losses
 from convexrank.modelling import (
     program,
+    recession,
     rules,
 )
 from convexrank.modelling.expressions import Affine, Elementwise
@@ -197,10 +198,10 @@ def test_printed_formulas_become_stable(case):
 # --- far out ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_shift_changes_nothing_up_to_the_rounding_of_shares():
-    f = random_groups(Random(5), graded=True)
-    weights = 0.1 + np.random.default_rng(0).random(len(f.rows.axis.rows))
-    centred = f.rows - rules.mean(f.rows, weights)
+@pytest.mark.parametrize("seed", range(8))
+def test_a_shift_changes_nothing_up_to_the_rounding_of_shares(seed):
+    f = random_groups(Random(seed), graded=True)
+    centred = f.rows - rules.mean(f.rows, 0.1 + np.random.default_rng(seed).random(len(f.rows.axis.rows)))
     risk = rules.mean(rules.square(centred)) + rules.maximum(centred)
     assert recession.shift(program.Program(risk, len(f.y))) == pytest.approx(
         0.0, abs=tolerance("declared twice")
