@@ -141,7 +141,8 @@ def compare_conjugate(instance, scores, value, gradient):
     cost, slopes = conjugate.conjugate(made, numbers, conjugate.multipliers(made, scores))
     assert numbers.violation < tolerance("same numbers in conjugates"), "multipliers"
     assert off(slopes @ scores - cost, value, abs(cost)) < SUMS, "Fenchel's equality"
-    assert off(slopes, gradient) < SUMS, "slopes"
+    if made.smooth:  # at a kink rounding may choose another subgradient
+        assert off(slopes, gradient) < SUMS, "slopes"
 
 
 def compare_bounds(instance, scores, value, seed):

@@ -372,3 +372,44 @@ def test_certificates_know_of_terms_that_cancel(c):
         assert exact.objective(w) - best.value <= found.gap + 1e-14
         assert abs(found.value - exact.objective(w)) <= found.gap + 1e-14
         assert c > 1e6 or found.gap < 1e-3
+
+
+# --- many rows, many queries ------------------------------------------------------------------------------------------
+
+
+class Lists(cr.Formulation):
+    def risk(self, f):
+        return log_mean_exp(f.rows) - mean(f.rows) + 0.1 * mean(square(f.rows - mean(f.rows)))
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, lambda X: X.astype(np.float32)])
+def test_second_derivatives_of_queries(make):
+    """One column per query, whatever holds the features; in single precision the features are what they are."""
+    X, y, qid = grades(40)
+    problem, w, h = (
+        Lists(make(X), y, qid=qid, l2=0.1),
+        np.array([0.3, -0.2, 0.5]),
+        tolerance("difference_step"),
+    )
+    dense = Lists(
+        np.asarray(problem.X.toarray() if sparse.issparse(problem.X) else problem.X, float),
+        y,
+        qid=qid,
+        l2=0.1,
+    )
+    hessian = problem.second_order(w)[2]
+    for column, direction in zip(hessian, np.eye(3), strict=True):
+        ends = [dense.second_order(w + side * h * direction)[1] for side in (1.0, -1.0)]
+        assert np.abs(column - (ends[0] - ends[1]) / (2.0 * h)).max() < tolerance("central difference")
+        assert np.abs(column - problem.hessian_product(w, direction)).max() < tolerance("summation")
+
+
+def test_multipliers_of_many_rows_satisfy_their_constraints_up_to_rounding():
+    """A total over rows has multipliers as large as their number: what they are off by is relative to that."""
+
+    class Sums(cr.Formulation):
+        def risk(self, f):
+            return total(softplus(log_mean_exp(f.negative) - f.positive)) * 1e4
+
+    problem = Sums(*data(20_000), l2=1.0)
+    assert np.isfinite(problem.certificate(np.array([0.3, -0.2, 0.5])).gap)

@@ -11,6 +11,7 @@ import pytest
 from convexrank import losses
 from convexrank.modelling import (
     program,
+    recession,
     rules,
 )
 from convexrank.modelling.expressions import Affine, Elementwise
@@ -192,3 +193,22 @@ def test_printed_formulas_become_stable(case):
         values = [program.Program(root, len(F.y)).value_and_gradient(scores) for root in (printed, stable)]
         assert off(values[0][0], values[1][0]) < tolerance("declared twice")
         assert off(values[0][1], values[1][1]) < tolerance("declared twice")
+
+
+# --- far out ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_shift_changes_nothing_up_to_the_rounding_of_shares(seed):
+    f = random_groups(Random(seed), graded=True)
+    centred = f.rows - rules.mean(f.rows, 0.1 + np.random.default_rng(seed).random(len(f.rows.axis.rows)))
+    risk = rules.mean(rules.square(centred)) + rules.maximum(centred)
+    assert recession.shift(program.Program(risk, len(f.y))) == pytest.approx(
+        0.0, abs=tolerance("declared twice")
+    )
+
+
+def test_the_highest_of_what_is_at_least_0_is_at_least_0():
+    hinges = rules.mean_of_highest(rules.hinge(F.negative), 2)
+    assert recession.infimum(program.Program(hinges, len(F.y))) == 0.0
+    assert recession.is_reached(program.Program(hinges, len(F.y)))

@@ -157,6 +157,7 @@ class Columns:
         self.products: list[tuple[Array, Array, Array]] = []
 
     def on_rows(self, axis: Axis, values: Any) -> Array:
+        """Return a column of all rows, 0 beside those of an axis."""
         column = np.zeros(len(self.query))
         column[axis.places] = values
         return column

@@ -38,6 +38,8 @@ Array = np.ndarray
 
 # Second derivatives of sums over pairs take a sum over pairs for each column.
 _PAIRS, _COLUMNS = 200_000, 60
+# Beyond so many pairs certificates take the tangent of the steps that solvers run, and the value of plain numpy.
+_MULTIPLIERS = 5_000_000
 # What is at most this large, beside the scores, counts as 0.
 _ROUNDING = 1e-13
 
@@ -55,11 +57,11 @@ class Formulation(SecondOrder):
     not convex by its form is refused when the problem is made; the message names the place. Fields of the class are
     parameters; it becomes a frozen dataclass by itself.
 
-    Where the expression has a conjugate, certificates take their lower bound from it: at multipliers that satisfy its
-    constraints, so that a wrong gradient makes the gap larger, but not false. All readings share the expression. Only a
-    second statement can check that it is the formula that you mean: give ``definition``, the formula as plain loops
-    over the scores, and :func:`convexrank.verify` compares the two. Without it the verifier compares the readings,
-    among them the exact model, with one another.
+    Where the expression has a conjugate and at most five million pairs, certificates take their lower bound from it:
+    at multipliers that satisfy its constraints, so that a wrong gradient makes the gap larger, but not false. All
+    readings share the expression. Only a second statement can check that it is the formula that you mean: give
+    ``definition``, the formula as plain loops over the scores, and :func:`convexrank.verify` compares the two.
+    Without it the verifier compares the readings, among them the exact model, with one another.
 
     Parameters
     ----------
@@ -164,8 +166,7 @@ class Formulation(SecondOrder):
         """Whether second derivatives are known, and cheap enough for Newton's method."""
         if not curvature.has_second_derivatives(self.program):
             return False
-        pairs = sum(node.pair_count for node in self.program.nodes if isinstance(node, PairSums))
-        return pairs <= _PAIRS and (not pairs or self.dimension <= _COLUMNS)
+        return self._pair_count <= _PAIRS and (not self._pair_count or self.dimension <= _COLUMNS)
 
     @property
     def states_curvature(self) -> bool:  # type: ignore[override]
@@ -295,7 +296,12 @@ class Formulation(SecondOrder):
 
     @cached_property
     def _has_conjugate(self) -> bool:
-        return conjugate.has_conjugate(self.program)
+        """Whether the conjugate is known, and its multipliers, one for each pair, fit into memory."""
+        return conjugate.has_conjugate(self.program) and self._pair_count <= _MULTIPLIERS
+
+    @cached_property
+    def _pair_count(self) -> int:
+        return sum(node.pair_count for node in self.program.nodes if isinstance(node, PairSums))
 
     @cached_property
     def conjugate(self) -> DeclaredConjugate | None:
