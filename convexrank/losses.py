@@ -148,7 +148,7 @@ class Logistic:
     @property
     def phi(self) -> Function:
         """The function φ(x) = ℓ(−x), as expressions take it."""
-        return functions.scaled(functions.softplus, 1.0 if self.base == math.e else 1.0 / math.log(self.base))
+        return _phi_of_logistic(self.base)
 
     def psi(self, x: Any) -> Any:
         """Return ψ(x): log 2 less the entropy of (1 + x)/2, see :mod:`convexrank.core.loss_transform`."""
@@ -314,6 +314,26 @@ class Custom:
     def psi(self, x: Any) -> Any:
         """Return ψ(x) for x in [-1, 1], computed by minimization. See :mod:`convexrank.core.loss_transform`."""
         return transform(self, x)
+
+
+@lru_cache(maxsize=256)
+def _phi_of_logistic(base: float) -> Function:
+    """One function for equal bases; over balls the scale is 1/log b, not the nearest float."""
+    if base == math.e:
+        return functions.softplus
+    found = functions.scaled(functions.softplus, 1.0 / math.log(base))
+
+    def line(x: arb) -> Line:
+        from convexrank.proof.balls import ZERO, arb, sigmoid, softplus
+
+        scale = 1 / arb(base).log()
+        return scale * softplus(x), scale * sigmoid(x), ZERO
+
+    def perspective(m: Any, v: Any, u: Any) -> Any:
+        whole = u / m.log_of(base)
+        return m.rel_entr(v, whole) + m.rel_entr(whole - v, whole)
+
+    return replace(found, line=line, perspective=perspective)
 
 
 @lru_cache(maxsize=256)

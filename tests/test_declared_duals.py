@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -18,8 +20,9 @@ from convexrank.modelling import (
     softplus,
     total,
 )
-from convexrank.modelling.balls import Balls
+from convexrank.modelling.balls import Balls, as_objects, in_balls
 from convexrank.modelling.conjugate import conjugate, feasible, multipliers
+from convexrank.modelling.functions import power_of_positive
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.recession import recession
 from tests.tolerances import tolerance
@@ -165,3 +168,52 @@ def test_an_objective_without_a_bound_is_said_to_have_none():
         with pytest.warns(cr.ConvergenceWarning):
             assert Lowest(X, [1, 0, 0], l1=l1).solve().status is cr.Status.UNBOUNDED
     assert Lowest(X, [1, 0, 0], l1=3.0).solve().converged
+
+
+@pytest.mark.parametrize("p", [1.5, 2.3, 3.0, 7.1])
+def test_the_conjugate_of_a_power_is_enclosed(p):
+    """At 300 bits: an exponent or a factor that is rounded to a float would be outside."""
+    flint = pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
+    perspective = power_of_positive(p).perspective
+    with flint.ctx.workprec(300):
+        v, u = in_balls([0.7, 3.1]), in_balls([1.3, 0.2])
+        exact = flint.arb(p)
+        q = exact / (exact - 1)
+        for found, one, other in zip(perspective(Balls(), v, u), v, u, strict=True):
+            # u φ*(v/u) at the maximiser x of v x/u − xᵖ, times u
+            x = (one / (other * exact)) ** (1 / (exact - 1))
+            assert abs(found - (one * x - other * x**exact)).upper() < 1e-60 * q
+
+
+@pytest.mark.parametrize("base", [2.0, 10.0])
+def test_a_logarithm_of_any_base_is_enclosed(base):
+    """Over balls the scale is one over the logarithm, not the nearest float."""
+    flint = pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
+    phi = losses.Logistic(base).phi
+    assert losses.Logistic(base).phi is phi
+    with flint.ctx.workprec(300):
+        x, log = flint.arb(0.3), flint.arb(base).log()
+        value, slope, slack = phi.line(x)
+        assert abs(value - (1 + x.exp()).log() / log).upper() < 1e-60
+        assert abs(slope - 1 / (1 + (-x).exp()) / log).upper() < 1e-60
+        assert slack == 0
+        # Fenchel's equality at the slope
+        (cost,) = phi.perspective(Balls(), as_objects([slope]), in_balls([1.0]))
+        assert abs(slope * x - cost - value).upper() < 1e-60
+
+
+def test_a_range_is_rounded_down():
+    """In floats .1 + .2 − .3 is above 0, and of the floats themselves the sum is less than that; 0 itself stays 0."""
+
+    class Sum(cr.Formulation):
+        constants: tuple[float, ...] = (0.1, 0.2, -0.3)
+
+        def risk(self, f):
+            first, second, third = self.constants
+            return mean(softplus(f.negative) + first) + mean(softplus(f.negative) + second) + third
+
+    X = np.array([[1.0], [2.0]])
+    exact = sum(map(Fraction, Sum(X, [1, 0]).constants))
+    assert Sum(X, [1, 0]).risk_infimum < exact
+    assert Sum(X, [1, 0], constants=(0.0, 0.0, 0.0)).risk_infimum == 0.0
+    assert Sum(X, [1, 0], constants=(1.0, 0.0, 0.0)).risk_infimum == pytest.approx(1.0)

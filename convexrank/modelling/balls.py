@@ -73,6 +73,15 @@ class Balls(Language):
         return in_balls(x)
 
     @staticmethod
+    def number(x: float) -> Any:
+        """Return a number in balls."""
+        return in_balls([x])[0]
+
+    def log_of(self, x: float) -> Any:
+        """Enclose the logarithm of a number."""
+        return self.number(x).log()
+
+    @staticmethod
     def scatter(places: Array, x: Any, length: int) -> Array:
         """Add entries at places."""
         found = in_balls(np.zeros(length))
@@ -91,7 +100,7 @@ class Balls(Language):
         return as_objects(a * 0 if a.is_zero() else a * (a / b).log() for a, b in pairs)
 
     @staticmethod
-    def power_over(v: Array, u: Array, q: float) -> Array:
+    def power_over(v: Array, u: Array, q: Any) -> Array:
         """Return \\|v\\|^q u^(1−q)."""
         from convexrank.proof.balls import power
 

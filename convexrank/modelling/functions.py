@@ -249,7 +249,12 @@ def huber(width: float) -> Function:
 @cache
 def power_of_positive(p: float) -> Function:
     """Return (x₊)ᵖ for p > 1."""
-    q = p / (p - 1.0)
+
+    def perspective(m: Any, v: Any, u: Any) -> Any:
+        exact = m.number(p)
+        q = exact / (exact - 1)
+        return (exact - 1) * exact ** (-q) * m.power_over(v, u, q)
+
     return Function(
         f"power({p:g})",
         lambda x: (np.maximum(x, 0.0) ** p, p * np.maximum(x, 0.0) ** (p - 1.0)),
@@ -259,7 +264,7 @@ def power_of_positive(p: float) -> Function:
         lambda m, x: m.power(m.positive(x), p),
         lambda x: rf"\bigl({x}\bigr)_+^{{{p:g}}}",
         lambda x: (_ball_power(x.max(0), p), p * _ball_power(x.max(0), p - 1.0), 0),
-        lambda m, v, u: (p - 1.0) * p**-q * m.power_over(v, u, q),
+        perspective,
         least=0.0,
         reaches_least=True,
     )

@@ -83,6 +83,15 @@ class Language:
         return x
 
     @staticmethod
+    def number(x: float) -> Any:
+        """Return a number in the language, so that constants made of it are not rounded where nothing may be."""
+        return x
+
+    def log_of(self, x: float) -> Any:
+        """Return the logarithm of a number in the language."""
+        return math.log(x)
+
+    @staticmethod
     def take(x: Any, places: Any) -> Any:
         """Return entries at places."""
         return x[places]

@@ -28,6 +28,9 @@ __all__ = ["falls", "infimum", "is_reached", "recession", "shift"]
 
 Array = np.ndarray
 
+# How much lower ranges are taken than floats say, relative to their terms.
+_ROUNDING = 1e-12
+
 
 def _up(program: Program, rule: Callable[..., Any]) -> Any:
     """Follow a rule from the leaves to the root."""
@@ -44,6 +47,11 @@ def _spread(node: Affine, part: Node, x: Array) -> Array:
 def _same(a: Array, b: Any) -> bool:
     """Whether slopes are equal, up to the rounding of shares."""
     return bool(np.abs(a - b).max() <= 1e-12 * max(1.0, float(np.abs(a).max())))
+
+
+def _lowered(x: Array) -> Array:
+    """Numbers below x, by more than the rounding of what they come from; 0 stays 0."""
+    return x - _ROUNDING * np.abs(x)
 
 
 def _times(c: Any, x: Array) -> Array:
@@ -135,34 +143,36 @@ def infimum(program: Program) -> float:
         match node:
             case Affine():
                 found = np.asarray(node.constant, dtype=np.float64)
+                size = np.abs(found)
                 for (c, part), one in zip(node.terms, x, strict=True):
                     below = _times(c, _spread(node, part, one) if np.ndim(one) else one)
-                    found = found + np.where(np.asarray(c) < 0.0, -math.inf, below)
-                return found
+                    below = np.where(np.asarray(c) < 0.0, -math.inf, below)
+                    found, size = found + below, size + np.abs(below)
+                return found - _ROUNDING * size
             case Dot():
                 values = np.broadcast_to(x[0], node.shares.shape)
                 if (node.shares < 0.0).any():
                     return np.asarray(-math.inf)
-                return node.over.sums(_times(node.shares, values))
+                return node.over.sums(_lowered(_times(node.shares, values)))
             case LogSumExp():
-                return node.over.highest(np.broadcast_to(x[0], node.shares.shape) + np.log(node.shares))
+                values, logs = np.broadcast_to(x[0], node.shares.shape), np.log(node.shares)
+                return node.over.highest(_lowered(values) + _lowered(logs))
             case Highest():
                 values = np.broadcast_to(x[0], node.over.rows.shape)
-                return highest_values(node, values)[0] if np.isfinite(values).all() else np.asarray(-math.inf)
+                known = bool(np.isfinite(values).all())
+                return _lowered(highest_values(node, values)[0]) if known else np.asarray(-math.inf)
             case Elementwise():
                 values, function = np.atleast_1d(x[0]), node.function
                 known = function.increasing and bool(np.isfinite(values).all())
-                return (
-                    function.slopes(values)[0].reshape(np.shape(x[0]))
-                    if known
-                    else np.asarray(function.least)
-                )
+                if not known:
+                    return np.asarray(function.least)
+                return _lowered(function.slopes(values)[0].reshape(np.shape(x[0])))
             case PairSums():
                 return np.asarray(0.0 if node.function.least >= 0.0 else -math.inf)
             case _:
                 return np.asarray(-math.inf)
 
-    return float(np.sum(np.broadcast_to(_up(program, least), (program.count,))))
+    return float(np.sum(_lowered(np.broadcast_to(_up(program, least), (program.count,)))))
 
 
 def is_reached(program: Program) -> bool:

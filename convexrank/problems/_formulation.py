@@ -57,6 +57,9 @@ class Formulation(SecondOrder):
     not convex by its form is refused when the problem is made; the message names the place. Fields of the class are
     parameters; it becomes a frozen dataclass by itself.
 
+    A proof is about the expression with its coefficients as they are, floats: of 1/p it takes the nearest float.
+    Functions are exact, among them powers and logarithms of any base.
+
     Where the expression has a conjugate and at most five million pairs, certificates take their lower bound from it:
     at multipliers that satisfy its constraints, so that a wrong gradient makes the gap larger, but not false. All
     readings share the expression. Only a second statement can check that it is the formula that you mean: give
