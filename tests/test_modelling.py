@@ -244,7 +244,9 @@ BUGS = {
     "factors forgotten in the conjugate": of_member(
         conjugate, "_of_sum", lambda old: lambda node, m, u: (old(node, m, u)[0], old(node * 2.0, m, u)[1])
     ),
-    "multipliers not made feasible": of_member(conjugate, "_shares_of", lambda old: lambda node, m, v, u: v),
+    "multipliers not made feasible": of_member(
+        conjugate, "_shares_of", lambda old: lambda node, m, v, u: m.exact(v)
+    ),
     "the rank-one part forgotten": of_member(
         curvature,
         "_bend",

@@ -26,7 +26,7 @@ from convexrank.modelling.functions import Function
 from convexrank.modelling.language import Language
 from convexrank.modelling.program import Program, highest_rows
 
-__all__ = ["Balls", "as_objects", "ball_adjoints", "in_balls", "tangent_in_balls"]
+__all__ = ["Balls", "as_objects", "in_balls", "tangent_in_balls"]
 
 Array = np.ndarray
 
@@ -236,15 +236,10 @@ def _down(node: Node, memory: Any, u: Array) -> tuple[Any, ...]:
             return (memory * node.over.spread(u),)  # type: ignore[attr-defined]  # a reduction
 
 
-def ball_adjoints(program: Program, scores: Array) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
-    """Return values, memories, slacks and adjoints at scores that are balls."""
-    values, memories, slacks = up_in_balls(program, scores)
-    return values, memories, slacks, down_in_balls(program, memories)
-
-
 def tangent_in_balls(program: Program, scores: Array) -> tuple[Any, Array, Any]:
     """Return value, slope in the scores of all rows, and slack, at scores that are balls."""
-    values, _, slacks, adjoints = ball_adjoints(program, scores)
+    values, memories, slacks = up_in_balls(program, scores)
+    adjoints = down_in_balls(program, memories)
     slack = sum((u * one).sum() for u, one in zip(adjoints, slacks, strict=True) if np.ndim(one))
     slope = in_balls(np.zeros(program.rows))
     for k, leaf in program.leaves:

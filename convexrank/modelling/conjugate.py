@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.results import CertificateError
-from convexrank.modelling.balls import ball_adjoints, in_balls
 from convexrank.modelling.expressions import (
     Affine,
     Axis,
@@ -31,7 +30,7 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.program import Program
 
-__all__ = ["conjugate", "feasible", "has_conjugate", "multipliers", "multipliers_in_balls", "sizes"]
+__all__ = ["conjugate", "feasible", "has_conjugate", "multipliers", "sizes"]
 
 Array = np.ndarray
 # A factor that keeps chosen parts in their range when they are rounded; a slope that no conjugate needs.
@@ -75,21 +74,6 @@ def multipliers(program: Program, scores: Array) -> Multipliers:
             found[k] = adjoints[k][low] * node.weights[up] * node.function.slopes(arguments)[1]
         elif _is_curved(node):
             (found[k],) = program.steps[k].down(memories[k], adjoints[k])
-    return found
-
-
-def multipliers_in_balls(program: Program, scores: Array) -> Multipliers:
-    """Return the same at scores that are balls."""
-    _, memories, _, adjoints = ball_adjoints(program, scores)
-    found = {}
-    for k, node in enumerate(program.nodes):
-        if isinstance(node, PairSums):
-            up, low = node.pairs
-            found[k] = adjoints[k][low] * in_balls(node.weights)[up] * memories[k]
-        elif isinstance(node, Elementwise):
-            found[k] = adjoints[k] * memories[k]
-        elif isinstance(node, LogSumExp | Highest):
-            found[k] = memories[k] * node.over.spread(adjoints[k])
     return found
 
 
