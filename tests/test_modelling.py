@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from convexrank import losses
 from convexrank.modelling import balls as balls_reading
 from convexrank.modelling import (
     conjugate,
@@ -300,6 +301,9 @@ def patch():
     yield plant
     for owner, name, value in done:
         (type if isinstance(owner, type) else object).__setattr__(owner, name, value)
+    # functions that were made of a spoilt one would keep its bug
+    functions.scaled.cache_clear()
+    losses._phi_of_logistic.cache_clear()
 
 
 def test_without_a_bug_nothing_is_found():
