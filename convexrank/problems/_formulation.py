@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 
@@ -14,22 +14,35 @@ from convexrank.backend.gram import centred_gram, dense, entries, times, transpo
 from convexrank.backend.jax_oracles import shape_class
 from convexrank.core.minorants import Minorant, rounding, tangent_at
 from convexrank.core.results import Status
-from convexrank.core.score_model import ScoreModel
-from convexrank.data import as_groups, check_vector, check_weights, keep, read_array
+from convexrank.core.score_model import SampledCurvature, ScoreModel
+from convexrank.data import (
+    Chunks,
+    as_groups,
+    check_binary_labels,
+    check_vector,
+    check_weights,
+    keep,
+    read_array,
+)
 from convexrank.modelling import conjugate, curvature, recession
 from convexrank.modelling.balls import as_objects, tangent_in_balls
 from convexrank.modelling.cvxpy_reading import cvxpy_model
-from convexrank.modelling.expressions import Node, PairSums
+from convexrank.modelling.expressions import Elementwise, Node, PairSums
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.inequalities import never_rising
 from convexrank.modelling.jax_reading import JaxRisk
 from convexrank.modelling.language import Numpy, read
 from convexrank.modelling.latex import latex
+from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
+from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exps
 from convexrank.modelling.program import Program
 from convexrank.modelling.rounding import sizes_of_terms
 from convexrank.problems._linear_scores import RiskData
+from convexrank.problems._log_stream import LogStream
+from convexrank.problems._log_sum_exps import LogSumExps
+from convexrank.problems._samples import drawn_rows, rows_of_sample
 from convexrank.problems._second_order import SecondOrder
-from convexrank.problems._streams import refuse_chunks
+from convexrank.problems._streams import Stream, refuse_chunks
 from convexrank.problems.duals._declared import DeclaredConjugate
 
 __all__ = ["Formulation"]
@@ -40,6 +53,8 @@ Array = np.ndarray
 _PAIRS, _COLUMNS = 200_000, 60
 # Beyond so many pairs certificates take the tangent of the steps that solvers run, and the value of plain numpy.
 _MULTIPLIERS = 5_000_000
+# Rows per column of a sample that only has to give a start.
+_START_ROWS = 60
 # What is at most this large, beside the scores, counts as 0.
 _ROUNDING = 1e-13
 
@@ -118,15 +133,18 @@ class Formulation(SecondOrder):
     def __post_init__(self) -> None:
         super().__post_init__()
         rows = self.X.shape[0]
+        keep(self, sample_weight=check_weights(self.sample_weight, rows))
+        keep(self, y=self._checked_labels(rows))
+        self.__dict__["_query_groups"] = None if self.qid is None else as_groups(self.qid, rows)
+        _ = self.form  # an expression that is not convex is refused here, not at the first solve
+
+    def _checked_labels(self, rows: int) -> Array:
         labels = read_array(self.y, "y")
         if labels.dtype.kind in "iuf":
-            labels = check_vector(labels, rows, "y")
-        elif labels.shape != (rows,):
+            return check_vector(labels, rows, "y")
+        if labels.shape != (rows,):
             raise ValueError(f"y has shape {labels.shape}, expected ({rows},), one label for each row of X.")
-        groups = as_groups(self.qid, rows)
-        keep(self, y=labels, sample_weight=check_weights(self.sample_weight, rows))
-        self.__dict__["_groups"] = Groups(labels, groups, self.sample_weight)
-        _ = self.program  # an expression that is not convex is refused here, not at the first solve
+        return labels
 
     # --- what a formulation states --------------------------------------------------------------------------------
 
@@ -134,20 +152,54 @@ class Formulation(SecondOrder):
         """Return the risk as an expression of groups of scores: f.positive and f.negative, or f.rows and f.grades."""
         raise self._unstated("risk(f)", "an expression of the scores, such as mean(softplus(-f.positive))")
 
+    takes_chunks = True
+
     #: The risk at scores by plain loops, ``definition(scores) -> float``: a second statement that verify compares.
     definition: ClassVar[Callable[..., float] | None] = None
 
     # --- readings -------------------------------------------------------------------------------------------------
 
     @cached_property
-    def program(self) -> Program:
-        """The risk as a list of steps."""
-        risk = self.risk(self.__dict__["_groups"])
+    def _groups(self) -> Groups:
+        return Groups(self.y, self.__dict__["_query_groups"], self.sample_weight)
+
+    def _program_of(self, groups: Groups) -> Program:
+        risk = self.risk(groups)
         if not isinstance(risk, Node):
             raise TypeError(
                 f"risk(f) of {type(self).__name__} returned {type(risk).__name__}, expected an expression of scores."
             )
-        return Program(risk, self.rows)
+        return Program(risk, len(groups.y))
+
+    @cached_property
+    def program(self) -> Program:
+        """The risk as a list of steps."""
+        return self._program_of(self._groups)
+
+    @cached_property
+    def form(self) -> Program:
+        """The risk for questions that its form answers: of rows out of memory that of two of them."""
+        if not isinstance(self.X, Chunks) or self.__dict__["_query_groups"] is not None:
+            return self.program
+        some = self._two_rows()
+        weights = None if self.sample_weight is None else self.sample_weight[some]
+        return self._program_of(Groups(self.y[some], None, weights))
+
+    def _two_rows(self) -> Array:
+        """Two rows with different labels that count."""
+        counted = np.arange(self.rows) if self.sample_weight is None else np.flatnonzero(self.sample_weight)
+        others = counted[self.y[counted] != self.y[counted[0]]] if len(counted) else counted
+        return np.array([*counted[:1], *others[:1]])
+
+    @property
+    def differentiable(self) -> bool:  # type: ignore[override]
+        """Whether no atom has a kink."""
+        return self.form.smooth
+
+    @property
+    def pairwise_curvature(self) -> bool:  # type: ignore[override]
+        """Whether second derivatives run over pairs."""
+        return self.form.has_pairs
 
     @property
     def row_counts(self) -> Array | None:
@@ -155,36 +207,28 @@ class Formulation(SecondOrder):
         return self.sample_weight
 
     @property
-    def differentiable(self) -> bool:  # type: ignore[override]
-        """Whether no atom has a kink."""
-        return self.program.smooth
-
-    @property
-    def pairwise_curvature(self) -> bool:  # type: ignore[override]
-        """Whether second derivatives run over pairs."""
-        return self.program.has_pairs
-
-    @property
     def has_curvature(self) -> bool:
         """Whether second derivatives are known, and cheap enough for Newton's method."""
-        if not curvature.has_second_derivatives(self.program):
+        if not curvature.has_second_derivatives(self.form):
             return False
-        return self._pair_count <= _PAIRS and (not self._pair_count or self.dimension <= _COLUMNS)
+        if not self.form.has_pairs:
+            return True
+        return self._pair_count <= _PAIRS and self.dimension <= _COLUMNS
 
     @property
     def states_curvature(self) -> bool:  # type: ignore[override]
         """Whether second derivatives are a diagonal and a few columns."""
-        return curvature.has_columns(self.program)
+        return curvature.has_columns(self.form)
 
     @cached_property
     def attained(self) -> bool:  # type: ignore[override]
         """Whether a minimiser exists, by the form of the risk."""
-        return recession.is_reached(self.program) and math.isfinite(self.risk_infimum)
+        return recession.is_reached(self.form) and math.isfinite(self.risk_infimum)
 
     @cached_property
     def risk_infimum(self) -> float:  # type: ignore[override]
         """A number that the risk is never below, by its form."""
-        return recession.infimum(self.program)
+        return recession.infimum(self.program) if self.stream is None else -math.inf
 
     def _slope_far_out(self, w: Array) -> float:
         """The slope of the objective far out along w, without a penalty or with l1 alone; 0 within rounding of 0."""
@@ -219,12 +263,15 @@ class Formulation(SecondOrder):
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient (a subgradient) in the scores, in numpy."""
-        return self.program.value_and_gradient(np.asarray(scores, dtype=np.float64))
+        scores, logs = np.asarray(scores, dtype=np.float64), self.log_sum_exps
+        return (self.program if logs is None else logs).value_and_gradient(scores)
 
     def score_model(self, scores: Array) -> ScoreModel:
         """Return the risk to second order in the scores, where that is a diagonal and a few columns."""
         if not self.states_curvature:
             return super().score_model(scores)
+        if self.log_sum_exps is not None:
+            return self.log_sum_exps.score_model(np.asarray(scores, dtype=np.float64))
         return ScoreModel(*curvature.curvature(self.program, np.asarray(scores, dtype=np.float64)))
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
@@ -232,7 +279,9 @@ class Formulation(SecondOrder):
         refuse_chunks(self.X, "second derivatives")
         w = self.check_point(w)
         scores = np.asarray(self.scores(w), dtype=np.float64)
-        if self.states_curvature:
+        if self.log_sum_exps is not None:
+            value, pull, hessian = self.log_sum_exps.second_order(self.X, scores)
+        elif self.states_curvature:
             value, pull, hessian = self._second_order(scores)
         else:
             value, slope = self.program.value_and_gradient(scores)
@@ -268,7 +317,7 @@ class Formulation(SecondOrder):
 
     @cached_property
     def _shift(self) -> float | None:
-        return recession.shift(self.program)
+        return recession.shift(self.form)
 
     @property
     def depends_on_differences(self) -> bool:  # type: ignore[override]
@@ -278,6 +327,9 @@ class Formulation(SecondOrder):
     def hessian_product(self, w: Any, v: Any) -> Array:
         """Return the Hessian of risk + l2/2·‖w‖² at w times v, shape (d,)."""
         w, v = self.check_point(w), self.check_point(v, "v")
+        if isinstance(stream := self.stream, LogStream):
+            bends = LogSumExps(stream.terms, self.rows).rates[1]
+            return bends @ stream.spread(w, v).products + self.l2 * v
         product = curvature.hessian_product(self.program, np.asarray(self.scores(w), dtype=np.float64))
         image = product(np.asarray(times(self.X, v), dtype=np.float64))
         return np.asarray(transposed_times(self.X, image), dtype=np.float64) + self.l2 * v
@@ -294,6 +346,135 @@ class Formulation(SecondOrder):
     def formula(self) -> str:
         """Return the objective in LaTeX."""
         return latex(self.program.root) + r" + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1"
+
+    # --- sums of log-sum-exps -------------------------------------------------------------------------------------
+
+    @cached_property
+    def log_sum_exps(self) -> LogSumExps | None:
+        """The risk as a weighted sum of log-sum-exps of rows in memory; None where it is something else."""
+        if self.stream is not None:
+            return None
+        terms = log_sum_exps(self.program.root)
+        return None if terms is None else LogSumExps(terms, self.rows)
+
+    @cached_property
+    def stream(self) -> Stream | None:
+        """The evaluator of rows out of memory in one pass; None if X or all n scores are in memory."""
+        if not isinstance(self.X, Chunks) or self.__dict__["_query_groups"] is not None:
+            return None
+        return None if log_sum_exps(self.form.root) is None else LogStream(self, self._terms_of)
+
+    def _terms_of(self, rows: slice) -> tuple[LogSumExpTerm, ...]:
+        """The log-sum-exps of some rows, with their shares of all rows."""
+        weights = None if self.sample_weight is None else self.sample_weight[rows]
+        found = log_sum_exps(self.risk(Groups.part(self._positives[rows], weights)), self._totals)
+        if found is None:
+            raise TypeError(f"the risk of {type(self).__name__} has another form for a part of the rows.")
+        return found
+
+    @cached_property
+    def _positives(self) -> Array:
+        return check_binary_labels(self.y, self.rows)
+
+    @cached_property
+    def _totals(self) -> dict[str, float]:
+        """The total weight of each group."""
+        chosen = {"positive": self._positives, "negative": ~self._positives, "rows": slice(None)}
+        counts = np.broadcast_to(1.0, self.rows) if self.sample_weight is None else self.sample_weight
+        return {name: float(counts[some].sum()) for name, some in chosen.items()}
+
+    @cached_property
+    def capabilities(self) -> frozenset[str]:
+        """As for every problem with second derivatives, and Coordinates for log-sum-exps without l1."""
+        names = super().capabilities
+        return names | {"Coordinates"} if "JaxObjective" in names and self.log_sum_exps is not None else names
+
+    def coordinates(self) -> LogSumExpCoordinates:
+        """Return edges and exact line search along one weak ranker (column of X): what boosting needs.
+
+        Raises
+        ------
+        ValueError
+            With l1, which boosting cannot treat, and for risks that are no sums of log-sum-exps.
+        """
+        refuse_chunks(self.X, "edges of columns")
+        if self.l1 > 0:
+            raise ValueError(
+                f"boosting takes no l1 penalty, got l1={self.l1}; drop it, or use another solver."
+            )
+        if self.log_sum_exps is None:
+            raise ValueError(
+                f"{type(self).__name__} with these arguments is no sum of log-sum-exps of scores, which boosting needs."
+            )
+        return LogSumExpCoordinates(self.X, self.log_sum_exps.terms, self.l2)
+
+    @cached_property
+    def _is_tall(self) -> bool:
+        """Whether X is dense, in memory, and has so many rows that some of them tell the curvature of all."""
+        return isinstance(self.X, np.ndarray) and self.sample_rows > 0 and self.log_sum_exps is not None
+
+    @property
+    def sample_rows(self) -> int:  # type: ignore[override]
+        """Number of rows of a sample that approximates the objective, for dense data with many rows; else 0.
+
+        None is drawn where slopes are not bounded: far from the minimiser sums of powers bend otherwise than near it.
+        """
+        functions = [node.function for node in self.form.nodes if isinstance(node, Elementwise)]
+        steep = any(math.isinf(function.most) for function in functions)
+        if steep or self.qid is not None or not self.has_curvature or self.pairwise_curvature:
+            return 0
+        return rows_of_sample(self.X)
+
+    @property
+    def _start_rows(self) -> int:
+        """Rows of the sample that gives the start; in memory those that give the Hessian are drawn again."""
+        wanted = self.sample_rows
+        return min(wanted, _START_ROWS * self.dimension) if self.log_sum_exps is not None else wanted
+
+    def sample(self) -> Self | None:
+        """Return the problem of a sample, at most half of each class; its rows are weighted accordingly."""
+        if not (wanted := self._start_rows):
+            return None
+        counted = True if self.sample_weight is None else self.sample_weight > 0
+        classes = [np.flatnonzero(self._positives & counted), np.flatnonzero(~self._positives & counted)]
+        parts = drawn_rows(classes, wanted)
+        some = np.concatenate([rows for rows, _ in parts])
+        counts = np.concatenate([np.full(len(rows), each) for rows, each in parts])
+        weights = counts if self.sample_weight is None else counts * self.sample_weight[some]
+        return self.changed(X=self.X[some], y=self.y[some], sample_weight=weights)
+
+    def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient in w; for many rows of a dense X in one read of it."""
+        logs = self.log_sum_exps if self._is_tall else None
+        if logs is None or logs.one_pass is None:
+            return super().risk_and_subgradient(w)
+        with np.errstate(over="ignore", invalid="ignore"):  # where exponents differ too much
+            found = logs.one_pass(self.X, w)
+        if found is None:
+            return super().risk_and_subgradient(w)
+        value, gradient, scores = found
+        self._keep_scores(w, scores)
+        return value, gradient
+
+    def sampled_curvature(self, w: Array) -> SampledCurvature | None:
+        """Return the Hessian at w of some rows, drawn by their weights in it, and what bounds that of all from below.
+
+        None where rows are out of memory, or sampling does not pay.
+        """
+        if not self._is_tall or self.log_sum_exps is None:
+            return None
+        return self.log_sum_exps.sampled_curvature(self.X, self.scores(w), self.sample_rows, self.l2)
+
+    def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
+        """Return a linear function below the risk at w; for very many rows with a bound on the risk's curvature."""
+        if self.l2 == 0 or not self.penalty.smooth or not self._is_tall or self.log_sum_exps is None:
+            return super().reference_minorant(w, width)
+        return self.log_sum_exps.minorant(self.X, w)
+
+    def reference_value_and_gradient(self, w: Array) -> tuple[float, Array]:
+        """Return the objective and its gradient from the definition; the certificate at w uses them again."""
+        found = self.reference_minorant(w)
+        return found.risk + 0.5 * self.l2 * float(w @ w), found.slope + self.l2 * w
 
     # --- certificates and proofs ----------------------------------------------------------------------------------
 
@@ -337,6 +518,8 @@ class Formulation(SecondOrder):
 
     def minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return a linear function below the risk by its conjugate; what that loses beyond rounding counts as a gap."""
+        if width > 0.0:
+            return super().minorant_of(w, width, lengths)
         offsets: list[float] = []
 
         def risk(scores: Array) -> tuple[float, Array]:

@@ -80,7 +80,6 @@ class _ExponentialPush:
         return negative_weights @ jnp.broadcast_to(self.price.h(arguments), negative.shape)
 
 
-@dataclass(frozen=True, eq=False)
 class Push(Bipartite):
     r"""The push papers' general objective, for any price g and loss ℓ.
 
@@ -180,10 +179,10 @@ class Push(Bipartite):
         """Return the risk and its gradient in the scores, by the fastest sum over pairs that the loss allows."""
         if self.loss.polynomial is None:
             return super().risk_and_score_gradient(scores)
-        positive, negative = self.split(scores)
+        positive, negative = self._sides(scores)
         weights = self.positive_weights, self.negative_weights
         value, up, down = polynomial_push(self.loss.polynomial, self.price, positive, negative, *weights)
-        return value, self.join((up, down))
+        return value, self._joined((up, down))
 
     @property
     def model_is_nonlinear(self) -> bool:
@@ -222,15 +221,15 @@ class Push(Bipartite):
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in the scores: sorted, or from the double sum where no sort helps."""
-        positive, negative = self.split(scores)
+        positive, negative = self._sides(scores)
         weights = self.positive_weights, self.negative_weights
         if self.loss.factorises:
             level, pull = reference_log_sum_exp(np.log(weights[0]) - positive)
             values, slopes = reference_derivatives(self.price.h, level + negative)
             push = weights[1] * slopes
-            return float(weights[1] @ values), self.join((-push.sum() * pull, push))
+            return float(weights[1] @ values), self._joined((-push.sum() * pull, push))
         value, up, down = reference_push(self.loss, self.price.g, positive, negative, *weights)
-        return value, self.join((up, down))
+        return value, self._joined((up, down))
 
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""

@@ -14,8 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.modelling.log_sum_exps.terms import log_sum_exp_gradient
 from convexrank.problems._smoothed_reference import reference_highest
-from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
 from convexrank.problems.duals._losses import entropies
 
 __all__ = ["Block", "Conjugate", "Shares", "scaled_to", "shares_of_terms"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.modelling.log_sum_exps.terms import log_sum_exp_gradient
 from convexrank.problems._smoothed_reference import reference_highest
-from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
 from convexrank.problems.duals._blocks import scaled_to
 from convexrank.problems.duals._losses import LossConjugate, entropies
 
