@@ -18,7 +18,7 @@ from convexrank.core.score_model import ScoreModel
 from convexrank.data import as_groups, check_vector, check_weights, keep, read_array
 from convexrank.modelling import conjugate, curvature, recession
 from convexrank.modelling.balls import as_objects, tangent_in_balls
-from convexrank.modelling.cvxpy_reading import cvxpy_model
+from convexrank.modelling.cvxpy_reading import cvxpy_model, is_nonlinear
 from convexrank.modelling.expressions import Node, PairSums
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.inequalities import never_rising
@@ -290,6 +290,15 @@ class Formulation(SecondOrder):
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression, and its constraints."""
         return cvxpy_model(self.program.root, scores)
+
+    def other_risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the same with a variable for each sum that a function is taken of, which is at least the sum."""
+        return cvxpy_model(self.program.root, scores, sums_apart=True)
+
+    @cached_property
+    def model_is_nonlinear(self) -> bool:  # type: ignore[override]
+        """Whether cvxpy's rules do not show that a function of one's own is convex."""
+        return is_nonlinear(self.program)
 
     def formula(self) -> str:
         """Return the objective in LaTeX."""
