@@ -309,7 +309,7 @@ class Custom:
     @property
     def phi(self) -> Function:
         """The function φ(x) = ℓ(−x), as expressions take it; it has no conjugate and no form in balls."""
-        return _phi_of_custom(self)
+        return functions.own_loss(self)
 
     def psi(self, x: Any) -> Any:
         """Return ψ(x) for x in [-1, 1], computed by minimization. See :mod:`convexrank.core.loss_transform`."""
@@ -334,23 +334,6 @@ def _phi_of_logistic(base: float) -> Function:
         return m.rel_entr(v, whole) + m.rel_entr(whole - v, whole)
 
     return replace(found, line=line, perspective=perspective)
-
-
-@lru_cache(maxsize=256)
-def _phi_of_custom(loss: Custom) -> Function:
-    """One function for equal losses: JAX compiles by its identity."""
-    name = getattr(loss.function, "__name__", "")
-    name = name if name.isidentifier() else "loss"
-    made = functions.custom(
-        lambda x: loss(-x),
-        name,
-        increasing=True,
-        smooth=bool(loss.smooth),
-        least=0.0,
-        reaches_least=bool(loss.attained),
-    )
-    word = name.replace("_", r"\_")  # φ is named after ℓ, whose argument is the margin
-    return replace(made, latex=lambda x: rf"\operatorname{{{word}}}\bigl(-({x})\bigr)")
 
 
 _NAMES: dict[str, Callable[[], Loss]] = {

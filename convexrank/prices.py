@@ -15,7 +15,8 @@ import math
 import numbers
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -25,11 +26,14 @@ from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.elementwise_checks import OnGrid, apply, follows_disciplined_rules, model_form
 from convexrank.data import check_choice, check_hashable, check_positive, keep_checked, shown
 from convexrank.data.display import call_text, short_fields
+from convexrank.modelling import functions, rules
+from convexrank.modelling.expressions import Node
+from convexrank.modelling.functions import Function
 
 if TYPE_CHECKING:
     from convexrank.proof.balls import Line, arb
 
-__all__ = ["Custom", "ExpPrice", "Identity", "LogOnePlus", "Power", "Price", "resolve"]
+__all__ = ["Custom", "ExpPrice", "Identity", "LogOnePlus", "Power", "Price", "priced", "resolve"]
 
 
 @runtime_checkable
@@ -88,6 +92,10 @@ class Identity(_TwoFaces):
         """Evaluate the price of r >= 0, elementwise."""
         return r
 
+    def of(self, x: Node) -> Node:
+        """Return the price of an expression."""
+        return x
+
     def slope(self, r: Any) -> Any:
         """Evaluate the derivative of g, elementwise, in numpy."""
         return np.ones_like(r)
@@ -136,6 +144,10 @@ class Power(_TwoFaces):
         """Evaluate the price of r >= 0, elementwise."""
         return atoms.power(r, self.p)
 
+    def of(self, x: Node) -> Node:
+        """Return the price of an expression."""
+        return rules.power(x, self.p)
+
     def slope(self, r: Any) -> Any:
         """Evaluate the derivative of g, elementwise, in numpy."""
         with np.errstate(divide="ignore", over="ignore"):  # p below 1 is steep at 0
@@ -174,6 +186,10 @@ class LogOnePlus(_TwoFaces):
         """Evaluate the price of r >= 0, elementwise."""
         return atoms.log1p(r)
 
+    def of(self, x: Node) -> Node:
+        """Return the price of an expression, which is an exponential."""
+        return rules.log_one_plus(x)
+
     def log_line(self, a: arb) -> Line:
         """Return value, slope and slack of h(a) = g(exp a) over a ball."""
         from convexrank.proof.balls import ZERO, sigmoid, softplus
@@ -205,6 +221,10 @@ class ExpPrice(_TwoFaces):
     def g(self, r: Any) -> Any:
         """Evaluate the price of r >= 0, elementwise."""
         return atoms.exp(self.scale * r)
+
+    def of(self, x: Node) -> Node:
+        """Return the price of an expression."""
+        return rules.exp(self.scale * x)
 
     def slope(self, r: Any) -> Any:
         """Evaluate the derivative of g, elementwise, in numpy."""
@@ -387,3 +407,56 @@ def resolve(price: Price | str | float) -> Price:
         )
     check_hashable(price, "price")
     return price
+
+
+def priced(price: Price, x: Node) -> Node:
+    """Return the price of an expression of at least 0, entry by entry: h of the exponent of an exponential, else g.
+
+    Parameters
+    ----------
+    price : Price
+        The price.
+    x : expression
+        Sums of losses, such as :func:`convexrank.modelling.pair_sums`.
+
+    Returns
+    -------
+    expression
+        Convex where the price is convex in r, or x is an exponential and the price convex in log r.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> from convexrank import losses, prices
+    >>> from convexrank.modelling import pair_sums, total
+    >>> class Priced(cr.Formulation):
+    ...     def risk(self, f):
+    ...         return total(prices.priced(prices.Power(2), pair_sums(losses.Hinge(), f.positive, f.negative)))
+    >>> Priced([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], l2=0.1).solve().status.name
+    'CONVERGED'
+    """
+    stated = getattr(price, "of", None)
+    if stated is not None:
+        return stated(x)
+    exponent = rules.exponent(x)
+    return rules.apply(_own(price, exponent is not None), x if exponent is None else exponent)
+
+
+@lru_cache(maxsize=256)
+def _own(price: Price, in_log: bool) -> Function:
+    """The function g, or h, of a price that no atom states; one for equal prices, because JAX compiles by identity."""
+    name = getattr(getattr(price, "function", None), "__name__", "g")
+    word = name.replace("_", r"\_") if name.isidentifier() else "g"
+    made = functions.custom(
+        price.h if in_log else price.g,
+        name if name.isidentifier() else "price",
+        increasing=True,
+        smooth=bool(getattr(price, "smooth", True)),
+        least=0.0,
+        latex=lambda x: rf"\operatorname{{{word}}}\bigl({rf'e^{{{x}}}' if in_log else x}\bigr)",
+        line=getattr(price, "log_line" if in_log else "line", None),
+    )
+    # a price that is flat near 0 reaches its least
+    nothing = np.array([-800.0, math.log(1e-4)] if in_log else [0.0, 1e-4])
+    values = made.slopes(nothing)[0]
+    return replace(made, reaches_least=bool(values[0] == values[1]))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from dataclasses import dataclass
 
 import cvxpy as cp
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,8 +19,11 @@ import convexrank as cr
 from convexrank import atoms, losses, prices
 from convexrank.backend import compilation
 from convexrank.backend.compilation import jit
+from convexrank.backend.jax_start import with_x64
 from convexrank.core.elementwise_checks import OnGrid, follows_disciplined_rules
 from convexrank.core.results import Status
+from convexrank.modelling import pair_sums, total
+from convexrank.problems._linear_scores import LinearScores
 from tests.tolerances import tolerance
 
 PRICES = {
@@ -663,3 +668,105 @@ def test_overflow_is_left_out_but_not_minus_infinity():
     bent.check(convex=False)
     with pytest.raises(ValueError, match="not convex"):
         bent.check()
+
+
+# --- prices of expressions -----------------------------------------------------------------------------------------
+
+
+class Priced(cr.Formulation):
+    """The push objective, declared."""
+
+    price: object = None
+    loss: object = losses.Hinge()
+
+    def risk(self, f):
+        sums = pair_sums(self.loss, f.positive, f.negative)
+        return total(prices.priced(self.price, sums), np.ones(len(f.negative.axis.rows)))
+
+
+@dataclass(frozen=True)
+class Rough:
+    """A price of the caller's own class, made of functions that are no atoms."""
+
+    convex = log_convex = smooth = True
+
+    def g(self, r):
+        return jnp.logaddexp(r, 0.0) + r
+
+    def h(self, a):
+        return self.g(atoms.exp(a))
+
+
+@dataclass(frozen=True)
+class Steep:
+    """A loss of the caller's own class."""
+
+    smooth = attained = True
+    polynomial = None
+    factorises = False
+
+    def __call__(self, z):
+        return atoms.square(atoms.positive(2.0 - z))
+
+
+PRICED = {
+    "identity": prices.Identity(),
+    "power": prices.Power(3.0),
+    "half": prices.Power(0.5),
+    "log": prices.LogOnePlus(),
+    "exp": prices.ExpPrice(0.1),
+    "flat": prices.Custom(lambda r: atoms.positive(r - 3.0)),
+    "own class": Rough(),
+    **{form: prices.Custom(FORMS[form]) for form in FORMS},
+}
+
+
+@pytest.mark.parametrize("loss", [losses.Exponential(), losses.Logistic(2.0), Steep()], ids=repr)
+@pytest.mark.parametrize("name", PRICED)
+def test_the_price_of_an_expression(name, loss):
+    """By loops over the objects; slopes and second derivatives by differences, and by JAX."""
+    price, (X, y) = PRICED[name], data()
+    if name in ("half", "log") and not loss.factorises:
+        with pytest.raises(TypeError, match="not convex"):
+            Priced(X, y, price, loss)
+        return
+    problem = Priced(X, y, price, loss, l2=1.0)
+    scores = X @ np.linspace(-1.0, 1.0, X.shape[1])
+
+    def by_loops(f):
+        sums = [sum(float(loss(p - q)) for p in f[y == 1]) for q in f[y == 0]]
+        with with_x64():
+            return sum(float(price.g(r)) for r in sums)
+
+    value, slope = problem.risk_and_score_gradient(scores)
+    assert value == pytest.approx(by_loops(scores), rel=tolerance("summation"))
+    assert problem.reference_value(scores) == pytest.approx(value, rel=tolerance("summation"))
+    in_jax = LinearScores.risk_and_score_gradient(problem, scores)
+    assert in_jax[0] == pytest.approx(value, rel=tolerance("summation"))
+    np.testing.assert_allclose(in_jax[1], slope, rtol=1e-9, atol=1e-9 * np.abs(slope).max())
+    step, d = 1e-5, np.cos(np.arange(len(scores)))
+    rise = (by_loops(scores + step * d) - by_loops(scores - step * d)) / (2.0 * step)
+    assert rise == pytest.approx(float(slope @ d), rel=1e-5, abs=1e-6)
+    assert problem.differentiable == price.smooth
+    if price.smooth:
+        w = np.zeros(X.shape[1])
+        bend = np.stack(
+            [problem.gradient(w + step * e) - problem.gradient(w - step * e) for e in np.eye(len(w))]
+        )
+        np.testing.assert_allclose(problem.hessian(w), bend / (2.0 * step), rtol=1e-4, atol=1e-4)
+    assert problem.attained == (loss.attained or name == "flat")
+
+
+@pytest.mark.parametrize("loss", [losses.Exponential(), losses.Hinge()], ids=repr)
+@pytest.mark.parametrize("form", FORMS)
+def test_the_price_of_an_expression_has_an_exact_model(form, loss):
+    X, y = data()
+    problem = Priced(X, y, prices.Custom(FORMS[form]), loss, l2=1.0)
+    if isinstance(loss, losses.Hinge):
+        assert problem.model_is_nonlinear == form.startswith("nonlinear")
+    fast, exact = problem.solve(), problem.solve("exact")
+    assert exact.status is Status.CONVERGED
+    assert abs(fast.value - exact.value) <= tolerance("two solvers") * max(1.0, abs(fast.value))
+    sizes = [len(model.problem.variables()) for model in (problem.to_cvxpy(), problem.other_model())]
+    if form == "composed" and isinstance(loss, losses.Hinge):
+        assert sizes == [1, 3]  # the scores, and the sums

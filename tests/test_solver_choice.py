@@ -97,7 +97,7 @@ MADE = {
 @pytest.fixture
 def small_samples(monkeypatch):
     monkeypatch.setattr(_samples, "TALL", 1_000)
-    monkeypatch.setattr(_base, "_ROWS_PER_COLUMN", 200)
+    monkeypatch.setattr(_samples, "_ROWS_PER_COLUMN", 200)
 
 
 @pytest.mark.parametrize("name", MADE)

@@ -16,6 +16,7 @@ from convexrank.modelling.expressions import (
     Affine,
     Dot,
     Elementwise,
+    Exact,
     Highest,
     LogSumExp,
     Node,
@@ -65,7 +66,7 @@ class Balls(Language):
         """Return numbers times balls."""
         if isinstance(a, np.ndarray) and a.dtype.hasobject:
             return a * x
-        return (in_balls(a) if np.ndim(a) else in_balls([a])[0]) * x
+        return (in_balls(a) if np.ndim(a) else Balls.number(a)) * x
 
     @staticmethod
     def exact(x: Any) -> Any:
@@ -74,8 +75,12 @@ class Balls(Language):
 
     @staticmethod
     def number(x: float) -> Any:
-        """Return a number in balls."""
-        return in_balls([x])[0]
+        """Return a number in balls: the fraction that it stands for."""
+        if not isinstance(x, Exact):
+            return in_balls([x])[0]
+        from convexrank.proof.balls import arb
+
+        return arb(x.fraction.numerator) / x.fraction.denominator
 
     def log_of(self, x: float) -> Any:
         """Enclose the logarithm of a number."""
@@ -159,7 +164,8 @@ def _up(node: Node, scores: Array, *x: Array) -> tuple[Any, Any, Any]:
 
 def _sum(node: Affine, x: tuple[Array, ...]) -> Array:
     length = len(node.axis.rows) if node.axis is not None else len(x[0])
-    found = in_balls(np.broadcast_to(node.constant, (length,)))
+    constant = node.constant
+    found = in_balls(constant) if np.ndim(constant) else as_objects([Balls.number(constant)] * length)
     for (c, part), one in zip(node.terms, x, strict=True):
         one = node.axis.spread(one) if node.is_level(part) and node.axis is not None else one
         found = found + Balls.times(c, one)

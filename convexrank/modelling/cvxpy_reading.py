@@ -8,31 +8,99 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.modelling.expressions import Axis, Highest, LogSumExp, Node, PairSums
+from convexrank.core.elementwise_checks import model_form, stated
+from convexrank.modelling.expressions import (
+    Axis,
+    Elementwise,
+    Highest,
+    LogSumExp,
+    Node,
+    PairSums,
+    Scores,
+    is_affine,
+)
 from convexrank.modelling.language import Language, read
+from convexrank.modelling.program import Program
+from convexrank.modelling.rules import is_nonnegative
 
-__all__ = ["Cvxpy", "cvxpy_model"]
+__all__ = ["Cvxpy", "cvxpy_model", "is_nonlinear"]
 
 Array = np.ndarray
 
+# One log-sum-exp atom for each query: cvxpy takes long to compile more of them than this.
+_ATOMS = 200
+# Derivatives that a nonlinear model may hold, of 70 bytes each.
+_MOST_DERIVATIVES = 50_000_000
 
-def cvxpy_model(root: Node, scores: Any) -> tuple[Any, list[Any]]:
-    """Return the risk as a cvxpy expression of the scores of all rows, and constraints that go with it."""
-    language = Cvxpy()
+
+def cvxpy_model(root: Node, scores: Any, sums_apart: bool = False) -> tuple[Any, list[Any]]:
+    """Return the risk as a cvxpy expression of the scores of all rows, and constraints that go with it.
+
+    With ``sums_apart`` a sum that a function is taken of is a variable, which is at least the sum.
+    """
+    language = Cvxpy(sums_apart)
     return language.total(read(root, language, scores)), language.limits
+
+
+def is_nonlinear(program: Program) -> bool:
+    """Tell whether cvxpy's rules do not show that some function of one's own is convex."""
+    return any(
+        _form_of(node) == "nonlinear"
+        for node in program.nodes
+        if isinstance(node, Elementwise) and node.function.own is not None
+    )
+
+
+def _form_of(node: Elementwise) -> str:
+    """How cvxpy states a function of its argument, as :func:`model_form` names it."""
+    own = node.function.own
+    if own is None or not node.function.increasing or is_affine(node.x):
+        return "composed"
+    return model_form(own, not is_nonnegative(node.x))
+
+
+def _terms_of(node: Node) -> int:
+    """How many losses an expression is made of."""
+    if isinstance(node, PairSums):
+        return node.pair_count
+    return len(node.axis.rows) if isinstance(node, Scores) else sum(map(_terms_of, node.args))
 
 
 class Cvxpy(Language):
     """Expressions; ``limits`` collects constraints."""
 
-    def __init__(self) -> None:
+    def __init__(self, sums_apart: bool = False) -> None:
         import cvxpy as cp
 
-        self.cp = cp
+        self.cp, self.sums_apart = cp, sums_apart
         self.limits: list[Any] = []
         # functions of one number, of another signature than numpy's
         members = {"times": cp.multiply, "total": cp.sum, "exp": cp.exp, "softplus": cp.logistic}
         self.__dict__.update(members, positive=cp.pos, rel_entr=cp.rel_entr)
+
+    def apply(self, node: Elementwise, x: Any) -> Any:
+        """Return the function of each entry; a variable in the place of the argument where rules need one."""
+        form, terms = _form_of(node), _terms_of(node.x)
+        if self.sums_apart and form == "composed" and not is_affine(node.x) and x.is_nonneg():
+            form = "epigraph"
+        if form == "nonlinear" and x.size * terms > _MOST_DERIVATIVES:
+            raise ValueError(
+                f"the exact model has {x.size} prices of {terms} losses in all, and a nonlinear solver holds a "
+                f"derivative for each price and loss, expected at most {_MOST_DERIVATIVES}; take fewer rows, a fast "
+                "solver, or atoms that cvxpy knows to be convex, such as atoms.square(r) for r * r."
+            )
+        start = 0.0 if form in ("composed", "") else self._at_zero(x)
+        found, limits = stated(lambda t: node.function.read(self, t), x, form, start)
+        self.limits += limits
+        return found
+
+    @staticmethod
+    def _at_zero(x: Any) -> Any:
+        """The value of an expression at scores of 0, where a nonlinear solver may begin."""
+        for variable in x.variables():
+            if variable.value is None:
+                variable.value = np.zeros(variable.shape)
+        return x.value
 
     def power(self, x: Any, p: float) -> Any:
         """Return a power."""
@@ -53,7 +121,14 @@ class Cvxpy(Language):
         return self.cp.hstack([function(x[start:end]) for start, end in pairs])
 
     def log_sum_exp(self, x: Any, node: LogSumExp) -> Any:
-        """Return log Σ c eˣ of each query."""
+        """Return log Σ c eˣ of each query; of many queries a variable t with Σ c e^(x − t) of at most 1."""
+        axis = node.over
+        if axis.count > _ATOMS:
+            t = self.cp.Variable(axis.count)
+            masses = self.times(node.shares, self.exp(x - self.spread(t, axis)))
+            self.limits.append(self.sums(masses, axis) <= 1.0)
+            t.value = np.log(axis.sums(node.shares))
+            return t
         return self._by_query(self.cp.log_sum_exp, x + np.log(node.shares), node.over)
 
     def highest(self, x: Any, node: Highest) -> Any:

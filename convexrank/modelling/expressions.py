@@ -8,7 +8,8 @@ the readings, one file each; here is only what it is made of.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from fractions import Fraction
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -20,6 +21,7 @@ __all__ = [
     "Axis",
     "Dot",
     "Elementwise",
+    "Exact",
     "Highest",
     "LogSumExp",
     "Node",
@@ -27,7 +29,9 @@ __all__ = [
     "Reduction",
     "Scores",
     "affine",
+    "fraction_of",
     "is_affine",
+    "product",
 ]
 
 Array = np.ndarray
@@ -88,6 +92,36 @@ class Axis:
         return levels if self.count == 1 else levels[self.query]
 
 
+class Exact(float):
+    """A factor that no float is: the nearest float, and the fraction, for readings that round nothing."""
+
+    fraction: Fraction
+
+    def __new__(cls, fraction: Fraction) -> Self:
+        """Round a fraction."""
+        made = super().__new__(cls, fraction)
+        made.fraction = fraction
+        return made
+
+
+def product(a: Any, b: Any) -> Any:
+    """Return the product of factors, without rounding where both are numbers."""
+    if np.ndim(a) or np.ndim(b):
+        return a * b
+    rounded = float(a) * float(b)
+    if not (isinstance(a, Exact) or isinstance(b, Exact)) and (abs(a) == 1.0 or abs(b) == 1.0):
+        return rounded
+    if not np.isfinite(rounded):
+        return rounded
+    whole = fraction_of(a) * fraction_of(b)
+    return rounded if whole == Fraction(rounded) else Exact(whole)
+
+
+def fraction_of(a: Any) -> Fraction:
+    """Return the fraction that a factor is."""
+    return a.fraction if isinstance(a, Exact) else Fraction(float(a))
+
+
 class Node:
     """A vector of convex functions of the scores."""
 
@@ -126,7 +160,8 @@ class Node:
         if isinstance(factor, Node):
             raise TypeError(f"({self}) * ({factor}) is a product of two expressions, which is not convex.")
         mine, c = affine(self), _constant(self, factor)
-        return Affine(mine.axis, tuple((c * one, node) for one, node in mine.terms), c * mine.constant)
+        terms = tuple((product(c, one), node) for one, node in mine.terms)
+        return Affine(mine.axis, terms, product(c, mine.constant))
 
     def __neg__(self) -> Affine:
         return self * -1.0
@@ -140,7 +175,8 @@ class Node:
     def __truediv__(self, divisor: Any) -> Affine:
         if isinstance(divisor, Node):
             raise TypeError(f"({self}) / ({divisor}) is a quotient of two expressions, which is not convex.")
-        return self * (1.0 / _constant(self, divisor, zero=False))
+        c = _constant(self, divisor, zero=False)
+        return self * (1.0 / c if np.ndim(c) else product(1.0, Exact(1 / fraction_of(c))))
 
     def __rtruediv__(self, dividend: Any) -> Affine:
         raise TypeError(
@@ -161,6 +197,8 @@ class Node:
 
 def _constant(node: Node, value: Any, zero: bool = True) -> Any:
     """A number, or numbers for each entry of a node."""
+    if isinstance(value, Exact):
+        return value
     found = np.asarray(value, dtype=np.float64)
     if not np.isfinite(found).all() or not (zero or found.all()):
         other = "" if zero else " other than 0"

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
+from convexrank.backend import jax_oracles
 from convexrank.backend.dual_numbers import differentiate
 
 __all__ = [
@@ -22,6 +23,8 @@ __all__ = [
     "exp",
     "hinge",
     "huber",
+    "of_loss",
+    "own_loss",
     "power_of_positive",
     "scaled",
     "smooth_hinge",
@@ -72,6 +75,8 @@ class Function:
         The slope far out in a direction: :math:`\\lim φ(t d)/t` of an array d.
     coefficients : tuple of float or None
         Those of the powers of :math:`(1 + x)_+`, where it is a sum of them: pair sums are then taken by a sort.
+    own : callable or None
+        The function of arrays, traced arrays and cvxpy expressions, where it is one of the caller's own.
     """
 
     name: str
@@ -89,6 +94,7 @@ class Function:
     reaches_least: bool = False
     recession: Callable[[Array], Array] = _unbounded
     coefficients: tuple[float, ...] | None = None
+    own: Callable[[Any], Any] | None = None
 
     def __repr__(self) -> str:
         return self.name
@@ -312,6 +318,16 @@ def scaled(function: Function, c: float) -> Function:
     )
 
 
+@dataclass(frozen=True)
+class _Slope:
+    """The derivative of an elementwise function, for JAX; one for equal functions."""
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, x: Any) -> Any:
+        return jax_oracles.with_slope(self.function, x)[1]
+
+
 def custom(
     function: Callable[[Any], Any],
     name: str,
@@ -321,21 +337,80 @@ def custom(
     least: float,
     reaches_least: bool = False,
     recession: Callable[[Array], Array] | None = None,
+    latex: Callable[[str], str] | None = None,
+    line: Callable[[Any], tuple[Any, Any, Any]] | None = None,
+    coefficients: tuple[float, ...] | None = None,
 ) -> Function:
     """Return a function of one's own, made of :mod:`convexrank.atoms`, in the readings that atoms have.
 
-    It has neither a conjugate nor a form in balls, so that there is no dual and no proof.
+    One made of functions of JAX is differentiated by JAX, and so are second derivatives. It has no conjugate, and a
+    form in balls only if ``line`` is given: no dual, and no proof without one.
     """
+    function = jax_oracles.by_value(function)
+
+    def slopes(x: Array) -> tuple[Array, Array]:
+        try:
+            return differentiate(function, x)
+        except (TypeError, AttributeError):  # made of functions that are no atoms
+            return jax_oracles.derivatives(function, x)
+
     return Function(
         name,
-        lambda x: differentiate(function, x),
-        None,
-        lambda x: float(function(x)),
-        lambda m, x: function(x),
-        lambda x: rf"\operatorname{{{name}}}\bigl({x}\bigr)",
+        slopes,
+        (lambda x: jax_oracles.derivatives(_Slope(function), x)[1]) if smooth else None,
+        lambda x: float(slopes(np.array([x]))[0][0]),
+        # JAX alone would round numpy's arrays
+        lambda m, x: slopes(x)[0] if isinstance(x, np.ndarray) else function(x),
+        latex or (lambda x: rf"\operatorname{{{name}}}\bigl({x}\bigr)"),
+        line,
         least=least,
         increasing=increasing,
         smooth=smooth,
         reaches_least=reaches_least,
         recession=recession or _unbounded,
+        coefficients=coefficients,
+        own=function,
     )
+
+
+def of_loss(loss: Any) -> Function:
+    """Return φ(x) = ℓ(−x) of a :class:`convexrank.losses.Loss` that states it, or else of its call."""
+    stated = getattr(loss, "phi", None)
+    if stated is not None:
+        return stated
+    return exp if loss.factorises else own_loss(loss)
+
+
+@lru_cache(maxsize=256)
+def own_loss(loss: Any) -> Function:
+    """Return φ(x) = ℓ(−x) of a loss of one's own, by its call; one function for equal losses."""
+    name = getattr(getattr(loss, "function", None), "__name__", type(loss).__name__)
+    name = name if name.isidentifier() else "loss"
+    word, on_ball = name.replace("_", r"\_"), getattr(loss, "line", None)
+
+    def line(x: Any) -> tuple[Any, Any, Any]:
+        value, slope, slack = on_ball(-x)  # type: ignore[misc]  # asked for only where there is one
+        return value, -slope, slack
+
+    return custom(
+        _Mirrored(loss),
+        name,
+        increasing=True,
+        smooth=bool(loss.smooth),
+        least=0.0,
+        reaches_least=bool(loss.attained),
+        # φ is named after ℓ, whose argument is the margin
+        latex=lambda x: rf"\operatorname{{{word}}}\bigl(-({x})\bigr)",
+        line=None if on_ball is None else line,
+        coefficients=loss.polynomial,
+    )
+
+
+@dataclass(frozen=True)
+class _Mirrored:
+    """ℓ(−x) for the loss ℓ; one for equal losses, because JAX compiles by identity."""
+
+    loss: Callable[[Any], Any]
+
+    def __call__(self, x: Any) -> Any:
+        return self.loss(-x)

@@ -51,7 +51,7 @@ def read(node: Node, m: Any, scores: Any, known: dict[int, Any] | None = None) -
         case Highest():
             found = m.highest(x[0], node)
         case Elementwise():
-            found = node.function.read(m, x[0])
+            found = m.apply(node, x[0])
         case _:  # sums over pairs, in whatever form a language has them
             found = m.pair_sums(node, x[0], x[1])
     known[id(node)] = found
@@ -95,6 +95,10 @@ class Language:
     def take(x: Any, places: Any) -> Any:
         """Return entries at places."""
         return x[places]
+
+    def apply(self, node: Elementwise, x: Any) -> Any:
+        """Return the function of each entry."""
+        return node.function.read(self, x)
 
     def spread(self, x: Any, axis: Axis) -> Any:
         """Turn one number per query into one per row."""

@@ -22,6 +22,7 @@ from convexrank.modelling.expressions import (
     PairSums,
     Scores,
 )
+from convexrank.modelling.functions import Function
 from convexrank.modelling.program import Program, highest_rows, highest_values
 
 __all__ = ["falls", "infimum", "is_reached", "recession", "shift"]
@@ -30,6 +31,8 @@ Array = np.ndarray
 
 # How much lower ranges are taken than floats say, relative to their terms.
 _ROUNDING = 1e-12
+# How far above its least argument a function is still constant where it counts as flat there, relative to 1.
+_FLAT = 1e-4
 
 
 def _up(program: Program, rule: Callable[..., Any]) -> Any:
@@ -138,48 +141,75 @@ def infimum(program: Program) -> float:
 
     Every node has a number that none of its entries is below, or one for each.
     """
+    return float(np.sum(_lowered(np.broadcast_to(_up(program, _least), (program.count,)))))
 
-    def least(node: Node, *x: Array) -> Array:
-        match node:
-            case Affine():
-                found = np.asarray(node.constant, dtype=np.float64)
-                size = np.abs(found)
-                for (c, part), one in zip(node.terms, x, strict=True):
-                    below = _times(c, _spread(node, part, one) if np.ndim(one) else one)
-                    below = np.where(np.asarray(c) < 0.0, -math.inf, below)
-                    found, size = found + below, size + np.abs(below)
-                return found - _ROUNDING * size
-            case Dot():
-                values = np.broadcast_to(x[0], node.shares.shape)
-                if (node.shares < 0.0).any():
-                    return np.asarray(-math.inf)
-                return node.over.sums(_lowered(_times(node.shares, values)))
-            case LogSumExp():
-                values, logs = np.broadcast_to(x[0], node.shares.shape), np.log(node.shares)
-                return node.over.highest(_lowered(values) + _lowered(logs))
-            case Highest():
-                values = np.broadcast_to(x[0], node.over.rows.shape)
-                known = bool(np.isfinite(values).all())
-                return _lowered(highest_values(node, values)[0]) if known else np.asarray(-math.inf)
-            case Elementwise():
-                values, function = np.atleast_1d(x[0]), node.function
-                known = function.increasing and bool(np.isfinite(values).all())
-                if not known:
-                    return np.asarray(function.least)
-                return _lowered(function.slopes(values)[0].reshape(np.shape(x[0])))
-            case PairSums():
-                return np.asarray(0.0 if node.function.least >= 0.0 else -math.inf)
-            case _:
+
+def _least(node: Node, *x: Array) -> Array:
+    """Numbers that the entries of a node are never below, from those of its arguments."""
+    match node:
+        case Affine():
+            found = np.asarray(node.constant, dtype=np.float64)
+            size = np.abs(found)
+            for (c, part), one in zip(node.terms, x, strict=True):
+                below = _times(c, _spread(node, part, one) if np.ndim(one) else one)
+                below = np.where(np.asarray(c) < 0.0, -math.inf, below)
+                found, size = found + below, size + np.abs(below)
+            return found - _ROUNDING * size
+        case Dot():
+            values = np.broadcast_to(x[0], node.shares.shape)
+            if (node.shares < 0.0).any():
                 return np.asarray(-math.inf)
-
-    return float(np.sum(_lowered(np.broadcast_to(_up(program, least), (program.count,)))))
+            return node.over.sums(_lowered(_times(node.shares, values)))
+        case LogSumExp():
+            values, logs = np.broadcast_to(x[0], node.shares.shape), np.log(node.shares)
+            return node.over.highest(_lowered(values) + _lowered(logs))
+        case Highest():
+            values = np.broadcast_to(x[0], node.over.rows.shape)
+            known = bool(np.isfinite(values).all())
+            return _lowered(highest_values(node, values)[0]) if known else np.asarray(-math.inf)
+        case Elementwise():
+            values, function = np.atleast_1d(x[0]), node.function
+            known = function.increasing and bool(np.isfinite(values).all())
+            if not known:
+                return np.asarray(function.least)
+            return _lowered(function.slopes(values)[0].reshape(np.shape(x[0])))
+        case PairSums():
+            return np.asarray(0.0 if node.function.least >= 0.0 else -math.inf)
+        case _:
+            return np.asarray(-math.inf)
 
 
 def is_reached(program: Program) -> bool:
-    """Whether all functions reach their infimum, as hinges and squares do: bounded below, it has a minimiser."""
-    functions = [node.function for node in program.nodes if isinstance(node, Elementwise | PairSums)]
-    logarithms = any(isinstance(node, LogSumExp) for node in program.nodes)
-    return bool(functions) and not logarithms and all(function.reaches_least for function in functions)
+    """Whether all functions reach their infimum, as hinges and squares do: bounded below, it has a minimiser.
+
+    What a function is taken of need not reach its own where the function is flat above it.
+    """
+
+    def rule(node: Node, *x: Any) -> tuple[Array, bool]:
+        """The numbers that entries are never below, and whether these are reached."""
+        least, parts = _least(node, *[one[0] for one in x]), all(one[1] for one in x)
+        match node:
+            case LogSumExp():
+                return least, False
+            case PairSums():
+                return least, node.function.reaches_least
+            case Elementwise():
+                return least, _reaches(node.function, np.atleast_1d(x[0][0]), parts)
+            case _:
+                return least, parts
+
+    functions = any(isinstance(node, Elementwise | PairSums) for node in program.nodes)
+    return functions and _up(program, rule)[1]
+
+
+def _reaches(function: Function, least: Array, reached: bool) -> bool:
+    """Whether a function reaches its infimum over numbers that are never below, and do or do not reach, some others."""
+    if not np.isfinite(least).all():
+        return function.reaches_least
+    if reached and function.increasing:
+        return True
+    above = least + _FLAT * np.maximum(1.0, np.abs(least))
+    return bool((function.slopes(above)[0] == function.slopes(least)[0]).all())
 
 
 def shift(program: Program) -> float | None:

@@ -30,8 +30,10 @@ __all__ = [
     "apply",
     "check_convex",
     "exp",
+    "exponent",
     "hinge",
     "huber",
+    "is_nonnegative",
     "log",
     "log_mean_exp",
     "log_one_plus",
@@ -82,14 +84,14 @@ def huber(x: Node, width: float = 1.0) -> Node:
 
 def square(x: Node) -> Node:
     """Return the square, entry by entry, of an affine expression or of what is at least 0 by its form."""
-    return power(x, 2.0) if _is_nonnegative(_expression(x)) else apply(functions.square, x)
+    return power(x, 2.0) if is_nonnegative(_expression(x)) else apply(functions.square, x)
 
 
 def power(x: Node, p: float) -> Node:
     """Return xᵖ for p ≥ 1 and x ≥ 0 by its form; of an exponential (eᵃ)ᵖ = e^(pa) for every p > 0."""
-    p, exponent = _positive(p, "p"), _exponent(_expression(x))
-    if exponent is not None:
-        return exp(p * exponent)
+    p, a = _positive(p, "p"), exponent(_expression(x))
+    if a is not None:
+        return exp(p * a)
     if p == 1.0:
         return x
     if p < 1.0:
@@ -97,7 +99,7 @@ def power(x: Node, p: float) -> Node:
             f"({x})^{p:g} is not convex: a power below 1 is convex of an exponential only, such as pair_sums of the "
             "exponential loss."
         )
-    if not _is_nonnegative(x):
+    if not is_nonnegative(x):
         raise TypeError(
             f"({x})^{p:g} may be a power of a negative number, and not convex there; take the square, or the power of "
             "what is at least 0 by its form, such as a hinge or pair_sums."
@@ -107,11 +109,11 @@ def power(x: Node, p: float) -> Node:
 
 def log(x: Node) -> Node:
     """Return the logarithm of an exponential, or of a sum of exponentials; of anything else it is not convex."""
-    exponent = _exponent(_expression(x))
-    if exponent is not None:
-        return exponent
-    if isinstance(x, Dot) and (x.weights > 0.0).all() and (exponent := _exponent(x.x)) is not None:
-        return LogSumExp(exponent, x.weights, x.mean)
+    a = exponent(_expression(x))
+    if a is not None:
+        return a
+    if isinstance(x, Dot) and (x.weights > 0.0).all() and (inner := exponent(x.x)) is not None:
+        return LogSumExp(inner, x.weights, x.mean)
     factor, part = _multiple(x)
     if part is not x and np.min(factor) > 0.0:
         return log(part) + np.log(factor)
@@ -120,10 +122,10 @@ def log(x: Node) -> Node:
 
 def log_one_plus(x: Node) -> Node:
     """Return log(1 + eᵃ) for x = eᵃ; of anything else it is concave."""
-    exponent = _exponent(_expression(x))
-    if exponent is None:
+    a = exponent(_expression(x))
+    if a is None:
         raise TypeError(f"log(1 + {x}) is not convex: it is convex of an exponential only.")
-    return softplus(exponent)
+    return softplus(a)
 
 
 def total(x: Node, weights: Any = None) -> Node:
@@ -177,12 +179,7 @@ def pair_sums(loss: Any, upper: Node, lower: Node, grades: Any = None) -> Node:
     grades : ndarray, optional
         Grades of the rows, where upper and lower are the same group: pairs with a higher upper grade count.
     """
-    phi = loss if isinstance(loss, Function) else getattr(loss, "phi", None)
-    if not isinstance(phi, Function):
-        raise TypeError(
-            f"pair_sums takes a loss, such as convexrank.losses.Hinge() or losses.Custom(function), or a Function, and "
-            f"got {shown(loss)}."
-        )
+    phi = _function_of(loss, "pair_sums")
     if not all(is_affine(_expression(x)) and x.axis is not None for x in (upper, lower)):
         raise TypeError(
             f"pair_sums takes affine expressions of the scores with one entry per row, and got {upper} and {lower}."
@@ -198,6 +195,18 @@ def pair_sums(loss: Any, upper: Node, lower: Node, grades: Any = None) -> Node:
     return PairSums(phi, upper, lower, grades)
 
 
+def _function_of(loss: Any, what: str) -> Function:
+    """The function φ(x) = ℓ(−x) of a loss, or a function as it is."""
+    if isinstance(loss, Function):
+        return loss
+    if not all(hasattr(loss, name) for name in ("smooth", "attained", "factorises")):
+        raise TypeError(
+            f"{what} takes a loss, such as convexrank.losses.Hinge() or losses.Custom(function), or a Function, and "
+            f"got {shown(loss)}."
+        )
+    return functions.of_loss(loss)
+
+
 def _multiple(x: Node) -> tuple[Any, Node]:
     """Factor and node of what is a multiple of one node."""
     single = (
@@ -206,26 +215,26 @@ def _multiple(x: Node) -> tuple[Any, Node]:
     return x.terms[0] if isinstance(x, Affine) and single else (1.0, x)
 
 
-def _exponent(x: Node) -> Node | None:
-    """The exponent a of x = eᵃ, and a + log c of x = c eᵃ; None for anything else."""
+def exponent(x: Node) -> Node | None:
+    """Return the exponent a of x = eᵃ, and a + log c of x = c eᵃ; None for anything else."""
     factor, part = _multiple(x)
     if not (isinstance(part, Elementwise) and part.function is functions.exp and np.min(factor) > 0.0):
         return None
     return part.x if part is x else part.x + np.log(factor)
 
 
-def _is_nonnegative(x: Node) -> bool:
-    """Whether an expression is at least 0 by its form."""
+def is_nonnegative(x: Node) -> bool:
+    """Tell whether an expression is at least 0 by its form."""
     match x:
         case Elementwise() | PairSums():
             return x.function.least >= 0.0
         case Affine():
-            signs = all(np.min(c) >= 0.0 and _is_nonnegative(part) for c, part in x.terms)
+            signs = all(np.min(c) >= 0.0 and is_nonnegative(part) for c, part in x.terms)
             return signs and bool(np.min(x.constant) >= 0.0)
         case Dot():
-            return bool(x.weights.min() >= 0.0) and _is_nonnegative(x.x)
+            return bool(x.weights.min() >= 0.0) and is_nonnegative(x.x)
         case Highest():
-            return _is_nonnegative(x.x)
+            return is_nonnegative(x.x)
         case _:
             return False
 

@@ -26,7 +26,7 @@ from convexrank.data import (
 )
 from convexrank.modelling import conjugate, curvature, recession
 from convexrank.modelling.balls import as_objects, tangent_in_balls
-from convexrank.modelling.cvxpy_reading import cvxpy_model
+from convexrank.modelling.cvxpy_reading import cvxpy_model, is_nonlinear
 from convexrank.modelling.expressions import Elementwise, Node, PairSums
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.inequalities import never_rising
@@ -187,9 +187,9 @@ class Formulation(SecondOrder):
 
     def _two_rows(self) -> Array:
         """Two rows with different labels that count."""
-        counted = np.arange(self.rows) if self.sample_weight is None else np.flatnonzero(self.sample_weight)
-        others = counted[self.y[counted] != self.y[counted[0]]] if len(counted) else counted
-        return np.array([*counted[:1], *others[:1]])
+        counts = np.broadcast_to(True, self.rows) if self.sample_weight is None else self.sample_weight > 0.0
+        first = int(np.argmax(counts))
+        return np.array([first, int(np.argmax(counts & (self.y != self.y[first])))])
 
     @property
     def differentiable(self) -> bool:  # type: ignore[override]
@@ -322,7 +322,7 @@ class Formulation(SecondOrder):
     @property
     def depends_on_differences(self) -> bool:  # type: ignore[override]
         """Whether a common shift of all scores changes nothing, up to the rounding of weights."""
-        return self._shift is not None and abs(self._shift) <= _ROUNDING * self.program.count
+        return self._shift is not None and abs(self._shift) <= _ROUNDING * self.form.count
 
     def hessian_product(self, w: Any, v: Any) -> Array:
         """Return the Hessian of risk + l2/2·‖w‖² at w times v, shape (d,)."""
@@ -342,6 +342,15 @@ class Formulation(SecondOrder):
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression, and its constraints."""
         return cvxpy_model(self.program.root, scores)
+
+    def other_risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the same with a variable for each sum that a function is taken of, which is at least the sum."""
+        return cvxpy_model(self.program.root, scores, sums_apart=True)
+
+    @cached_property
+    def model_is_nonlinear(self) -> bool:  # type: ignore[override]
+        """Whether cvxpy's rules do not show that a function of one's own is convex."""
+        return is_nonlinear(self.program)
 
     def formula(self) -> str:
         """Return the objective in LaTeX."""
@@ -379,9 +388,10 @@ class Formulation(SecondOrder):
     @cached_property
     def _totals(self) -> dict[str, float]:
         """The total weight of each group."""
-        chosen = {"positive": self._positives, "negative": ~self._positives, "rows": slice(None)}
-        counts = np.broadcast_to(1.0, self.rows) if self.sample_weight is None else self.sample_weight
-        return {name: float(counts[some].sum()) for name, some in chosen.items()}
+        counts, positives = self.sample_weight, self._positives
+        whole = float(self.rows if counts is None else counts.sum())
+        upper = float(np.count_nonzero(positives) if counts is None else counts @ positives)
+        return {"positive": upper, "negative": whole - upper, "rows": whole}
 
     @cached_property
     def capabilities(self) -> frozenset[str]:

@@ -122,7 +122,8 @@ class Bipartite(Formulation):
     @cached_property
     def _fall(self) -> float:
         """How fast the risk falls per unit of margin along a separating direction."""
-        return -recession(self.program, self._positives * 1.0)
+        in_memory = self.stream is None
+        return -recession(self.form, self._positives[slice(None) if in_memory else self._two_rows()] * 1.0)
 
     def terminal_status(self, w: Array) -> Status | None:
         """Recognise separable data, and l1 too weak to bound a logarithm along a separating direction."""
@@ -132,7 +133,8 @@ class Bipartite(Formulation):
         if self.qid is None and self._centred is None and self.l1 > 0:
             if self._fall * self._margin_of_some(w) <= self.l1 * float(np.abs(w).sum()):
                 return None
-        return super().terminal_status(w)
+        found = super().terminal_status(w)
+        return Status.SEPARABLE if found is Status.UNBOUNDED and not self.l1 else found
 
 
 # --- random instances: what the verifier draws from ---------------------------------------------------------------
