@@ -22,6 +22,7 @@ from convexrank.modelling.expressions import (
     LogSumExp,
     Node,
     PairSums,
+    affine,
     is_affine,
 )
 from convexrank.modelling.functions import Function
@@ -113,7 +114,7 @@ def log(x: Node) -> Node:
     if a is not None:
         return a
     if isinstance(x, Dot) and (x.weights > 0.0).all() and (inner := exponent(x.x)) is not None:
-        return LogSumExp(inner, x.weights, x.mean)
+        return _log_sum_exp(inner, x.weights, x.mean)
     factor, part = _multiple(x)
     if part is not x and np.min(factor) > 0.0:
         return log(part) + np.log(factor)
@@ -145,12 +146,22 @@ def mean(x: Node, weights: Any = None) -> Node:
 
 def log_sum_exp(x: Node, weights: Any = None) -> Node:
     """Return log Σ c eˣ over the rows of each query."""
-    return LogSumExp(x, _weights(x, weights, positive=True))
+    return _log_sum_exp(x, _weights(x, weights, positive=True), False)
 
 
 def log_mean_exp(x: Node, weights: Any = None) -> Node:
     """Return log Σ c eˣ / Σ c over the rows of each query."""
-    return LogSumExp(x, _weights(x, weights, positive=True), True)
+    return _log_sum_exp(x, _weights(x, weights, positive=True), True)
+
+
+def _log_sum_exp(x: Node, weights: Array, mean: bool) -> Node:
+    """A log-sum-exp without what all rows of a query share: log Σ c e^(x + t) = t + log Σ c eˣ."""
+    whole = x if isinstance(x, Affine) else affine(x)
+    shared = [(c, part) for c, part in whole.terms if whole.is_level(part) and not np.ndim(c)]
+    if not shared or len(shared) == len(whole.terms):
+        return LogSumExp(x, weights, mean)
+    rest = tuple(term for term in whole.terms if term not in shared)
+    return Affine(None, tuple(shared)) + LogSumExp(Affine(whole.axis, rest, whole.constant), weights, mean)
 
 
 def maximum(x: Node) -> Node:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import FrozenInstanceError, dataclass, field, replace
 from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
@@ -128,7 +128,10 @@ class Formulation(SecondOrder):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        dataclass(frozen=True, eq=False)(cls)
+        if cls.__dict__.get("__annotations__"):  # without fields of its own it has those of its base
+            dataclass(frozen=True, eq=False)(cls)
+            # one that is decorated all the same is made again; the base refuses to set anything
+            del cls.__setattr__, cls.__delattr__
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -564,3 +567,14 @@ class Formulation(SecondOrder):
 
         value, slope, slack = tangent_in_balls(self.program, as_objects(scores))
         return Tangent(value, list(slope), slack + ZERO)
+
+
+def _is_frozen(self: Formulation, name: str, *value: Any) -> None:
+    raise FrozenInstanceError(
+        f"{name} of a {type(self).__name__} cannot be changed; take problem.changed({name}=...)."
+    )
+
+
+# also for the fields of classes that are derived without a decorator
+for _name in ("__setattr__", "__delattr__"):
+    setattr(Formulation, _name, _is_frozen)
