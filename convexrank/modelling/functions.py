@@ -72,6 +72,8 @@ class Function:
         The slope far out in a direction: :math:`\\lim φ(t d)/t` of an array d.
     coefficients : tuple of float or None
         Those of the powers of :math:`(1 + x)_+`, where it is a sum of them: pair sums are then taken by a sort.
+    slope : callable or None
+        Derivatives by argument and value, where that takes less time than without the value.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Function:
     reaches_least: bool = False
     recession: Callable[[Array], Array] = _unbounded
     coefficients: tuple[float, ...] | None = None
+    slope: Callable[[Array, Array], Array] | None = None
 
     def __repr__(self) -> str:
         return self.name
@@ -124,6 +127,7 @@ exp = Function(
     lambda x: (x.exp(), x.exp(), 0),
     lambda m, v, u: m.rel_entr(v, u) - v,
     least=0.0,
+    slope=lambda x, value: value,
 )
 
 softplus = Function(
@@ -138,6 +142,7 @@ softplus = Function(
     most=1.0,
     least=0.0,
     recession=_ramp,
+    slope=lambda x, value: np.exp(np.minimum(x - value, 0.0)),
 )
 
 square = Function(
@@ -281,7 +286,7 @@ def scaled(function: Function, c: float) -> Function:
     """Return c φ for c > 0."""
     if c == 1.0:
         return function
-    line, perspective, bend = function.line, function.perspective, function.bend
+    line, perspective, bend, slope = function.line, function.perspective, function.bend, function.slope
 
     def c_slopes(x: Array) -> tuple[Array, Array]:
         value, slope = function.slopes(x)
@@ -309,6 +314,7 @@ def scaled(function: Function, c: float) -> Function:
         coefficients=None
         if function.coefficients is None
         else tuple(c * one for one in function.coefficients),
+        slope=None if slope is None else lambda x, value: c * slope(x, value / c),
     )
 
 

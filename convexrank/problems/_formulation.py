@@ -18,15 +18,16 @@ from convexrank.core.score_model import ScoreModel
 from convexrank.data import as_groups, check_vector, check_weights, keep, read_array
 from convexrank.modelling import conjugate, curvature, recession
 from convexrank.modelling.balls import as_objects, tangent_in_balls
+from convexrank.modelling.certificates.pair_blocks import LISTED
+from convexrank.modelling.certificates.reference import Below, Reference
+from convexrank.modelling.certificates.rounding import sizes_of_terms
 from convexrank.modelling.cvxpy_reading import cvxpy_model
 from convexrank.modelling.expressions import Node, PairSums
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.inequalities import never_rising
 from convexrank.modelling.jax_reading import JaxRisk
-from convexrank.modelling.language import Numpy, read
 from convexrank.modelling.latex import latex
 from convexrank.modelling.program import Program
-from convexrank.modelling.rounding import sizes_of_terms
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems._streams import refuse_chunks
@@ -38,8 +39,6 @@ Array = np.ndarray
 
 # Second derivatives of sums over pairs take a sum over pairs for each column.
 _PAIRS, _COLUMNS = 200_000, 60
-# Beyond so many pairs certificates take the tangent of the steps that solvers run, and the value of plain numpy.
-_MULTIPLIERS = 5_000_000
 # What is at most this large, beside the scores, counts as 0.
 _ROUNDING = 1e-13
 
@@ -60,7 +59,7 @@ class Formulation(SecondOrder):
     A proof is about the expression with its coefficients as they are, floats: of 1/p it takes the nearest float.
     Functions are exact, among them powers and logarithms of any base.
 
-    Where the expression has a conjugate and at most five million pairs, certificates take their lower bound from it:
+    Where the expression has a conjugate, certificates take their lower bound from it:
     at multipliers that satisfy its constraints, so that a wrong gradient makes the gap larger, but not false. All
     readings share the expression. Only a second statement can check that it is the formula that you mean: give
     ``definition``, the formula as plain loops over the scores, and :func:`convexrank.verify` compares the two.
@@ -298,64 +297,54 @@ class Formulation(SecondOrder):
     # --- certificates and proofs ----------------------------------------------------------------------------------
 
     @cached_property
-    def _has_conjugate(self) -> bool:
-        """Whether the conjugate is known, and its multipliers, one for each pair, fit into memory."""
-        return conjugate.has_conjugate(self.program) and self._pair_count <= _MULTIPLIERS
-
-    @cached_property
     def _pair_count(self) -> int:
         return sum(node.pair_count for node in self.program.nodes if isinstance(node, PairSums))
 
     @cached_property
     def conjugate(self) -> DeclaredConjugate | None:
         """The conjugate of the risk, for the dual; None where a function has none, or nothing bounds the minimiser."""
-        if not self._has_conjugate:
-            return None
+        if not conjugate.has_conjugate(self.program) or self._pair_count > LISTED:
+            return None  # a multiplier for each pair does not fit into memory
         found = DeclaredConjugate(self.program)
         return found if self.penalty.bounded or found.rest is not None else None
 
+    @cached_property
+    def _reference(self) -> Reference:
+        return Reference(self.program)
+
     def reference_value(self, scores: Array) -> float:
         """Return the risk by plain numpy, which shares no code with the steps that solvers run."""
-        return float(read(self.program.root, Numpy(), scores).sum())
+        return self._reference.value(scores)
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk by plain numpy, and the slopes of its conjugate at the best multipliers."""
-        value, slopes, _ = self._below(np.asarray(scores, dtype=np.float64))
-        return value, slopes
-
-    def _below(self, scores: Array) -> tuple[float, Array, float]:
-        """The risk, the slopes of a linear function below it, and that function at scores of 0."""
-        value = self.reference_value(scores)
-        if not self._has_conjugate:
-            slopes = self.program.value_and_gradient(scores)[1]
-            return value, slopes, value - float(slopes @ scores)
-        found = conjugate.multipliers(self.program, scores)
-        cost, slopes = conjugate.conjugate(self.program, language := Numpy(), found)
-        if not language.violation <= _ROUNDING:
-            return value, slopes, -math.inf
-        return value, slopes, -float(cost)
+        return self._reference.below(np.asarray(scores, dtype=np.float64))[:2]
 
     def minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return a linear function below the risk by its conjugate; what that loses beyond rounding counts as a gap."""
-        offsets: list[float] = []
+        below: list[Below] = []
 
         def risk(scores: Array) -> tuple[float, Array]:
-            value, slopes, offset = self._below(scores)
-            offsets.append(offset)
-            return value, slopes
+            below.append(self._reference.below(scores))
+            return below[0][:2]
 
         scores = np.asarray(times(self.X, w), dtype=np.float64)
         found = tangent_at(self.X, scores, lengths, risk, w)
-        if not offsets or not found.usable:
+        if not math.isfinite(found.risk):
             return found
-        return self._rounded(found.lowered_to(offsets[0]), scores, lengths)
+        return self._rounded(found.lowered_to(below[0].offset), scores, lengths, below[0])
 
-    def _rounded(self, found: Minorant, scores: Array, lengths: Array) -> Minorant:
+    def _rounded(self, found: Minorant, scores: Array, lengths: Array, below: Below) -> Minorant:
         """Widen bounds on rounding where terms cancel; beyond what each node may add, that counts as a gap."""
-        whole, pulls = sizes_of_terms(self.program, scores)
         relative = rounding(len(scores) + self.dimension)
-        excess = relative * whole - len(self.program.nodes) * found.risk_error
-        if not excess > 0.0:
+        enough = len(self.program.nodes) * found.risk_error
+        # the error is relative to the largest score and more
+        for largest in (lambda: found.risk_error / relative, lambda: float(np.abs(scores).max())):
+            most = self._reference.sizes.most(largest(), below.values, below.multipliers, below.parts)
+            if relative * most <= enough:
+                return found
+        whole, pulls = sizes_of_terms(self.program, below.values, below.parts)
+        if not relative * whole > enough:
             return found
         return replace(
             found,
