@@ -249,21 +249,24 @@ class Formulation(SecondOrder):
         Where H does not see a shift of all scores, an offset of the features cannot cancel then.
         """
         value, slope, found = curvature.second_derivatives(self.program, scores)
-        whole = float(found.diagonal.sum()) if self._shift is not None else 0.0
-        shares = found.diagonal / whole if whole > 0.0 else np.zeros_like(found.diagonal)
+        vectors = [slope, found.diagonal]
         if found.count == 1:  # one read of X
             listed, parts = found.listed()
-            columns, rates = np.array([slope, shares, *listed]), np.concatenate([[0.0, 0.0], *parts])
+            columns, rates = np.array(vectors + listed), np.array(parts).reshape(-1, 1)
             images = np.asarray(transposed_times(self.X, columns.T), dtype=np.float64).T
-            pull, centre = images[0], images[1]
             wholes = np.add.reduce(columns, axis=1)
+            (pull, pulled), images, whole, wholes = images[:2], images[2:], wholes[1], wholes[2:, None]
         else:
             columns, rates = found.collected()
-            vectors = transposed_times(self.X, np.array([slope, shares]).T)
-            pull, centre = np.asarray(vectors, dtype=np.float64).T
-            images, wholes = dense(columns.T @ entries(self.X)), np.asarray(columns.sum(axis=0)).ravel()
-        apart = images - np.outer(wholes, centre)
-        return value, pull, centred_gram(self.X, centre, found.diagonal) - apart.T @ (rates[:, None] * apart)
+            pull, pulled = np.asarray(transposed_times(self.X, np.array(vectors).T), dtype=np.float64).T
+            images, wholes = (
+                dense(columns.T @ entries(self.X)),
+                np.asarray(columns.sum(axis=0)).reshape(-1, 1),
+            )
+            whole, rates = found.diagonal.sum(), rates[:, None]
+        centre = pulled / whole if self._shift is not None and whole > 0.0 else np.zeros_like(pulled)
+        apart = images - wholes * centre
+        return value, pull, centred_gram(self.X, centre, found.diagonal) - apart.T @ (rates * apart)
 
     @cached_property
     def _shift(self) -> float | None:
@@ -334,15 +337,22 @@ class Formulation(SecondOrder):
             return found
         return self._rounded(found.lowered_to(below[0].offset), scores, lengths, below[0])
 
-    def _rounded(self, found: Minorant, scores: Array, lengths: Array, below: Below) -> Minorant:
+    def _rounded(
+        self, found: Minorant, scores: Array, lengths: Array, below: Below | None = None
+    ) -> Minorant:
         """Widen bounds on rounding where terms cancel; beyond what each node may add, that counts as a gap."""
-        relative = rounding(len(scores) + self.dimension)
+        below = self._reference.below(scores) if below is None else below
+        relative, sizes = rounding(len(scores) + self.dimension), self._reference.sizes
         enough = len(self.program.nodes) * found.risk_error
-        # the error is relative to the largest score and more
-        for largest in (lambda: found.risk_error / relative, lambda: float(np.abs(scores).max())):
-            most = self._reference.sizes.most(largest(), below.values, below.multipliers, below.parts)
-            if relative * most <= enough:
-                return found
+        # the error is relative to the largest score, and more
+        if (
+            relative * sizes.most(found.risk_error / relative, below.values, below.multipliers, below.parts)
+            <= enough
+        ):
+            return found
+        largest = float(np.abs(scores).max())
+        if relative * sizes.most(largest, below.values, below.multipliers, below.parts) <= enough:
+            return found
         whole, pulls = sizes_of_terms(self.program, below.values, below.parts)
         if not relative * whole > enough:
             return found

@@ -79,7 +79,8 @@ class Reference:
         for k, rows in self._leaves:
             values[k] = scores[rows]
         for k, up, _, args in self._plan:
-            values[k], memories[k] = up(*[values[a] for a in args]) if len(args) > 1 else up(values[args[0]])
+            found = up(values[args[0]]) if len(args) == 1 else up(*map(values.__getitem__, args))
+            values[k], memories[k] = found
         return values, memories
 
     def value(self, scores: Array) -> float:
@@ -174,8 +175,10 @@ def _of_sum(node: Affine) -> tuple[Up, Down]:
         return found + constant if fixed else found, None
 
     def down(memory: Any, u: Array) -> Parts:
-        parts = [levels.sums(c * u) if level and levels else c * u for c, level in terms]
-        return tuple(parts), -summed(constant * u) if fixed else 0.0, 0.0
+        parts: tuple[Any, ...] = ()
+        for c, level in terms:
+            parts += (levels.sums(c * u) if level and levels else c * u,)
+        return parts, -summed(constant * u) if fixed else 0.0, 0.0
 
     return up, down
 
@@ -252,7 +255,8 @@ _PLAIN, _SLOPES = Numpy(), _Slopes()
 def _cost(function: Function, slopes: Array) -> tuple[Any, float]:
     """The conjugate at slopes, and how far these are outside the range where it is finite, beside the largest."""
     most = function.most
-    low, high = (float(of.reduce(slopes, axis=None, initial=0.0)) for of in (np.minimum, np.maximum))
+    low = float(np.minimum.reduce(slopes, axis=None, initial=0.0))
+    high = float(np.maximum.reduce(slopes, axis=None, initial=0.0))
     outside = max(high - most, 0.0) + max((0.0 if function.increasing else -most) - low, 0.0)
     cost = None if function.perspective is None else function.perspective(_SLOPES, slopes, 1.0)
     return cost, outside / max(1.0, high, -low) if outside else 0.0
