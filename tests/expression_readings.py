@@ -17,6 +17,8 @@ from convexrank.modelling import (
     loops,
     recession,
 )
+from convexrank.modelling.certificates.reference import Reference
+from convexrank.modelling.certificates.rounding import sizes_of_terms
 from convexrank.modelling.cvxpy_reading import cvxpy_model
 from convexrank.modelling.latex import latex
 from convexrank.proof.balls import at_precision
@@ -57,7 +59,7 @@ def drawn(random, scores_of=tied_scores):
 def compare_values(instance, scores, value):
     root = instance.root
     assert off(loops.plain_risk(root, scores.tolist()), value) < SUMS, "loops"
-    assert off(language.read(root, language.Numpy(), scores).sum(), value) < SUMS, "numpy"
+    assert off(Reference(instance.program).value(scores), value) < SUMS, "numpy"
 
 
 def compare_cvxpy(instance, scores, value):
@@ -148,6 +150,29 @@ def compare_conjugate(instance, scores, value, gradient):
         assert off(slopes, gradient) < SUMS, "slopes"
 
 
+def compare_reference(instance, scores, value, gradient, others):
+    """What certificates rest on: the value, a function below the risk, and a bound on the sizes of all terms."""
+    made = instance.program
+    reference = Reference(made)
+    found = reference.below(scores)
+    size = max(1.0, float(np.abs(found.slopes).sum()))
+    assert found.value == reference.value(scores)
+    assert off(found.value, value) < SUMS, "reference"
+    cost, _ = conjugate.conjugate(made, language.Numpy(), conjugate.multipliers(made, scores))
+    assert off(found.offset, -cost, abs(value) + size) < SUMS, "offset"
+    assert off(found.slopes @ scores + found.offset, value, abs(cost)) < SUMS, "Fenchel's equality"
+    for other in others:
+        there = evaluated(instance, other)
+        if there is not None:
+            below = found.offset + found.slopes @ other
+            assert below <= there[0] + SUMS * max(size, abs(there[0])), "below"
+    whole, pulls = sizes_of_terms(made, found.values, found.parts)
+    assert whole >= (1.0 - SUMS) * abs(value), "size"
+    assert (pulls >= (1.0 - SUMS) * np.abs(found.slopes)).all(), "sizes of slopes"
+    most = reference.sizes.most(float(np.abs(scores).max()), found.values, found.multipliers, found.parts)
+    assert whole <= (1.0 + SUMS) * most, "most"
+
+
 def compare_bounds(instance, scores, value, seed):
     """Fenchel and Young at multipliers that are far off and then made feasible."""
     made, rng, numbers = instance.program, np.random.default_rng(seed), language.Numpy()
@@ -221,6 +246,7 @@ def compare_all(seed):
         compare_balls(instance, scores, found[0], others[:1])
         compare_subgradients(instance, scores, *found, others)
         compare_conjugate(instance, scores, *found)
+        compare_reference(instance, scores, *found, others)
         compare_bounds(instance, scores, found[0], seed)
         compare_far_out(instance, scores, found[0])
         if scores_of is scores_apart:

@@ -13,6 +13,8 @@ from scipy import sparse
 import convexrank as cr
 from convexrank import losses
 from convexrank.modelling import (
+    apply,
+    functions,
     hinge,
     huber,
     log_mean_exp,
@@ -23,6 +25,8 @@ from convexrank.modelling import (
     square,
     total,
 )
+from convexrank.modelling.certificates import pair_blocks
+from convexrank.modelling.expressions import PairSums
 from tests.tolerances import tolerance
 
 
@@ -402,6 +406,40 @@ def test_second_derivatives_of_queries(make):
         ends = [dense.second_order(w + side * h * direction)[1] for side in (1.0, -1.0)]
         assert np.abs(column - (ends[0] - ends[1]) / (2.0 * h)).max() < tolerance("central difference")
         assert np.abs(column - problem.hessian_product(w, direction)).max() < tolerance("summation")
+
+
+@pytest.mark.parametrize("size", [3, 7, 1 << 16])
+@pytest.mark.parametrize("graded", [True, False])
+def test_certificates_take_pairs_in_blocks(graded, size, monkeypatch):
+    X, y, qid = grades()
+    problem = Pairs(X, y, qid=qid, l2=0.1) if graded else Hinges(*data(), l2=0.1)
+    w = problem.solve().x
+    expected = problem.certificate(w)
+    monkeypatch.setattr(pair_blocks, "_BLOCK", size)
+    for listed in (0, 10**9):
+        monkeypatch.setattr(pair_blocks, "_MANY", listed)
+        node = next(one for one in problem.program.nodes if isinstance(one, PairSums))
+        kinds = {type(block) for block in pair_blocks.blocks(node)}
+        assert kinds == {pair_blocks._Listed if listed else pair_blocks._Crossed}
+        found = problem.certificate(w)
+        assert found.value == pytest.approx(expected.value, rel=1e-14)
+        assert found.lower_bound == pytest.approx(expected.lower_bound, rel=1e-12)
+
+
+@pytest.mark.parametrize("factor", [1e-6, 0.1, 3.0, 1e6])
+def test_slopes_at_the_ends_of_their_range_are_multipliers(factor):
+    """Where scores are far apart the slope of softplus is 1 up to rounding, and may not be above."""
+
+    class Scaled(cr.Formulation):
+        def risk(self, f):
+            return factor * mean(apply(functions.scaled(functions.softplus, factor), 1e3 * f.rows))
+
+    problem = Scaled(*data(200), l2=0.1)
+    below = problem._reference.below(problem.X @ np.array([3.0, -2.0, 1.0]))
+    value, slopes = problem.risk_and_score_gradient(problem.X @ np.array([3.0, -2.0, 1.0]))
+    assert below.value == pytest.approx(value, rel=1e-13)
+    assert below.slopes == pytest.approx(slopes, rel=1e-9)
+    assert below.offset == pytest.approx(0.0, abs=1e-9 * value)
 
 
 def test_multipliers_of_many_rows_satisfy_their_constraints_up_to_rounding():

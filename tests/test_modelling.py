@@ -20,8 +20,9 @@ from convexrank.modelling import (
     program,
     recession,
 )
+from convexrank.modelling.certificates import pair_blocks, reference, rounding
 from convexrank.modelling.cvxpy_reading import Cvxpy, cvxpy_model
-from convexrank.modelling.expressions import Axis, LogSumExp, PairSums
+from convexrank.modelling.expressions import Affine, Axis, Highest, LogSumExp, PairSums
 from convexrank.modelling.kernels import pairs
 from tests.expression_readings import (
     compare_all,
@@ -32,6 +33,7 @@ from tests.expression_readings import (
     compare_far_out,
     compare_formula,
     compare_jax,
+    compare_reference,
     compare_slopes,
     compare_subgradients,
     compare_values,
@@ -88,6 +90,8 @@ def test_gradients(random, ties):
 def test_conjugates(random, ties):
     instance, scores, value, gradient = drawn(random, tied_scores if ties else scores_apart)
     compare_conjugate(instance, scores, value, gradient)
+    others = [scores_apart(random, instance.rows), scores + 0.1 * scores_apart(random, instance.rows)]
+    compare_reference(instance, scores, value, gradient, others)
     compare_bounds(instance, scores, value, random.randrange(1000))
 
 
@@ -214,9 +218,28 @@ BUGS = {
     "the query before": of_member(Axis, "spread", one_query_on),
     "ties count in full": of_member(program, "highest_shares", with_ties_in_full),
     "one row less among the highest": of_member(
-        language.Numpy,
-        "highest",
-        lambda old: lambda x, node: np.array([one.max() for one in np.split(x, node.over.starts[1:-1])]),
+        reference, "_of_highest", lambda old: lambda node: old(Highest(node.x, max(node.most - 1, 1)))
+    ),
+    "certificates' log-sum-exps without weights": of_member(
+        reference,
+        "_of_log_sum_exp",
+        lambda old: lambda node: old(LogSumExp(node.x, node.weights**0.0, node.mean)),
+    ),
+    "certificates' slopes doubled": of_table(functions.softplus, "slope", twice),
+    "certificates' conjugates doubled": of_member(
+        reference, "_cost", lambda old: lambda *x: (2.0 * old(*x)[0], old(*x)[1])
+    ),
+    "certificates' constants forgotten": of_member(
+        reference, "_of_sum", lambda old: lambda node: old(Affine(node.axis, node.terms))
+    ),
+    "the first pair of a list forgotten": of_member(
+        pair_blocks._Listed, "__init__", lambda old: lambda self, high, low: old(self, high[1:], low[1:])
+    ),
+    "rounding of the largest score forgotten": of_member(
+        rounding, "_largest_entries", lambda old: lambda made: [0.0 * one for one in old(made)]
+    ),
+    "rounding of constants forgotten": of_member(
+        rounding, "_below", lambda old: lambda *x: (old(*x)[0], 0.0)
     ),
     "the mean of the highest is their sum in the model": of_member(
         Cvxpy,

@@ -154,6 +154,7 @@ class Columns:
 
     def __init__(self, rows: int, query: Array, count: int) -> None:
         self.diagonal, self.query, self.count = np.zeros(rows), query, count
+        self.ones = np.zeros(count) + 1.0
         self.products: list[tuple[Array, Array, Array]] = []
 
     def on_rows(self, axis: Axis, values: Any) -> Array:
@@ -165,12 +166,14 @@ class Columns:
     def add(self, axis: Axis | None, d: Array, own: Any, terms: list[tuple[Any, Array]]) -> None:
         """Add Jᵀ diag(d) J for the Jacobian J of the entries of an axis: own · e_row + Σ b · column."""
         if axis is not None:
-            self.diagonal[axis.places] += d if np.ndim(own) == 0 and own * own == 1.0 else d * (own * own)
+            self.diagonal[axis.places] += (
+                d if isinstance(own, float) and own * own == 1.0 else d * (own * own)
+            )
         if not terms:
             return
         for place, (b, column) in enumerate(terms):
-            if axis is not None and np.any(own):
-                self.products.append((self.on_rows(axis, d * own * b), column, np.full(self.count, 2.0)))
+            if axis is not None and not (isinstance(own, float) and own == 0.0):
+                self.products.append((self.on_rows(axis, d * own * b), column, self.ones + self.ones))
             for other, (c, second) in enumerate(terms[: place + 1]):
                 rate = d * b * c * (1.0 if other == place else 2.0)
                 self.products.append((column, second, rate if axis is None else axis.sums(rate)))
@@ -185,7 +188,7 @@ class Columns:
                 rates.append(-rate)
                 continue
             # l rᵀ + r lᵀ = ½ (l + r)(l + r)ᵀ − ½ (l − r)(l − r)ᵀ, for columns of equal size
-            sizes = float(np.abs(left).max()), float(np.abs(right).max())
+            sizes = [float(np.maximum.reduce(np.abs(column))) for column in (left, right)]
             if min(sizes) == 0.0:
                 continue
             balance = np.sqrt(sizes[1] / sizes[0])
@@ -221,8 +224,10 @@ def second_derivatives(program: Program, scores: Array) -> tuple[float, Array, C
     found, last = Columns(program.rows, program.query, program.count), len(program.nodes) - 1
     jacobians: dict[int, Any] = {k: (own, []) for k, own in program.own_factors.items()}
     for k, node, args in program.of_levels:
+        if k == last and isinstance(node, Affine | Dot):
+            break  # without second derivatives, and nothing is a function of it
         if isinstance(node, Affine):
-            jacobians[k] = None if k == last else _jacobian_of_sum(node, [jacobians[a] for a in args])
+            jacobians[k] = _jacobian_of_sum(node, [jacobians[a] for a in args])
         else:
             x, part = values[args[0]], jacobians[args[0]]
             jacobians[k] = _jacobian(node, found, part, x, memories[k], adjoints[k], program.query)
@@ -248,7 +253,7 @@ def _jacobian(
 ) -> tuple[Any, list[tuple[Any, Array]]]:
     (own, terms), axis = part, node.args[0].axis
     d, c = _bend(node, x, memory, u)
-    if np.ndim(d):
+    if not isinstance(d, float):
         found.add(axis, d, own, terms)
     if isinstance(node, Elementwise):
         return 0.0 if axis is None else memory * own, [(memory * b, column) for b, column in terms]
@@ -260,4 +265,4 @@ def _jacobian(
         column += np.where(query >= 0, axis.sums(pull * b)[query], 0.0) * other
     if c is not None:
         found.products.append((column, column, -c))
-    return 0.0, [(np.ones(found.count), column)]
+    return 0.0, [(found.ones, column)]

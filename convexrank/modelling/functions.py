@@ -77,6 +77,8 @@ class Function:
         Those of the powers of :math:`(1 + x)_+`, where it is a sum of them: pair sums are then taken by a sort.
     own : callable or None
         The function of arrays, traced arrays and cvxpy expressions, where it is one of the caller's own.
+    slope : callable or None
+        Derivatives by argument and value, where that takes less time than without the value.
     """
 
     name: str
@@ -95,6 +97,7 @@ class Function:
     recession: Callable[[Array], Array] = _unbounded
     coefficients: tuple[float, ...] | None = None
     own: Callable[[Any], Any] | None = None
+    slope: Callable[[Array, Array], Array] | None = None
 
     def __repr__(self) -> str:
         return self.name
@@ -130,6 +133,7 @@ exp = Function(
     lambda x: (x.exp(), x.exp(), 0),
     lambda m, v, u: m.rel_entr(v, u) - v,
     least=0.0,
+    slope=lambda x, value: value,
 )
 
 softplus = Function(
@@ -144,6 +148,7 @@ softplus = Function(
     most=1.0,
     least=0.0,
     recession=_ramp,
+    slope=lambda x, value: np.exp(np.minimum(x - value, 0.0)),
 )
 
 square = Function(
@@ -287,7 +292,7 @@ def scaled(function: Function, c: float) -> Function:
     """Return c φ for c > 0."""
     if c == 1.0:
         return function
-    line, perspective, bend = function.line, function.perspective, function.bend
+    line, perspective, bend, slope = function.line, function.perspective, function.bend, function.slope
 
     def c_slopes(x: Array) -> tuple[Array, Array]:
         value, slope = function.slopes(x)
@@ -315,6 +320,7 @@ def scaled(function: Function, c: float) -> Function:
         coefficients=None
         if function.coefficients is None
         else tuple(c * one for one in function.coefficients),
+        slope=None if slope is None else lambda x, value: c * slope(x, value / c),
     )
 
 

@@ -1,8 +1,8 @@
-r"""An expression read in a language: numpy's plain functions, cvxpy, JAX.
+r"""An expression read in a language: cvxpy, JAX; functions and conjugates in numpy, too.
 
 The readings share the composition (which rows, which sign, which weight) and nothing else: a language states the atoms
-by functions of its own library. That of numpy is what certificates take the value from: it shares no code with the
-steps that solvers run, nor with their sorted kernels.
+by functions of its own library. In numpy certificates read functions so, beside reductions of their own: see
+:mod:`convexrank.modelling.certificates.reference`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from convexrank.modelling.expressions import (
     Highest,
     LogSumExp,
     Node,
-    PairSums,
     Scores,
 )
 from convexrank.modelling.functions import Function
@@ -138,7 +137,7 @@ class Numpy(Language):
     @staticmethod
     def softplus(x: Array) -> Array:
         """Return log(1 + eˣ)."""
-        return np.logaddexp(0.0, x)
+        return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
 
     @staticmethod
     def times(a: Any, x: Array) -> Array:
@@ -169,32 +168,6 @@ class Numpy(Language):
     def huber(x: Array, width: float) -> Array:
         """Return x²/(2w) up to the width, |x| − w/2 beyond."""
         return special.huber(width, x) / width
-
-    @staticmethod
-    def log_sum_exp(x: Array, node: LogSumExp) -> Array:
-        """Return log Σ c eˣ of each query."""
-        exponents, query = x + np.log(node.shares), node.over.query
-        tops = np.maximum.reduceat(exponents, node.over.starts[:-1])
-        return tops + np.log(np.bincount(query, np.exp(exponents - tops[query])))
-
-    @staticmethod
-    def highest(x: Array, node: Highest) -> Array:
-        """Return the mean of the highest entries of each query."""
-        query, rising = node.over.query, np.lexsort((x, node.over.query))
-        last = (node.over.starts[1:] - node.counts)[query] <= np.arange(len(x))
-        return np.bincount(query, last * x[rising]) / node.counts
-
-    def pair_sums(self, node: PairSums, upper: Array, lower: Array) -> Array:
-        """Return the sums over upper rows, query by query and grade by grade, in blocks of lower rows."""
-        from convexrank.modelling.kernels.pairs import BlockedPairs
-
-        found = np.zeros(len(lower))
-        for up, low in BlockedPairs(node, upper, lower).blocks():
-            costs = node.function.read(self, lower[low][:, None] - upper[up][None, :])
-            if node.grades is not None:
-                costs = np.where(node.grades[low][:, None] < node.grades[up][None, :], costs, 0.0)
-            found[low] += costs @ node.weights[up]
-        return found
 
     # --- conjugates -----------------------------------------------------------------------------------------------
 

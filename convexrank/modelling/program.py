@@ -35,11 +35,18 @@ class Step:
 
     ``up(*arguments)`` returns the value and whatever ``down`` needs of it; ``down(memory, adjoint)`` returns the
     adjoints of the arguments. For leaves the argument of ``up`` is the vector of all scores.
+
+    Where ``factor`` is not None, ``up`` and ``down`` are products with it. Where ``pull`` is not None, ``down`` is a
+    product with that; with ``carries``, one of memory and adjoint. Who knows that calls no function.
     """
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.up, self.down = _bound(node)
+        self.factor = node.terms[0][0] if isinstance(node, Affine) and _is_multiple(node) else None
+        one_query = not isinstance(node, Scores) and node.leaf.axis.count == 1
+        self.pull = node.shares if isinstance(node, Dot) and one_query else self.factor
+        self.carries = isinstance(node, Elementwise) or (isinstance(node, LogSumExp | Highest) and one_query)
 
     up: Callable[..., tuple[Array, Any]]
     down: Callable[[Any, Array], tuple[Any, ...]]
@@ -74,9 +81,13 @@ def _bound(node: Node) -> tuple[Callable[..., tuple[Array, Any]], Callable[[Any,
             raise TypeError(f"{type(node).__name__} has no step.")
 
 
+def _is_multiple(node: Affine) -> bool:
+    return len(node.terms) == 1 and not np.any(node.constant) and not node.is_level(node.args[0])
+
+
 def _of_affine(node: Affine) -> tuple[Any, Any]:
     constant = node.constant
-    if len(node.terms) == 1 and not np.any(constant) and not node.is_level(node.args[0]):
+    if _is_multiple(node):
         factor = node.terms[0][0]
         return lambda x: (factor * x, None), lambda memory, u: (factor * u,)
     has_constant = np.ndim(constant) > 0 or constant != 0.0
@@ -98,12 +109,12 @@ def _of_affine(node: Affine) -> tuple[Any, Any]:
             raise TypeError("an expression without scores has no value.")
         return (value + constant if has_constant else value), None
 
-    if not any(is_level for *_, is_level in terms):
-        return up, lambda memory, u: [u if is_one else c * u for c, is_one, _ in terms]
-
-    def down(memory: Any, u: Array) -> tuple[Any, ...]:
-        parts = [(u if is_one else c * u, is_level) for c, is_one, is_level in terms]
-        return tuple([axis.sums(part) if level and axis is not None else part for part, level in parts])
+    def down(memory: Any, u: Array) -> list[Any]:
+        parts = []
+        for c, is_one, is_level in terms:
+            part = u if is_one else c * u
+            parts.append(axis.sums(part) if is_level and axis is not None else part)
+        return parts
 
     return up, down
 
@@ -117,7 +128,7 @@ def _of_log_sum_exp(node: LogSumExp) -> tuple[Any, Any]:
 
     def one_query(x: Array) -> tuple[Array, Any]:
         exponents = x if logs is None else x + logs
-        top = exponents.max()
+        top = np.maximum.reduce(exponents)
         shares = exponents - top
         np.exp(shares, out=shares)
         whole = np.add.reduce(shares, keepdims=True)
@@ -218,12 +229,15 @@ class Program:
         self.steps = [Step(node) for node in self.nodes]
         self._gathers = [(k, leaf.axis.places) for k, leaf in self.leaves]
         # place, step, the places of the arguments, and that of the only one
-        self._plan = [
-            (k, step.up, step.down, args, args[0] if len(args) == 1 else -1)
+        plan = [
+            (k, step, args, args[0] if len(args) == 1 else -1)
             for k, (step, args) in enumerate(zip(self.steps, self.args, strict=True))
             if args
         ]
-        self._backwards = self._plan[::-1]
+        self._upwards = [(k, step.up, step.factor, args, only) for k, step, args, only in plan]
+        self._downwards = [
+            (k, step.down, step.pull, step.carries, args, only) for k, step, args, only in plan[::-1]
+        ]
         self._ones = np.ones(self.count)
 
     @cached_property
@@ -279,36 +293,31 @@ class Program:
         functions = [node.function for node in self.nodes if isinstance(node, Elementwise | PairSums)]
         return self.smooth and all(function.bend is not None for function in functions)
 
-    @cached_property
-    def absolute_steps(self) -> list[Step]:
-        """The steps with the sizes of all factors and constants of sums."""
-        sizes = [
-            Affine(node.axis, tuple((np.abs(c), part) for c, part in node.terms), np.abs(node.constant))
-            if isinstance(node, Affine)
-            else node
-            for node in self.nodes
-        ]
-        return [
-            step if node is size else Step(size)
-            for node, size, step in zip(self.nodes, sizes, self.steps, strict=True)
-        ]
-
     def up(self, scores: Array) -> tuple[list[Any], list[Any]]:
         """Return values and memories of all nodes."""
         values: list[Any] = [None] * len(self.nodes)
         memories = values.copy()
         for k, places in self._gathers:
             values[k] = scores[places]
-        for k, up, _, args, only in self._plan:
-            values[k], memories[k] = up(values[only]) if only >= 0 else up(*[values[a] for a in args])
+        for k, up, factor, args, only in self._upwards:
+            if factor is not None:
+                values[k] = factor * values[only]
+            else:
+                found = up(values[only]) if only >= 0 else up(*map(values.__getitem__, args))
+                values[k], memories[k] = found
         return values, memories
 
     def down(self, memories: list[Any]) -> list[Any]:
         """Return the adjoints of all nodes."""
         adjoints: list[Any] = [None] * len(self.nodes)
         adjoints[-1] = self._ones
-        for k, _, down, args, _ in self._backwards:
-            for a, part in zip(args, down(memories[k], adjoints[k]), strict=True):
+        for k, down, pull, carries, args, only in self._downwards:
+            u = adjoints[k]
+            if carries or pull is not None:
+                part, before = (memories[k] if carries else pull) * u, adjoints[only]
+                adjoints[only] = part if before is None else before + part
+                continue
+            for a, part in zip(args, down(memories[k], u), strict=True):
                 adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
         return adjoints
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass, field, replace
+from inspect import get_annotations
 from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
@@ -26,17 +27,18 @@ from convexrank.data import (
 )
 from convexrank.modelling import conjugate, curvature, recession
 from convexrank.modelling.balls import as_objects, tangent_in_balls
+from convexrank.modelling.certificates.pair_blocks import LISTED
+from convexrank.modelling.certificates.reference import Below, Reference
+from convexrank.modelling.certificates.rounding import sizes_of_terms
 from convexrank.modelling.cvxpy_reading import cvxpy_model, is_nonlinear
 from convexrank.modelling.expressions import Elementwise, Node, PairSums
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.inequalities import never_rising
 from convexrank.modelling.jax_reading import JaxRisk
-from convexrank.modelling.language import Numpy, read
 from convexrank.modelling.latex import latex
 from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exps
 from convexrank.modelling.program import Program
-from convexrank.modelling.rounding import sizes_of_terms
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._log_stream import LogStream
 from convexrank.problems._log_sum_exps import LogSumExps
@@ -51,8 +53,6 @@ Array = np.ndarray
 
 # Second derivatives of sums over pairs take a sum over pairs for each column.
 _PAIRS, _COLUMNS = 200_000, 60
-# Beyond so many pairs certificates take the tangent of the steps that solvers run, and the value of plain numpy.
-_MULTIPLIERS = 5_000_000
 # Rows per column of a sample that only has to give a start.
 _START_ROWS = 60
 # What is at most this large, beside the scores, counts as 0.
@@ -75,7 +75,7 @@ class Formulation(SecondOrder):
     A proof is about the expression with its coefficients as they are, floats: of 1/p it takes the nearest float.
     Functions are exact, among them powers and logarithms of any base.
 
-    Where the expression has a conjugate and at most five million pairs, certificates take their lower bound from it:
+    Where the expression has a conjugate, certificates take their lower bound from it:
     at multipliers that satisfy its constraints, so that a wrong gradient makes the gap larger, but not false. All
     readings share the expression. Only a second statement can check that it is the formula that you mean: give
     ``definition``, the formula as plain loops over the scores, and :func:`convexrank.verify` compares the two.
@@ -128,7 +128,7 @@ class Formulation(SecondOrder):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.__dict__.get("__annotations__"):  # without fields of its own it has those of its base
+        if get_annotations(cls):  # without fields of its own it has those of its base
             dataclass(frozen=True, eq=False)(cls)
             # one that is decorated all the same is made again; the base refuses to set anything
             del cls.__setattr__, cls.__delattr__
@@ -302,21 +302,24 @@ class Formulation(SecondOrder):
         Where H does not see a shift of all scores, an offset of the features cannot cancel then.
         """
         value, slope, found = curvature.second_derivatives(self.program, scores)
-        whole = float(found.diagonal.sum()) if self._shift is not None else 0.0
-        shares = found.diagonal / whole if whole > 0.0 else np.zeros_like(found.diagonal)
+        vectors = [slope, found.diagonal]
         if found.count == 1:  # one read of X
             listed, parts = found.listed()
-            columns, rates = np.array([slope, shares, *listed]), np.concatenate([[0.0, 0.0], *parts])
+            columns, rates = np.array(vectors + listed), np.array(parts).reshape(-1, 1)
             images = np.asarray(transposed_times(self.X, columns.T), dtype=np.float64).T
-            pull, centre = images[0], images[1]
             wholes = np.add.reduce(columns, axis=1)
+            (pull, pulled), images, whole, wholes = images[:2], images[2:], wholes[1], wholes[2:, None]
         else:
             columns, rates = found.collected()
-            vectors = transposed_times(self.X, np.array([slope, shares]).T)
-            pull, centre = np.asarray(vectors, dtype=np.float64).T
-            images, wholes = dense(columns.T @ entries(self.X)), np.asarray(columns.sum(axis=0)).ravel()
-        apart = images - np.outer(wholes, centre)
-        return value, pull, centred_gram(self.X, centre, found.diagonal) - apart.T @ (rates[:, None] * apart)
+            pull, pulled = np.asarray(transposed_times(self.X, np.array(vectors).T), dtype=np.float64).T
+            images, wholes = (
+                dense(columns.T @ entries(self.X)),
+                np.asarray(columns.sum(axis=0)).reshape(-1, 1),
+            )
+            whole, rates = found.diagonal.sum(), rates[:, None]
+        centre = pulled / whole if self._shift is not None and whole > 0.0 else np.zeros_like(pulled)
+        apart = images - wholes * centre
+        return value, pull, centred_gram(self.X, centre, found.diagonal) - apart.T @ (rates * apart)
 
     @cached_property
     def _shift(self) -> float | None:
@@ -492,66 +495,63 @@ class Formulation(SecondOrder):
     # --- certificates and proofs ----------------------------------------------------------------------------------
 
     @cached_property
-    def _has_conjugate(self) -> bool:
-        """Whether the conjugate is known, and its multipliers, one for each pair, fit into memory."""
-        return conjugate.has_conjugate(self.program) and self._pair_count <= _MULTIPLIERS
-
-    @cached_property
     def _pair_count(self) -> int:
         return sum(node.pair_count for node in self.program.nodes if isinstance(node, PairSums))
 
     @cached_property
     def conjugate(self) -> DeclaredConjugate | None:
         """The conjugate of the risk, for the dual; None where a function has none, or nothing bounds the minimiser."""
-        if not self._has_conjugate:
-            return None
+        if not conjugate.has_conjugate(self.program) or self._pair_count > LISTED:
+            return None  # a multiplier for each pair does not fit into memory
         found = DeclaredConjugate(self.program)
         return found if self.penalty.bounded or found.rest is not None else None
 
+    @cached_property
+    def _reference(self) -> Reference:
+        return Reference(self.program)
+
     def reference_value(self, scores: Array) -> float:
         """Return the risk by plain numpy, which shares no code with the steps that solvers run."""
-        return float(read(self.program.root, Numpy(), scores).sum())
+        return self._reference.value(scores)
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk by plain numpy, and the slopes of its conjugate at the best multipliers."""
-        value, slopes, _ = self._below(np.asarray(scores, dtype=np.float64))
-        return value, slopes
-
-    def _below(self, scores: Array) -> tuple[float, Array, float]:
-        """The risk, the slopes of a linear function below it, and that function at scores of 0."""
-        value = self.reference_value(scores)
-        if not self._has_conjugate:
-            slopes = self.program.value_and_gradient(scores)[1]
-            return value, slopes, value - float(slopes @ scores)
-        found = conjugate.multipliers(self.program, scores)
-        cost, slopes = conjugate.conjugate(self.program, language := Numpy(), found)
-        if not language.violation <= _ROUNDING:
-            return value, slopes, -math.inf
-        return value, slopes, -float(cost)
+        return self._reference.below(np.asarray(scores, dtype=np.float64))[:2]
 
     def minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return a linear function below the risk by its conjugate; what that loses beyond rounding counts as a gap."""
         if width > 0.0:
             return super().minorant_of(w, width, lengths)
-        offsets: list[float] = []
+        below: list[Below] = []
 
         def risk(scores: Array) -> tuple[float, Array]:
-            value, slopes, offset = self._below(scores)
-            offsets.append(offset)
-            return value, slopes
+            below.append(self._reference.below(scores))
+            return below[0][:2]
 
         scores = np.asarray(times(self.X, w), dtype=np.float64)
         found = tangent_at(self.X, scores, lengths, risk, w)
-        if not offsets or not found.usable:
+        if not math.isfinite(found.risk):
             return found
-        return self._rounded(found.lowered_to(offsets[0]), scores, lengths)
+        return self._rounded(found.lowered_to(below[0].offset), scores, lengths, below[0])
 
-    def _rounded(self, found: Minorant, scores: Array, lengths: Array) -> Minorant:
+    def _rounded(
+        self, found: Minorant, scores: Array, lengths: Array, below: Below | None = None
+    ) -> Minorant:
         """Widen bounds on rounding where terms cancel; beyond what each node may add, that counts as a gap."""
-        whole, pulls = sizes_of_terms(self.program, scores)
-        relative = rounding(len(scores) + self.dimension)
-        excess = relative * whole - len(self.program.nodes) * found.risk_error
-        if not excess > 0.0:
+        below = self._reference.below(scores) if below is None else below
+        relative, sizes = rounding(len(scores) + self.dimension), self._reference.sizes
+        enough = len(self.program.nodes) * found.risk_error
+        # the error is relative to the largest score, and more
+        if (
+            relative * sizes.most(found.risk_error / relative, below.values, below.multipliers, below.parts)
+            <= enough
+        ):
+            return found
+        largest = float(np.abs(scores).max())
+        if relative * sizes.most(largest, below.values, below.multipliers, below.parts) <= enough:
+            return found
+        whole, pulls = sizes_of_terms(self.program, below.values, below.parts)
+        if not relative * whole > enough:
             return found
         return replace(
             found,
