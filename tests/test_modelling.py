@@ -246,7 +246,7 @@ BUGS = {
         conjugate, "_of_sum", lambda old: lambda node, m, u: (old(node, m, u)[0], old(node * 2.0, m, u)[1])
     ),
     "multipliers not made feasible": of_member(
-        conjugate, "_shares_of", lambda old: lambda node, m, v, u: m.exact(v)
+        conjugate, "shares_of", lambda old: lambda node, m, v, u: m.exact(v)
     ),
     "the rank-one part forgotten": of_member(
         curvature,
