@@ -21,6 +21,9 @@ from convexrank.modelling.certificates.reference import Reference
 from convexrank.modelling.certificates.rounding import sizes_of_terms
 from convexrank.modelling.cvxpy_reading import cvxpy_model
 from convexrank.modelling.latex import latex
+from convexrank.modelling.smoothing.below import below, below_in_balls
+from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth
+from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.proof.balls import at_precision
 from tests.random_expressions import LARGEST, random_instance, scores_apart, tied_scores
 from tests.tolerances import tolerance
@@ -193,6 +196,51 @@ def compare_bounds(instance, scores, value, seed):
             assert slopes @ other - cost <= there[0] + SUMS * max(size, abs(there[0])), "lower bound"
 
 
+def compare_smoothing(instance, scores, value, direction, width):
+    """A smooth function below the risk: differences, both forms of its Hessian, and what its multipliers prove."""
+    made, h = instance.program, tolerance("difference_step")
+    if not can_be_smooth(made):
+        return
+    smoothing = Smoothing(made)
+    here = smoothing.risk(scores, width)
+    size = max(abs(here.value), float(np.abs(here.gradient).sum()))
+    if not size < LARGEST:
+        return
+    assert off(here.risk, value, size) < SUMS, "risk beside a smooth one"
+    assert here.value <= here.risk + SUMS * max(1.0, size), "a smooth function above the risk"
+    ahead, behind = (smoothing.risk(scores + side * h * direction, width) for side in (1.0, -1.0))
+    slope = here.gradient @ direction
+    assert off((ahead.value - behind.value) / (2.0 * h), slope, size) < DIFFERENCES, "smooth gradient"
+    risks = SmoothedRisks(np.eye(instance.rows), smoothing)
+    found = risks.at(scores, width)
+    product = found.product()(direction)
+    bend = max(size, float(np.abs(found.product()(np.abs(direction))).max()), size / width)
+    difference = (ahead.gradient - behind.gradient) / (2.0 * h)
+    assert off(difference, product, bend) < 10.0 * DIFFERENCES, "second derivative of a smooth function"
+    assert off(found.matrix() @ direction, product, bend) < SUMS, "matrix"
+    whole = curvature.hessian_product(here.program, scores)(direction)
+    assert off(product, whole, bend) < SUMS, "product"
+    if risks.lists_pairs:
+        assert (np.diag(found.matrix()) <= 2.0 * found.diagonal() + SUMS * max(1.0, bend)).all(), "diagonal"
+    wider, narrower = (smoothing.risk(scores, width * (1.0 + side * h)) for side in (1.0, -1.0))
+    drift = (wider.gradient - narrower.gradient) / (2.0 * h * width)
+    assert off(drift, here.drift(), bend) < 10.0 * DIFFERENCES, "drift"
+    assert off(found.along(direction)(0.0), (here.value, slope), size) < SUMS, "line"
+    there = smoothing.risk(scores + 0.3 * direction, width)
+    assert off(found.along(direction)(0.3)[0], there.value, size) < SUMS, "line"
+    offset, slopes = below(made, here.program, scores)
+    assert off(offset, here.offset, size) < SUMS, "offset"
+    assert off(slopes, here.gradient, size) < SUMS, "slopes below"
+    with at_precision(128):
+        enclosed, balls = below_in_balls(made, here.program, balls_reading.in_balls(scores))
+        assert off(float(enclosed), offset, size) < SUMS, "below in balls"
+        assert off(balls.astype(float), slopes, size) < SUMS, "below in balls"
+        for other in (np.zeros(instance.rows), direction, scores):
+            at_other = balls_reading.in_balls(other)
+            there, *_ = balls_reading.tangent_in_balls(made, at_other)
+            assert not enclosed + (balls * at_other).sum() > there, "below in balls"
+
+
 def compare_far_out(instance, scores, value):
     """The recession function by a slope far out, the infimum by values, the shift by a difference."""
     made = instance.program
@@ -251,3 +299,4 @@ def compare_all(seed):
         compare_far_out(instance, scores, found[0])
         if scores_of is scores_apart:
             compare_slopes(instance, scores, *found, others[0])
+            compare_smoothing(instance, scores, found[0], others[0], (0.05, 1.0, 20.0)[seed % 3])

@@ -14,8 +14,7 @@ import convexrank as cr
 from convexrank.core import certificates
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.minorants import EPS, Bundle, Minorant
-from convexrank.problems import REGISTRY
-from convexrank.problems import _samples
+from convexrank.problems import REGISTRY, _samples
 from tests.tolerances import tolerance
 
 DRAWN = {name: formulation.random(0) for name, formulation in REGISTRY.items()}

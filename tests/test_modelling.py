@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -23,7 +24,8 @@ from convexrank.modelling import (
 from convexrank.modelling.certificates import pair_blocks, reference, rounding
 from convexrank.modelling.cvxpy_reading import Cvxpy, cvxpy_model
 from convexrank.modelling.expressions import Affine, Axis, Highest, LogSumExp, PairSums
-from convexrank.modelling.kernels import pairs
+from convexrank.modelling.kernels import highest, pairs
+from convexrank.modelling.smoothing import below, programs
 from tests.expression_readings import (
     compare_all,
     compare_balls,
@@ -197,6 +199,15 @@ def one_query_on(old):
     return lambda axis, levels: levels if axis.count == 1 else np.roll(levels, 1)[axis.query]
 
 
+def spoilt_run(kernel):
+    kernel.run = lambda *x: None
+    return kernel
+
+
+def with_moves_doubled(function):
+    return replace(function, moved=lambda x: tuple(2.0 * one for one in function.moved(x)))
+
+
 BUGS = {
     "softplus's slope doubled": of_table(functions.softplus, "slopes", second_doubled),
     "softplus's second derivative doubled": of_table(functions.softplus, "bend", twice),
@@ -269,12 +280,18 @@ BUGS = {
         conjugate, "_of_sum", lambda old: lambda node, m, u: (old(node, m, u)[0], old(node * 2.0, m, u)[1])
     ),
     "multipliers not made feasible": of_member(
-        conjugate, "_shares_of", lambda old: lambda node, m, v, u: m.exact(v)
+        conjugate, "shares_of", lambda old: lambda node, m, v, u: m.exact(v)
     ),
     "the rank-one part forgotten": of_member(
         curvature,
         "_bend",
-        lambda old: lambda *x: (old(*x)[0], None if old(*x)[1] is None else 0.0 * old(*x)[1]),
+        lambda old: (
+            lambda *x: (
+                old(*x)[0],
+                None if old(*x)[1] is None else 0.0 * old(*x)[1],
+                old(*x)[2],
+            )
+        ),
     ),
     "products of columns with each other forgotten": of_member(
         curvature.Columns,
@@ -282,6 +299,40 @@ BUGS = {
         lambda old: lambda self, axis, d, own, terms: old(self, axis, d, own, terms[:1]),
     ),
     "second derivatives of pairs doubled": of_member(curvature, "_curve", first_doubled),
+    "the shares of a smooth maximum of twice the width": of_member(
+        highest, "nearest_shares", lambda old: lambda node, x: old(node, 0.5 * x)
+    ),
+    "the largest shares move too": of_member(
+        curvature, "partial_shares", lambda old: lambda node, shares: shares > 0.0
+    ),
+    "a smooth hinge of twice the width": of_table(
+        functions.hinge, "smoothed", lambda old: lambda width: old(2.0 * width)
+    ),
+    "a smooth hinge's drift doubled": of_table(
+        functions.hinge, "smoothed", lambda old: lambda width: with_moves_doubled(old(width))
+    ),
+    "pairs beyond the width forgotten": of_member(
+        pairs.WindowedPairs,
+        "parts",
+        lambda old: lambda self, weights, to_lower: old(spoilt_run(self), weights, to_lower=to_lower),
+    ),
+    "the drift of a maximum forgotten": of_member(
+        programs.SmoothRisk,
+        "_moved_pulls",
+        lambda old: lambda self, k: [0.0] if isinstance(self.program.nodes[k], Highest) else old(self, k),
+    ),
+    "a hinge's width beside a maximum does not move": of_member(
+        programs.Smoothing,
+        "widths",
+        lambda old: (
+            lambda self, width: {
+                k: (one, rate if one == width else 0.0) for k, (one, rate) in old(self, width).items()
+            }
+        ),
+    ),
+    "parts of pairs' slopes above 1": of_member(
+        below, "_below_pairs", lambda old: lambda *x: (2.0 * old(*x)[0], old(*x)[1])
+    ),
     "the slope far out of a maximum is the mean": of_member(
         recession,
         "_slopes",

@@ -27,12 +27,12 @@ from convexrank.modelling.functions import Function
 from convexrank.modelling.language import Language
 from convexrank.modelling.program import Program, highest_rows
 
-__all__ = ["Balls", "as_objects", "in_balls", "tangent_in_balls"]
+__all__ = ["MOST_PAIRS", "Balls", "as_objects", "in_balls", "tangent_in_balls"]
 
 Array = np.ndarray
 
-# Pairs that are taken one by one in balls.
-_MOST_PAIRS = 2_000_000
+#: Pairs that are taken one by one in balls.
+MOST_PAIRS = 2_000_000
 
 
 def as_objects(values: Any) -> Array:
@@ -199,9 +199,9 @@ def _sum_of_highest(part: Any, count: int) -> Any:
 
 
 def _pair_sums(node: PairSums, upper: Array, lower: Array) -> tuple[Array, Any, Array]:
-    if node.pair_count > _MOST_PAIRS:
+    if node.pair_count > MOST_PAIRS:
         raise CertificateError(
-            f"{node.pair_count} pairs are more than {_MOST_PAIRS}, which are taken one by one in balls."
+            f"{node.pair_count} pairs are more than {MOST_PAIRS}, which are taken one by one in balls."
         )
     up, low = node.pairs
     value, slope, slack = lines(node.function, lower[low] - upper[up])

@@ -30,7 +30,16 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.program import Program
 
-__all__ = ["conjugate", "feasible", "has_conjugate", "multipliers", "sizes"]
+__all__ = [
+    "conjugate",
+    "dual_of",
+    "feasible",
+    "has_conjugate",
+    "is_curved",
+    "multipliers",
+    "shares_of",
+    "sizes",
+]
 
 Array = np.ndarray
 # A factor that keeps chosen parts in their range when they are rounded; a slope that no conjugate needs.
@@ -48,7 +57,7 @@ def has_conjugate(program: Program) -> bool:
     )
 
 
-def _is_curved(node: Node) -> bool:
+def is_curved(node: Node) -> bool:
     return not isinstance(node, Scores | Affine | Dot)
 
 
@@ -56,7 +65,7 @@ def sizes(program: Program) -> dict[int, int]:
     """Return how many multipliers each curved atom has."""
     found = {}
     for k, node in enumerate(program.nodes):
-        if _is_curved(node):
+        if is_curved(node):
             axis = node.args[0].axis
             rows = program.count if axis is None else len(axis.rows)
             found[k] = node.pair_count if isinstance(node, PairSums) else rows
@@ -72,7 +81,7 @@ def multipliers(program: Program, scores: Array) -> Multipliers:
             up, low = node.pairs
             arguments = values[program.args[k][1]][low] - values[program.args[k][0]][up]
             found[k] = adjoints[k][low] * node.weights[up] * node.function.slopes(arguments)[1]
-        elif _is_curved(node):
+        elif is_curved(node):
             (found[k],) = program.steps[k].down(memories[k], adjoints[k])
     return found
 
@@ -88,7 +97,7 @@ def conjugate(program: Program, m: Any, v: Multipliers) -> tuple[Any, Any]:
     adjoints: list[Any] = [None] * len(program.nodes)
     adjoints[-1], cost = m.exact(np.ones(program.count)), 0.0
     for k in range(len(program.nodes) - 1, -1, -1):
-        one, parts = _dual(program.nodes[k], m, adjoints[k], v.get(k))
+        one, parts = dual_of(program.nodes[k], m, adjoints[k], v.get(k))
         cost = cost + one
         for a, part in zip(program.args[k], parts, strict=True):
             adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
@@ -98,7 +107,7 @@ def conjugate(program: Program, m: Any, v: Multipliers) -> tuple[Any, Any]:
     return cost, slopes
 
 
-def _dual(node: Node, m: Any, u: Any, v: Any) -> tuple[Any, tuple[Any, ...]]:
+def dual_of(node: Node, m: Any, u: Any, v: Any) -> tuple[Any, tuple[Any, ...]]:
     """u n*(v/u) of a node with the multiplier u, and the multipliers of its arguments."""
     match node:
         case Scores():
@@ -165,15 +174,15 @@ def feasible(program: Program, m: Any, v: Multipliers) -> Multipliers:
     adjoints[-1] = m.exact(np.ones(program.count))
     for k in range(len(program.nodes) - 1, -1, -1):
         node, u = program.nodes[k], adjoints[k]
-        if _is_curved(node):
-            found[k] = _shares_of(node, m, np.asarray(v[k], dtype=np.float64), u)
-        _, parts = _dual(node, m, u, found.get(k))
+        if is_curved(node):
+            found[k] = shares_of(node, m, np.asarray(v[k], dtype=np.float64), u)
+        _, parts = dual_of(node, m, u, found.get(k))
         for a, part in zip(program.args[k], parts, strict=True):
             adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
     return found
 
 
-def _shares_of(node: Node, m: Any, v: Array, u: Any) -> Any:
+def shares_of(node: Node, m: Any, v: Array, u: Any) -> Any:
     """What part of the multipliers of an atom its argument's are, chosen in floats, times these multipliers."""
     sizes_of = np.abs(np.asarray(u, dtype=np.float64))
     if isinstance(node, LogSumExp | Highest):

@@ -1,13 +1,14 @@
 r"""Second derivatives of an expression: products with a vector, or a diagonal and a few columns of each query.
 
 Every smooth atom but sums over pairs has the Hessian :math:`\operatorname{diag}(d) - c\,g g^\top` in its argument, g
-its gradient. Through the Jacobians below, whose rows are one entry and multiples of the columns of levels, this stays a
-diagonal and products of columns: :math:`\operatorname{diag}(h) - S\operatorname{diag}(c)S^\top`, as solvers take it.
+its gradient, or ones for entries whose share of a smoothed maximum moves. Through the Jacobians below, whose rows are
+one entry and multiples of the columns of levels, this stays a diagonal and products of columns:
+:math:`\operatorname{diag}(h) - S\operatorname{diag}(c)S^\top`, as solvers take it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,16 +20,21 @@ from convexrank.modelling.expressions import (
     Axis,
     Dot,
     Elementwise,
+    Highest,
     LogSumExp,
     Node,
     PairSums,
     Scores,
 )
+from convexrank.modelling.kernels.highest import partial_shares
 from convexrank.modelling.program import Program
 
 __all__ = [
     "Columns",
+    "State",
+    "columns_of",
     "curvature",
+    "gradient_moved",
     "has_columns",
     "has_second_derivatives",
     "hessian_product",
@@ -36,6 +42,8 @@ __all__ = [
 ]
 
 Array = np.ndarray
+#: Values, memories and adjoints of all nodes.
+State = tuple[list[Any], list[Any], list[Any]]
 
 
 def has_second_derivatives(program: Program) -> bool:
@@ -48,18 +56,21 @@ def has_columns(program: Program) -> bool:
     return program.bends and not program.has_pairs
 
 
-def _bend(node: Node, x: Array, memory: Any, u: Array) -> tuple[Any, Array | None]:
-    """The Hessian of an atom weighed by u, as diag(d) − c ggᵀ: d and c."""
+def _bend(node: Node, x: Array, memory: Any, u: Array) -> tuple[Any, Array | None, Any]:
+    """The Hessian of an atom weighed by u, as diag(d) − c ggᵀ: d, c and g."""
     match node:
         case Elementwise():
             bend = node.function.bend
             if bend is None:
                 raise TypeError(f"{node.function.name} has no second derivatives.")
-            return u * bend(x), None
+            return u * bend(x), None, None
         case LogSumExp():
-            return memory * node.over.spread(u), u
+            return memory * node.over.spread(u), u, memory
+        case Highest():
+            part, rate = partial_shares(node, memory) * 1.0, u / node.width
+            return part * node.over.spread(rate), rate / np.maximum(node.over.sums(part), 1.0), part
         case _:
-            return 0.0, None
+            return 0.0, None, None
 
 
 # --- products ---------------------------------------------------------------------------------------------------------
@@ -68,42 +79,46 @@ def _bend(node: Node, x: Array, memory: Any, u: Array) -> tuple[Any, Array | Non
 def hessian_product(program: Program, scores: Array) -> Callable[[Array], Array]:
     """Return the product of the Hessian in the scores with a vector, forward over reverse."""
     values, memories = program.up(scores)
-    adjoints = program.down(memories)
+    state = values, memories, program.down(memories)
+    return lambda v: gradient_moved(program, state, v, {})
 
-    def product(v: Array) -> Array:
-        moved: list[Any] = []
-        for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
-            if isinstance(node, Scores):
-                moved.append(v[node.axis.places])
-            else:
-                moved.append(_push(node, memories[k], [moved[a] for a in args]))
-        turned: list[Any] = [0.0] * len(program.nodes)
-        turned[-1] = np.zeros(program.count)
-        for k in range(len(program.nodes) - 1, -1, -1):
-            node, args = program.nodes[k], program.args[k]
-            if not args:
-                continue
-            bent = _curve(
-                program, k, memories[k], adjoints[k], [values[a] for a in args], [moved[a] for a in args]
-            )
-            back = program.steps[k].down(memories[k], turned[k]) if np.any(turned[k]) else (0.0,) * len(bent)
-            for a, one, two in zip(args, back, bent, strict=True):
-                turned[a] = turned[a] + one + two
-        return program.placed(
-            [
-                np.broadcast_to(part, leaf.axis.rows.shape) if leaf is not None else None
-                for part, leaf in _leaves(program, turned)
-            ]
+
+def gradient_moved(
+    program: Program, state: State, v: Array, own: Mapping[int, tuple[Any, Sequence[Any]]]
+) -> Array:
+    """Return how the gradient moves as the scores move by v, and atoms by themselves.
+
+    ``own`` has for the places of these atoms how their values move, and the adjoints of their arguments.
+    """
+    (values, memories, adjoints), moved = state, []
+    for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
+        if isinstance(node, Scores):
+            moved.append(v[node.axis.places])
+        else:
+            moved.append(_push(node, memories[k], [moved[a] for a in args]))
+        if k in own:
+            moved[k] = moved[k] + own[k][0]
+    turned: list[Any] = [0.0] * len(program.nodes)
+    turned[-1] = np.zeros(program.count)
+    for k in range(len(program.nodes) - 1, -1, -1):
+        args = program.args[k]
+        if not args:
+            continue
+        bent = _curve(
+            program, k, memories[k], adjoints[k], [values[a] for a in args], [moved[a] for a in args]
         )
-
-    return product
-
-
-def _leaves(program: Program, turned: list[Any]) -> list[tuple[Any, Scores | None]]:
-    return [
-        (part, node if isinstance(node, Scores) else None)
-        for part, node in zip(turned, program.nodes, strict=True)
-    ]
+        if k in own:
+            bent = [one + two for one, two in zip(bent, own[k][1], strict=True)]
+        back = program.steps[k].down(memories[k], turned[k]) if np.any(turned[k]) else (0.0,) * len(bent)
+        for a, one, two in zip(args, back, bent, strict=True):
+            turned[a] = turned[a] + one + two
+    leaves = dict(program.leaves)
+    return program.placed(
+        [
+            np.broadcast_to(part, leaves[k].axis.rows.shape) if k in leaves else None
+            for k, part in enumerate(turned)
+        ]
+    )
 
 
 def _push(node: Node, memory: Any, dx: list[Any]) -> Any:
@@ -122,7 +137,7 @@ def _push(node: Node, memory: Any, dx: list[Any]) -> Any:
             kernel, slope = memory
             (moved,) = kernel.sums(node.weights * dx[0], (1,), to_lower=True)
             return dx[1] * slope - moved
-        case LogSumExp():
+        case LogSumExp() | Highest():
             return node.over.sums(memory * dx[0])
         case _:
             raise TypeError(f"{node} has no derivative everywhere.")
@@ -138,11 +153,11 @@ def _curve(program: Program, k: int, memory: Any, u: Array, x: list[Array], dx: 
         of_lower = [kernel.sums(w, (2,), to_lower=True)[0] for w in (a, a * upper)]
         of_upper = [kernel.sums(w, (2,), to_lower=False)[0] for w in (u, u * lower)]
         return a * (upper * of_upper[0] - of_upper[1]), u * (lower * of_lower[0] - of_lower[1])
-    d, c = _bend(node, x[0], memory, u)
+    d, c, g = _bend(node, x[0], memory, u)
     found = d * dx[0]
     if c is not None:
-        (back,) = program.steps[k].down(memory, c * _push(node, memory, dx))
-        found = found - back
+        axis = node.over  # type: ignore[attr-defined]  # a reduction
+        found = found - g * axis.spread(c * axis.sums(g * dx[0]))
     return (found,)
 
 
@@ -221,6 +236,17 @@ def second_derivatives(program: Program, scores: Array) -> tuple[float, Array, C
     """
     values, memories = program.up(scores)
     adjoints = program.down(memories)
+    found = columns_of(program, (values, memories, adjoints))
+    return float(np.add.reduce(values[-1])), program.placed(adjoints), found
+
+
+def columns_of(program: Program, state: State, pairs: bool = False) -> Columns:
+    """Return the diagonal and columns at values, memories and adjoints.
+
+    Sums over pairs are left out, which is right where they are only added up; or with ``pairs`` what they add to the
+    diagonal is counted, and columns miss them.
+    """
+    values, memories, adjoints = state
     found, last = Columns(program.rows, program.query, program.count), len(program.nodes) - 1
     jacobians: dict[int, Any] = {k: (own, []) for k, own in program.own_factors.items()}
     for k, node, args in program.of_levels:
@@ -228,11 +254,26 @@ def second_derivatives(program: Program, scores: Array) -> tuple[float, Array, C
             break  # without second derivatives, and nothing is a function of it
         if isinstance(node, Affine):
             jacobians[k] = _jacobian_of_sum(node, [jacobians[a] for a in args])
+        elif isinstance(node, PairSums):
+            owns = [jacobians[a][0] for a in args]
+            jacobians[k] = _of_pairs(found, node, memories[k], adjoints[k], owns) if pairs else (0.0, [])
         else:
             x, part = values[args[0]], jacobians[args[0]]
             jacobians[k] = _jacobian(node, found, part, x, memories[k], adjoints[k], program.query)
-    value, gradient = float(np.add.reduce(values[-1])), program.placed(adjoints)
-    return value, gradient, found
+    return found
+
+
+def _of_pairs(
+    found: Columns, node: PairSums, memory: Any, u: Array, owns: list[Any]
+) -> tuple[Any, list[Any]]:
+    """Add what pairs add to the diagonal, and return how fast the sums move with their own rows."""
+    kernel, slope = memory
+    (of_lower,), (of_upper,) = (
+        kernel.sums(w, (2,), to_lower=low) for w, low in ((node.weights, True), (u, False))
+    )
+    found.diagonal[node.upper_axis.places] += node.weights * of_upper * owns[0] ** 2
+    found.diagonal[node.axis.places] += u * of_lower * owns[1] ** 2
+    return slope * owns[1], []
 
 
 def _jacobian_of_sum(node: Affine, parts: list[Any]) -> tuple[Any, list[tuple[Any, Array]]]:
@@ -252,17 +293,22 @@ def _jacobian(
     node: Node, found: Columns, part: Any, x: Array, memory: Any, u: Array, query: Array
 ) -> tuple[Any, list[tuple[Any, Array]]]:
     (own, terms), axis = part, node.args[0].axis
-    d, c = _bend(node, x, memory, u)
+    d, c, g = _bend(node, x, memory, u)
     if not isinstance(d, float):
         found.add(axis, d, own, terms)
     if isinstance(node, Elementwise):
         return 0.0 if axis is None else memory * own, [(memory * b, column) for b, column in terms]
     if axis is None:
         raise TypeError(f"{node} has no rows to reduce.")
-    pull = node.shares if isinstance(node, Dot) else memory
-    column = found.on_rows(axis, pull * own)
-    for b, other in terms:
-        column += np.where(query >= 0, axis.sums(pull * b)[query], 0.0) * other
+
+    def summed(pull: Array) -> Array:
+        column = found.on_rows(axis, pull * own)
+        for b, other in terms:
+            column += np.where(query >= 0, axis.sums(pull * b)[query], 0.0) * other
+        return column
+
+    column = summed(node.shares if isinstance(node, Dot) else memory)
     if c is not None:
-        found.products.append((column, column, -c))
+        bent = column if g is memory else summed(g)
+        found.products.append((bent, bent, -c))
     return 0.0, [(found.ones, column)]

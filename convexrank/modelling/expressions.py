@@ -314,13 +314,15 @@ class LogSumExp(Reduction):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Highest(Node):
-    """The mean of the highest entries of each query, so many of them, or all where a query has fewer.
+    r"""The mean of the highest entries of each query, so many of them, or all where a query has fewer.
 
-    Weights of rows have no effect. One of them is the maximum. Ties share the subgradient.
+    Weights of rows have no effect. One of them is the maximum. Ties share the subgradient. With a width μ it is the
+    smooth function :math:`\max_\beta \langle\beta, x\rangle - \tfrac12\mu\|\beta\|^2` over the same shares β.
     """
 
     x: Node
     most: int = 1
+    width: float = 0.0
     axis: ClassVar[Axis | None] = None
 
     @property

@@ -79,6 +79,12 @@ class Function:
         The function of arrays, traced arrays and cvxpy expressions, where it is one of the caller's own.
     slope : callable or None
         Derivatives by argument and value, where that takes less time than without the value.
+    smoothed : callable or None
+        Of one with kinks: takes a width to a smooth function below it.
+    moved : callable or None
+        Of such a smooth function: how values and derivatives move with the width, of an array.
+    window : tuple of float or None
+        Factor and width of a multiple of :func:`smooth_hinge`: pair sums then list no pairs but those within the width.
     """
 
     name: str
@@ -98,6 +104,9 @@ class Function:
     coefficients: tuple[float, ...] | None = None
     own: Callable[[Any], Any] | None = None
     slope: Callable[[Array, Array], Array] | None = None
+    smoothed: Callable[[float], Function] | None = None
+    moved: Callable[[Array], tuple[Array, Array]] | None = None
+    window: tuple[float, float] | None = None
 
     def __repr__(self) -> str:
         return self.name
@@ -171,7 +180,13 @@ square = Function(
 def smooth_hinge(width: float) -> Function:
     r"""Return :math:`\max_{0\le\lambda\le1} \lambda(1+x) - \tfrac12 w\lambda^2`: a hinge with a round corner."""
     w = width
-    part = lambda x: np.clip((1.0 + x) / w, 0.0, 1.0)  # noqa: E731
+
+    def part(x: Array) -> Array:
+        return np.minimum(np.maximum((1.0 + x) / w, 0.0), 1.0)
+
+    def slopes(x: Array) -> tuple[Array, Array]:
+        inside = part(x)
+        return inside * (1.0 + x - (0.5 * w) * inside), inside
 
     def plain(x: float) -> float:
         short = max(1.0 + x, 0.0)
@@ -184,7 +199,7 @@ def smooth_hinge(width: float) -> Function:
 
     return Function(
         f"smooth_hinge({w:g})",
-        lambda x: (part(x) * (1.0 + x) - 0.5 * w * part(x) ** 2, part(x)),
+        slopes,
         lambda x: ((1.0 + x > 0.0) & (1.0 + x < w)) / w,
         plain,
         lambda m, x: m.huber(m.positive(1.0 + x), w),
@@ -195,6 +210,8 @@ def smooth_hinge(width: float) -> Function:
         least=0.0,
         recession=_ramp,
         reaches_least=True,
+        moved=lambda x: (-0.5 * part(x) ** 2, np.where(part(x) < 1.0, -part(x) / w, 0.0)),
+        window=(1.0, w),
     )
 
 
@@ -213,6 +230,7 @@ hinge = Function(
     reaches_least=True,
     recession=_ramp,
     coefficients=(0.0, 1.0),
+    smoothed=smooth_hinge.__wrapped__,  # widths are many, and not kept
 )
 
 squared_hinge = Function(
@@ -293,9 +311,14 @@ def scaled(function: Function, c: float) -> Function:
     if c == 1.0:
         return function
     line, perspective, bend, slope = function.line, function.perspective, function.bend, function.slope
+    smoothed, moved, window = function.smoothed, function.moved, function.window
 
     def c_slopes(x: Array) -> tuple[Array, Array]:
         value, slope = function.slopes(x)
+        return c * value, c * slope
+
+    def c_moved(x: Array) -> tuple[Array, Array]:
+        value, slope = moved(x)  # type: ignore[misc]  # asked for only where there is one
         return c * value, c * slope
 
     def c_line(x: Any) -> tuple[Any, Any, Any]:
@@ -321,6 +344,9 @@ def scaled(function: Function, c: float) -> Function:
         if function.coefficients is None
         else tuple(c * one for one in function.coefficients),
         slope=None if slope is None else lambda x, value: c * slope(x, value / c),
+        smoothed=None if smoothed is None else lambda width: scaled.__wrapped__(smoothed(width), c),
+        moved=None if moved is None else c_moved,
+        window=None if window is None else (c * window[0], window[1]),
     )
 
 

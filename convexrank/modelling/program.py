@@ -22,6 +22,7 @@ from convexrank.modelling.expressions import (
     PairSums,
     Scores,
 )
+from convexrank.modelling.kernels.highest import border_of, smooth_highest_values
 from convexrank.modelling.kernels.pairs import pair_kernel
 from convexrank.modelling.rules import check_convex
 
@@ -68,8 +69,9 @@ def _bound(node: Node) -> tuple[Callable[..., tuple[Array, Any]], Callable[[Any,
         case LogSumExp():
             return _of_log_sum_exp(node)
         case Highest():
+            values = smooth_highest_values if node.width else highest_values
             return (
-                lambda x: highest_values(node, x),
+                lambda x: values(node, x),
                 lambda memory, u: (memory * node.over.spread(u),),
             )
         case Elementwise():
@@ -165,14 +167,9 @@ def highest_shares(node: Highest, x: Array) -> Array:
 
 def highest_rows(node: Highest, x: Array) -> tuple[Array, Array, Array]:
     """Return which rows are above the border of the highest, which tie at it, and how many of these count."""
-    axis, counts = node.over, node.counts
-    if node.most == 1:
-        border = axis.spread(axis.highest(x))
-    else:
-        falling = np.lexsort((-x, axis.query))
-        border = axis.spread(x[falling[axis.starts[:-1] + counts - 1]])
+    axis, border = node.over, node.over.spread(border_of(node, x))
     above, tied = (x > border) * 1.0, (x == border) * 1.0
-    return above, tied, counts - axis.sums(above)
+    return above, tied, node.counts - axis.sums(above)
 
 
 def _of_pairs(node: PairSums) -> tuple[Any, Any]:
@@ -226,8 +223,12 @@ class Program:
         if not self.leaves:
             raise TypeError(f"the risk {root} has no scores; write it with f.positive, f.negative or f.rows.")
         self.count = self.leaves[0][1].axis.count
-        self.steps = [Step(node) for node in self.nodes]
         self._gathers = [(k, leaf.axis.places) for k, leaf in self.leaves]
+        self._ones = np.ones(self.count)
+        self._bind([Step(node) for node in self.nodes])
+
+    def _bind(self, steps: list[Step]) -> None:
+        self.steps = steps
         # place, step, the places of the arguments, and that of the only one
         plan = [
             (k, step, args, args[0] if len(args) == 1 else -1)
@@ -238,7 +239,26 @@ class Program:
         self._downwards = [
             (k, step.down, step.pull, step.carries, args, only) for k, step, args, only in plan[::-1]
         ]
-        self._ones = np.ones(self.count)
+
+    def with_atoms(self, atoms: dict[int, Node]) -> Program:
+        """Return the program with other atoms of the same arguments in some places."""
+        found = object.__new__(Program)
+        plain = {
+            "root",
+            "rows",
+            "args",
+            "leaves",
+            "count",
+            "_gathers",
+            "_ones",
+            "apart",
+            "own_factors",
+            "query",
+        }
+        vars(found).update({name: value for name, value in vars(self).items() if name in plain})
+        found.nodes = [atoms.get(k, node) for k, node in enumerate(self.nodes)]
+        found._bind([Step(atoms[k]) if k in atoms else step for k, step in enumerate(self.steps)])
+        return found
 
     @cached_property
     def apart(self) -> bool:
@@ -277,7 +297,7 @@ class Program:
     def smooth(self) -> bool:
         """Whether the risk has a derivative everywhere."""
         return not any(
-            isinstance(node, Highest)
+            (isinstance(node, Highest) and not node.width)
             or (isinstance(node, Elementwise | PairSums) and not node.function.smooth)
             for node in self.nodes
         )

@@ -39,11 +39,15 @@ from convexrank.modelling.latex import latex
 from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exps
 from convexrank.modelling.program import Program
+from convexrank.modelling.smoothing.below import below, below_in_balls
+from convexrank.modelling.smoothing.programs import Smoothing, blocked_pairs, can_be_smooth, sums_pairs_only
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._log_stream import LogStream
 from convexrank.problems._log_sum_exps import LogSumExps
 from convexrank.problems._samples import drawn_rows, rows_of_sample
 from convexrank.problems._second_order import SecondOrder
+from convexrank.problems._smoothed import Smoothed
+from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems._streams import Stream, refuse_chunks
 from convexrank.problems.duals._declared import DeclaredConjugate
 
@@ -362,6 +366,46 @@ class Formulation(SecondOrder):
         """Return the objective in LaTeX."""
         return latex(self.program.root) + r" + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1"
 
+    # --- smooth functions below a risk with kinks -----------------------------------------------------------------
+
+    @cached_property
+    def has_smoothing(self) -> bool:  # type: ignore[override]
+        """Whether every kink has a smooth function below it, and second derivatives of that are cheap enough."""
+        return can_be_smooth(self.program) and (
+            sums_pairs_only(self.program) or blocked_pairs(self.program) <= _PAIRS
+        )
+
+    @cached_property
+    def _smoothing(self) -> Smoothing:
+        return Smoothing(self.program)
+
+    @cached_property
+    def _smoothed_risks(self) -> SmoothedRisks:
+        return SmoothedRisks(self.X, self._smoothing)
+
+    @property
+    def first_width(self) -> float:
+        """A width from which on the smooth function changes slowly: by the entries of a maximum, or the margin."""
+        return self._smoothing.first_width
+
+    def smoothed(self, w: Array, width: float) -> Smoothed:
+        """Return a smooth function below the risk at w, with its derivatives."""
+        return self._smoothed_risks.at(np.asarray(self.scores(w), dtype=np.float64), width)
+
+    def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
+        """Return what the multipliers of the smooth function prove, by the conjugate of the risk itself."""
+        with np.errstate(over="ignore", invalid="ignore"):  # quotients by a width of almost 0
+            offset, slopes = below(self.program, self._smoothing.at(width), scores)
+        return offset + float(slopes @ scores), slopes
+
+    def ball_below(self, scores: Any, width: float) -> Any:
+        """Return :meth:`reference_below` in ball arithmetic."""
+        from convexrank.proof.balls import ZERO, Tangent
+
+        scores = as_objects(scores)
+        offset, slopes = below_in_balls(self.program, self._smoothing.at(width), scores)
+        return Tangent(offset + (slopes * scores).sum(), list(slopes), ZERO)
+
     # --- sums of log-sum-exps -------------------------------------------------------------------------------------
 
     @cached_property
@@ -520,19 +564,20 @@ class Formulation(SecondOrder):
 
     def minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return a linear function below the risk by its conjugate; what that loses beyond rounding counts as a gap."""
-        if width > 0.0:
-            return super().minorant_of(w, width, lengths)
-        below: list[Below] = []
+        if width > 0.0 and self.has_smoothing:
+            found = super().minorant_of(w, width, lengths)
+            return self._rounded(found, np.asarray(times(self.X, w), dtype=np.float64), lengths)
+        proved: list[Below] = []
 
         def risk(scores: Array) -> tuple[float, Array]:
-            below.append(self._reference.below(scores))
-            return below[0][:2]
+            proved.append(self._reference.below(scores))
+            return proved[0][:2]
 
         scores = np.asarray(times(self.X, w), dtype=np.float64)
         found = tangent_at(self.X, scores, lengths, risk, w)
         if not math.isfinite(found.risk):
             return found
-        return self._rounded(found.lowered_to(below[0].offset), scores, lengths, below[0])
+        return self._rounded(found.lowered_to(proved[0].offset), scores, lengths, proved[0])
 
     def _rounded(
         self, found: Minorant, scores: Array, lengths: Array, below: Below | None = None

@@ -14,6 +14,7 @@ from convexrank.modelling.cvxpy_reading import Cvxpy
 from convexrank.modelling.expressions import Affine, Axis, Dot, PairSums, Scores
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
+from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth
 from convexrank.problems.duals._loss_blocks import refuse_many_pairs
 
 __all__ = ["DeclaredConjugate"]
@@ -40,6 +41,10 @@ class DeclaredConjugate:
         self.program, self.rows = program, program.rows
         refuse_many_pairs(sum(node.pair_count for node in program.nodes if isinstance(node, PairSums)))
         self._sizes = sizes(program)
+
+    @cached_property
+    def _smoothing(self) -> Smoothing | None:
+        return Smoothing(self.program) if can_be_smooth(self.program) else None
 
     @cached_property
     def ends(self) -> Array:
@@ -127,8 +132,9 @@ class DeclaredConjugate:
         return [found[k] for k in self._sizes]
 
     def at(self, scores: Array, width: float = 0.0) -> Array:
-        """Return the v of scores."""
-        return np.concatenate(self._in_order(multipliers(self.program, scores)))
+        """Return the v of scores; for a risk with kinks, of the risk smoothed by the width."""
+        program = self.program if self._smoothing is None or width == 0.0 else self._smoothing.at(width)
+        return np.concatenate(self._in_order(multipliers(program, scores)))
 
     def model(self, v: Any) -> tuple[Any, list[Any]]:
         """Return G and the constraints in cvxpy."""
