@@ -75,6 +75,8 @@ class Function:
         The slope far out in a direction: :math:`\\lim φ(t d)/t` of an array d.
     coefficients : tuple of float or None
         Those of the powers of :math:`(1 + x)_+`, where it is a sum of them: pair sums are then taken by a sort.
+    kink : float or None
+        The only place without a derivative, where it is known.
     own : callable or None
         The function of arrays, traced arrays and cvxpy expressions, where it is one of the caller's own.
     slope : callable or None
@@ -102,6 +104,7 @@ class Function:
     reaches_least: bool = False
     recession: Callable[[Array], Array] = _unbounded
     coefficients: tuple[float, ...] | None = None
+    kink: float | None = None
     own: Callable[[Any], Any] | None = None
     slope: Callable[[Array, Array], Array] | None = None
     smoothed: Callable[[float], Function] | None = None
@@ -231,6 +234,7 @@ hinge = Function(
     recession=_ramp,
     coefficients=(0.0, 1.0),
     smoothed=smooth_hinge.__wrapped__,  # widths are many, and not kept
+    kink=-1.0,
 )
 
 squared_hinge = Function(
@@ -346,6 +350,7 @@ def scaled(function: Function, c: float) -> Function:
         slope=None if slope is None else lambda x, value: c * slope(x, value / c),
         smoothed=None if smoothed is None else lambda width: scaled.__wrapped__(smoothed(width), c),
         moved=None if moved is None else c_moved,
+        kink=function.kink,
         window=None if window is None else (c * window[0], window[1]),
     )
 

@@ -31,14 +31,14 @@ from convexrank.modelling.certificates.pair_blocks import LISTED
 from convexrank.modelling.certificates.reference import Below, Reference
 from convexrank.modelling.certificates.rounding import sizes_of_terms
 from convexrank.modelling.cvxpy_reading import cvxpy_model, is_nonlinear
-from convexrank.modelling.expressions import Elementwise, Node, PairSums
+from convexrank.modelling.expressions import Elementwise, Highest, Node, PairSums, Scores, affine
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.inequalities import never_rising
 from convexrank.modelling.jax_reading import JaxRisk
 from convexrank.modelling.latex import latex
 from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exps
-from convexrank.modelling.program import Program
+from convexrank.modelling.program import Program, kinks_at_zero
 from convexrank.modelling.smoothing.below import below, below_in_balls
 from convexrank.modelling.smoothing.programs import Smoothing, blocked_pairs, can_be_smooth, sums_pairs_only
 from convexrank.problems._linear_scores import RiskData
@@ -49,6 +49,7 @@ from convexrank.problems._second_order import SecondOrder
 from convexrank.problems._smoothed import Smoothed
 from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems._streams import Stream, refuse_chunks
+from convexrank.problems.duals._blocks import Conjugate, shares_of_terms
 from convexrank.problems.duals._declared import DeclaredConjugate
 
 __all__ = ["Formulation"]
@@ -366,6 +367,20 @@ class Formulation(SecondOrder):
         """Return the objective in LaTeX."""
         return latex(self.program.root) + r" + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1"
 
+    @property
+    def smooth_at_zero(self) -> bool:
+        """Whether the risk is differentiable at scores of 0; the hinge is, because its kink is elsewhere."""
+        return self.differentiable or not kinks_at_zero(self.program)
+
+    @property
+    def shared_at_zero(self) -> Array | None:
+        """Rows that share the slope of a maximum arbitrarily if all scores are 0; None if they are not known."""
+        kinks = kinks_at_zero(self.program)
+        node = kinks[0] if len(kinks) == 1 else None
+        if not isinstance(node, Highest) or node.most > 1 or not isinstance(affine(node.x).args[0], Scores):
+            return None
+        return node.over.rows if self.program.count == 1 and len(affine(node.x).terms) == 1 else None
+
     # --- smooth functions below a risk with kinks -----------------------------------------------------------------
 
     @cached_property
@@ -543,8 +558,13 @@ class Formulation(SecondOrder):
         return sum(node.pair_count for node in self.program.nodes if isinstance(node, PairSums))
 
     @cached_property
-    def conjugate(self) -> DeclaredConjugate | None:
-        """The conjugate of the risk, for the dual; None where a function has none, or nothing bounds the minimiser."""
+    def conjugate(self) -> Conjugate | DeclaredConjugate | None:
+        """The conjugate of the risk, for the dual; None where a function has none, or nothing bounds the minimiser.
+
+        Of log-sum-exps and maxima of scores the multipliers are distributions, which are known without a penalty too.
+        """
+        if (terms := log_sum_exps(self.program.root, maxima=True)) is not None:
+            return Conjugate(shares_of_terms(terms), self.rows)
         if not conjugate.has_conjugate(self.program) or self._pair_count > LISTED:
             return None  # a multiplier for each pair does not fit into memory
         found = DeclaredConjugate(self.program)

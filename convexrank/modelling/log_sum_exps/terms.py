@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from convexrank.modelling.expressions import LogSumExp, Node, Scores, affine
+from convexrank.modelling.expressions import Highest, LogSumExp, Node, Scores, affine
 
 __all__ = ["LogSumExpTerm", "log_sum_exp_gradient", "log_sum_exps", "risk_and_shares"]
 
@@ -37,7 +38,7 @@ class LogSumExpTerm:
     rows: Array
     sign_times_power: float
     outer_coefficient: float
-    log_weights: Array
+    log_weights: Any
 
     @property
     def rate(self) -> float:
@@ -49,7 +50,9 @@ class LogSumExpTerm:
         return self.sign_times_power * scores[self.rows] + self.log_weights
 
 
-def log_sum_exps(root: Node, totals: Mapping[str, float] | None = None) -> tuple[LogSumExpTerm, ...] | None:
+def log_sum_exps(
+    root: Node, totals: Mapping[str, float] | None = None, *, maxima: bool = False
+) -> tuple[LogSumExpTerm, ...] | None:
     """Return the log-sum-exps of one query whose weighted sum a risk is; None where it is something else.
 
     Parameters
@@ -58,12 +61,15 @@ def log_sum_exps(root: Node, totals: Mapping[str, float] | None = None) -> tuple
         The risk.
     totals : mapping of str to float, optional
         The total weight of each group, where the expression is of some of its rows: what means are divided by.
+    maxima : bool
+        Whether terms may be maxima, their limits: their logarithms of weights are None.
     """
     whole, found = affine(root), []
     if whole.axis is not None or root.leaf.axis.count != 1:
         return None
     for c, part in whole.terms:
-        term = _term(float(np.sum(c)), part, totals) if isinstance(part, LogSumExp) else None
+        kinds = (LogSumExp, Highest) if maxima else (LogSumExp,)
+        term = _term(float(np.sum(c)), part, totals) if isinstance(part, kinds) else None
         if term is None:
             return None
         found.append(term)
@@ -71,11 +77,13 @@ def log_sum_exps(root: Node, totals: Mapping[str, float] | None = None) -> tuple
         return None
     if constant := float(np.sum(whole.constant)):
         first = found[0]
+        if first.log_weights is None:
+            return None
         found[0] = replace(first, log_weights=first.log_weights + constant / first.outer_coefficient)
     return tuple(found)
 
 
-def _term(c: float, node: LogSumExp, totals: Mapping[str, float] | None) -> LogSumExpTerm | None:
+def _term(c: float, node: Any, totals: Mapping[str, float] | None) -> LogSumExpTerm | None:
     """A log-sum-exp of multiples of scores as a term."""
     inner = affine(node.x)
     if not c > 0.0 or len(inner.terms) != 1 or not isinstance(inner.args[0], Scores):
@@ -84,6 +92,9 @@ def _term(c: float, node: LogSumExp, totals: Mapping[str, float] | None) -> LogS
     if np.ndim(t) or t == 0.0:
         return None
     count = len(leaf.axis.rows)
+    if isinstance(node, Highest):
+        flat = node.most == 1 and not np.any(inner.constant)
+        return LogSumExpTerm(leaf.axis.rows, float(t), c, None) if flat else None
     if totals is not None:
         logs = np.log(node.weights) - (np.log(totals[leaf.axis.name]) if node.mean else 0.0)
     elif node.mean and count and (node.weights == node.weights[0]).all():

@@ -19,6 +19,8 @@ __all__ = ["Bipartite", "random_features", "random_labels"]
 
 Array = np.ndarray
 
+# Identical rows may get scores that differ in the last bits.
+_ROUNDING = 1e-14
 # Rows of each class whose scores tell that a margin is too small.
 _SOME = 50
 
@@ -91,19 +93,14 @@ class Bipartite(Formulation):
         """Logarithms of the negatives' shares of their total weight: log(1/K) each by default."""
         return np.log(self.negative_weights / self.negative_weights.sum())
 
-    def _sides(self, scores: Array) -> tuple[Array, Array]:
-        return scores[self.positives], scores[self.negatives]
-
-    def _joined(self, parts: tuple[Array, Array]) -> Array:
-        gradient = np.zeros(self.rows)
-        gradient[self.positives], gradient[self.negatives] = parts
-        return gradient
-
     def margin(self, w: Array) -> float:
-        """Return the lowest positive score less the highest negative score."""
-        scores = self.scores(w)
-        positive, negative = scores[self.positives], scores[self.negatives]
-        return float(positive.min() - negative.max())
+        """Return the lowest positive score less the highest negative score, the least of all queries."""
+        scores, upper, lower = self.scores(w), self._groups.positive.axis, self._groups.negative.axis
+        return float((-upper.highest(-scores[upper.rows]) - lower.highest(scores[lower.rows])).min())
+
+    def is_separating(self, w: Array) -> bool:
+        """Whether every positive scores strictly above every negative, by more than the rounding of the scores."""
+        return self.margin(w) > _ROUNDING * float(np.abs(self.scores(w)).max())
 
     @cached_property
     def _some_of_each(self) -> tuple[Any, Any] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -10,21 +9,13 @@ import numpy as np
 from convexrank import losses
 from convexrank.data import keep
 from convexrank.modelling import Groups, Node, apply, maximum, mean
-from convexrank.problems._pair_reference import reference_derivatives
-from convexrank.problems._smoothed import Smoothed
-from convexrank.problems._smoothed_reference import reference_highest
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
-from convexrank.problems.bipartite._smoothed_top import KNOWN_LOSSES, mean_loss, smoothed_top
 from convexrank.problems.bipartite._trivial_top import limit_problem, trivial_remark
 from convexrank.problems.bipartite.p_norm_push import PNormPush
 
 __all__ = ["RmaxPush"]
 
 Array = np.ndarray
-
-# A hinge is smoothed over a width so many times smaller than the maximum's, over which hundreds of negatives may share
-# it: so that what smoothing costs falls at about the same rate in both.
-_NARROWER = 30.0
 
 
 class RmaxPush(Bipartite):
@@ -69,53 +60,9 @@ class RmaxPush(Bipartite):
         keep(self, loss=losses.resolve(self.loss))
         super().__post_init__()
 
-    @property
-    def shared_at_zero(self) -> Array | None:
-        """The negatives: all are the highest; None of a loss that may have a kink at 0."""
-        return self.negatives if self.loss.smooth or isinstance(self.loss, losses.Hinge) else None
-
     def risk(self, f: Groups) -> Node:
         """Return the risk."""
         return mean(apply(self.loss.phi, maximum(f.negative) - f.positive))
-
-    @property
-    def has_smoothing(self) -> bool:
-        """Whether the loss is one of this package; of another no second derivatives are known."""
-        return type(self.loss) in KNOWN_LOSSES
-
-    @property
-    def first_width(self) -> float:
-        """A width at which all negatives have their share of the maximum while scores are below 1."""
-        return float(len(self.negatives))
-
-    def smoothed(self, w: Array, width: float) -> Smoothed:
-        """Return a smooth function below the risk at w, with its derivatives."""
-        rows, scores = (self.positives, self.negatives), np.asarray(self.scores(w), dtype=np.float64)
-        outer = partial(mean_loss, self.loss, shares=self.positive_shares, width=width, narrower=_NARROWER)
-        return smoothed_top(self.X, *rows, scores, width, outer)
-
-    def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
-        """Return a linear function below the risk: negatives near the highest share its part, by a projection."""
-        positive, negative = self._sides(scores)
-        share = reference_highest(negative, width)
-        # any threshold gives a tangent of the loss, and the maximum is at least the mean of shares
-        size = float(share @ share)
-        margins = positive - (float(share @ negative) - 0.5 * width * size)
-        values, slopes = reference_derivatives(self.loss, margins)
-        if isinstance(self.loss, losses.Hinge):
-            # any part from 0 to 1 of a hinge's slope is that of a line below it
-            part = np.clip((1.0 - margins) / min(width / _NARROWER, 1.0), 0.0, 1.0)
-            values, slopes = part * (1.0 - margins), -part
-        pull = self.positive_shares * slopes
-        lifted = values + slopes * (positive - float(share @ negative) - margins)
-        return float(self.positive_shares @ lifted), self._joined((pull, -pull.sum() * share))
-
-    def ball_below(self, scores: Any, width: float) -> Any:
-        """Return :meth:`reference_below` in ball arithmetic."""
-        from convexrank.proof.pushes import below_worst
-
-        sides = (self.positives, self.positive_weights), self.negatives
-        return below_worst(scores, self.loss, *sides, width, min(width / _NARROWER, 1.0))
 
     def remark(self, x: Array) -> str:
         """Say so where the minimum is w = 0."""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from convexrank.modelling import Groups, Node, log_mean_exp, maximum
-from convexrank.problems._pair_reference import reference_log_sum_exp
-from convexrank.problems._smoothed import Smoothed
-from convexrank.problems._smoothed_reference import reference_highest
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
-from convexrank.problems.bipartite._smoothed_top import log_mean, smoothed_top
 from convexrank.problems.bipartite._trivial_top import limit_problem, trivial_remark
 from convexrank.problems.bipartite.p_norm_push import PNormPush
 
@@ -56,41 +51,9 @@ class TopPush(Bipartite):
     (-0.682733, -0.682733)
     """
 
-    @property
-    def shared_at_zero(self) -> Array:
-        """The negatives: all are the highest."""
-        return self.negatives
-
     def risk(self, f: Groups) -> Node:
         """Return the risk."""
         return log_mean_exp(-f.positive) + maximum(f.negative)
-
-    has_smoothing = True
-
-    @property
-    def first_width(self) -> float:
-        """A width at which all negatives have their share of the maximum while scores are below 1."""
-        return float(len(self.negatives))
-
-    def smoothed(self, w: Array, width: float) -> Smoothed:
-        """Return a smooth function below the risk at w, with its derivatives."""
-        rows, scores = (self.positives, self.negatives), np.asarray(self.scores(w), dtype=np.float64)
-        return smoothed_top(
-            self.X, *rows, scores, width, partial(log_mean, log_shares=self.log_positive_shares)
-        )
-
-    def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
-        """Return a linear function below the risk: negatives near the highest share its part, by a projection."""
-        positive, negative = self._sides(scores)
-        low, pull = reference_log_sum_exp(self.log_positive_shares - positive)
-        share = reference_highest(negative, width)
-        return low + float(share @ negative), self._joined((-pull, share))
-
-    def ball_below(self, scores: Any, width: float) -> Any:
-        """Return :meth:`reference_below` in ball arithmetic."""
-        from convexrank.proof.pushes import below_top
-
-        return below_top(scores, (self.positives, self.positive_weights), self.negatives, width)
 
     def remark(self, x: Array) -> str:
         """Return a remark if the minimum is w = 0."""
