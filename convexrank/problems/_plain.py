@@ -25,6 +25,7 @@ __all__ = [
     "price_of",
     "price_of_exp",
     "queries_of",
+    "root",
     "walk_matrix",
 ]
 
@@ -32,6 +33,8 @@ Scalar = Callable[[float], float]
 
 # exp of more is no float.
 _LARGEST = 709.78
+# Roots are looked for in steps up to this length.
+_FAR = 1e9
 
 
 def exp(x: float) -> float:
@@ -188,3 +191,29 @@ def walk_matrix(graph: Any, alpha: float, personalization: Any, dangling: str) -
         if out[source] > 0.0:
             P[target][source] += alpha * weight / out[source]
     return P
+
+
+def root(f: Scalar, start: float, low: float = -math.inf, high: float = math.inf) -> float:
+    """Return where a rising function passes 0 between two ends, an end where it does not; it may be infinite."""
+    from scipy.optimize import brentq
+
+    left = right = min(max(start, low), high)
+    for direction in (-1.0, 1.0):
+        step = direction
+        while direction * f(left if direction < 0.0 else right) < 0.0:
+            if abs(step) > _FAR:
+                return left if direction < 0.0 else right
+            if direction < 0.0:
+                if left <= low:
+                    return low
+                left = max(left + step, low)
+            else:
+                if right >= high:
+                    return high
+                right = min(right + step, high)
+            step *= 2.0
+    while not (math.isfinite(f(left)) and math.isfinite(f(right))):
+        middle = 0.5 * (left + right)
+        left, right = (left, middle) if f(middle) > 0.0 else (middle, right)
+    found: Any = left if left == right else brentq(f, left, right, xtol=1e-300, rtol=1e-15)
+    return float(found)

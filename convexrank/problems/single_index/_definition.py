@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 __all__ = ["least_divergence"]
 
@@ -46,14 +48,16 @@ def least_divergence(
     return _least(lambda bottom: _least(lambda top: cut_off(bottom, top), bottom, last), first, last)
 
 
-def _least(f, first: float, last: float) -> float:  # type: ignore[no-untyped-def]
+def _least(f: Callable[[float], float], first: float, last: float) -> float:
     """The least value of a function of one number that falls, then rises."""
     from scipy.optimize import minimize_scalar
 
     ends = min(f(first), f(last))
     if last - first <= 1e-12 * max(1.0, abs(last)):
         return ends
-    found = minimize_scalar(f, bounds=(first, last), method="bounded", options={"xatol": 1e-10 * (last - first)})
+    found: Any = minimize_scalar(
+        f, bounds=(first, last), method="bounded", options={"xatol": 1e-10 * (last - first)}
+    )
     return min(ends, float(found.fun))
 
 
@@ -71,7 +75,11 @@ def _sorted_pairing(theta: list[float], y: list[float], s: float | None, smooth:
             v = [value / (1.0 / k + 1.0 / s) for value in _rising([t[i] / s - u[i] for i in range(n)])]
         if s is None or smooth is None or (u, v) == before:
             break
-        moved = max(abs(new - old) for pair in zip((u, v), before, strict=True) for new, old in zip(*pair, strict=True))
+        moved = max(
+            abs(new - old)
+            for pair in zip((u, v), before, strict=True)
+            for new, old in zip(*pair, strict=True)
+        )
         if moved <= 1e-15 * max(1.0, *map(abs, u), *map(abs, v)):
             break
     total += math.fsum(u[i] * v[i] for i in range(n))
