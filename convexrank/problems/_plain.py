@@ -195,8 +195,9 @@ def walk_matrix(graph: Any, alpha: float, personalization: Any, dangling: str) -
 
 def root(f: Scalar, start: float, low: float = -math.inf, high: float = math.inf) -> float:
     """Return where a rising function passes 0 between two ends, an end where it does not; it may be infinite."""
-    from scipy.optimize import brentq
+    from scipy import optimize
 
+    brentq: Any = optimize.brentq
     left = right = min(max(start, low), high)
     for direction in (-1.0, 1.0):
         step = direction
@@ -215,5 +216,4 @@ def root(f: Scalar, start: float, low: float = -math.inf, high: float = math.inf
     while not (math.isfinite(f(left)) and math.isfinite(f(right))):
         middle = 0.5 * (left + right)
         left, right = (left, middle) if f(middle) > 0.0 else (middle, right)
-    found: Any = left if left == right else brentq(f, left, right, xtol=1e-300, rtol=1e-15)
-    return float(found)
+    return left if left == right else float(brentq(f, left, right, xtol=1e-300, rtol=1e-15))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,8 @@ class Comparison:
         Whether the bound at the fast answer was proved; None if no proof was requested.
     unproved : str
         The reason for which it was not proved.
+    not_compared : str
+        The reason for which there was no second statement of the formula to compare with.
 
     Examples
     --------
@@ -69,6 +71,7 @@ class Comparison:
     seconds: float = 0.0
     proved: bool | None = None
     unproved: str = ""
+    not_compared: str = ""
 
     @property
     def instance(self) -> str:
@@ -102,6 +105,7 @@ class Case:
     solver: Any
     reference: Any
     tol: float
+    _answers: dict[str, Solution] = field(init=False, repr=False, default_factory=dict)
 
     @property
     def side(self) -> str:
@@ -118,12 +122,21 @@ class Case:
         return np.random.default_rng(12345 if self.seed is None else self.seed)
 
     def solve_fast(self) -> Solution:
-        """Return the answer of the fast side."""
-        return _solve(self.problem, self.solver, "solver")
+        """Return the answer of the fast side; it is computed once."""
+        return self._solved(self.point, self.solver, "solver")
 
     def solve_exact(self) -> Solution:
-        """Return the answer of the exact side."""
-        return _solve(self.problem, self.reference, "reference")
+        """Return the answer of the exact side; it is computed once."""
+        return self._solved("the exact point", self.reference, "reference")
+
+    def _solved(self, where: str, solver: Any, name: str) -> Solution:
+        if where not in self._answers:
+            self._answers[where] = _solve(self.problem, solver, name)
+        return self._answers[where]
+
+    def answers(self) -> dict[str, Solution]:
+        """Return the answers so far, by the names of their points in messages."""
+        return dict(self._answers)
 
     def found(
         self, failures: list[str], objective_error: float = math.nan, point_error: float = math.nan

@@ -254,8 +254,9 @@ class KernelLearnedDivergence(Problem):
         from convexrank.problems.single_index._definition import least_divergence
 
         K, y, alpha = self.K.tolist(), self.y.tolist(), [float(entry) for entry in x]
-        theta = [sum(K[i][j] * alpha[j] for j in range(len(y))) for i in range(len(y))]
-        least = least_divergence(theta, y, self.strong, self.smooth, self.output_range)
+        theta = [0.0 + sum(K[i][j] * alpha[j] for j in range(len(y))) for i in range(len(y))]
+        limits: Any = self.output_range
+        least = least_divergence(theta, y, self.strong, self.smooth, limits)
         norm = sum(alpha[i] * theta[i] for i in range(len(y)))
         return least / len(y) + 0.5 * self.l2 * norm
 
