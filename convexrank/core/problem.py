@@ -301,9 +301,11 @@ class Problem(Displayed):
 
         Parameters
         ----------
-        solver : None, str or solver object
+        solver : None, str, solver object or callable
             None takes the default for the problem; a name is one of ``solvers.available(problem)``, or
-            ``"exact:SCS"`` to pick the conic solver.
+            ``"exact:SCS"`` to pick the conic solver. An algorithm of your own is a function that takes the problem and
+            returns a point (an array, scipy's OptimizeResult or a Solution); it has converged if the certificate of
+            that point meets ``tol``, and takes no other option.
         tol : float
             Tolerance: the solve has converged when certified gap ≤ tol · max(1, \\|value\\|). If the certificate bounds
             a distance to the solution or a violation, tol is absolute: the true error is at most tol.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.results import ConvergenceWarning, Solution, Status
-from convexrank.data import shown
+from convexrank.solvers.own_algorithm import point_of
 
 __all__ = ["Case", "Comparison", "disagree"]
 
@@ -160,36 +160,12 @@ def _solve(problem: Any, solver: Any, name: str) -> Solution:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # statuses are compared
             return problem.solve(solver)
-    x = _answer(problem, solver, name)
+    x = point_of(solver(problem) if callable(solver) else solver, problem, name, gave=callable(solver))
     certificate = problem.certificate(x)
     return Solution(
         x, problem.value_at(x), certificate.gap, certificate.gap, Status.CONVERGED, 0, 0.0, {}, certificate,
         getattr(solver, "__name__", type(solver).__name__), type(problem).__name__, "",
     )  # fmt: skip
-
-
-def _answer(problem: Any, solver: Any, name: str) -> Array:
-    """Return the point that the caller's algorithm gives, or gave."""
-    given = solver(problem) if callable(solver) else solver
-    given = getattr(given, "x", given)  # of a Solution, or of scipy's OptimizeResult
-    try:
-        x = np.asarray(given, dtype=np.float64)
-    except (OverflowError, TypeError, ValueError) as error:
-        x, cause = np.empty(()), error
-    else:
-        cause = None
-    if x.ndim == 0:
-        what = "gave" if callable(solver) else "is"
-        raise TypeError(
-            f"{name} {what} {shown(given, 200)}, expected None, a name, a solver object, or a point: an array, scipy's "
-            "OptimizeResult or a Solution, itself or from a function of the problem."
-        ) from cause
-    if wrong := int(np.count_nonzero(~np.isfinite(x))):
-        raise ValueError(
-            f"{name} gave a point with {wrong} of {x.size} entries NaN or infinite, expected finite numbers: it failed "
-            f"on this {type(problem).__name__}."
-        )
-    return problem.check_point(x, f"the point of {name}")
 
 
 def disagree(a: float, b: float, tolerance: float = ORACLE) -> bool:

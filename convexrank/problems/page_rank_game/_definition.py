@@ -79,9 +79,12 @@ def _mixture(divergence: Any, w: Numbers) -> tuple[float, Numbers]:
     from scipy.optimize import minimize, nnls
 
     corners, target = np.array(divergence.vertices), np.array(w)
-    _, apart = nnls(np.vstack([corners.T, np.ones(len(corners))]), np.append(target, 1.0))
+    shares, apart = nnls(np.vstack([corners.T, np.ones(len(corners))]), np.append(target, 1.0))
     if apart > _OUTSIDE:
         return math.inf, []
+    if shares.min() > 0.0 and np.linalg.matrix_rank(corners) == len(corners):  # there is one mixture
+        logs = np.log(shares)
+        return float(shares @ logs), np.linalg.lstsq(corners, logs, rcond=None)[0].tolist()
 
     def masses(theta: Any) -> Any:
         heights = corners @ theta
