@@ -159,9 +159,9 @@ def _refuse_options(solver: Any, given: dict[str, Any]) -> None:
     """Refuse options of a loop that a function of the caller's own does not run in."""
     if names := [name for name, value in given.items() if value is not None and value is not False]:
         raise ValueError(
-            f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} given, but solver is the function "
-            f"{shown(solver)}, which takes the problem alone; drop {'it' if len(names) == 1 else 'them'} and decide it "
-            "in the function, or make it a solver object with init and step."
+            f"{', '.join(names)} given, but solver is {getattr(solver, '__name__', shown(solver))}, a function that "
+            "takes the problem alone; leave it out and decide it in the function, or make it a solver object with init "
+            "and step."
         )
 
 

@@ -65,6 +65,8 @@ class OwnAlgorithm:
         if (ended := problem.terminal_status(x)) is not None:
             return monitor.finish(ended)
         enough = options.tol * scale_of(state.value)
+        if not math.isfinite(enough):
+            return monitor.finish(Status.FAILED, f"the point of {self.name} violates the constraints")
         if found.gap <= enough:
             return monitor.finish(Status.CONVERGED)
         return monitor.finish(Status.FAILED, f"expected a gap of at most {enough:.3g} from {self.name}")

@@ -11,8 +11,9 @@ __all__ = ["plain_value"]
 
 # Flows out of balance by more than this are refused.
 _BALANCE = 1e-6
-# The equation that shares add up to 1, beside those of a projection; steps, halvings of a step, and a step of rounding.
-_HEAVY, _STEPS, _HALVINGS, _STILL = 10.0, 200, 50, 1e-14
+# The equation that shares add up to 1, beside those of a projection; steps, halvings of a step, and
+# what is rounding in a step and in a value.
+_HEAVY, _STEPS, _HALVINGS, _STILL, _ROUNDING = 10.0, 200, 50, 1e-14, 1e-15
 
 
 def plain_value(problem: Any, x: Any) -> float:
@@ -80,7 +81,7 @@ def _projection(corners: list[list[float]], w: list[float]) -> list[float]:
         )
         move, length, value = C @ (shares / shares.sum()) - t, 1.0, divergence(t)
         for _ in range(_HALVINGS):
-            if divergence(t + length * move) <= value:
+            if divergence(t + length * move) <= value + _ROUNDING * max(1.0, abs(value)):
                 break
             length *= 0.5
         else:

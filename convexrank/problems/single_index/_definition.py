@@ -45,6 +45,10 @@ def least_divergence(
         return _sorted_pairing(moved, y, strong, smooth) + price
 
     first, last = min(theta), max(theta)
+    if math.isinf(low):
+        return _least(lambda top: cut_off(first, top), first, last)
+    if math.isinf(high):
+        return _least(lambda bottom: cut_off(bottom, last), first, last)
     return _least(lambda bottom: _least(lambda top: cut_off(bottom, top), bottom, last), first, last)
 
 
