@@ -221,6 +221,9 @@ def verify(
 ) -> Report:
     """Compare the fast solver with the exact model, or with a slow reference where there is no objective.
 
+    The definition of a problem, its formula as plain loops, is compared with objective and certificate at the start, at
+    random points and at both answers; ``report.not_compared`` says where there is none.
+
     Parameters
     ----------
     target : Problem, Problem class, iterable of either, or None
