@@ -119,6 +119,29 @@ class Push(Bipartite):
             f"numbers; pass prices.ExpPrice(1/I) = prices.ExpPrice({1.0 / total:.3g}), or row weights of 1/I"
         )
 
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, from its formula by loops over pairs."""
+        from math import exp, log
+
+        from convexrank.problems._plain import loss_of, price_of, price_of_exp
+
+        f, y = [float(score) for score in scores], self.y.tolist()
+        weight = [1.0] * len(f) if self.sample_weight is None else self.sample_weight.tolist()
+        larger = max(y)
+        positives = [i for i in range(len(f)) if y[i] == larger and weight[i] > 0.0]
+        negatives = [k for k in range(len(f)) if y[k] != larger and weight[k] > 0.0]
+        loss, price, price_of_power = loss_of(self.loss), price_of(self.price), price_of_exp(self.price)
+        risk = 0.0
+        for k in negatives:
+            if isinstance(self.loss, losses.Exponential):
+                # the logarithm of the sum of e^-(f_i - f_k): the price may be finite where the sum is not
+                top = max(f[k] - f[i] for i in positives)
+                total = sum(weight[i] * exp(f[k] - f[i] - top) for i in positives)
+                risk += weight[k] * price_of_power(top + log(total))
+            else:
+                risk += weight[k] * price(sum(weight[i] * loss(f[i] - f[k]) for i in positives))
+        return risk
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""

@@ -84,6 +84,21 @@ class RmaxPush(Bipartite):
         """
         return limit_problem(self)
 
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, from its formula by loops over pairs."""
+        from convexrank.problems._plain import loss_of
+
+        f, y = [float(score) for score in scores], self.y.tolist()
+        weight = [1.0] * len(f) if self.sample_weight is None else self.sample_weight.tolist()
+        larger = max(y)
+        positives = [i for i in range(len(f)) if y[i] == larger and weight[i] > 0.0]
+        negatives = [k for k in range(len(f)) if y[k] != larger and weight[k] > 0.0]
+        loss, means = loss_of(self.loss), []
+        for k in negatives:
+            total = sum(weight[i] * loss(f[i] - f[k]) for i in positives)
+            means.append(total / sum(weight[i] for i in positives))
+        return max(means)
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""

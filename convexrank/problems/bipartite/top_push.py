@@ -76,6 +76,22 @@ class TopPush(Bipartite):
         """
         return limit_problem(self)
 
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more: log max over k of the mean of e^-(f_i - f_k)."""
+        from math import exp, log
+
+        f, y = [float(score) for score in scores], self.y.tolist()
+        weight = [1.0] * len(f) if self.sample_weight is None else self.sample_weight.tolist()
+        larger = max(y)
+        positives = [i for i in range(len(f)) if y[i] == larger and weight[i] > 0.0]
+        negatives = [k for k in range(len(f)) if y[k] != larger and weight[k] > 0.0]
+        means = []  # their logarithms: a sum of exponentials leaves the range of floats
+        for k in negatives:
+            top = max(f[k] - f[i] for i in positives)
+            total = sum(weight[i] * exp(f[k] - f[i] - top) for i in positives)
+            means.append(top + log(total / sum(weight[i] for i in positives)))
+        return max(means)
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""

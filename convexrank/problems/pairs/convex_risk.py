@@ -300,6 +300,20 @@ class ConvexRisk(SecondOrder):
         places = np.arange(len(signs)), columns
         return sparse.diags_array(signs) @ rows, sparse.csr_array((-signs, places), shape=(len(signs), count))
 
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, from its formula by loops over ordered pairs."""
+        from convexrank.problems._plain import loss_of
+
+        f, y = [float(score) for score in scores], self.y.tolist()
+        weight = [1.0] * len(f) if self.sample_weight is None else self.sample_weight.tolist()
+        cost, n, risk = loss_of(self.cost), sum(weight), 0.0
+        for i in range(len(f)):
+            for j in range(len(f)):
+                if y[i] != y[j] and weight[i] > 0.0 and weight[j] > 0.0:
+                    sign = 1.0 if y[i] > y[j] else -1.0
+                    risk += weight[i] * weight[j] * cost(sign * (f[i] - f[j]))
+        return risk / (n * (n - 1.0))
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""

@@ -214,6 +214,27 @@ class CrucialPairs(SecondOrder):
         """Return the constraint f_i ≥ f_k of every pair."""
         return self.X[self.pairs[:, 0]] - self.X[self.pairs[:, 1]], np.zeros((len(self.pairs), 0))
 
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, from its formula by loops over the pairs."""
+        from math import exp, log
+
+        from convexrank.problems._plain import loss_of, price_of, price_of_exp
+
+        f, pairs = [float(score) for score in scores], self.pairs.tolist()
+        loss, price, price_of_power = loss_of(self.loss), price_of(self.price), price_of_exp(self.price)
+        above: dict[int, list[int]] = {}
+        for i, k in pairs:
+            above.setdefault(k, []).append(i)
+        risk = 0.0
+        for k, rows in above.items():
+            if isinstance(self.loss, losses.Exponential):
+                # the logarithm of the sum of e^-(f_i - f_k): the price may be finite where the sum is not
+                top = max(f[k] - f[i] for i in rows)
+                risk += price_of_power(top + log(sum(exp(f[k] - f[i] - top) for i in rows)))
+            else:
+                risk += price(sum(loss(f[i] - f[k]) for i in rows))
+        return risk
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""

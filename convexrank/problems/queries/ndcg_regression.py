@@ -305,6 +305,35 @@ class NDCGRegression(SoftmaxQueries):
         signs = np.r_[np.ones(len(named)), -np.ones(self.groups.rows)]
         return sparse.diags_array(signs) @ picked, np.zeros((len(signs), 0))
 
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, from its formula by loops over queries and rows."""
+        from math import log, log2
+
+        from convexrank.problems._plain import exp, queries_of
+
+        f, y, risk = [float(score) for score in scores], self.y.tolist(), 0.0
+        for rows in queries_of(self.qid, len(f)):
+            if max(y[j] for j in rows) == min(y[j] for j in rows):
+                continue
+            worth = {j: 2.0 ** y[j] - 1.0 if self.gain == "exp2" else y[j] for j in rows}
+            falling = sorted(worth.values(), reverse=True)
+            best = sum(gain / log2(2.0 + place) for place, gain in enumerate(falling))
+            t = {j: worth[j] / best for j in rows}
+            beta, divergence = 0.0, 0.0
+            if self.divergence == "squared":
+                if self.offsets:  # the best one: residuals add up to 0
+                    beta = sum(t[j] - f[j] for j in rows) / len(rows)
+                divergence = 0.5 * sum((f[j] + beta - t[j]) ** 2 for j in rows)
+            else:
+                if self.offsets:  # the best one: predictions add up to the sum of the targets
+                    top = max(f[j] for j in rows)
+                    beta = log(sum(t.values()) / sum(exp(f[j] - top) for j in rows)) - top
+                for j in rows:
+                    s = f[j] + beta
+                    divergence += (t[j] * (log(t[j]) - s) if t[j] > 0.0 else 0.0) - t[j] + exp(s)
+            risk += divergence / len(rows) if self.normalize else divergence
+        return risk
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""

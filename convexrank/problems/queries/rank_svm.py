@@ -297,6 +297,22 @@ class RankSVM(SecondOrder, QueryScores):
         rows = self.rows_of_queries
         return rows[upper] - rows[lower], np.zeros((len(upper), 0))
 
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""
+        from convexrank.problems._plain import loss_of, queries_of
+
+        f, y, loss, risk = [float(score) for score in scores], self.y.tolist(), loss_of(self.loss), 0.0
+        for rows in queries_of(self.qid, len(f)):
+            count, total = 0, 0.0
+            for j in rows:
+                for k in rows:
+                    if y[j] > y[k]:
+                        count += 1
+                        total += loss(f[j] - f[k])
+            if count:
+                risk += total / count if self.normalize else total
+        return risk
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
