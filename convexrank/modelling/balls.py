@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.results import CertificateError
+from convexrank.data.recorded import Recorded
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -43,7 +44,9 @@ def as_objects(values: Any) -> Array:
 
 
 def in_balls(values: Any) -> Array:
-    """Return floats as the rational numbers that they are."""
+    """Return floats as the rational numbers that they are; what remembers its computation is enclosed."""
+    if isinstance(values, Recorded):
+        return np.ravel(values.replayed(lambda one: in_balls(one).reshape(one.shape)))
     from convexrank.proof.balls import arb
 
     return as_objects(arb(float(value)) for value in np.ravel(values))
@@ -65,7 +68,12 @@ class Balls(Language):
         """Return numbers times balls."""
         if isinstance(a, np.ndarray) and a.dtype.hasobject:
             return a * x
-        return (in_balls(a) if np.ndim(a) else in_balls([a])[0]) * x
+        return (in_balls(a) if np.ndim(a) else in_balls(a)[0]) * x
+
+    @staticmethod
+    def parts(node: Affine) -> tuple[Any, Any]:
+        """Return the terms of a sum and its constant, enclosed."""
+        return node.exact_terms, node.exact_constant
 
     @staticmethod
     def exact(x: Any) -> Any:
@@ -90,7 +98,7 @@ class Balls(Language):
 
     def shares(self, node: Any) -> Any:
         """Return the weights of a reduction, or enclose the shares of its rows."""
-        weights = in_balls(node.weights)
+        weights = in_balls(node.exact_weights)
         return weights / node.over.spread(node.over.sums(weights)) if node.mean else weights
 
     @staticmethod
@@ -159,8 +167,9 @@ def _up(node: Node, scores: Array, *x: Array) -> tuple[Any, Any, Any]:
 
 def _sum(node: Affine, x: tuple[Array, ...]) -> Array:
     length = len(node.axis.rows) if node.axis is not None else len(x[0])
-    found = in_balls(np.broadcast_to(node.constant, (length,)))
-    for (c, part), one in zip(node.terms, x, strict=True):
+    constant = node.exact_constant
+    found = in_balls(constant) if np.ndim(constant) else in_balls([0.0] * length) + in_balls(constant)[0]
+    for (c, part), one in zip(node.exact_terms, x, strict=True):
         one = node.axis.spread(one) if node.is_level(part) and node.axis is not None else one
         found = found + Balls.times(c, one)
     return found
@@ -219,7 +228,7 @@ def _down(node: Node, memory: Any, u: Array) -> tuple[Any, ...]:
         case Scores():
             return ()
         case Affine():
-            parts = [(Balls.times(c, u), node.is_level(part)) for c, part in node.terms]
+            parts = [(Balls.times(c, u), node.is_level(part)) for c, part in node.exact_terms]
             return tuple(
                 node.axis.sums(part) if level and node.axis is not None else part for part, level in parts
             )

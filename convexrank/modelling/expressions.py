@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.data.recorded import Recorded, plain
 from convexrank.modelling.functions import Function
 
 __all__ = [
@@ -85,7 +86,7 @@ class Axis:
 
     def spread(self, levels: Any) -> Any:
         """Turn one number per query into one per row."""
-        return levels if self.count == 1 else levels[self.query]
+        return levels if self.count == 1 else levels.repeat(self.sizes)
 
 
 class Node:
@@ -126,7 +127,8 @@ class Node:
         if isinstance(factor, Node):
             raise TypeError(f"({self}) * ({factor}) is a product of two expressions, which is not convex.")
         mine, c = affine(self), _constant(self, factor)
-        return Affine(mine.axis, tuple((c * one, node) for one, node in mine.terms), c * mine.constant)
+        terms = tuple((c * one, node) for one, node in mine.exact_terms)
+        return Affine(mine.axis, terms, c * mine.exact_constant)
 
     def __neg__(self) -> Affine:
         return self * -1.0
@@ -161,12 +163,12 @@ class Node:
 
 def _constant(node: Node, value: Any, zero: bool = True) -> Any:
     """A number, or numbers for each entry of a node."""
-    found = np.asarray(value, dtype=np.float64)
+    found = value if isinstance(value, Recorded) else np.asarray(value, dtype=np.float64)
     if not np.isfinite(found).all() or not (zero or found.all()):
         other = "" if zero else " other than 0"
         raise ValueError(f"a constant beside {node} is {value}, expected finite numbers{other}.")
     if found.ndim == 0:
-        return float(found)
+        return found if isinstance(found, Recorded) else float(found)
     axis = node.axis
     length = node.leaf.axis.count if axis is None else len(axis.rows)
     if found.shape != (length,):
@@ -193,19 +195,30 @@ class Affine(Node):
     """Σ c · node + constant; levels of queries are spread over rows."""
 
     axis: Axis | None
-    terms: tuple[tuple[Any, Node], ...]
-    constant: Any = 0.0
+    exact_terms: tuple[tuple[Any, Node], ...]
+    exact_constant: Any = 0.0
+
+    @cached_property
+    def terms(self) -> tuple[tuple[Any, Node], ...]:
+        """Factors as floats, and nodes."""
+        return tuple((plain(c), node) for c, node in self.exact_terms)
+
+    @cached_property
+    def constant(self) -> Any:
+        """The constant in floats."""
+        return plain(self.exact_constant)
 
     @cached_property
     def args(self) -> tuple[Node, ...]:  # type: ignore[override]
         """The nodes of the terms."""
-        return tuple(node for _, node in self.terms)
+        return tuple(node for _, node in self.exact_terms)
 
     def on(self, axis: Axis | None) -> tuple[tuple[tuple[Any, Node], ...], Any]:
         """Return terms and constant for entries of an axis: numbers of queries are spread over its rows."""
         if axis is None or self.axis is not None:
-            return self.terms, self.constant
-        spread = [c[axis.query] if np.ndim(c) else c for c in (self.constant, *(c for c, _ in self.terms))]
+            return self.exact_terms, self.exact_constant
+        given = (self.exact_constant, *(c for c, _ in self.exact_terms))
+        spread = [c[axis.query] if np.ndim(c) else c for c in given]
         return tuple(zip(spread[1:], self.args, strict=True)), spread[0]
 
     def is_level(self, node: Node) -> bool:
@@ -231,9 +244,14 @@ class Reduction(Node):
     """Rows to one number per query, with weights, or with their shares of the query's total weight if ``mean``."""
 
     x: Node
-    weights: Array
+    exact_weights: Array
     mean: bool = False
     axis: ClassVar[Axis | None] = None
+
+    @cached_property
+    def weights(self) -> Array:
+        """The weights as floats."""
+        return plain(self.exact_weights)
 
     @property
     def args(self) -> tuple[Node, ...]:  # type: ignore[override]

@@ -225,6 +225,8 @@ class Program:
         ]
         self._backwards = self._plan[::-1]
         self._ones = np.ones(self.count)
+        #: What readings find once, by their names.
+        self.kept: dict[str, Any] = {}
 
     @cached_property
     def apart(self) -> bool:
@@ -258,6 +260,13 @@ class Program:
         for _, leaf in self.leaves:
             query[leaf.axis.rows] = leaf.axis.query
         return query
+
+    @cached_property
+    def by_query(self) -> tuple[Array, Array]:
+        """The rows of all groups, query by query, and where each query begins, and the last ends."""
+        rows = np.flatnonzero(self.query >= 0)
+        rows = rows[np.argsort(self.query[rows], kind="stable")]
+        return rows, np.searchsorted(self.query[rows], np.arange(self.count + 1))
 
     @cached_property
     def smooth(self) -> bool:

@@ -15,7 +15,7 @@ from convexrank.backend.jax_oracles import shape_class
 from convexrank.core.minorants import Minorant, rounding, tangent_at
 from convexrank.core.results import Status
 from convexrank.core.score_model import ScoreModel
-from convexrank.data import as_groups, check_vector, check_weights, keep, read_array
+from convexrank.data import Chunks, as_groups, check_vector, check_weights, keep, read_array
 from convexrank.modelling import conjugate, curvature, recession
 from convexrank.modelling.balls import as_objects, tangent_in_balls
 from convexrank.modelling.cvxpy_reading import cvxpy_model
@@ -28,6 +28,7 @@ from convexrank.modelling.latex import latex
 from convexrank.modelling.program import Program
 from convexrank.modelling.rounding import sizes_of_terms
 from convexrank.problems._linear_scores import RiskData
+from convexrank.problems._query_streams import QuerySample, QueryStream, sample_of, streamed
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems._streams import refuse_chunks
 from convexrank.problems.duals._declared import DeclaredConjugate
@@ -118,15 +119,21 @@ class Formulation(SecondOrder):
     def __post_init__(self) -> None:
         super().__post_init__()
         rows = self.X.shape[0]
+        keep(self, sample_weight=check_weights(self.sample_weight, rows))
+        keep(self, y=self._checked_labels(rows))
+        self.__dict__["_query_groups"] = None if self.qid is None else as_groups(self.qid, rows)
+        _ = self.program  # an expression that is not convex is refused here, not at the first solve
+
+    #: What messages call the labels.
+    _labels_are: ClassVar[str] = "labels"
+
+    def _checked_labels(self, rows: int) -> Array:
         labels = read_array(self.y, "y")
         if labels.dtype.kind in "iuf":
-            labels = check_vector(labels, rows, "y")
-        elif labels.shape != (rows,):
+            return check_vector(labels, rows, "y")
+        if labels.shape != (rows,):
             raise ValueError(f"y has shape {labels.shape}, expected ({rows},), one label for each row of X.")
-        groups = as_groups(self.qid, rows)
-        keep(self, y=labels, sample_weight=check_weights(self.sample_weight, rows))
-        self.__dict__["_groups"] = Groups(labels, groups, self.sample_weight)
-        _ = self.program  # an expression that is not convex is refused here, not at the first solve
+        return labels
 
     # --- what a formulation states --------------------------------------------------------------------------------
 
@@ -137,17 +144,42 @@ class Formulation(SecondOrder):
     #: The risk at scores by plain loops, ``definition(scores) -> float``: a second statement that verify compares.
     definition: ClassVar[Callable[..., float] | None] = None
 
+    # --- rows out of memory ---------------------------------------------------------------------------------------
+
+    takes_chunks = True
+
+    @property
+    def by_query(self) -> tuple[Array, Array]:
+        """The rows that count, query by query, and where each query begins and the last ends."""
+        return self._groups.by_query
+
+    @cached_property
+    def stream(self) -> QueryStream | None:
+        """The evaluator of rows out of memory in one pass, for several queries whose rows stand together; else None."""
+        return streamed(self) if isinstance(self.X, Chunks) else None
+
+    def sample(self) -> QuerySample | None:
+        """Return the problem of some of the queries of tall rows out of memory, in memory; else None."""
+        return sample_of(self) if isinstance(self.X, Chunks) else None
+
     # --- readings -------------------------------------------------------------------------------------------------
 
     @cached_property
-    def program(self) -> Program:
-        """The risk as a list of steps."""
-        risk = self.risk(self.__dict__["_groups"])
+    def _groups(self) -> Groups:
+        return Groups(self.y, self.__dict__["_query_groups"], self.sample_weight, name=self._labels_are)
+
+    def _program_of(self, groups: Groups) -> Program:
+        risk = self.risk(groups)
         if not isinstance(risk, Node):
             raise TypeError(
                 f"risk(f) of {type(self).__name__} returned {type(risk).__name__}, expected an expression of scores."
             )
-        return Program(risk, self.rows)
+        return Program(risk, len(groups.y))
+
+    @cached_property
+    def program(self) -> Program:
+        """The risk as a list of steps."""
+        return self._program_of(self._groups)
 
     @property
     def row_counts(self) -> Array | None:
@@ -183,8 +215,12 @@ class Formulation(SecondOrder):
 
     @cached_property
     def risk_infimum(self) -> float:  # type: ignore[override]
-        """A number that the risk is never below, by its form."""
-        return recession.infimum(self.program)
+        """A number that the risk is never below, by its form, or by multipliers without any slope."""
+        found = recession.infimum(self.program)
+        if math.isfinite(found) or self.program.has_pairs or not conjugate.has_conjugate(self.program):
+            return found
+        resting = conjugate.resting(self.program)
+        return found if resting is None else -resting[1] - _ROUNDING * (1.0 + abs(resting[1]))
 
     def _slope_far_out(self, w: Array) -> float:
         """The slope of the objective far out along w, without a penalty or with l1 alone; 0 within rounding of 0."""
@@ -262,7 +298,8 @@ class Formulation(SecondOrder):
             columns, rates = found.collected()
             vectors = transposed_times(self.X, np.array([slope, shares]).T)
             pull, centre = np.asarray(vectors, dtype=np.float64).T
-            images, wholes = dense(columns.T @ entries(self.X)), np.asarray(columns.sum(axis=0)).ravel()
+            images = dense(columns @ entries(self.X))
+            wholes = np.add.reduceat(columns.data, columns.indptr[:-1]) if len(rates) else rates
         apart = images - np.outer(wholes, centre)
         return value, pull, centred_gram(self.X, centre, found.diagonal) - apart.T @ (rates[:, None] * apart)
 
@@ -292,8 +329,11 @@ class Formulation(SecondOrder):
         return cvxpy_model(self.program.root, scores)
 
     def formula(self) -> str:
-        """Return the objective in LaTeX."""
-        return latex(self.program.root) + r" + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1"
+        """Return the objective in LaTeX: as the class documents it, else by its expression."""
+        return (
+            super().formula()
+            or latex(self.program.root) + r" + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1"
+        )
 
     # --- certificates and proofs ----------------------------------------------------------------------------------
 
