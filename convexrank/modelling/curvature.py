@@ -30,6 +30,7 @@ from convexrank.modelling.program import Program
 
 __all__ = [
     "Columns",
+    "constant",
     "curvature",
     "has_columns",
     "has_second_derivatives",
@@ -263,6 +264,12 @@ def second_derivatives(program: Program, scores: Array) -> tuple[float, Array, C
         jacobians[k] = _jacobian_of(program, found, node, parts, values[args[0]], memories[k], adjoints[k])
     value, gradient = float(np.add.reduce(values[-1])), program.placed(adjoints)
     return value, gradient, found
+
+
+def constant(program: Program) -> Columns | None:
+    """Return a diagonal and columns where they are the same at all scores."""
+    fixed = _fixed(program)
+    return None if fixed.moving else fixed.columns
 
 
 def steepness(program: Program) -> float:

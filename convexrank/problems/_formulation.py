@@ -10,7 +10,7 @@ from typing import Any, ClassVar, dataclass_transform
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import centred_gram, dense, entries, times, transposed_times
+from convexrank.backend.gram import centred_gram, dense, entries, times, transposed_times, weighted_gram
 from convexrank.backend.jax_oracles import shape_class
 from convexrank.core.minorants import Minorant, rounding, tangent_at
 from convexrank.core.results import Status
@@ -285,7 +285,24 @@ class Formulation(SecondOrder):
 
         Where H does not see a shift of all scores, an offset of the features cannot cancel then.
         """
+        if self._still is not None:
+            value, slope = self.program.value_and_gradient(scores)
+            return value, np.asarray(transposed_times(self.X, slope), dtype=np.float64), self._still.copy()
         value, slope, found = curvature.second_derivatives(self.program, scores)
+        hessian, pull = self._hessian(slope, found)
+        return value, pull, hessian
+
+    @cached_property
+    def _still(self) -> Array | None:
+        """XᵀHX of a quadratic risk, which is the same everywhere; None of another."""
+        found = curvature.constant(self.program)
+        return None if found is None else self._hessian(np.zeros(self.rows), found)[0]
+
+    def _hessian(self, slope: Array, found: curvature.Columns) -> tuple[Array, Array]:
+        if self._shift is None and not found.products:
+            return weighted_gram(entries(self.X), found.diagonal), np.asarray(
+                transposed_times(self.X, slope), dtype=np.float64
+            )
         whole = float(found.diagonal.sum()) if self._shift is not None else 0.0
         shares = found.diagonal / whole if whole > 0.0 else np.zeros_like(found.diagonal)
         if found.count == 1:  # one read of X
@@ -301,7 +318,7 @@ class Formulation(SecondOrder):
             images = dense(columns @ entries(self.X))
             wholes = np.add.reduceat(columns.data, columns.indptr[:-1]) if len(rates) else rates
         apart = images - np.outer(wholes, centre)
-        return value, pull, centred_gram(self.X, centre, found.diagonal) - apart.T @ (rates[:, None] * apart)
+        return centred_gram(self.X, centre, found.diagonal) - apart.T @ (rates[:, None] * apart), pull
 
     @cached_property
     def _shift(self) -> float | None:
