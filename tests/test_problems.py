@@ -27,7 +27,7 @@ DRAWN = pytest.mark.parametrize("seed", SEEDS)
 BIPARTITE = [
     name
     for name, cls in SCORERS.items()
-    if "sample_weight" in cls.__dataclass_fields__ and name != "ConvexRisk"
+    if "sample_weight" in {field.name for field in dataclasses.fields(cls)} and name != "ConvexRisk"
 ]
 
 

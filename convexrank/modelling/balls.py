@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.results import CertificateError
+from convexrank.data.recorded import Recorded
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
     Elementwise,
-    Exact,
     Highest,
     LogSumExp,
     Node,
@@ -44,7 +44,9 @@ def as_objects(values: Any) -> Array:
 
 
 def in_balls(values: Any) -> Array:
-    """Return floats as the rational numbers that they are."""
+    """Return floats as the rational numbers that they are; what remembers its computation is enclosed."""
+    if isinstance(values, Recorded):
+        return np.ravel(values.replayed(lambda one: in_balls(one).reshape(one.shape)))
     from convexrank.proof.balls import arb
 
     return as_objects(arb(float(value)) for value in np.ravel(values))
@@ -66,7 +68,12 @@ class Balls(Language):
         """Return numbers times balls."""
         if isinstance(a, np.ndarray) and a.dtype.hasobject:
             return a * x
-        return (in_balls(a) if np.ndim(a) else Balls.number(a)) * x
+        return (in_balls(a) if np.ndim(a) else in_balls(a)[0]) * x
+
+    @staticmethod
+    def parts(node: Affine) -> tuple[Any, Any]:
+        """Return the terms of a sum and its constant, enclosed."""
+        return node.exact_terms, node.exact_constant
 
     @staticmethod
     def exact(x: Any) -> Any:
@@ -75,12 +82,8 @@ class Balls(Language):
 
     @staticmethod
     def number(x: float) -> Any:
-        """Return a number in balls: the fraction that it stands for."""
-        if not isinstance(x, Exact):
-            return in_balls([x])[0]
-        from convexrank.proof.balls import arb
-
-        return arb(x.fraction.numerator) / x.fraction.denominator
+        """Return a number in balls."""
+        return in_balls([x])[0]
 
     def log_of(self, x: float) -> Any:
         """Enclose the logarithm of a number."""
@@ -95,7 +98,7 @@ class Balls(Language):
 
     def shares(self, node: Any) -> Any:
         """Return the weights of a reduction, or enclose the shares of its rows."""
-        weights = in_balls(node.weights)
+        weights = in_balls(node.exact_weights)
         return weights / node.over.spread(node.over.sums(weights)) if node.mean else weights
 
     @staticmethod
@@ -164,9 +167,9 @@ def _up(node: Node, scores: Array, *x: Array) -> tuple[Any, Any, Any]:
 
 def _sum(node: Affine, x: tuple[Array, ...]) -> Array:
     length = len(node.axis.rows) if node.axis is not None else len(x[0])
-    constant = node.constant
-    found = in_balls(constant) if np.ndim(constant) else as_objects([Balls.number(constant)] * length)
-    for (c, part), one in zip(node.terms, x, strict=True):
+    constant = node.exact_constant
+    found = in_balls(constant) if np.ndim(constant) else in_balls([0.0] * length) + in_balls(constant)[0]
+    for (c, part), one in zip(node.exact_terms, x, strict=True):
         one = node.axis.spread(one) if node.is_level(part) and node.axis is not None else one
         found = found + Balls.times(c, one)
     return found
@@ -225,7 +228,7 @@ def _down(node: Node, memory: Any, u: Array) -> tuple[Any, ...]:
         case Scores():
             return ()
         case Affine():
-            parts = [(Balls.times(c, u), node.is_level(part)) for c, part in node.terms]
+            parts = [(Balls.times(c, u), node.is_level(part)) for c, part in node.exact_terms]
             return tuple(
                 node.axis.sums(part) if level and node.axis is not None else part for part, level in parts
             )

@@ -28,6 +28,7 @@ from convexrank.modelling.expressions import (
     PairSums,
     Scores,
 )
+from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "has_conjugate",
     "is_curved",
     "multipliers",
+    "resting",
     "shares_of",
     "sizes",
 ]
@@ -44,6 +46,8 @@ __all__ = [
 Array = np.ndarray
 # A factor that keeps chosen parts in their range when they are rounded; a slope that no conjugate needs.
 _INSIDE, _STEEPEST = 1.0 - 1e-14, 1e300
+# Slopes of this size beside those of the terms are rounding.
+_BALANCED = 1e-13
 #: Multipliers by the place of their node in the program.
 Multipliers = dict[int, Any]
 
@@ -84,6 +88,23 @@ def multipliers(program: Program, scores: Array) -> Multipliers:
         elif is_curved(node):
             (found[k],) = program.steps[k].down(memories[k], adjoints[k])
     return found
+
+
+def resting(program: Program) -> tuple[Multipliers, float] | None:
+    """Return multipliers without any slope, and G there: the risk is nowhere below −G. None where none are known."""
+    found: Multipliers = {k: np.zeros(size) for k, size in sizes(program).items()}
+    _, slopes = conjugate(program, Numpy(), found)
+    size = float(np.abs(slopes).max(initial=0.0))
+    if size > 0.0:
+        # affine terms are balanced by the atoms of the scores themselves
+        for k in found:
+            leaf, own = program.nodes[k].leaf.axis, program.own_factors.get(program.args[k][0])
+            if own is not None and not isinstance(program.nodes[k], PairSums):
+                found[k] = -slopes[leaf.rows] / own
+    cost, slopes = conjugate(program, language := Numpy(), found)
+    if max(language.violation, float(np.abs(slopes).max(initial=0.0)) / (size or 1.0)) > _BALANCED:
+        return None
+    return found, float(cost)
 
 
 def conjugate(program: Program, m: Any, v: Multipliers) -> tuple[Any, Any]:
@@ -148,10 +169,10 @@ def _perspective(node: Elementwise | PairSums, m: Any, v: Any, u: Any) -> Any:
 
 
 def _of_sum(node: Affine, m: Any, u: Any) -> tuple[Any, tuple[Any, ...]]:
-    constant = node.constant
+    terms, constant = m.parts(node)
     cost = -m.total(m.times(constant, u)) if np.ndim(constant) or constant else 0.0
     parts = []
-    for c, part in node.terms:
+    for c, part in terms:
         one = m.times(c, u)
         level = node.is_level(part) and node.axis is not None
         parts.append(m.sums(one, node.axis) if level else one)

@@ -8,6 +8,7 @@ one entry and multiples of the columns of levels, this stays a diagonal and prod
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from convexrank.modelling.expressions import (
     Node,
     PairSums,
     Scores,
+    is_affine,
 )
 from convexrank.modelling.kernels.highest import partial_shares
 from convexrank.modelling.program import Program
@@ -33,17 +35,21 @@ __all__ = [
     "Columns",
     "State",
     "columns_of",
+    "constant",
     "curvature",
     "gradient_moved",
     "has_columns",
     "has_second_derivatives",
     "hessian_product",
     "second_derivatives",
+    "steepness",
 ]
 
 Array = np.ndarray
 #: Values, memories and adjoints of all nodes.
 State = tuple[list[Any], list[Any], list[Any]]
+# Columns are multiples of one another, up to rounding relative to their size.
+_SAME = 1e-14
 
 
 def has_second_derivatives(program: Program) -> bool:
@@ -167,10 +173,40 @@ def _curve(program: Program, k: int, memory: Any, u: Array, x: list[Array], dx: 
 class Columns:
     """The Hessian in the making: diag(h) + Σ rate/2 (left rightᵀ + right leftᵀ) in each query."""
 
-    def __init__(self, rows: int, query: Array, count: int) -> None:
-        self.diagonal, self.query, self.count = np.zeros(rows), query, count
-        self.ones = np.zeros(count) + 1.0
+    def __init__(self, program: Program) -> None:
+        self.diagonal, self.query, self.count = np.zeros(program.rows), program.query, program.count
+        self.ones, self.by_query = np.ones(program.count), program.by_query
         self.products: list[tuple[Array, Array, Array]] = []
+
+    def copy(self) -> Columns:
+        """Return the same, to which more may be added."""
+        made = object.__new__(Columns)
+        made.__dict__.update(self.__dict__, diagonal=self.diagonal.copy(), products=self.products.copy())
+        return made
+
+    def merge(self) -> None:
+        """Join products of columns that are multiples of one another in each query, as of what is centred."""
+        joined: list[list[Array]] = []
+        apart = []
+        for left, right, rate in self.products:
+            for one in [*joined, [right, np.zeros(self.count)]]:
+                factors = [self._multiple(column, one[0]) for column in (left, right)]
+                if factors[0] is not None and factors[1] is not None:
+                    if not any(one is known for known in joined):
+                        joined.append(one)
+                    one[1] = one[1] + rate * factors[0] * factors[1]
+                    break
+            else:
+                apart.append((left, right, rate))
+        self.products = [*((column, column, rate) for column, rate in joined), *apart]
+
+    def _multiple(self, column: Array, of: Array) -> Array | None:
+        """By what a column is a multiple of another in each query; None where it is none, up to rounding."""
+        (rows, starts), size = self.by_query, float(np.abs(column).max())
+        squares = np.add.reduceat((of * of)[rows], starts[:-1])
+        factors = np.add.reduceat((column * of)[rows], starts[:-1]) / np.where(squares > 0.0, squares, 1.0)
+        rest = column[rows] - factors.repeat(np.diff(starts)) * of[rows]
+        return factors if float(np.abs(rest).max()) <= _SAME * size else None
 
     def on_rows(self, axis: Axis, values: Any) -> Array:
         """Return a column of all rows, 0 beside those of an axis."""
@@ -211,22 +247,24 @@ class Columns:
             rates += [-0.25 * rate, 0.25 * rate]
         return columns, rates
 
-    def collected(self) -> tuple[sparse.csc_array, Array]:
-        """Return columns and rates of the form that solvers take, one column per query."""
-        (columns, rates), n, rows = self.listed(), len(self.query), np.flatnonzero(self.query >= 0)
-        if not columns:
-            return sparse.csc_array((n, 0)), np.zeros(0)
-        blocks = [
-            sparse.csc_array((column[rows], (rows, self.query[rows])), shape=(n, self.count))
-            for column in columns
-        ]
-        return sparse.csc_array(sparse.hstack(blocks, format="csc")), np.concatenate(rates)
+    def collected(self) -> tuple[sparse.csr_array, Array]:
+        """Return the transposed columns and the rates of the form that solvers take, one column per query."""
+        (columns, rates), n, (rows, starts) = self.listed(), len(self.query), self.by_query
+        blocks = len(columns)
+        if not blocks:
+            return sparse.csr_array((0, n)), np.zeros(0)
+        entries, ends = np.concatenate([column[rows] for column in columns]), starts
+        if blocks > 1:
+            rows = np.tile(rows, blocks)
+            ends = np.concatenate([starts[:1], *(starts[1:] + starts[-1] * block for block in range(blocks))])
+        return sparse.csr_array((entries, rows, ends), shape=(self.count * blocks, n)), np.concatenate(rates)
 
 
 def curvature(program: Program, scores: Array) -> tuple[float, Array, Curvature]:
     """Return value, gradient, and the second derivatives as a diagonal and columns."""
     value, gradient, found = second_derivatives(program, scores)
-    return value, gradient, Curvature(found.diagonal, *found.collected())
+    columns, rates = found.collected()
+    return value, gradient, Curvature(found.diagonal, columns.T, rates, steepness=steepness(program))
 
 
 def second_derivatives(program: Program, scores: Array) -> tuple[float, Array, Columns]:
@@ -246,20 +284,17 @@ def columns_of(program: Program, state: State, pairs: bool = False) -> Columns:
     Sums over pairs are left out, which is right where they are only added up; or with ``pairs`` what they add to the
     diagonal is counted, and columns miss them.
     """
-    values, memories, adjoints = state
-    found, last = Columns(program.rows, program.query, program.count), len(program.nodes) - 1
-    jacobians: dict[int, Any] = {k: (own, []) for k, own in program.own_factors.items()}
-    for k, node, args in program.of_levels:
-        if k == last and isinstance(node, Affine | Dot):
-            break  # without second derivatives, and nothing is a function of it
-        if isinstance(node, Affine):
-            jacobians[k] = _jacobian_of_sum(node, [jacobians[a] for a in args])
-        elif isinstance(node, PairSums):
-            owns = [jacobians[a][0] for a in args]
+    fixed, (values, memories, adjoints) = _fixed(program), state
+    found, jacobians = fixed.columns.copy(), fixed.jacobians.copy()
+    for k, node, args in fixed.moving:
+        parts = [jacobians[a] for a in args]
+        if isinstance(node, PairSums):
+            owns = [part[0] for part in parts]
             jacobians[k] = _of_pairs(found, node, memories[k], adjoints[k], owns) if pairs else (0.0, [])
         else:
-            x, part = values[args[0]], jacobians[args[0]]
-            jacobians[k] = _jacobian(node, found, part, x, memories[k], adjoints[k], program.query)
+            jacobians[k] = _jacobian_of(
+                program, found, node, parts, values[args[0]], memories[k], adjoints[k]
+            )
     return found
 
 
@@ -274,6 +309,79 @@ def _of_pairs(
     found.diagonal[node.upper_axis.places] += node.weights * of_upper * owns[0] ** 2
     found.diagonal[node.axis.places] += u * of_lower * owns[1] ** 2
     return slope * owns[1], []
+
+
+def constant(program: Program) -> Columns | None:
+    """Return a diagonal and columns where they are the same at all scores."""
+    fixed = _fixed(program)
+    return None if fixed.moving else fixed.columns
+
+
+def steepness(program: Program) -> float:
+    """Return the largest factor of scores in a sum of log-sum-exps, 0 for squares; infinity for anything else.
+
+    With it a gap bounds how far the gradient is from that at a minimiser.
+    """
+    return _fixed(program).steepness
+
+
+def _steepness(program: Program, node: Node, args: list[int]) -> float:
+    if is_affine(node) or isinstance(node, Affine | Dot):
+        return 0.0
+    if isinstance(node, LogSumExp) and np.ndim(program.own_factors.get(args[0], np.ones(1))) == 0:
+        return abs(program.own_factors[args[0]])
+    return 0.0 if _is_quadratic(node) else math.inf
+
+
+class _Fixed:
+    """What is the same at all scores: Jacobians of affine nodes, and the curvature of squares that are added up."""
+
+    def __init__(self, program: Program) -> None:
+        self.columns, self.jacobians = Columns(program), dict[int, Any]()
+        self.jacobians.update((k, (own, [])) for k, own in program.own_factors.items())
+        scores = np.zeros(program.rows)
+        with np.errstate(all="ignore"):
+            values, memories = program.up(scores)
+            adjoints = program.down(memories)
+        inner: set[int] = set()  # what curved nodes are functions of, squares that are added up aside
+        for k in range(len(program.nodes) - 1, -1, -1):
+            node = program.nodes[k]
+            if k in inner or not (is_affine(node) or isinstance(node, Affine | Dot) or _is_quadratic(node)):
+                inner.update(program.args[k])
+        self.moving = []
+        for k, node, args in program.of_levels:
+            squares = k not in inner and _is_quadratic(node)
+            if squares or is_affine(node):
+                parts = [self.jacobians[a] for a in args]
+                self.jacobians[k] = _jacobian_of(
+                    program, self.columns, node, parts, values[args[0]], memories[k], adjoints[k]
+                )
+            elif k in inner or not isinstance(node, Affine | Dot):
+                self.moving.append((k, node, args))
+        self.columns.merge()
+        # products that are added would be missing in the diagonal
+        taken = all((rates >= 0.0).all() for rates in self.columns.listed()[1])
+        nodes = zip(program.nodes, program.args, strict=True)
+        self.steepness = max(_steepness(program, node, args) for node, args in nodes) if taken else math.inf
+
+
+def _is_quadratic(node: Node) -> bool:
+    return isinstance(node, Elementwise) and node.function.is_quadratic and is_affine(node.x)
+
+
+def _fixed(program: Program) -> _Fixed:
+    found = program.kept.get("curvature")
+    if found is None:
+        found = program.kept["curvature"] = _Fixed(program)
+    return found
+
+
+def _jacobian_of(
+    program: Program, found: Columns, node: Node, parts: list[Any], x: Array, memory: Any, u: Array
+) -> Any:
+    if isinstance(node, Affine):
+        return _jacobian_of_sum(node, parts)
+    return _jacobian(node, found, parts[0], x, memory, u, program.query)
 
 
 def _jacobian_of_sum(node: Affine, parts: list[Any]) -> tuple[Any, list[tuple[Any, Array]]]:

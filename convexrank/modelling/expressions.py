@@ -8,12 +8,12 @@ the readings, one file each; here is only what it is made of.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.data.recorded import Recorded, plain, recorded
 from convexrank.modelling.functions import Function
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "Axis",
     "Dot",
     "Elementwise",
-    "Exact",
     "Highest",
     "LogSumExp",
     "Node",
@@ -29,9 +28,7 @@ __all__ = [
     "Reduction",
     "Scores",
     "affine",
-    "fraction_of",
     "is_affine",
-    "product",
 ]
 
 Array = np.ndarray
@@ -89,37 +86,14 @@ class Axis:
 
     def spread(self, levels: Any) -> Any:
         """Turn one number per query into one per row."""
-        return levels if self.count == 1 else levels[self.query]
+        return levels if self.count == 1 else levels.repeat(self.sizes)
 
 
-class Exact(float):
-    """A factor that no float is: the nearest float, and the fraction, for readings that round nothing."""
-
-    fraction: Fraction
-
-    def __new__(cls, fraction: Fraction) -> Self:
-        """Round a fraction."""
-        made = super().__new__(cls, fraction)
-        made.fraction = fraction
-        return made
-
-
-def product(a: Any, b: Any) -> Any:
-    """Return the product of factors, without rounding where both are numbers."""
-    if np.ndim(a) or np.ndim(b):
-        return a * b
-    rounded = float(a) * float(b)
-    if not (isinstance(a, Exact) or isinstance(b, Exact)) and (abs(a) == 1.0 or abs(b) == 1.0):
-        return rounded
-    if not np.isfinite(rounded):
-        return rounded
-    whole = fraction_of(a) * fraction_of(b)
-    return rounded if whole == Fraction(rounded) else Exact(whole)
-
-
-def fraction_of(a: Any) -> Fraction:
-    """Return the fraction that a factor is."""
-    return a.fraction if isinstance(a, Exact) else Fraction(float(a))
+def _product(c: Any, factor: Any) -> Any:
+    """The product, which remembers its factors where it is rounded."""
+    if np.ndim(c) == 0 == np.ndim(factor) and abs(c) != 1.0 != abs(factor):
+        return recorded(c) * factor
+    return c * factor
 
 
 class Node:
@@ -160,8 +134,8 @@ class Node:
         if isinstance(factor, Node):
             raise TypeError(f"({self}) * ({factor}) is a product of two expressions, which is not convex.")
         mine, c = affine(self), _constant(self, factor)
-        terms = tuple((product(c, one), node) for one, node in mine.terms)
-        return Affine(mine.axis, terms, product(c, mine.constant))
+        terms = tuple((_product(c, one), node) for one, node in mine.exact_terms)
+        return Affine(mine.axis, terms, _product(c, mine.exact_constant))
 
     def __neg__(self) -> Affine:
         return self * -1.0
@@ -175,8 +149,7 @@ class Node:
     def __truediv__(self, divisor: Any) -> Affine:
         if isinstance(divisor, Node):
             raise TypeError(f"({self}) / ({divisor}) is a quotient of two expressions, which is not convex.")
-        c = _constant(self, divisor, zero=False)
-        return self * (1.0 / c if np.ndim(c) else product(1.0, Exact(1 / fraction_of(c))))
+        return self * (1.0 / recorded(_constant(self, divisor, zero=False)))
 
     def __rtruediv__(self, dividend: Any) -> Affine:
         raise TypeError(
@@ -197,14 +170,12 @@ class Node:
 
 def _constant(node: Node, value: Any, zero: bool = True) -> Any:
     """A number, or numbers for each entry of a node."""
-    if isinstance(value, Exact):
-        return value
-    found = np.asarray(value, dtype=np.float64)
+    found = value if isinstance(value, Recorded) else np.asarray(value, dtype=np.float64)
     if not np.isfinite(found).all() or not (zero or found.all()):
         other = "" if zero else " other than 0"
         raise ValueError(f"a constant beside {node} is {value}, expected finite numbers{other}.")
     if found.ndim == 0:
-        return float(found)
+        return found if isinstance(found, Recorded) else float(found)
     axis = node.axis
     length = node.leaf.axis.count if axis is None else len(axis.rows)
     if found.shape != (length,):
@@ -231,19 +202,30 @@ class Affine(Node):
     """Σ c · node + constant; levels of queries are spread over rows."""
 
     axis: Axis | None
-    terms: tuple[tuple[Any, Node], ...]
-    constant: Any = 0.0
+    exact_terms: tuple[tuple[Any, Node], ...]
+    exact_constant: Any = 0.0
+
+    @cached_property
+    def terms(self) -> tuple[tuple[Any, Node], ...]:
+        """Factors as floats, and nodes."""
+        return tuple((plain(c), node) for c, node in self.exact_terms)
+
+    @cached_property
+    def constant(self) -> Any:
+        """The constant in floats."""
+        return plain(self.exact_constant)
 
     @cached_property
     def args(self) -> tuple[Node, ...]:  # type: ignore[override]
         """The nodes of the terms."""
-        return tuple(node for _, node in self.terms)
+        return tuple(node for _, node in self.exact_terms)
 
     def on(self, axis: Axis | None) -> tuple[tuple[tuple[Any, Node], ...], Any]:
         """Return terms and constant for entries of an axis: numbers of queries are spread over its rows."""
         if axis is None or self.axis is not None:
-            return self.terms, self.constant
-        spread = [c[axis.query] if np.ndim(c) else c for c in (self.constant, *(c for c, _ in self.terms))]
+            return self.exact_terms, self.exact_constant
+        given = (self.exact_constant, *(c for c, _ in self.exact_terms))
+        spread = [c[axis.query] if np.ndim(c) else c for c in given]
         return tuple(zip(spread[1:], self.args, strict=True)), spread[0]
 
     def is_level(self, node: Node) -> bool:
@@ -269,9 +251,14 @@ class Reduction(Node):
     """Rows to one number per query, with weights, or with their shares of the query's total weight if ``mean``."""
 
     x: Node
-    weights: Array
+    exact_weights: Array
     mean: bool = False
     axis: ClassVar[Axis | None] = None
+
+    @cached_property
+    def weights(self) -> Array:
+        """The weights as floats."""
+        return plain(self.exact_weights)
 
     @property
     def args(self) -> tuple[Node, ...]:  # type: ignore[override]

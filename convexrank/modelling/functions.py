@@ -71,6 +71,8 @@ class Function:
         Whether it never decreases; whether it has a derivative everywhere.
     reaches_least : bool
         Whether the infimum is attained.
+    is_quadratic : bool
+        Whether the second derivative is the same everywhere.
     recession : callable
         The slope far out in a direction: :math:`\\lim φ(t d)/t` of an array d.
     coefficients : tuple of float or None
@@ -102,6 +104,7 @@ class Function:
     increasing: bool = True
     smooth: bool = True
     reaches_least: bool = False
+    is_quadratic: bool = False
     recession: Callable[[Array], Array] = _unbounded
     coefficients: tuple[float, ...] | None = None
     kink: float | None = None
@@ -175,6 +178,7 @@ square = Function(
     least=0.0,
     increasing=False,
     reaches_least=True,
+    is_quadratic=True,
     recession=lambda d: np.where(d != 0.0, np.inf, 0.0),
 )
 
@@ -343,6 +347,7 @@ def scaled(function: Function, c: float) -> Function:
         increasing=function.increasing,
         smooth=function.smooth,
         reaches_least=function.reaches_least,
+        is_quadratic=function.is_quadratic,
         recession=lambda d: c * function.recession(d),
         coefficients=None
         if function.coefficients is None

@@ -31,6 +31,8 @@ class Groups:
         Weights of the rows, 1 by default.
     positives : ndarray of bool, shape (n,), or None
         Which rows are positive, where that is known.
+    name : str
+        What messages call the labels.
 
     Raises
     ------
@@ -44,6 +46,7 @@ class Groups:
         groups: QueryGroups | None,
         weights: Array | None = None,
         positives: Array | None = None,
+        name: str = "labels",
     ) -> None:
         self.y, self.all_weights = y, weights
         if positives is not None:
@@ -55,11 +58,13 @@ class Groups:
             asks, query = np.array([len(seen) > 0 and bool((seen != seen[0]).any())]), None
         else:
             query = groups.spread(groups.query)
-            asks = _ordered(y, query, counts, count)
+            asks = _ordered(y, groups, counts)
+        #: Which queries have an order.
+        self.asks = asks
         if not asks.any():
             raise ValueError(
-                f"none of the {count} queries has two rows of different labels and positive weight, so there is "
-                "nothing to rank; pass y with more labels, and check that y and qid describe the same rows."
+                f"none of the {count} queries has two rows of different {name} and positive weight, so there is "
+                f"nothing to rank; pass y with more {name}, and check that y and qid describe the same rows."
             )
         #: How many queries have an order.
         self.count = int(asks.sum())
@@ -117,12 +122,18 @@ class Groups:
             )
         return np.asarray(self.y[self.rows.axis.rows], dtype=np.float64)
 
+    @property
+    def by_query(self) -> tuple[Array, Array]:
+        """The rows of queries with an order, query by query, and where each query begins and the last ends."""
+        return self.rows.axis.rows, self.rows.axis.starts
 
-def _ordered(y: Array, query: Array, counts: Array | None, count: int) -> Array:
+
+def _ordered(y: Array, groups: QueryGroups, counts: Array | None) -> Array:
     """Which queries have two rows of different labels."""
-    number = np.unique(y, return_inverse=True)[1].ravel()
-    lowest, highest = np.full(count, len(y)), np.full(count, -1)
-    some = slice(None) if counts is None else counts
-    np.minimum.at(lowest, query[some], number[some])
-    np.maximum.at(highest, query[some], number[some])
-    return highest > lowest
+    rows, query = groups.order, groups.query
+    if counts is not None:
+        rows, query = rows[counts[rows]], query[counts[rows]]
+    labels, asks = y[rows], np.zeros(len(groups), dtype=bool)
+    # where no neighbours differ all are the same
+    asks[query[1:][(labels[1:] != labels[:-1]) & (query[1:] == query[:-1])]] = True
+    return asks

@@ -107,6 +107,11 @@ class Language:
         """Add the entries of each query."""
         return self.scatter(axis.query, x, axis.count)
 
+    @staticmethod
+    def parts(node: Affine) -> tuple[Any, Any]:
+        """Return the terms of a sum and its constant."""
+        return node.terms, node.constant
+
     def shares(self, node: Any) -> Any:
         """Return the weights of a reduction, or the shares of its rows."""
         return node.shares

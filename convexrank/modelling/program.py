@@ -223,20 +223,22 @@ class Program:
         if not self.leaves:
             raise TypeError(f"the risk {root} has no scores; write it with f.positive, f.negative or f.rows.")
         self.count = self.leaves[0][1].axis.count
-        self._gathers = [(k, leaf.axis.places) for k, leaf in self.leaves]
+        self.gathers = [(k, leaf.axis.places) for k, leaf in self.leaves]
         self._ones = np.ones(self.count)
         self._bind([Step(node) for node in self.nodes])
 
     def _bind(self, steps: list[Step]) -> None:
         self.steps = steps
+        #: What readings find once, by their names.
+        self.kept: dict[str, Any] = {}
         # place, step, the places of the arguments, and that of the only one
         plan = [
             (k, step, args, args[0] if len(args) == 1 else -1)
             for k, (step, args) in enumerate(zip(self.steps, self.args, strict=True))
             if args
         ]
-        self._upwards = [(k, step.up, step.factor, args, only) for k, step, args, only in plan]
-        self._downwards = [
+        self.upwards = [(k, step.up, step.factor, args, only) for k, step, args, only in plan]
+        self.downwards = [
             (k, step.down, step.pull, step.carries, args, only) for k, step, args, only in plan[::-1]
         ]
 
@@ -249,7 +251,7 @@ class Program:
             "args",
             "leaves",
             "count",
-            "_gathers",
+            "gathers",
             "_ones",
             "apart",
             "own_factors",
@@ -294,6 +296,13 @@ class Program:
         return query
 
     @cached_property
+    def by_query(self) -> tuple[Array, Array]:
+        """The rows of all groups, query by query, and where each query begins, and the last ends."""
+        rows = np.flatnonzero(self.query >= 0)
+        rows = rows[np.argsort(self.query[rows], kind="stable")]
+        return rows, np.searchsorted(self.query[rows], np.arange(self.count + 1))
+
+    @cached_property
     def smooth(self) -> bool:
         """Whether the risk has a derivative everywhere."""
         return not any(
@@ -317,41 +326,123 @@ class Program:
         """Return values and memories of all nodes."""
         values: list[Any] = [None] * len(self.nodes)
         memories = values.copy()
-        for k, places in self._gathers:
+        for k, places in self.gathers:
             values[k] = scores[places]
-        for k, up, factor, args, only in self._upwards:
-            if factor is not None:
-                values[k] = factor * values[only]
-            else:
-                found = up(values[only]) if only >= 0 else up(*map(values.__getitem__, args))
-                values[k], memories[k] = found
+        _go_up(self.upwards, values, memories)
         return values, memories
 
     def down(self, memories: list[Any]) -> list[Any]:
         """Return the adjoints of all nodes."""
         adjoints: list[Any] = [None] * len(self.nodes)
         adjoints[-1] = self._ones
-        for k, down, pull, carries, args, only in self._downwards:
-            u = adjoints[k]
-            if carries or pull is not None:
-                part, before = (memories[k] if carries else pull) * u, adjoints[only]
-                adjoints[only] = part if before is None else before + part
-                continue
-            for a, part in zip(args, down(memories[k], u), strict=True):
-                adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
+        _go_down(self.downwards, memories, adjoints)
         return adjoints
 
     def placed(self, adjoints: list[Any]) -> Array:
         """Return the adjoints of the leaves as a gradient in the scores of all rows."""
         gradient, apart = np.zeros(self.rows), self.apart
-        for k, places in self._gathers:
+        for k, places in self.gathers:
             gradient[places] = adjoints[k] if apart else gradient[places] + adjoints[k]
         return gradient
 
     def value_and_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient (a subgradient) in the scores."""
-        values, memories = self.up(scores)
-        return float(np.add.reduce(values[-1])), self.placed(self.down(memories))
+        top = self._top
+        values: list[Any] = [None] * len(self.nodes)
+        memories, adjoints = values.copy(), top.seeds.copy()
+        for k, places in top.gathers:
+            values[k] = scores[places]
+        _go_up(top.upwards, values, memories)
+        value = top.constant + float(top.slope @ scores)
+        for k in top.curved:
+            value += float(top.seeds[k] @ values[k])
+        _go_down(top.downwards, memories, adjoints)
+        if top.is_whole:
+            return value, top.slope + adjoints[top.gathers[0][0]]
+        gradient = top.slope.copy()
+        for k, places in top.gathers:
+            gradient[places] += adjoints[k]
+        return value, gradient
+
+    @cached_property
+    def inner(self) -> set[int]:
+        """The nodes that curved ones are functions of; the others are above them, and have the same adjoints always."""
+        found: set[int] = set()
+        for k in range(len(self.nodes) - 1, -1, -1):
+            if k in found or not isinstance(self.nodes[k], Affine | Dot):
+                found.update(self.args[k])
+        return found
+
+    @cached_property
+    def _top(self) -> _Top:
+        return _Top(self)
+
+
+class _Top:
+    """The risk as an affine function of scores, and of the curved nodes that affine ones alone are above of."""
+
+    def __init__(self, program: Program) -> None:
+        nodes, inner = program.nodes, program.inner
+        linear = [isinstance(node, Affine | Dot) for node in nodes]
+        #: The adjoints of these nodes, where they have any.
+        self.seeds: list[Any] = [None] * len(nodes)
+        self.seeds[-1] = np.ones(program.count)
+        slope, zeros = np.zeros(program.rows), []
+        for k, node in enumerate(nodes):
+            if linear[k]:
+                zeros.append(program.steps[k].up(*[zeros[a] for a in program.args[k]])[0])
+            else:
+                zeros.append(np.zeros(program.count if node.axis is None else len(node.axis.rows)))
+        #: The risk where scores and curved nodes are 0.
+        self.constant = float(np.add.reduce(zeros[-1]))
+        for k in range(len(nodes) - 1, -1, -1):
+            node, seed = nodes[k], self.seeds[k]
+            if seed is None or not (linear[k] or isinstance(node, Scores)):
+                continue
+            self.seeds[k] = None
+            if isinstance(node, Scores):
+                slope[node.axis.rows] += seed
+            for a, part in zip(
+                program.args[k], program.steps[k].down(None, seed) if linear[k] else (), strict=True
+            ):
+                self.seeds[a] = part if self.seeds[a] is None else self.seeds[a] + part
+        #: The slope in the scores.
+        self.slope = slope
+        #: The places of the curved nodes.
+        self.curved = [k for k, seed in enumerate(self.seeds) if seed is not None]
+        kept = inner | set(self.curved)
+        self.upwards = [one for one in program.upwards if one[0] in kept]
+        self.downwards = [one for one in program.downwards if one[0] in kept]
+        self.gathers = [one for one in program.gathers if one[0] in kept]
+        #: Whether the only group is all rows.
+        groups = [leaf for k, leaf in program.leaves if k in kept]
+        self.is_whole = len(groups) == 1 and _is_all(groups[0].axis.places, program.rows)
+
+
+def _is_all(places: Any, rows: int) -> bool:
+    return isinstance(places, slice) and (places.start, places.stop) == (0, rows)
+
+
+def _go_up(plan: list[Any], values: list[Any], memories: list[Any]) -> None:
+    """Fill in values and memories of nodes."""
+    for k, up, factor, args, only in plan:
+        if factor is not None:
+            values[k] = factor * values[only]
+        else:
+            found = up(values[only]) if only >= 0 else up(*map(values.__getitem__, args))
+            values[k], memories[k] = found
+
+
+def _go_down(plan: list[Any], memories: list[Any], adjoints: list[Any]) -> None:
+    """Fill in adjoints of nodes."""
+    for k, down, pull, carries, args, only in plan:
+        u = adjoints[k]
+        if carries or pull is not None:
+            part, before = (memories[k] if carries else pull) * u, adjoints[only]
+            adjoints[only] = part if before is None else before + part
+            continue
+        for a, part in zip(args, down(memories[k], u), strict=True):
+            adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
 
 
 def kinks_at_zero(program: Program) -> list[Node]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.data import shown
+from convexrank.data.recorded import Recorded
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import (
     Affine,
@@ -268,7 +269,8 @@ def _weights(x: Node, weights: Any, positive: bool = False) -> Array:
         raise TypeError(f"{x} has one number per query already, and no rows to reduce.")
     if weights is None:
         return axis.weights
-    found = np.broadcast_to(np.asarray(weights, dtype=np.float64), axis.rows.shape)
+    known = isinstance(weights, Recorded) and weights.shape == axis.rows.shape
+    found = weights if known else np.broadcast_to(np.asarray(weights, dtype=np.float64), axis.rows.shape)
     if not np.isfinite(found).all() or (positive and not (found > 0.0).all()):
         raise ValueError(f"weights of {x} are not all finite{' and greater than 0' if positive else ''}.")
     return found

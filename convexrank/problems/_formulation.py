@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, dataclass_transform
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import centred_gram, dense, entries, times, transposed_times
+from convexrank.backend.gram import centred_gram, dense, entries, times, transposed_times, weighted_gram
 from convexrank.backend.jax_oracles import shape_class
 from convexrank.core.minorants import Minorant, rounding, tangent_at
 from convexrank.core.results import Status
@@ -44,6 +44,7 @@ from convexrank.modelling.smoothing.programs import Smoothing, blocked_pairs, ca
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._log_stream import LogStream
 from convexrank.problems._log_sum_exps import LogSumExps
+from convexrank.problems._query_streams import QuerySample, sample_of, streamed
 from convexrank.problems._samples import drawn_rows, rows_of_sample
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems._smoothed import Smoothed
@@ -146,6 +147,9 @@ class Formulation(SecondOrder):
         self.__dict__["_query_groups"] = None if self.qid is None else as_groups(self.qid, rows)
         _ = self.form  # an expression that is not convex is refused here, not at the first solve
 
+    #: What messages call the labels.
+    _labels_are: ClassVar[str] = "labels"
+
     def _checked_labels(self, rows: int) -> Array:
         labels = read_array(self.y, "y")
         if labels.dtype.kind in "iuf":
@@ -165,11 +169,20 @@ class Formulation(SecondOrder):
     #: The risk at scores by plain loops, ``definition(scores) -> float``: a second statement that verify compares.
     definition: ClassVar[Callable[..., float] | None] = None
 
+    # --- rows out of memory ---------------------------------------------------------------------------------------
+
+    takes_chunks = True
+
+    @property
+    def by_query(self) -> tuple[Array, Array]:
+        """The rows that count, query by query, and where each query begins and the last ends."""
+        return self._groups.by_query
+
     # --- readings -------------------------------------------------------------------------------------------------
 
     @cached_property
     def _groups(self) -> Groups:
-        return Groups(self.y, self.__dict__["_query_groups"], self.sample_weight)
+        return Groups(self.y, self.__dict__["_query_groups"], self.sample_weight, name=self._labels_are)
 
     def _program_of(self, groups: Groups) -> Program:
         risk = self.risk(groups)
@@ -235,8 +248,14 @@ class Formulation(SecondOrder):
 
     @cached_property
     def risk_infimum(self) -> float:  # type: ignore[override]
-        """A number that the risk is never below, by its form."""
-        return recession.infimum(self.program) if self.stream is None else -math.inf
+        """A number that the risk is never below, by its form, or by multipliers without any slope."""
+        if self.stream is not None and log_sum_exps(self.form.root) is not None:
+            return -math.inf
+        found = recession.infimum(self.program)
+        if math.isfinite(found) or self.program.has_pairs or not conjugate.has_conjugate(self.program):
+            return found
+        resting = conjugate.resting(self.program)
+        return found if resting is None else -resting[1] - _ROUNDING * (1.0 + abs(resting[1]))
 
     def _slope_far_out(self, w: Array) -> float:
         """The slope of the objective far out along w, without a penalty or with l1 alone; 0 within rounding of 0."""
@@ -306,7 +325,24 @@ class Formulation(SecondOrder):
 
         Where H does not see a shift of all scores, an offset of the features cannot cancel then.
         """
+        if self._still is not None:
+            value, slope = self.program.value_and_gradient(scores)
+            return value, np.asarray(transposed_times(self.X, slope), dtype=np.float64), self._still.copy()
         value, slope, found = curvature.second_derivatives(self.program, scores)
+        hessian, pull = self._hessian(slope, found)
+        return value, pull, hessian
+
+    @cached_property
+    def _still(self) -> Array | None:
+        """XᵀHX of a quadratic risk, which is the same everywhere; None of another."""
+        found = curvature.constant(self.program)
+        return None if found is None else self._hessian(np.zeros(self.rows), found)[0]
+
+    def _hessian(self, slope: Array, found: curvature.Columns) -> tuple[Array, Array]:
+        if self._shift is None and not found.products:
+            return weighted_gram(entries(self.X), found.diagonal), np.asarray(
+                transposed_times(self.X, slope), dtype=np.float64
+            )
         vectors = [slope, found.diagonal]
         if found.count == 1:  # one read of X
             listed, parts = found.listed()
@@ -317,14 +353,12 @@ class Formulation(SecondOrder):
         else:
             columns, rates = found.collected()
             pull, pulled = np.asarray(transposed_times(self.X, np.array(vectors).T), dtype=np.float64).T
-            images, wholes = (
-                dense(columns.T @ entries(self.X)),
-                np.asarray(columns.sum(axis=0)).reshape(-1, 1),
-            )
-            whole, rates = found.diagonal.sum(), rates[:, None]
+            images = dense(columns @ entries(self.X))
+            wholes = np.add.reduceat(columns.data, columns.indptr[:-1]) if len(rates) else rates
+            whole, wholes, rates = found.diagonal.sum(), wholes[:, None], rates[:, None]
         centre = pulled / whole if self._shift is not None and whole > 0.0 else np.zeros_like(pulled)
         apart = images - wholes * centre
-        return value, pull, centred_gram(self.X, centre, found.diagonal) - apart.T @ (rates * apart)
+        return centred_gram(self.X, centre, found.diagonal) - apart.T @ (rates * apart), pull
 
     @cached_property
     def _shift(self) -> float | None:
@@ -364,8 +398,11 @@ class Formulation(SecondOrder):
         return is_nonlinear(self.program)
 
     def formula(self) -> str:
-        """Return the objective in LaTeX."""
-        return latex(self.program.root) + r" + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1"
+        """Return the objective in LaTeX: as the class documents it, else by its expression."""
+        return (
+            super().formula()
+            or latex(self.program.root) + r" + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1"
+        )
 
     @property
     def smooth_at_zero(self) -> bool:
@@ -434,8 +471,10 @@ class Formulation(SecondOrder):
     @cached_property
     def stream(self) -> Stream | None:
         """The evaluator of rows out of memory in one pass; None if X or all n scores are in memory."""
-        if not isinstance(self.X, Chunks) or self.__dict__["_query_groups"] is not None:
+        if not isinstance(self.X, Chunks):
             return None
+        if self.__dict__["_query_groups"] is not None:
+            return streamed(self)
         return None if log_sum_exps(self.form.root) is None else LogStream(self, self._terms_of)
 
     def _terms_of(self, rows: slice) -> tuple[LogSumExpTerm, ...]:
@@ -496,7 +535,12 @@ class Formulation(SecondOrder):
         """
         functions = [node.function for node in self.form.nodes if isinstance(node, Elementwise)]
         steep = any(math.isinf(function.most) for function in functions)
-        if steep or self.qid is not None or not self.has_curvature or self.pairwise_curvature:
+        if (
+            steep
+            or self.__dict__["_query_groups"] is not None
+            or not self.has_curvature
+            or self.pairwise_curvature
+        ):
             return 0
         return rows_of_sample(self.X)
 
@@ -506,8 +550,10 @@ class Formulation(SecondOrder):
         wanted = self.sample_rows
         return min(wanted, _START_ROWS * self.dimension) if self.log_sum_exps is not None else wanted
 
-    def sample(self) -> Self | None:
+    def sample(self) -> Self | QuerySample | None:
         """Return the problem of a sample, at most half of each class; its rows are weighted accordingly."""
+        if self.__dict__["_query_groups"] is not None:
+            return sample_of(self) if isinstance(self.X, Chunks) else None
         if not (wanted := self._start_rows):
             return None
         counted = True if self.sample_weight is None else self.sample_weight > 0

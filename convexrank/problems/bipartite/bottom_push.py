@@ -12,6 +12,8 @@ from convexrank.problems.bipartite._base import Bipartite, random_features, rand
 
 __all__ = ["BottomPush", "TopBottomPush"]
 
+Array = np.ndarray
+
 
 class BottomPush(Bipartite):
     r"""Pull the worst positives up from the bottom of the list: the P-Norm Push with the roles exchanged.

@@ -11,6 +11,8 @@ from convexrank.problems.bipartite._base import Bipartite, random_features, rand
 
 __all__ = ["IRPush"]
 
+Array = np.ndarray
+
 
 class IRPush(Bipartite):
     r"""The IR Push: a discounted count of the negatives above each positive.

@@ -213,6 +213,13 @@ class Conjugate:
         return sparse.csr_array((factors, (rows, columns)), shape=(self.rows, int(self.ends[-1])))
 
     @property
+    def sums(self) -> sparse.csr_array:
+        """The matrix of the sums of each block."""
+        owner = np.repeat(np.arange(len(self.blocks)), np.diff(self.ends))
+        count = len(owner)
+        return sparse.csr_array((np.ones(count), (owner, np.arange(count))), shape=(len(self.blocks), count))
+
+    @property
     def modulus(self) -> float:
         """The smallest modulus of the blocks."""
         return min(block.modulus for block in self.blocks)
