@@ -249,7 +249,7 @@ class Formulation(SecondOrder):
     @cached_property
     def risk_infimum(self) -> float:  # type: ignore[override]
         """A number that the risk is never below, by its form, or by multipliers without any slope."""
-        if self.stream is not None and log_sum_exps(self.form.root) is not None:
+        if self._logarithmic:
             return -math.inf
         found = recession.infimum(self.program)
         if math.isfinite(found) or self.program.has_pairs or not conjugate.has_conjugate(self.program):
@@ -362,6 +362,8 @@ class Formulation(SecondOrder):
 
     @cached_property
     def _shift(self) -> float | None:
+        if (terms := self._logarithmic) is not None:
+            return float(sum(term.rate for term in terms))
         return recession.shift(self.form)
 
     @property
@@ -463,10 +465,12 @@ class Formulation(SecondOrder):
     @cached_property
     def log_sum_exps(self) -> LogSumExps | None:
         """The risk as a weighted sum of log-sum-exps of rows in memory; None where it is something else."""
-        if self.stream is not None:
-            return None
-        terms = log_sum_exps(self.program.root)
+        terms = None if isinstance(self.X, Chunks) else self._logarithmic
         return None if terms is None else LogSumExps(terms, self.rows)
+
+    @cached_property
+    def _logarithmic(self) -> tuple[LogSumExpTerm, ...] | None:
+        return log_sum_exps(self.form.root)
 
     @cached_property
     def stream(self) -> Stream | None:
@@ -475,7 +479,7 @@ class Formulation(SecondOrder):
             return None
         if self.__dict__["_query_groups"] is not None:
             return streamed(self)
-        return None if log_sum_exps(self.form.root) is None else LogStream(self, self._terms_of)
+        return None if self._logarithmic is None else LogStream(self, self._terms_of)
 
     def _terms_of(self, rows: slice) -> tuple[LogSumExpTerm, ...]:
         """The log-sum-exps of some rows, with their shares of all rows."""
