@@ -382,8 +382,8 @@ class Formulation(SecondOrder):
     def minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return a linear function below the risk by its conjugate; what that loses beyond rounding counts as a gap."""
         if width > 0.0 and self.has_smoothing:
-            found = super().minorant_of(w, width, lengths)
-            return self._rounded(found, np.asarray(times(self.X, w), dtype=np.float64), lengths)
+            found, scores = super().minorant_of(w, width, lengths), np.asarray(times(self.X, w), np.float64)
+            return self._rounded(found, scores, lengths) if found.usable else found
         offsets: list[float] = []
 
         def risk(scores: Array) -> tuple[float, Array]:
