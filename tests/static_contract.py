@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from convexrank.solvers.two_sets._split_feasibility import SplitFeasibility
     from convexrank.solvers.working_sets.working_sets import Columnwise
 
-    def kinked(x: TopPush | RmaxPush | RankSVM) -> Smoothable:
+    def kinked(x: TopPush | RmaxPush | RankSVM | Formulation) -> Smoothable:
         return x
 
     def every(x: Problem) -> can.Solvable:

@@ -264,7 +264,7 @@ def test_shares_are_the_nearest_ones(width, count):
         y = np.concatenate([np.r_[np.zeros(len(one)), np.ones(len(one))] for one in some])
         scores = np.concatenate([np.r_[one, 0.0 * one] for one in some])
         node = rules.mean_of_highest(Groups(y, as_groups(qid, len(y))).negative, count)
-        node = programs._smooth_atom(node, width)
+        node = programs.smooth_atom(node, width)
         found = nearest_shares(node, scores[node.over.rows])
         truth = [shares_by_levels(one.tolist(), width, min(count, len(one))) for one in some]
         # entries of score / width carry the rounding of the quotient

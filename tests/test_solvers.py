@@ -414,7 +414,7 @@ def test_solving_again_does_not_compile_again():
         part = np.random.default_rng(seed).permutation(60)[: 50 + seed]
         cr.problems.PNormPush(X[part], Y[part], 2.0 + seed, l2=1e-2).solve()
     jitted = jax_oracles._jitted_value_and_gradient(PUSH.jax_risk.function, 2, True)
-    sizes = {cr.problems.PNormPush(X[:n], Y[:n], 2).part_sizes for n in range(40, 61)}
+    sizes = {cr.problems.PNormPush(X[:n], Y[:n], 2).jax_risk.sizes for n in range(40, 61)}
     assert len(sizes) <= 4
     assert jitted.count <= 40
 

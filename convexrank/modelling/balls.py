@@ -204,7 +204,7 @@ def _sum_of_highest(part: Any, count: int) -> Any:
 def _pair_sums(node: PairSums, upper: Array, lower: Array) -> tuple[Array, Any, Array]:
     if node.pair_count > MOST_PAIRS:
         raise CertificateError(
-            f"{node.pair_count} pairs are more than {MOST_PAIRS}, which are taken one by one in balls."
+            f"{node.pair_count} pairs of rows are more than {MOST_PAIRS}, which are taken one by one in balls."
         )
     up, low = node.pairs
     value, slope, slack = lines(node.function, lower[low] - upper[up])

@@ -62,6 +62,7 @@ def has_conjugate(program: Program) -> bool:
 
 
 def is_curved(node: Node) -> bool:
+    """Whether an atom has multipliers of its own."""
     return not isinstance(node, Scores | Affine | Dot)
 
 
@@ -129,7 +130,7 @@ def conjugate(program: Program, m: Any, v: Multipliers) -> tuple[Any, Any]:
 
 
 def dual_of(node: Node, m: Any, u: Any, v: Any) -> tuple[Any, tuple[Any, ...]]:
-    """u n*(v/u) of a node with the multiplier u, and the multipliers of its arguments."""
+    """Return u n*(v/u) of a node with the multiplier u, and the multipliers of its arguments."""
     match node:
         case Scores():
             return 0.0, ()
@@ -204,7 +205,7 @@ def feasible(program: Program, m: Any, v: Multipliers) -> Multipliers:
 
 
 def shares_of(node: Node, m: Any, v: Array, u: Any) -> Any:
-    """What part of the multipliers of an atom its argument's are, chosen in floats, times these multipliers."""
+    """Return what part of the multipliers of an atom its argument's are, chosen in floats, times these multipliers."""
     sizes_of = np.abs(np.asarray(u, dtype=np.float64))
     if isinstance(node, LogSumExp | Highest):
         axis, parts = node.over, _on_simplex(node, np.maximum(v, 0.0))

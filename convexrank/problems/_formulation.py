@@ -52,6 +52,7 @@ from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems._streams import Stream, refuse_chunks
 from convexrank.problems.duals._blocks import Conjugate, shares_of_terms
 from convexrank.problems.duals._declared import DeclaredConjugate
+from convexrank.problems.duals._loss_blocks import MODEL, refuse_many_pairs
 
 __all__ = ["Formulation"]
 
@@ -264,7 +265,11 @@ class Formulation(SecondOrder):
         return slope if abs(slope) > _ROUNDING * float(np.abs(scores).max(initial=0.0)) else 0.0
 
     def is_separating(self, w: Array) -> bool:
-        """Whether the risk falls for ever along w: its slope far out is below 0, or is 0 and never reached."""
+        """Whether the risk falls for ever along w."""
+        return self._falls(w)
+
+    def _falls(self, w: Array) -> bool:
+        """Whether the slope of the risk far out along w is below 0, or is 0 and never reached."""
         slope, scores = self._slope_far_out(w), np.asarray(self.scores(w), dtype=np.float64)
         if slope != 0.0:
             return slope < 0.0
@@ -284,7 +289,7 @@ class Formulation(SecondOrder):
     def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
         """Look for a direction along which the risk falls for ever, by linear programming; what is found is checked."""
         found = super().prove_nonexistence()
-        if found is None or not self.is_separating(found[1]):
+        if found is None or not self._falls(found[1]):
             return None
         return self.terminal_status(found[1]) or found[0], *found[1:]
 
@@ -388,10 +393,12 @@ class Formulation(SecondOrder):
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression, and its constraints."""
+        refuse_many_pairs(self._pair_count, MODEL)
         return cvxpy_model(self.program.root, scores)
 
     def other_risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the same with a variable for each sum that a function is taken of, which is at least the sum."""
+        refuse_many_pairs(self._pair_count, MODEL)
         return cvxpy_model(self.program.root, scores, sums_apart=True)
 
     @cached_property
@@ -630,13 +637,14 @@ class Formulation(SecondOrder):
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk by plain numpy, and the slopes of its conjugate at the best multipliers."""
-        return self._reference.below(np.asarray(scores, dtype=np.float64))[:2]
+        with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
+            return self._reference.below(np.asarray(scores, dtype=np.float64))[:2]
 
     def minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return a linear function below the risk by its conjugate; what that loses beyond rounding counts as a gap."""
         if width > 0.0 and self.has_smoothing:
-            found = super().minorant_of(w, width, lengths)
-            return self._rounded(found, np.asarray(times(self.X, w), dtype=np.float64), lengths)
+            found, scores = super().minorant_of(w, width, lengths), np.asarray(times(self.X, w), np.float64)
+            return self._rounded(found, scores, lengths) if found.usable else found
         proved: list[Below] = []
 
         def risk(scores: Array) -> tuple[float, Array]:

@@ -524,9 +524,12 @@ class LinearScores(Problem):
         w, stream = self.check_point(w), self.stream
         if self._centred is not None:
             return self._centred.objective(w)
-        found = (
-            self.risk_and_score_gradient(self.scores(w)) if stream is None else stream.risk_and_subgradient(w)
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite
+            found = (
+                self.risk_and_score_gradient(self.scores(w))
+                if stream is None
+                else stream.risk_and_subgradient(w)
+            )
         return found[0] + self.penalty.value(w)
 
     def jax_objective(self) -> Callable[[Any], Any]:

@@ -134,7 +134,7 @@ class _Listed:
         seen = found.diagonal != 0.0
         seen[columns.indices] = True
         rows = np.flatnonzero(seen)
-        return rows, found.diagonal[rows], columns.tocsr()[rows], rates
+        return rows, found.diagonal[rows], columns.T.tocsr()[rows], rates
 
     @cached_property
     def _bent(self) -> Any:

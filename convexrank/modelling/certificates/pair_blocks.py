@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from convexrank.backend.deadline import check_time
 from convexrank.modelling.expressions import PairSums
 
 __all__ = ["LISTED", "blocks"]
@@ -70,12 +71,14 @@ def blocks(node: PairSums) -> Iterator[_Listed | _Crossed]:
     if count <= min(LISTED, _MANY * node.axis.count):
         high, other = node.pairs
         for start in range(0, count, _BLOCK):
+            check_time()
             yield _Listed(high[start : start + _BLOCK], other[start : start + _BLOCK])
         return
     for q in range(node.axis.count):
         there = slice(up[q], up[q + 1])
         step = max(1, _BLOCK // (there.stop - there.start))
         for start in range(low[q], low[q + 1], step):
+            check_time()
             here, counts = slice(start, min(start + step, low[q + 1])), None
             if node.grades is not None:
                 counts = node.grades[here, None] < node.grades[there]

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from convexrank.backend.deadline import check_time
 from convexrank.modelling.expressions import PairSums
 from convexrank.modelling.kernels.sorted_runs import sorted_runs
 from convexrank.modelling.kernels.windows import window_loops
@@ -201,6 +202,7 @@ class BlockedPairs:
             there = slice(int(up[q]), int(up[q + 1]))
             step = max(1, _BLOCK // max(there.stop - there.start, 1))
             for start in range(int(low[q]), int(low[q + 1]), step):
+                check_time()
                 yield there, slice(start, min(start + step, int(low[q + 1])))
 
     def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:

@@ -102,7 +102,7 @@ class Smoothing:
         if self._last is None or self._last[0] != width:
             widths, atoms = self.widths(width), {}
             for k, node in enumerate(self.program.nodes):
-                one = _smooth_atom(node, widths[k][0] if k in widths else 0.0)
+                one = smooth_atom(node, widths[k][0] if k in widths else 0.0)
                 if one is not node:
                     atoms[k] = one
             self._last = width, self.program.with_atoms(atoms)
@@ -129,8 +129,8 @@ def _rows(node: PairSums) -> int:
     return len(one.rows) + (len(other.rows) if other is not one else 0)
 
 
-def _smooth_atom(node: Node, width: float) -> Node:
-    """The atom of a width, 0 for atoms without kinks; what is known about its rows and pairs stays known."""
+def smooth_atom(node: Node, width: float) -> Node:
+    """Return the atom of a width, 0 for atoms without kinks; what is known about its rows and pairs stays known."""
     if isinstance(node, Highest):
         found = copy(node)
         vars(found)["width"] = width
