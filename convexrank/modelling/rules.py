@@ -161,7 +161,7 @@ def _log_sum_exp(x: Node, weights: Array, mean: bool) -> Node:
     shared = [(c, part) for c, part in whole.terms if whole.is_level(part) and not np.ndim(c)]
     if not shared or len(shared) == len(whole.terms):
         return LogSumExp(x, weights, mean)
-    rest = tuple(term for term in whole.terms if term not in shared)
+    rest = tuple(term for term in whole.terms if not any(term is one for one in shared))
     return Affine(None, tuple(shared)) + LogSumExp(Affine(whole.axis, rest, whole.constant), weights, mean)
 
 
