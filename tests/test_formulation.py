@@ -18,6 +18,7 @@ from convexrank.modelling import (
     hinge,
     huber,
     log_mean_exp,
+    log_sum_exp,
     mean,
     mean_of_highest,
     pair_sums,
@@ -27,6 +28,7 @@ from convexrank.modelling import (
 )
 from convexrank.modelling.certificates import pair_blocks
 from convexrank.modelling.expressions import PairSums
+from tests.test_ways_of_data import calls_of
 from tests.tolerances import tolerance
 
 
@@ -350,6 +352,37 @@ def test_a_first_solve_imports_neither_jax_nor_cvxpy_nor_numba():
     )
     found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert found.stdout == "set()\n"
+
+
+class Reciprocal(cr.Formulation):
+    def risk(self, f):
+        return mean(softplus(log_sum_exp(f.negative) - f.positive))
+
+
+class Vectors(cr.Formulation):
+    def risk(self, f):
+        return mean(pair_sums(losses.SquaredHinge(), f.rows, f.rows, f.grades))
+
+
+def warm(declared):
+    X, y, _ = grades(200)
+    problem = declared(X, y if declared in (Vectors, Pairs) else y > 1, l2=0.1)
+    problem.solve()
+    return problem
+
+
+def test_a_warm_solve_makes_few_python_calls():
+    assert calls_of(warm(Push).solve) < 300
+
+
+@pytest.mark.parametrize(
+    ("declared", "most"), [(Push, 35), (TopTen, 36), (Reciprocal, 45), (Vectors, 80), (Pairs, 115)]
+)
+def test_a_function_below_the_risk_takes_few_python_calls(declared, most):
+    """That of the P-Norm Push by hand takes 20."""
+    problem, w = warm(declared), np.array([0.3, -0.2, 0.5])
+    problem.reference_minorant(w)
+    assert calls_of(lambda: problem.reference_minorant(w)) < most
 
 
 # --- rounding ---------------------------------------------------------------------------------------------------------

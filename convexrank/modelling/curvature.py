@@ -57,7 +57,7 @@ def _bend(node: Node, x: Array, memory: Any, u: Array) -> tuple[Any, Array | Non
                 raise TypeError(f"{node.function.name} has no second derivatives.")
             return u * bend(x), None
         case LogSumExp():
-            return memory * node.over.spread(u), u
+            return memory * (u if len(u) == 1 else node.over.spread(u)), u
         case _:
             return 0.0, None
 
@@ -251,7 +251,7 @@ def _jacobian_of_sum(node: Affine, parts: list[Any]) -> tuple[Any, list[tuple[An
 def _jacobian(
     node: Node, found: Columns, part: Any, x: Array, memory: Any, u: Array, query: Array
 ) -> tuple[Any, list[tuple[Any, Array]]]:
-    (own, terms), axis = part, node.args[0].axis
+    (own, terms), axis = part, node.x.axis  # type: ignore[attr-defined]  # of one argument
     d, c = _bend(node, x, memory, u)
     if not isinstance(d, float):
         found.add(axis, d, own, terms)

@@ -153,7 +153,7 @@ class Formulation(SecondOrder):
         """The weights of the rows."""
         return self.sample_weight
 
-    @property
+    @cached_property
     def differentiable(self) -> bool:  # type: ignore[override]
         """Whether no atom has a kink."""
         return self.program.smooth
@@ -170,7 +170,7 @@ class Formulation(SecondOrder):
             return False
         return self._pair_count <= _PAIRS and (not self._pair_count or self.dimension <= _COLUMNS)
 
-    @property
+    @cached_property
     def states_curvature(self) -> bool:  # type: ignore[override]
         """Whether second derivatives are a diagonal and a few columns."""
         return curvature.has_columns(self.program)
