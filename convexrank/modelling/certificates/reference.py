@@ -149,9 +149,10 @@ def _bound(node: Node) -> tuple[Up, Down]:
 
 def _factor(node: Node) -> Any:
     """The factor of a multiple of one node, which takes no function."""
-    if not isinstance(node, Affine) or len(node.terms) > 1 or np.any(node.constant):
+    if not isinstance(node, Affine) or len(node.terms) != 1 or np.any(node.constant):
         return None
-    return None if node.is_level(node.args[0]) else node.terms[0][0]
+    ((factor, part),) = node.terms
+    return None if node.is_level(part) else factor
 
 
 class _Levels:
