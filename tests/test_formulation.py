@@ -18,6 +18,7 @@ from convexrank.modelling import (
     hinge,
     huber,
     log_mean_exp,
+    log_sum_exp,
     mean,
     mean_of_highest,
     pair_sums,
@@ -25,8 +26,9 @@ from convexrank.modelling import (
     square,
     total,
 )
-from convexrank.modelling.certificates import pair_blocks
+from convexrank.modelling.certificates import pair_blocks, reference
 from convexrank.modelling.expressions import PairSums
+from tests.test_ways_of_data import calls_of
 from tests.tolerances import tolerance
 
 
@@ -309,30 +311,66 @@ def test_a_custom_loss_is_solved_and_certified_but_not_proved():
 # --- certificates do not rest on gradients ----------------------------------------------------------------------------
 
 
-def test_a_wrong_gradient_makes_gaps_larger_but_not_false(monkeypatch):
+class Logistic(cr.Formulation):
+    def risk(self, f):
+        return mean(softplus(mean(f.negative) - f.positive))
+
+
+def gaps_at(declared, optimum):
+    """Gaps at some points; lower bounds have to be below the optimum."""
+    problem, w = declared(*data(), l2=0.1), np.array([0.3, -0.2, 0.1])
+    found = [problem.certificate(point) for point in (w, 0.0 * w, optimum.x)]
+    assert all(one.lower_bound <= optimum.value + 1e-12 for one in found)
+    assert all(one.value - one.gap <= optimum.value + 1e-12 for one in found)
+    return np.array([one.gap for one in found])
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.5])
+def test_wrong_slopes_make_gaps_larger_but_not_false(factor):
     """The lower bound is that of the conjugate at feasible multipliers."""
-    from convexrank.modelling import functions
-
-    class Logistic(cr.Formulation):
-        def risk(self, f):
-            return mean(softplus(mean(f.negative) - f.positive))
-
-    problem, right = Logistic(*data(), l2=0.1), functions.softplus.slopes
-    best, w = problem.solve().value, np.array([0.3, -0.2, 0.1])
-
-    def wrong(x):
-        value, slope = right(x)
-        return value, 0.5 * slope
-
+    right, optimum = functions.softplus.slope, Logistic(*data(), l2=0.1).solve()
+    expected = gaps_at(Logistic, optimum)
     try:
-        object.__setattr__(functions.softplus, "slopes", wrong)
-        again = Logistic(problem.X, problem.y, l2=0.1)
-        for point in (w, 0.0 * w, problem.solve().x):
-            found = again.certificate(point)
-            assert found.lower_bound <= best + 1e-12
-            assert found.value - found.gap <= best + 1e-12
+        object.__setattr__(functions.softplus, "slope", lambda x, value: factor * right(x, value))
+        gaps = gaps_at(Logistic, optimum)
     finally:
-        object.__setattr__(functions.softplus, "slopes", right)
+        object.__setattr__(functions.softplus, "slope", right)
+    assert gaps[2] > expected[2] + 1e-3  # elsewhere other slopes may prove more
+
+
+def off_by(wrong):
+    """Log-sum-exps with another softmax."""
+    right = reference._of_log_sum_exp
+
+    def step(node):
+        up, down = right(node)
+
+        def other(x):
+            value, shares = up(x)
+            return value, wrong(shares)
+
+        return other, down
+
+    return step
+
+
+@pytest.mark.parametrize(
+    ("wrong", "feasible"),
+    [
+        (lambda shares: np.sqrt(shares) / np.sqrt(shares).sum(), True),
+        (lambda shares: shares[::-1], True),
+        (lambda shares: 0.9 * shares, False),
+        (lambda shares: 1.1 * shares, False),
+        (lambda shares: 2.0 * shares - shares[::-1], False),
+    ],
+)
+def test_a_wrong_softmax_makes_gaps_larger_but_not_false(wrong, feasible, monkeypatch):
+    optimum = Push(*data(), l2=0.1).solve()
+    expected = gaps_at(Push, optimum)
+    monkeypatch.setattr(reference, "_of_log_sum_exp", off_by(wrong))
+    gaps = gaps_at(Push, optimum)
+    assert np.isfinite(gaps).all() if feasible else np.isinf(gaps[0])
+    assert gaps[2] > expected[2] + 1e-3
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
@@ -350,6 +388,37 @@ def test_a_first_solve_imports_neither_jax_nor_cvxpy_nor_numba():
     )
     found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert found.stdout == "set()\n"
+
+
+class Reciprocal(cr.Formulation):
+    def risk(self, f):
+        return mean(softplus(log_sum_exp(f.negative) - f.positive))
+
+
+class Vectors(cr.Formulation):
+    def risk(self, f):
+        return mean(pair_sums(losses.SquaredHinge(), f.rows, f.rows, f.grades))
+
+
+def warm(declared):
+    X, y, _ = grades(200)
+    problem = declared(X, y if declared in (Vectors, Pairs) else y > 1, l2=0.1)
+    problem.solve()
+    return problem
+
+
+def test_a_warm_solve_makes_few_python_calls():
+    assert calls_of(warm(Push).solve) < 300
+
+
+@pytest.mark.parametrize(
+    ("declared", "most"), [(Push, 35), (TopTen, 36), (Reciprocal, 45), (Vectors, 80), (Pairs, 115)]
+)
+def test_a_function_below_the_risk_takes_few_python_calls(declared, most):
+    """That of the P-Norm Push by hand takes 20."""
+    problem, w = warm(declared), np.array([0.3, -0.2, 0.5])
+    problem.reference_minorant(w)
+    assert calls_of(lambda: problem.reference_minorant(w)) < most
 
 
 # --- rounding ---------------------------------------------------------------------------------------------------------

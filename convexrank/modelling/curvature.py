@@ -71,7 +71,7 @@ def _bend(node: Node, x: Array, memory: Any, u: Array) -> tuple[Any, Array | Non
                 raise TypeError(f"{node.function.name} has no second derivatives.")
             return u * bend(x), None, None
         case LogSumExp():
-            return memory * node.over.spread(u), u, memory
+            return memory * (u if len(u) == 1 else node.over.spread(u)), u, memory
         case Highest():
             part, rate = partial_shares(node, memory) * 1.0, u / node.width
             return part * node.over.spread(rate), rate / np.maximum(node.over.sums(part), 1.0), part
@@ -400,7 +400,7 @@ def _jacobian_of_sum(node: Affine, parts: list[Any]) -> tuple[Any, list[tuple[An
 def _jacobian(
     node: Node, found: Columns, part: Any, x: Array, memory: Any, u: Array, query: Array
 ) -> tuple[Any, list[tuple[Any, Array]]]:
-    (own, terms), axis = part, node.args[0].axis
+    (own, terms), axis = part, node.x.axis  # type: ignore[attr-defined]  # of one argument
     d, c, g = _bend(node, x, memory, u)
     if not isinstance(d, float):
         found.add(axis, d, own, terms)

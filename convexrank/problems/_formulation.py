@@ -213,7 +213,7 @@ class Formulation(SecondOrder):
         first = int(np.argmax(counts))
         return np.array([first, int(np.argmax(counts & (self.y != self.y[first])))])
 
-    @property
+    @cached_property
     def differentiable(self) -> bool:  # type: ignore[override]
         """Whether no atom has a kink."""
         return self.form.smooth
@@ -237,7 +237,7 @@ class Formulation(SecondOrder):
             return True
         return self._pair_count <= _PAIRS and self.dimension <= _COLUMNS
 
-    @property
+    @cached_property
     def states_curvature(self) -> bool:  # type: ignore[override]
         """Whether second derivatives are a diagonal and a few columns."""
         return curvature.has_columns(self.form)

@@ -66,7 +66,13 @@ class _Crossed:
 
 
 def blocks(node: PairSums) -> Iterator[_Listed | _Crossed]:
-    """Go through all pairs of an atom, so many at a time."""
+    """Go through all pairs of an atom, so many at a time.
+
+    Yields
+    ------
+    _Listed or _Crossed
+        Pairs, with their sums to either side.
+    """
     count, up, low = node.pair_count, node.upper_axis.starts.tolist(), node.axis.starts.tolist()
     if count <= min(LISTED, _MANY * node.axis.count):
         high, other = node.pairs

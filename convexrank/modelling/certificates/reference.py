@@ -67,7 +67,9 @@ class Reference:
         self.program = program
         self._leaves = [(k, leaf.axis.places) for k, leaf in program.leaves]
         self._plan = [
-            (k, *_bound(node), program.args[k]) for k, node in enumerate(program.nodes) if program.args[k]
+            (k, *_bound(node), _factor(node), program.args[k])
+            for k, node in enumerate(program.nodes)
+            if program.args[k]
         ]
         self._backwards = self._plan[::-1]
         self._proves = has_conjugate(program)
@@ -78,7 +80,10 @@ class Reference:
         memories = values.copy()
         for k, rows in self._leaves:
             values[k] = scores[rows]
-        for k, up, _, args in self._plan:
+        for k, up, _, factor, args in self._plan:
+            if factor is not None:
+                values[k] = factor * values[args[0]]
+                continue
             found = up(values[args[0]]) if len(args) == 1 else up(*map(values.__getitem__, args))
             values[k], memories[k] = found
         return values, memories
@@ -96,9 +101,12 @@ class Reference:
         multipliers: list[Any] = [None] * len(values)
         parts: list[Any] = [()] * len(values)
         multipliers[-1], cost, outside = self._whole, 0.0, 0.0
-        for k, _, down, args in self._backwards:
-            parts[k], one, off = down(memories[k], multipliers[k])
-            cost, outside = cost + one, outside + off
+        for k, _, down, factor, args in self._backwards:
+            if factor is not None:
+                parts[k] = (factor * multipliers[k],)
+            else:
+                parts[k], one, off = down(memories[k], multipliers[k])
+                cost, outside = cost + one, outside + off
             for a, part in zip(args, parts[k], strict=True):
                 before = multipliers[a]
                 multipliers[a] = part if before is None else before + part
@@ -139,6 +147,14 @@ def _bound(node: Node) -> tuple[Up, Down]:
             raise TypeError(f"{type(node).__name__} has no step.")
 
 
+def _factor(node: Node) -> Any:
+    """The factor of a multiple of one node, which takes no function."""
+    if not isinstance(node, Affine) or len(node.terms) != 1 or np.any(node.constant):
+        return None
+    ((factor, part),) = node.terms
+    return None if node.is_level(part) else factor
+
+
 class _Levels:
     """Sums, products and maxima of each query, and what gives each row the number of its query.
 
@@ -161,9 +177,6 @@ class _Levels:
 
 def _of_sum(node: Affine) -> tuple[Up, Down]:
     constant, fixed = node.constant, bool(np.any(node.constant))
-    if len(node.terms) == 1 and not fixed and not node.is_level(node.args[0]):
-        factor = node.terms[0][0]
-        return lambda x: (factor * x, None), lambda memory, u: ((factor * u,), 0.0, 0.0)
     terms = [(c, node.is_level(part)) for c, part in node.terms]
     levels = None if node.axis is None else _Levels(node.axis)
 
@@ -187,6 +200,7 @@ def _of_log_sum_exp(node: LogSumExp) -> tuple[Up, Down]:
     levels = _Levels(node.over)
     sums, tops, dots, spread = levels.sums, levels.tops, levels.dots, levels.spread
     even, logs = bool((node.weights == 1.0).all()), np.log(node.shares)
+    log = math.log if node.over.count == 1 else np.log
     # of all rows of a query, if even
     level = logs[levels.firsts] if len(levels.firsts) > 1 else float(logs[0])
 
@@ -195,7 +209,7 @@ def _of_log_sum_exp(node: LogSumExp) -> tuple[Up, Down]:
         top = tops(exponents)
         shares = np.exp(exponents - spread(top))
         whole = sums(shares)
-        value = top + np.log(whole)
+        value = top + log(whole)
         return value + level if even else value, shares / spread(whole)
 
     def down(shares: Array, u: Array) -> Parts:
