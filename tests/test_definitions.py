@@ -273,6 +273,55 @@ def test_a_wrong_declaration_is_found_by_the_definition_alone(wrong):
     )
 
 
+def test_the_definition_is_asked_at_the_start_at_random_points_and_at_both_answers():
+    """Each of the five points alone is enough for a disagreement, which names it."""
+    seen = []
+
+    def recorded(wrong):
+        def definition(self, scores):
+            seen.append(scores)
+            return cr.problems.IRPush.definition(self, scores) + 1e-3 * (len(seen) == wrong)
+
+        kind = type("IRPush", (cr.problems.IRPush,), {"definition": definition})
+        rng = np.random.default_rng(0)
+        return dataclasses.dataclass(frozen=True, eq=False)(kind)(
+            rng.normal(size=(20, 2)), np.arange(20) % 3 == 0, l2=0.1, l1=0.01
+        )
+
+    problem = recorded(0)
+    assert cr.verify(problem).ok
+    zero, one, other, fast, exact = seen
+    assert not zero.any()
+    assert one.any()
+    assert np.abs(one - other).max() > 0.01
+    assert np.array_equal(fast, problem.scores(problem.solve().x))
+    assert np.array_equal(exact, problem.scores(problem.solve("exact").x))
+    names = ("the start", "a random point", "a random point", "the fast point", "the exact point")
+    for place, name in enumerate(names, start=1):
+        seen.clear()
+        failures = cr.verify(recorded(place)).failures
+        assert len(failures) == 2  # the objective, and the certificate's value
+        assert all(f"at {name}, the " in text for text in failures), failures
+        assert len(seen) == place
+
+
+def test_points_of_distributions_stay_distributions():
+    """Around a start that is positive, points are too."""
+    seen = []
+
+    def definition(self, x):
+        seen.append(x)
+        return cr.problems.PageRank.definition(self, x)
+
+    kind = type("PageRank", (cr.problems.PageRank,), {"definition": definition})
+    problem = dataclasses.dataclass(frozen=True, eq=False)(kind)(cr.Graph.from_edges([0, 0, 1], [1, 2, 2]))
+    assert cr.verify(problem).ok
+    assert len(seen) == 4  # no conic solver takes part
+    assert min(x.min() for x in seen) > 0.0
+    assert np.array_equal(seen[0], problem.start())
+    assert all(np.abs(x - seen[0]).max() > 1e-3 for x in seen[1:])
+
+
 @EVERY
 def test_a_wrong_definition_is_found_in_every_problem(name):
     base = REGISTRY[name]
