@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -334,18 +335,27 @@ def test_a_wrong_definition_is_found_in_every_problem(name):
     assert any(f"the definition of {name} gives" in text for text in report.failures), str(report)
 
 
-@pytest.mark.parametrize("shift", [-0.1, 0.1])
-def test_a_dual_is_held_against_the_definition_of_its_primal(shift):
-    def definition(self, scores):
-        return cr.problems.PNormPush.definition(self, scores) + shift
+@pytest.mark.parametrize(
+    ("shift", "words"),
+    [
+        (0.0, ""),
+        (-1e-3, "is above .*by the primal's definition"),
+        (1e-3, "leaves 0.001 to the primal's definition"),
+    ],
+)
+@pytest.mark.parametrize(("name", "options"), [("PNormPush", {"p": 2.0}), ("RankSVM", {"normalize": False})])
+def test_a_dual_is_held_against_the_definition_of_its_primal(shift, words, name, options):
+    """Values near 0, and near 85."""
+    base = REGISTRY[name]
 
-    kind = type("PNormPush", (cr.problems.PNormPush,), {"definition": definition})
-    rng = np.random.default_rng(0)
-    primal = dataclasses.dataclass(frozen=True, eq=False)(kind)(
-        rng.normal(size=(20, 2)), np.arange(20) % 3 == 0, p=2.0, l2=0.1
-    )
-    assert any("by the primal's definition" in text or "to the primal's definition" in text
-               for text in cr.verify(primal.dual()).failures)  # fmt: skip
+    def definition(self, scores):
+        return base.definition(self, scores) + shift
+
+    kind = dataclasses.dataclass(frozen=True, eq=False)(type(name, (base,), {"definition": definition}))
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    failures = cr.verify(kind(X, np.arange(20) % 3 == 0, l2=0.1, **options).dual()).failures
+    assert bool(failures) == bool(words), failures
+    assert all(re.search(words, text) for text in failures), failures
 
 
 def test_the_verdict_says_what_was_not_compared():
