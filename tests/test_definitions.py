@@ -178,6 +178,18 @@ def test_retargeting_to_the_itakura_saito_distance():
     assert_agrees(Retargeting(X, y, qid, "itakura_saito", l2=0.1), rng.normal(size=2))
 
 
+def test_a_divergence_of_your_own_is_called():
+    rng, X, y, qid = queries(4)
+    atoms = cr.atoms
+    own = divergences.FromGenerator(
+        lambda x: atoms.x_log_x(x) - x, lower=0.0, conjugate_function=lambda theta: atoms.exp(theta)
+    )
+    w = rng.normal(size=2)
+    found = [Retargeting(X, y, qid, phi, simplex=False, l2=0.1) for phi in (own, "generalized_i")]
+    assert close(*(problem.definition(problem.scores(w)) for problem in found))
+    assert_agrees(MarginRetargeting(X, y, qid, own, bound=8.0, l2=0.1), w)
+
+
 @pytest.mark.parametrize("name", ["squared", "generalized_i", "bit_entropy", "kl"])
 def test_margin_retargeting_with_a_centre(name):
     rng, X, y, qid = queries(2)
@@ -208,7 +220,8 @@ def test_learned_divergences_in_a_range(moduli, bounds):
 def test_games_with_weights_and_with_points_that_are_no_vertices():
     graph = cr.Graph.from_edges([0, 0, 1, 2, 3, 3], [1, 2, 2, 0, 2, 0])
     more = np.vstack([1.5 * np.eye(4) - 0.125, np.full(4, 0.25), np.eye(4)])
-    for phi in (divergences.SquaredEuclidean((1.0, 2.0, 0.5, 3.0)), divergences.PolytopeEntropy(more)):
+    squares = divergences.SquaredEuclidean((1.0, 2.0, 0.5, 3.0))
+    for phi in (squares, divergences.PolytopeEntropy(more), divergences.ItakuraSaito()):
         game = PageRankGame(graph, phi)
         for x in points(game, np.random.default_rng(1)):
             assert_agrees(game, x)
