@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -177,6 +178,18 @@ def test_retargeting_to_the_itakura_saito_distance():
     assert_agrees(Retargeting(X, y, qid, "itakura_saito", l2=0.1), rng.normal(size=2))
 
 
+def test_a_divergence_of_your_own_is_called():
+    rng, X, y, qid = queries(4)
+    atoms = cr.atoms
+    own = divergences.FromGenerator(
+        lambda x: atoms.x_log_x(x) - x, lower=0.0, conjugate_function=lambda theta: atoms.exp(theta)
+    )
+    w = rng.normal(size=2)
+    found = [Retargeting(X, y, qid, phi, simplex=False, l2=0.1) for phi in (own, "generalized_i")]
+    assert close(*(problem.definition(problem.scores(w)) for problem in found))
+    assert_agrees(MarginRetargeting(X, y, qid, own, bound=8.0, l2=0.1), w)
+
+
 @pytest.mark.parametrize("name", ["squared", "generalized_i", "bit_entropy", "kl"])
 def test_margin_retargeting_with_a_centre(name):
     rng, X, y, qid = queries(2)
@@ -207,7 +220,8 @@ def test_learned_divergences_in_a_range(moduli, bounds):
 def test_games_with_weights_and_with_points_that_are_no_vertices():
     graph = cr.Graph.from_edges([0, 0, 1, 2, 3, 3], [1, 2, 2, 0, 2, 0])
     more = np.vstack([1.5 * np.eye(4) - 0.125, np.full(4, 0.25), np.eye(4)])
-    for phi in (divergences.SquaredEuclidean((1.0, 2.0, 0.5, 3.0)), divergences.PolytopeEntropy(more)):
+    squares = divergences.SquaredEuclidean((1.0, 2.0, 0.5, 3.0))
+    for phi in (squares, divergences.PolytopeEntropy(more), divergences.ItakuraSaito()):
         game = PageRankGame(graph, phi)
         for x in points(game, np.random.default_rng(1)):
             assert_agrees(game, x)
@@ -273,6 +287,55 @@ def test_a_wrong_declaration_is_found_by_the_definition_alone(wrong):
     )
 
 
+def test_the_definition_is_asked_at_the_start_at_random_points_and_at_both_answers():
+    """Each of the five points alone is enough for a disagreement, which names it."""
+    seen = []
+
+    def recorded(wrong):
+        def definition(self, scores):
+            seen.append(scores)
+            return cr.problems.IRPush.definition(self, scores) + 1e-3 * (len(seen) == wrong)
+
+        kind = type("IRPush", (cr.problems.IRPush,), {"definition": definition})
+        rng = np.random.default_rng(0)
+        return dataclasses.dataclass(frozen=True, eq=False)(kind)(
+            rng.normal(size=(20, 2)), np.arange(20) % 3 == 0, l2=0.1, l1=0.01
+        )
+
+    problem = recorded(0)
+    assert cr.verify(problem).ok
+    zero, one, other, fast, exact = seen
+    assert not zero.any()
+    assert one.any()
+    assert np.abs(one - other).max() > 0.01
+    assert np.array_equal(fast, problem.scores(problem.solve().x))
+    assert np.array_equal(exact, problem.scores(problem.solve("exact").x))
+    names = ("the start", "a random point", "a random point", "the fast point", "the exact point")
+    for place, name in enumerate(names, start=1):
+        seen.clear()
+        failures = cr.verify(recorded(place)).failures
+        assert len(failures) == 2  # the objective, and the certificate's value
+        assert all(f"at {name}, the " in text for text in failures), failures
+        assert len(seen) == place
+
+
+def test_points_of_distributions_stay_distributions():
+    """Around a start that is positive, points are too."""
+    seen = []
+
+    def definition(self, x):
+        seen.append(x)
+        return cr.problems.PageRank.definition(self, x)
+
+    kind = type("PageRank", (cr.problems.PageRank,), {"definition": definition})
+    problem = dataclasses.dataclass(frozen=True, eq=False)(kind)(cr.Graph.from_edges([0, 0, 1], [1, 2, 2]))
+    assert cr.verify(problem).ok
+    assert len(seen) == 4  # no conic solver takes part
+    assert min(x.min() for x in seen) > 0.0
+    assert np.array_equal(seen[0], problem.start())
+    assert all(np.abs(x - seen[0]).max() > 1e-3 for x in seen[1:])
+
+
 @EVERY
 def test_a_wrong_definition_is_found_in_every_problem(name):
     base = REGISTRY[name]
@@ -285,18 +348,27 @@ def test_a_wrong_definition_is_found_in_every_problem(name):
     assert any(f"the definition of {name} gives" in text for text in report.failures), str(report)
 
 
-@pytest.mark.parametrize("shift", [-0.1, 0.1])
-def test_a_dual_is_held_against_the_definition_of_its_primal(shift):
-    def definition(self, scores):
-        return cr.problems.PNormPush.definition(self, scores) + shift
+@pytest.mark.parametrize(
+    ("shift", "words"),
+    [
+        (0.0, ""),
+        (-1e-3, "is above .*by the primal's definition"),
+        (1e-3, "leaves 0.001 to the primal's definition"),
+    ],
+)
+@pytest.mark.parametrize(("name", "options"), [("PNormPush", {"p": 2.0}), ("RankSVM", {"normalize": False})])
+def test_a_dual_is_held_against_the_definition_of_its_primal(shift, words, name, options):
+    """Values near 0, and near 85."""
+    base = REGISTRY[name]
 
-    kind = type("PNormPush", (cr.problems.PNormPush,), {"definition": definition})
-    rng = np.random.default_rng(0)
-    primal = dataclasses.dataclass(frozen=True, eq=False)(kind)(
-        rng.normal(size=(20, 2)), np.arange(20) % 3 == 0, p=2.0, l2=0.1
-    )
-    assert any("by the primal's definition" in text or "to the primal's definition" in text
-               for text in cr.verify(primal.dual()).failures)  # fmt: skip
+    def definition(self, scores):
+        return base.definition(self, scores) + shift
+
+    kind = dataclasses.dataclass(frozen=True, eq=False)(type(name, (base,), {"definition": definition}))
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    failures = cr.verify(kind(X, np.arange(20) % 3 == 0, l2=0.1, **options).dual()).failures
+    assert bool(failures) == bool(words), failures
+    assert all(re.search(words, text) for text in failures), failures
 
 
 def test_the_verdict_says_what_was_not_compared():
