@@ -708,10 +708,16 @@ class LinearScores(Problem):
 
     def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
         """Look for a separating direction by linear programming; see :mod:`convexrank.core.separability`."""
-        ordering = self.ordering() if self._unpenalised and not self.attained else None
+        weak = self._unpenalised or not (
+            self.penalty.bounded or math.isfinite(self.risk_infimum) or isinstance(self.X, Design)
+        )
+        ordering = self.ordering() if weak and not self.attained else None
         if ordering is None:
             return None
         found = find_separation(*ordering)
+        if found.kind != "none" and not self._unpenalised:  # l1 may hold what falls along the direction
+            status = self.terminal_status(found.direction)
+            return None if status is None else (status, found.direction, "shown by linear programming")
         if found.kind == "strict":
             return Status.SEPARABLE, found.direction, "shown by linear programming"
         # if the risk has a maximum, a direction that does not change the maximum may cost nothing
