@@ -16,6 +16,7 @@ from scipy import sparse
 import convexrank as cr
 from convexrank.data import Chunks
 from convexrank.data.chunks.reader import read_ahead
+from convexrank.data.shards import agreement
 from convexrank.problems import _query_streams as query_streams
 from convexrank.problems._streams import LogSums, Sums
 from tests.tolerances import tolerance
@@ -665,3 +666,13 @@ def test_retargeting_ranker_takes_pieces():
     assert ours.score(chunks, chunks.y, chunks.qid) == theirs.score(X, grades, qid)
     with pytest.raises(ValueError, match="sample_weight is given"):
         cr.RetargetingRanker().fit(chunks, chunks.y, chunks.qid, np.ones(ROWS))
+
+
+def test_one_process_agrees_with_itself_for_nothing(monkeypatch):
+    """What differs between processes is told by checksums of all labels, which are not made for one."""
+
+    def refuse(*arguments):
+        raise AssertionError("a checksum was made")
+
+    monkeypatch.setattr(agreement, "_checksum", refuse)
+    assert both("p norm")[1].solve().converged

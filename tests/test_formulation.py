@@ -28,6 +28,7 @@ from convexrank.modelling import (
 )
 from convexrank.modelling.certificates import pair_blocks, reference
 from convexrank.modelling.expressions import PairSums
+from convexrank.problems import _linear_scores
 from tests.test_ways_of_data import calls_of
 from tests.tolerances import tolerance
 
@@ -265,6 +266,25 @@ class Falls(cr.Formulation):
 def test_separable_data_without_a_penalty_have_no_minimiser(kind):
     solution = kind(*data(noise=0.0)).solve()
     assert solution.status in (cr.Status.SEPARABLE, cr.Status.UNBOUNDED)
+
+
+@pytest.mark.filterwarnings("ignore::convexrank.ConvergenceWarning")
+@pytest.mark.parametrize("options", [{}, {"l1": 1e-6}])
+def test_what_falls_for_ever_is_recognised_by_a_point_or_by_a_linear_program(options, monkeypatch):
+    """The program is not asked where a point has shown it, and is asked where l1 is too weak and a method fails."""
+    asked, find = [], _linear_scores.find_separation
+    monkeypatch.setattr(
+        _linear_scores, "find_separation", lambda *system: asked.append(system) or find(*system)
+    )
+    X, y = data(noise=0.0)
+    push = Push(X, y, **options)
+    assert push.solve().status is cr.Status.UNBOUNDED
+    assert not asked
+    status, direction, _ = push.prove_nonexistence()
+    assert status is cr.Status.UNBOUNDED
+    assert push.terminal_status(direction) is status
+    assert len(asked) == 1
+    assert Push(X, y, l1=1e3).prove_nonexistence() is None
 
 
 def test_hinges_have_a_minimiser_on_separable_data():

@@ -426,9 +426,11 @@ def of_loss(loss: Any) -> Function:
 @lru_cache(maxsize=256)
 def own_loss(loss: Any) -> Function:
     """Return φ(x) = ℓ(−x) of a loss of one's own, by its call; one function for equal losses."""
-    name = getattr(getattr(loss, "function", None), "__name__", type(loss).__name__)
-    name = name if name.isidentifier() else "loss"
+    given, name = getattr(loss, "name", None), getattr(getattr(loss, "function", None), "__name__", "")
+    name = given or (name or type(loss).__name__)
+    name = name if given or name.isidentifier() else "loss"
     word, on_ball = name.replace("_", r"\_"), getattr(loss, "line", None)
+    sign = getattr(loss, "latex", None) or rf"\operatorname{{{word}}}"
 
     def line(x: Any) -> tuple[Any, Any, Any]:
         value, slope, slack = on_ball(-x)  # type: ignore[misc]  # asked for only where there is one
@@ -442,7 +444,7 @@ def own_loss(loss: Any) -> Function:
         least=0.0,
         reaches_least=bool(loss.attained),
         # φ is named after ℓ, whose argument is the margin
-        latex=lambda x: rf"\operatorname{{{word}}}\bigl(-({x})\bigr)",
+        latex=lambda x: rf"{sign}\bigl(-({x})\bigr)",
         line=None if on_ball is None else line,
         coefficients=loss.polynomial,
     )

@@ -267,8 +267,7 @@ def verify(
     >>> report.ok, report.compared
     (True, 2)
     """
-    check_integer(instances, "instances", 1)
-    check_integer(seed, "seed", 0)
+    instances, seed = check_integer(instances, "instances", 1), check_integer(seed, "seed", 0)
     check_positive(tol, "tol")
     check_flag(prove, "prove")
     check_flag(designs, "designs")
