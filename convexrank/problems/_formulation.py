@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass, field, replace
 from inspect import get_annotations
 from typing import Any, ClassVar, Self, dataclass_transform
@@ -166,9 +165,6 @@ class Formulation(SecondOrder):
         raise self._unstated("risk(f)", "an expression of the scores, such as mean(softplus(-f.positive))")
 
     takes_chunks = True
-
-    #: The risk at scores by plain loops, ``definition(scores) -> float``: a second statement that verify compares.
-    definition: ClassVar[Callable[..., float] | None] = None
 
     # --- rows out of memory ---------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ __all__ = [
     "price_of_exp",
     "queries_of",
     "root",
+    "sides_of",
     "walk_matrix",
 ]
 
@@ -149,6 +150,19 @@ def generator_of(divergence: Any) -> Generator:
         domain.lower,
         domain.upper,
     )
+
+
+def sides_of(y: Any, qid: Any, sample_weight: Any) -> list[tuple[list[int], list[int], list[float]]]:
+    """Return positives and negatives of each query that has both, of positive weight, and the weights of all rows."""
+    labels, found = y.tolist(), []
+    weight = [1.0] * len(labels) if sample_weight is None else sample_weight.tolist()
+    larger = max(labels)
+    for rows in queries_of(qid, len(labels)):
+        positives = [i for i in rows if labels[i] == larger and weight[i] > 0.0]
+        negatives = [k for k in rows if labels[k] != larger and weight[k] > 0.0]
+        if positives and negatives:
+            found.append((positives, negatives, weight))
+    return found
 
 
 def queries_of(qid: Any, rows: int) -> list[list[int]]:

@@ -68,23 +68,23 @@ class BottomPush(Bipartite):
             return float(np.exp(self.p * risk + counts))
 
     def definition(self, scores: Array) -> float:
-        """Return the risk at the scores of all rows once more, from its formula by loops over pairs."""
+        """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""
         from math import exp, log
 
-        f, y = [float(score) for score in scores], self.y.tolist()
-        weight = [1.0] * len(f) if self.sample_weight is None else self.sample_weight.tolist()
-        larger = max(y)
-        positives = [i for i in range(len(f)) if y[i] == larger and weight[i] > 0.0]
-        negatives = [k for k in range(len(f)) if y[k] != larger and weight[k] > 0.0]
-        # in logarithms, each sum over its largest term: powers of sums of exponentials leave the range of floats
-        powers = []
-        for i in positives:
-            top = max(f[k] - f[i] for k in negatives)
-            total = sum(weight[k] * exp(f[k] - f[i] - top) for k in negatives)
-            powers.append(self.p * (top + log(total / sum(weight[k] for k in negatives))))
-        top = max(powers)
-        total = sum(weight[i] * exp(value - top) for i, value in zip(positives, powers, strict=True))
-        return (top + log(total / sum(weight[i] for i in positives))) / self.p
+        from convexrank.problems._plain import sides_of
+
+        f, risk = [float(score) for score in scores], 0.0
+        for positives, negatives, weight in sides_of(self.y, self.qid, self.sample_weight):
+            # in logarithms, each sum over its largest term: powers of sums of exponentials leave the range of floats
+            powers = []
+            for i in positives:
+                top = max(f[k] - f[i] for k in negatives)
+                total = sum(weight[k] * exp(f[k] - f[i] - top) for k in negatives)
+                powers.append(self.p * (top + log(total / sum(weight[k] for k in negatives))))
+            top = max(powers)
+            total = sum(weight[i] * exp(value - top) for i, value in zip(positives, powers, strict=True))
+            risk += (top + log(total / sum(weight[i] for i in positives))) / self.p
+        return risk
 
     @classmethod
     def random(cls, seed: int) -> Self:
@@ -152,32 +152,32 @@ class TopBottomPush(Bipartite):
         )
 
     def definition(self, scores: Array) -> float:
-        """Return the risk at the scores of all rows once more, from its formula by loops over pairs."""
+        """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""
         from math import exp, log
 
-        f, y = [float(score) for score in scores], self.y.tolist()
-        weight = [1.0] * len(f) if self.sample_weight is None else self.sample_weight.tolist()
-        larger = max(y)
-        positives = [i for i in range(len(f)) if y[i] == larger and weight[i] > 0.0]
-        negatives = [k for k in range(len(f)) if y[k] != larger and weight[k] > 0.0]
-        # in logarithms, each sum over its largest term: powers of sums of exponentials leave the range of floats
-        powers = []
-        for k in negatives:
-            top = max(f[k] - f[i] for i in positives)
-            total = sum(weight[i] * exp(f[k] - f[i] - top) for i in positives)
-            powers.append(self.p * (top + log(total / sum(weight[i] for i in positives))))
-        top = max(powers)
-        total = sum(weight[k] * exp(value - top) for k, value in zip(negatives, powers, strict=True))
-        push = (top + log(total / sum(weight[k] for k in negatives))) / self.p
-        powers = []
-        for i in positives:
-            top = max(f[k] - f[i] for k in negatives)
-            total = sum(weight[k] * exp(f[k] - f[i] - top) for k in negatives)
-            powers.append(self.p * (top + log(total / sum(weight[k] for k in negatives))))
-        top = max(powers)
-        total = sum(weight[i] * exp(value - top) for i, value in zip(positives, powers, strict=True))
-        pull = (top + log(total / sum(weight[i] for i in positives))) / self.p
-        return push + self.bottom_weight * pull
+        from convexrank.problems._plain import sides_of
+
+        f, risk = [float(score) for score in scores], 0.0
+        for positives, negatives, weight in sides_of(self.y, self.qid, self.sample_weight):
+            # in logarithms, each sum over its largest term: powers of sums of exponentials leave the range of floats
+            powers = []
+            for k in negatives:
+                top = max(f[k] - f[i] for i in positives)
+                total = sum(weight[i] * exp(f[k] - f[i] - top) for i in positives)
+                powers.append(self.p * (top + log(total / sum(weight[i] for i in positives))))
+            top = max(powers)
+            total = sum(weight[k] * exp(value - top) for k, value in zip(negatives, powers, strict=True))
+            push = (top + log(total / sum(weight[k] for k in negatives))) / self.p
+            powers = []
+            for i in positives:
+                top = max(f[k] - f[i] for k in negatives)
+                total = sum(weight[k] * exp(f[k] - f[i] - top) for k in negatives)
+                powers.append(self.p * (top + log(total / sum(weight[k] for k in negatives))))
+            top = max(powers)
+            total = sum(weight[i] * exp(value - top) for i, value in zip(positives, powers, strict=True))
+            pull = (top + log(total / sum(weight[i] for i in positives))) / self.p
+            risk += push + self.bottom_weight * pull
+        return risk
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -59,21 +59,20 @@ class IRPush(Bipartite):
         return float(risk * self.positive_weights.sum())
 
     def definition(self, scores: Array) -> float:
-        """Return the risk at the scores of all rows once more, from its formula by loops over pairs."""
+        """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""
         from math import exp, log
 
-        f, y = [float(score) for score in scores], self.y.tolist()
-        weight = [1.0] * len(f) if self.sample_weight is None else self.sample_weight.tolist()
-        larger = max(y)
-        positives = [i for i in range(len(f)) if y[i] == larger and weight[i] > 0.0]
-        negatives = [k for k in range(len(f)) if y[k] != larger and weight[k] > 0.0]
-        risk = 0.0
-        for i in positives:
-            # the 1 is e^0; all terms over the largest one: e^(f_k - f_i) leaves the range of floats
-            top = max(0.0, max(f[k] - f[i] for k in negatives))
-            total = exp(-top) + sum(weight[k] * exp(f[k] - f[i] - top) for k in negatives)
-            risk += weight[i] * (top + log(total))
-        return risk / sum(weight[i] for i in positives)
+        from convexrank.problems._plain import sides_of
+
+        f, risk = [float(score) for score in scores], 0.0
+        for positives, negatives, weight in sides_of(self.y, self.qid, self.sample_weight):
+            whole = sum(weight[i] for i in positives)
+            for i in positives:
+                # the 1 is e^0; all terms over the largest one: e^(f_k - f_i) leaves the range of floats
+                top = max(0.0, max(f[k] - f[i] for k in negatives))
+                total = exp(-top) + sum(weight[k] * exp(f[k] - f[i] - top) for k in negatives)
+                risk += weight[i] / whole * (top + log(total))
+        return risk
 
     @classmethod
     def random(cls, seed: int) -> Self:

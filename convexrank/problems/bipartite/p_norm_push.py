@@ -99,23 +99,23 @@ class PNormPush(Bipartite):
             return float(np.exp(self.log_paper_value(w)))
 
     def definition(self, scores: Array) -> float:
-        """Return the risk at the scores of all rows once more, from its formula by loops over pairs."""
+        """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""
         from math import exp, log
 
-        f, y = [float(score) for score in scores], self.y.tolist()
-        weight = [1.0] * len(f) if self.sample_weight is None else self.sample_weight.tolist()
-        larger = max(y)
-        positives = [i for i in range(len(f)) if y[i] == larger and weight[i] > 0.0]
-        negatives = [k for k in range(len(f)) if y[k] != larger and weight[k] > 0.0]
-        # in logarithms, each sum over its largest term: powers of sums of exponentials leave the range of floats
-        powers = []
-        for k in negatives:
-            top = max(f[k] - f[i] for i in positives)
-            total = sum(weight[i] * exp(f[k] - f[i] - top) for i in positives)
-            powers.append(self.p * (top + log(total / sum(weight[i] for i in positives))))
-        top = max(powers)
-        total = sum(weight[k] * exp(value - top) for k, value in zip(negatives, powers, strict=True))
-        return (top + log(total / sum(weight[k] for k in negatives))) / self.p
+        from convexrank.problems._plain import sides_of
+
+        f, risk = [float(score) for score in scores], 0.0
+        for positives, negatives, weight in sides_of(self.y, self.qid, self.sample_weight):
+            # in logarithms, each sum over its largest term: powers of sums of exponentials leave the range of floats
+            powers = []
+            for k in negatives:
+                top = max(f[k] - f[i] for i in positives)
+                total = sum(weight[i] * exp(f[k] - f[i] - top) for i in positives)
+                powers.append(self.p * (top + log(total / sum(weight[i] for i in positives))))
+            top = max(powers)
+            total = sum(weight[k] * exp(value - top) for k, value in zip(negatives, powers, strict=True))
+            risk += (top + log(total / sum(weight[k] for k in negatives))) / self.p
+        return risk
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -120,26 +120,22 @@ class Push(Bipartite):
         )
 
     def definition(self, scores: Array) -> float:
-        """Return the risk at the scores of all rows once more, from its formula by loops over pairs."""
+        """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""
         from math import exp, log
 
-        from convexrank.problems._plain import loss_of, price_of, price_of_exp
+        from convexrank.problems._plain import loss_of, price_of, price_of_exp, sides_of
 
-        f, y = [float(score) for score in scores], self.y.tolist()
-        weight = [1.0] * len(f) if self.sample_weight is None else self.sample_weight.tolist()
-        larger = max(y)
-        positives = [i for i in range(len(f)) if y[i] == larger and weight[i] > 0.0]
-        negatives = [k for k in range(len(f)) if y[k] != larger and weight[k] > 0.0]
-        loss, price, price_of_power = loss_of(self.loss), price_of(self.price), price_of_exp(self.price)
-        risk = 0.0
-        for k in negatives:
-            if isinstance(self.loss, losses.Exponential):
-                # the logarithm of the sum of e^-(f_i - f_k): the price may be finite where the sum is not
-                top = max(f[k] - f[i] for i in positives)
-                total = sum(weight[i] * exp(f[k] - f[i] - top) for i in positives)
-                risk += weight[k] * price_of_power(top + log(total))
-            else:
-                risk += weight[k] * price(sum(weight[i] * loss(f[i] - f[k]) for i in positives))
+        f, risk = [float(score) for score in scores], 0.0
+        for positives, negatives, weight in sides_of(self.y, self.qid, self.sample_weight):
+            loss, price, price_of_power = loss_of(self.loss), price_of(self.price), price_of_exp(self.price)
+            for k in negatives:
+                if isinstance(self.loss, losses.Exponential):
+                    # the logarithm of the sum of e^-(f_i - f_k): the price may be finite where the sum is not
+                    top = max(f[k] - f[i] for i in positives)
+                    total = sum(weight[i] * exp(f[k] - f[i] - top) for i in positives)
+                    risk += weight[k] * price_of_power(top + log(total))
+                else:
+                    risk += weight[k] * price(sum(weight[i] * loss(f[i] - f[k]) for i in positives))
         return risk
 
     @classmethod

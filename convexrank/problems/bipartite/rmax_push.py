@@ -85,19 +85,17 @@ class RmaxPush(Bipartite):
         return limit_problem(self)
 
     def definition(self, scores: Array) -> float:
-        """Return the risk at the scores of all rows once more, from its formula by loops over pairs."""
-        from convexrank.problems._plain import loss_of
+        """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""
+        from convexrank.problems._plain import loss_of, sides_of
 
-        f, y = [float(score) for score in scores], self.y.tolist()
-        weight = [1.0] * len(f) if self.sample_weight is None else self.sample_weight.tolist()
-        larger = max(y)
-        positives = [i for i in range(len(f)) if y[i] == larger and weight[i] > 0.0]
-        negatives = [k for k in range(len(f)) if y[k] != larger and weight[k] > 0.0]
-        loss, means = loss_of(self.loss), []
-        for k in negatives:
-            total = sum(weight[i] * loss(f[i] - f[k]) for i in positives)
-            means.append(total / sum(weight[i] for i in positives))
-        return max(means)
+        f, risk = [float(score) for score in scores], 0.0
+        for positives, negatives, weight in sides_of(self.y, self.qid, self.sample_weight):
+            loss, means = loss_of(self.loss), []
+            for k in negatives:
+                total = sum(weight[i] * loss(f[i] - f[k]) for i in positives)
+                means.append(total / sum(weight[i] for i in positives))
+            risk += max(means)
+        return risk
 
     @classmethod
     def random(cls, seed: int) -> Self:

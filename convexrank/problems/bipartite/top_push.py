@@ -80,17 +80,17 @@ class TopPush(Bipartite):
         """Return the risk at the scores of all rows once more: log max over k of the mean of e^-(f_i - f_k)."""
         from math import exp, log
 
-        f, y = [float(score) for score in scores], self.y.tolist()
-        weight = [1.0] * len(f) if self.sample_weight is None else self.sample_weight.tolist()
-        larger = max(y)
-        positives = [i for i in range(len(f)) if y[i] == larger and weight[i] > 0.0]
-        negatives = [k for k in range(len(f)) if y[k] != larger and weight[k] > 0.0]
-        means = []  # their logarithms: a sum of exponentials leaves the range of floats
-        for k in negatives:
-            top = max(f[k] - f[i] for i in positives)
-            total = sum(weight[i] * exp(f[k] - f[i] - top) for i in positives)
-            means.append(top + log(total / sum(weight[i] for i in positives)))
-        return max(means)
+        from convexrank.problems._plain import sides_of
+
+        f, risk = [float(score) for score in scores], 0.0
+        for positives, negatives, weight in sides_of(self.y, self.qid, self.sample_weight):
+            means = []  # their logarithms: a sum of exponentials leaves the range of floats
+            for k in negatives:
+                top = max(f[k] - f[i] for i in positives)
+                total = sum(weight[i] * exp(f[k] - f[i] - top) for i in positives)
+                means.append(top + log(total / sum(weight[i] for i in positives)))
+            risk += max(means)
+        return risk
 
     @classmethod
     def random(cls, seed: int) -> Self:
