@@ -216,14 +216,14 @@ class Program:
             raise TypeError(f"the risk {root} has no scores; write it with f.positive, f.negative or f.rows.")
         self.count = self.leaves[0][1].axis.count
         self.steps = [Step(node) for node in self.nodes]
-        self.gathers = [(k, leaf.axis.places) for k, leaf in self.leaves]
+        self._gathers = [(k, leaf.axis.places) for k, leaf in self.leaves]
         # place, step, the places of the arguments, and that of the only one
-        self.plan = [
+        self._plan = [
             (k, step.up, step.down, args, args[0] if len(args) == 1 else -1)
             for k, (step, args) in enumerate(zip(self.steps, self.args, strict=True))
             if args
         ]
-        self._backwards = self.plan[::-1]
+        self._backwards = self._plan[::-1]
         self._ones = np.ones(self.count)
         #: What readings find once, by their names.
         self.kept: dict[str, Any] = {}
@@ -306,9 +306,9 @@ class Program:
         """Return values and memories of all nodes."""
         values: list[Any] = [None] * len(self.nodes)
         memories = values.copy()
-        for k, places in self.gathers:
+        for k, places in self._gathers:
             values[k] = scores[places]
-        for k, up, _, args, only in self.plan:
+        for k, up, _, args, only in self._plan:
             values[k], memories[k] = up(values[only]) if only >= 0 else up(*[values[a] for a in args])
         return values, memories
 
@@ -324,7 +324,7 @@ class Program:
     def placed(self, adjoints: list[Any]) -> Array:
         """Return the adjoints of the leaves as a gradient in the scores of all rows."""
         gradient, apart = np.zeros(self.rows), self.apart
-        for k, places in self.gathers:
+        for k, places in self._gathers:
             gradient[places] = adjoints[k] if apart else gradient[places] + adjoints[k]
         return gradient
 
@@ -397,8 +397,14 @@ class _Top:
         #: The places of the curved nodes.
         self.curved = [k for k, seed in enumerate(self.seeds) if seed is not None]
         kept = inner | set(self.curved)
-        self.plan = [one for one in program.plan if one[0] in kept]
-        self.gathers = [one for one in program.gathers if one[0] in kept]
+        steps = list(enumerate(zip(program.steps, program.args, strict=True)))
+        #: Place, step, the places of the arguments, and that of the only one.
+        self.plan = [
+            (k, step.up, step.down, args, args[0] if len(args) == 1 else -1)
+            for k, (step, args) in steps
+            if args and k in kept
+        ]
+        self.gathers = [(k, leaf.axis.places) for k, leaf in program.leaves if k in kept]
         #: Whether the only group is all rows.
         groups = [leaf for k, leaf in program.leaves if k in kept]
         self.is_whole = len(groups) == 1 and _is_all(groups[0].axis.places, program.rows)

@@ -394,6 +394,8 @@ class Formulation(SecondOrder):
 
     def minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return a linear function below the risk by its conjugate; what that loses beyond rounding counts as a gap."""
+        if width > 0.0:
+            return super().minorant_of(w, width, lengths)
         offsets: list[float] = []
 
         def risk(scores: Array) -> tuple[float, Array]:
