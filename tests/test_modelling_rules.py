@@ -222,7 +222,7 @@ def test_the_highest_of_what_is_at_least_0_is_at_least_0():
     assert recession.is_reached(program.Program(hinges, len(F.y)))
 
 
-# --- what readings find once, and numbers that remember ----------------------------------------------------------------
+# --- what readings find once, and numbers that remember ---------------------------------------------------------------
 
 
 class Centred(cr.Formulation):

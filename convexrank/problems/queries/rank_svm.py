@@ -104,7 +104,7 @@ class RankSVM(GradedQueries):
         found = total(pair_sums(self.loss, f.rows, f.rows, f.grades))
         return found / recorded(_pair_counts(f)) if self.normalize else found
 
-    smooth_at_zero = True  # the kink of the hinge is at a margin of 1
+    smooth_at_zero = True  # type: ignore[assignment]  # the kink of the hinge is at a margin of 1
 
     @property
     def ranks(self) -> Array:
