@@ -164,8 +164,6 @@ class Formulation(SecondOrder):
         """Return the risk as an expression of groups of scores: f.positive and f.negative, or f.rows and f.grades."""
         raise self._unstated("risk(f)", "an expression of the scores, such as mean(softplus(-f.positive))")
 
-    takes_chunks = True
-
     # --- rows out of memory ---------------------------------------------------------------------------------------
 
     takes_chunks = True

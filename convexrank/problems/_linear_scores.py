@@ -286,7 +286,12 @@ class LinearScores(Problem):
                 names |= set() if isinstance(self.X, Design) else {"JaxObjective"}
             elif self.convex and self.penalty.ball is None and not out_of_memory:
                 names.add("Columnwise")
-        elif self.has_smoothing and self.penalty.smooth and self.l2 > 0 and not isinstance(self.X, Design):
+        elif (
+            self.has_smoothing
+            and self.penalty.smooth
+            and self.l2 > 0
+            and not isinstance(self.X, Design | Chunks)
+        ):
             names.add("Smoothable")
         return frozenset(names)
 

@@ -57,7 +57,7 @@ class GradedQueries(Formulation):
         return slice(*self.groups.offsets[query : query + 2].tolist())
 
 
-def exact_gains(grades: Recorded, gain: str) -> Recorded:
+def exact_gains(grades: Recorded, gain: str) -> Any:
     """Return what grades are worth, 2^y − 1 or y; refuse those without a gain."""
     gains(plain(grades), gain)
     return np.expm1(grades * np.log(recorded(2.0))) if gain == "exp2" else grades

@@ -89,7 +89,7 @@ class ListNet(GradedQueries):
             worth = worth / axis.spread(axis.highest(plain(worth)))
         return worth / axis.spread(axis.sums(worth))
 
-    risk_infimum = 0.0  # divergences are never negative
+    risk_infimum = 0.0  # type: ignore[assignment]  # divergences are never negative
 
     @property
     def distributions(self) -> Array:
