@@ -21,12 +21,9 @@ from convexrank.modelling.groups import Groups
 from convexrank.pair_sums.within_queries import active_sums, pair_list
 from convexrank.problems._linear_scores import LinearScores
 from convexrank.problems._pair_reference import centred, reference_graded
-from convexrank.problems._smoothed import Smoothed
-from convexrank.problems._smoothed_reference import lowered_pairs
 from convexrank.problems._streams import refuse_chunks
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.queries._declared import GradedQueries
-from convexrank.problems.queries._smoothed_pairs import PairRows, smoothed_pairs
 
 __all__ = ["RankSVM"]
 
@@ -127,7 +124,7 @@ class RankSVM(GradedQueries):
         """Places of the upper and of the lower row of every pair."""
         return pair_list(self.ranks, self.groups)
 
-    # --- until the layer has these for pairs: second derivatives, smoothing, sorted references and proofs -------------
+    # --- until the layer has these for pairs: second derivatives, sorted references and proofs -------------
 
     pairwise_curvature = False  # type: ignore[assignment]
 
@@ -174,37 +171,15 @@ class RankSVM(GradedQueries):
         w = self.check_point(w)
         value, gradient = self.smooth_value_and_gradient(w)
         near_zero, below, above = self._sides(np.asarray(self.scores(w), dtype=np.float64))
-        rows, (ranks, each) = dense(self._pair_rows.rows), self._ranked
+        rows, (ranks, each) = dense(self.X[self.by_query[0]]), self._ranked
         partners = active_sums(near_zero, ranks, self.groups, rows)
         cross = (each[:, None] * rows).T @ partners
         curvature = ((each * (below + above))[:, None] * rows).T @ rows - cross - cross.T
         return value, gradient, 2.0 * curvature + self.l2 * np.eye(self.dimension)
 
-    @property
-    def has_smoothing(self) -> bool:  # type: ignore[override]
-        """Whether the loss has a kink."""
-        return not self.differentiable
-
-    @property
-    def first_width(self) -> float:
-        """Twice the margin, so that all pairs are within at w = 0; less where there are very many pairs a row."""
-        return min(2.0, _PAIRS_PER_ROW * self.groups.rows / float(self.pair_counts.sum()))
-
     @cached_property
     def _ranked(self) -> tuple[Array, Array]:
         return self.ranks, self.query_weights[self.groups.query]
-
-    @cached_property
-    def _pair_rows(self) -> PairRows:
-        rows = self.by_query[0]
-        in_order = len(rows) == self.rows and (np.diff(rows) == 1).all()
-        ranks, weights = self._ranked
-        return PairRows(self.X if in_order else self.X[rows], ranks, self.groups, weights)
-
-    def smoothed(self, w: Array, width: float) -> Smoothed:
-        """Return a smooth function below the risk at w, with its derivatives."""
-        scores = np.asarray(self.scores(w), dtype=np.float64)[self.by_query[0]]
-        return smoothed_pairs(self._pair_rows, scores, width)
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in the scores, sorted; O(n log n log g) for g grades."""
@@ -215,14 +190,6 @@ class RankSVM(GradedQueries):
         )
         return value, gradient
 
-    def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
-        """Return a linear function below the risk: a pair at the margin, within the width, has a part of its slope."""
-        value, gradient = self.reference_scores(scores)
-        rows, (ranks, weights), query = self.by_query[0], self._ranked, self.groups.query
-        change, slope = lowered_pairs(centred(scores[rows], query), ranks, weights, query, width)
-        gradient[rows] += slope
-        return value + change, gradient
-
     def minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return the tangent at w, or what a smoothed risk proves there; rounding is for rows of these lengths."""
         return LinearScores.minorant_of(self, w, width, lengths)
@@ -232,12 +199,6 @@ class RankSVM(GradedQueries):
         from convexrank.proof.queries import tangent_of_queries_pairs
 
         return tangent_of_queries_pairs(scores, self.loss, self._queries(), self.normalize)
-
-    def ball_below(self, scores: Any, width: float) -> Any:
-        """Return :meth:`reference_below` in ball arithmetic."""
-        from convexrank.proof.queries import tangent_of_parts_of_hinge
-
-        return tangent_of_parts_of_hinge(scores, width, self._queries(), self.normalize)
 
     def _queries(self) -> list[tuple[Array, Array]]:
         """Row numbers and grades of each query that counts."""
