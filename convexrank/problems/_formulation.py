@@ -305,6 +305,14 @@ class Formulation(SecondOrder):
         refuse_chunks(self.X, "second derivatives")
         w = self.check_point(w)
         scores = np.asarray(self.scores(w), dtype=np.float64)
+        # far away a steep risk is infinite; callers check
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            value, pull, hessian = self._risk_to_second_order(scores)
+        hessian.flat[:: self.dimension + 1] += self.l2
+        return value + 0.5 * self.l2 * float(w @ w), pull + self.l2 * w, hessian
+
+    def _risk_to_second_order(self, scores: Array) -> tuple[float, Array, Array]:
+        """The risk, and its gradient and Hessian in w."""
         if self.log_sum_exps is not None:
             value, pull, hessian = self.log_sum_exps.second_order(self.X, scores)
         elif self.states_curvature:
@@ -316,8 +324,7 @@ class Formulation(SecondOrder):
             hessian = np.stack([product(column) for column in X.T]) @ X
             hessian = 0.5 * (hessian + hessian.T)
             pull = np.asarray(transposed_times(self.X, slope), dtype=np.float64)
-        hessian.flat[:: self.dimension + 1] += self.l2
-        return value + 0.5 * self.l2 * float(w @ w), pull + self.l2 * w, hessian
+        return value, pull, hessian
 
     def _second_order(self, scores: Array) -> tuple[float, Array, Array]:
         """The risk, Xᵀg and XᵀHX from a diagonal and columns, about a common centre.

@@ -218,7 +218,7 @@ def formulation_of(
         weights = getattr(problem, "sample_weight", None)
         parameters = {
             item.name: getattr(problem, item.name)
-            for item in getattr(kind, "__dataclass_fields__", {}).values()
+            for item in dataclasses.fields(kind)
             if item.init and item.name not in _DATA | _PENALTIES
         }
     parameters = {name: value for name, value in parameters.items() if name not in _PENALTIES}
