@@ -229,6 +229,14 @@ class Program:
 
     def _bind(self, steps: list[Step]) -> None:
         self.steps = steps
+        kinds = [node.function for node in self.nodes if isinstance(node, Elementwise | PairSums)]
+        maxima = [node for node in self.nodes if isinstance(node, Highest) and not node.width]
+        #: Whether the risk has a derivative everywhere.
+        self.smooth = not maxima and all(kind.smooth for kind in kinds)
+        #: Whether there are sums over pairs.
+        self.has_pairs = any(isinstance(node, PairSums) for node in self.nodes)
+        #: Whether second derivatives are known.
+        self.bends = self.smooth and all(kind.bend is not None for kind in kinds)
         #: What readings find once, by their names.
         self.kept: dict[str, Any] = {}
         # place, step, the places of the arguments, and that of the only one
@@ -301,26 +309,6 @@ class Program:
         rows = np.flatnonzero(self.query >= 0)
         rows = rows[np.argsort(self.query[rows], kind="stable")]
         return rows, np.searchsorted(self.query[rows], np.arange(self.count + 1))
-
-    @cached_property
-    def smooth(self) -> bool:
-        """Whether the risk has a derivative everywhere."""
-        return not any(
-            (isinstance(node, Highest) and not node.width)
-            or (isinstance(node, Elementwise | PairSums) and not node.function.smooth)
-            for node in self.nodes
-        )
-
-    @cached_property
-    def has_pairs(self) -> bool:
-        """Whether there are sums over pairs."""
-        return any(isinstance(node, PairSums) for node in self.nodes)
-
-    @cached_property
-    def bends(self) -> bool:
-        """Whether second derivatives are known."""
-        functions = [node.function for node in self.nodes if isinstance(node, Elementwise | PairSums)]
-        return self.smooth and all(function.bend is not None for function in functions)
 
     def up(self, scores: Array) -> tuple[list[Any], list[Any]]:
         """Return values and memories of all nodes."""

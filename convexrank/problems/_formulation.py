@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import FrozenInstanceError, dataclass, field, replace
 from inspect import get_annotations
-from typing import Any, ClassVar, Self, dataclass_transform
+from typing import Any, ClassVar, Self, cast, dataclass_transform
 
 import numpy as np
 
@@ -145,7 +145,8 @@ class Formulation(SecondOrder):
         keep(self, sample_weight=check_weights(self.sample_weight, rows))
         keep(self, y=self._checked_labels(rows))
         self.__dict__["_query_groups"] = None if self.qid is None else as_groups(self.qid, rows)
-        _ = self.form  # an expression that is not convex is refused here, not at the first solve
+        # an expression that is not convex is refused here, not at the first solve
+        _ = self.log_sum_exps
 
     #: What messages call the labels.
     _labels_are: ClassVar[str] = "labels"
@@ -222,7 +223,7 @@ class Formulation(SecondOrder):
         """The weights of the rows."""
         return self.sample_weight
 
-    @property
+    @cached_property
     def has_curvature(self) -> bool:
         """Whether second derivatives are known, and cheap enough for Newton's method."""
         if not curvature.has_second_derivatives(self.form):
@@ -302,20 +303,21 @@ class Formulation(SecondOrder):
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²), or a sum over pairs for each column."""
-        refuse_chunks(self.X, "second derivatives")
+        if isinstance(self.X, Chunks):
+            refuse_chunks(self.X, "second derivatives")
         w = self.check_point(w)
         scores = np.asarray(self.scores(w), dtype=np.float64)
-        # far away a steep risk is infinite; callers check
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            value, pull, hessian = self._risk_to_second_order(scores)
+        if self.log_sum_exps is not None:
+            value, pull, hessian = self.log_sum_exps.second_order(self.X, scores)
+        else:  # far away a steep risk is infinite; callers check
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                value, pull, hessian = self._risk_to_second_order(scores)
         hessian.flat[:: self.dimension + 1] += self.l2
         return value + 0.5 * self.l2 * float(w @ w), pull + self.l2 * w, hessian
 
     def _risk_to_second_order(self, scores: Array) -> tuple[float, Array, Array]:
         """The risk, and its gradient and Hessian in w."""
-        if self.log_sum_exps is not None:
-            value, pull, hessian = self.log_sum_exps.second_order(self.X, scores)
-        elif self.states_curvature:
+        if self.states_curvature:
             value, pull, hessian = self._second_order(scores)
         else:
             value, slope = self.program.value_and_gradient(scores)
@@ -369,7 +371,7 @@ class Formulation(SecondOrder):
     @cached_property
     def _shift(self) -> float | None:
         if (terms := self._logarithmic) is not None:
-            return float(sum(term.rate for term in terms))
+            return float(sum([term.outer_coefficient * term.sign_times_power for term in terms]))
         return recession.shift(self.form)
 
     @property
@@ -539,14 +541,14 @@ class Formulation(SecondOrder):
         """Whether X is dense, in memory, and has so many rows that some of them tell the curvature of all."""
         return isinstance(self.X, np.ndarray) and self.sample_rows > 0 and self.log_sum_exps is not None
 
-    @property
+    @cached_property
     def sample_rows(self) -> int:  # type: ignore[override]
         """Number of rows of a sample that approximates the objective, for dense data with many rows; else 0.
 
         None is drawn where slopes are not bounded: far from the minimiser sums of powers bend otherwise than near it.
         """
-        functions = [node.function for node in self.form.nodes if isinstance(node, Elementwise)]
-        steep = any(math.isinf(function.most) for function in functions)
+        kinds = [node.function for node in self.form.nodes if isinstance(node, Elementwise)]
+        steep = any(math.isinf(kind.most) for kind in kinds)
         if (
             steep
             or self.__dict__["_query_groups"] is not None
@@ -629,8 +631,9 @@ class Formulation(SecondOrder):
         return found if self.penalty.bounded or found.rest is not None else None
 
     @cached_property
-    def _reference(self) -> Reference:
-        return Reference(self.program)
+    def _reference(self) -> Reference | LogSumExps:
+        """What certificates rest on: plain numpy, which shares no code with the steps that solvers run."""
+        return Reference(self.program) if self.log_sum_exps is None else self.log_sum_exps
 
     def reference_value(self, scores: Array) -> float:
         """Return the risk by plain numpy, which shares no code with the steps that solvers run."""
@@ -656,14 +659,17 @@ class Formulation(SecondOrder):
         found = tangent_at(self.X, scores, lengths, risk, w)
         if not math.isfinite(found.risk):
             return found
-        return self._rounded(found.lowered_to(proved[0].offset), scores, lengths, proved[0])
+        found = found.lowered_to(proved[0].offset)
+        # of log-sum-exps the sizes of scores and logarithms of weights are in the bounds already
+        return found if self.log_sum_exps is not None else self._rounded(found, scores, lengths, proved[0])
 
     def _rounded(
         self, found: Minorant, scores: Array, lengths: Array, below: Below | None = None
     ) -> Minorant:
         """Widen bounds on rounding where terms cancel; beyond what each node may add, that counts as a gap."""
-        below = self._reference.below(scores) if below is None else below
-        relative, sizes = rounding(len(scores) + self.dimension), self._reference.sizes
+        reference = cast(Reference, self._reference)
+        below = reference.below(scores) if below is None else below
+        relative, sizes = rounding(len(scores) + self.dimension), reference.sizes
         enough = len(self.program.nodes) * found.risk_error
         # the error is relative to the largest score, and more
         if (
