@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import FrozenInstanceError, dataclass, field, replace
 from inspect import get_annotations
@@ -411,10 +412,9 @@ class Formulation(SecondOrder):
 
     def formula(self) -> str:
         """Return the objective in LaTeX: as the class documents it, else by its expression."""
-        return (
-            super().formula()
-            or latex(self.program.root) + r" + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1"
-        )
+        own = inspect.getdoc(type(self)) != inspect.getdoc(Formulation)
+        documented = super().formula() if own else ""
+        return documented or latex(self.program.root) + r" + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1"
 
     @property
     def smooth_at_zero(self) -> bool:
