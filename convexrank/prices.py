@@ -437,7 +437,9 @@ def priced(price: Price, x: Node) -> Node:
     """
     price = resolve(price)
     if not isinstance(x, Node):
-        raise TypeError(f"x is {shown(x)}, expected an expression of the scores, such as pair_sums of a loss.")
+        raise TypeError(
+            f"x is {shown(x)}, expected an expression of the scores, such as pair_sums of a loss."
+        )
     stated = getattr(price, "of", None)
     if stated is not None:
         return stated(x)
