@@ -518,7 +518,7 @@ def test_bad_arguments_of_section_11():
     with pytest.raises(TypeError, match=r"(?s)problem is .*expected a PNormPush"):
         bregman_primal(cr.problems.TopPush(X, Y, l2=1.0), [0.0, 0.0])
     for options in ({"l2": 0.1}, {"l1": 0.1}, {"sample_weight": np.ones(30)}, {"qid": np.zeros(30)}):
-        with pytest.raises(ValueError, match="expected (none of them|one query)"):
+        with pytest.raises(ValueError, match=r"expected (none of them|one query)"):
             bregman_primal(cr.problems.PNormPush(X, Y, 2.0, **options), [0.0, 0.0])
     with pytest.raises(ValueError, match="overflow at this w with p=64"):
         bregman_primal(cr.problems.PNormPush(X, Y, 64.0), [100.0, 0.0])

@@ -94,19 +94,20 @@ def _term(c: float, node: Any, totals: Mapping[str, float] | None) -> LogSumExpT
     if not c > 0.0 or len(inner.terms) != 1 or not isinstance(inner.args[0], Scores):
         return None
     t, leaf = inner.terms[0]
+    axis: Any = leaf.axis
     if isinstance(t, np.ndarray) or t == 0.0:
         return None
-    count = len(leaf.axis.rows)
+    count = len(axis.rows)
     if isinstance(node, Highest):
         flat = node.most == 1 and not np.any(inner.constant)
-        return LogSumExpTerm(leaf.axis.rows, float(t), c, None) if flat else None
+        return LogSumExpTerm(axis.rows, float(t), c, None) if flat else None
     if totals is not None:
-        logs = np.log(node.weights) - (np.log(totals[leaf.axis.name]) if node.mean else 0.0)
+        logs = np.log(node.weights) - (np.log(totals[axis.name]) if node.mean else 0.0)
     elif node.mean and count and np.logical_and.reduce(node.weights == node.weights[0]):
         logs = np.zeros(count) + np.log(1.0 / count)
     else:
         logs = np.log(node.shares)
-    return LogSumExpTerm(leaf.axis.rows, float(t), c, logs + inner.constant)
+    return LogSumExpTerm(axis.rows, float(t), c, logs + inner.constant)
 
 
 def log_sum_exp_gradient(exponents: Array) -> tuple[float, Array]:
