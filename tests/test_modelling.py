@@ -23,6 +23,7 @@ from convexrank.modelling import (
 from convexrank.modelling.cvxpy_reading import Cvxpy, cvxpy_model
 from convexrank.modelling.expressions import Axis, LogSumExp, PairSums
 from convexrank.modelling.kernels import pairs
+from convexrank.modelling.kernels.logistic import LogisticPairs
 from tests.expression_readings import (
     compare_all,
     compare_balls,
@@ -195,7 +196,12 @@ def one_query_on(old):
 
 BUGS = {
     "softplus's slope doubled": of_table(functions.softplus, "slopes", second_doubled),
-    "softplus's second derivative doubled": of_table(functions.softplus, "bend", twice),
+    "quotients in the place of their second derivatives": of_member(
+        LogisticPairs,
+        "sums",
+        lambda old: lambda self, w, orders, **side: old(self, w, (1,) if 2 in orders else orders, **side),
+    ),
+    "the exponential's second derivative doubled": of_table(functions.exp, "bend", twice),
     "the hinge's kink moved": of_table(functions.hinge, "plain", lambda old: lambda x: max(1.01 + x, 0.0)),
     "the hinge's sum over pairs doubled": of_table(functions.hinge, "coefficients", lambda old: (0.0, 2.0)),
     "the hinge's model doubled": of_table(functions.hinge, "read", twice),

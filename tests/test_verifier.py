@@ -24,8 +24,11 @@ EVERY = pytest.mark.parametrize("name", SCORERS)
 def planted(name, **members):
     """A subclass of a registered formulation with some members replaced; its instances are those of the original."""
     base = REGISTRY[name]
-    changed = {key: value(base) for key, value in members.items()}
-    return dataclasses.dataclass(frozen=True, eq=False)(type(name, (base,), changed))
+    made = [(key, value(base)) for key, value in members.items()]
+    changed = {member.__name__ if key == "reference_scores" else key: member for key, member in made}
+    found = type(name, (base,), changed)
+    # a formulation is a frozen dataclass by itself
+    return found if issubclass(base, cr.Formulation) else dataclasses.dataclass(frozen=True, eq=False)(found)
 
 
 def scaled_model(factor):
@@ -56,7 +59,11 @@ def scaled_reference(value=1.0, gradient=1.0):
             risk, slope = base.reference_scores(self, scores)
             return value * risk, gradient * slope
 
-        return reference_scores
+        def _below(self, scores):  # of a declared formulation, with the line's value at scores of 0
+            risk, slope, offset = base._below(self, scores)
+            return value * risk, gradient * slope, offset
+
+        return _below if hasattr(base, "_below") else reference_scores
 
     return make
 

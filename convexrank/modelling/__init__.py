@@ -23,6 +23,7 @@ from convexrank.modelling.rules import (
     square,
     squared_hinge,
     total,
+    total_loss,
 )
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "square",
     "squared_hinge",
     "total",
+    "total_loss",
 ]

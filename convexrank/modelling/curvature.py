@@ -24,14 +24,17 @@ from convexrank.modelling.expressions import (
     PairSums,
     Scores,
 )
+from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 
 __all__ = [
     "Columns",
     "curvature",
     "has_columns",
+    "has_pair_hessian",
     "has_second_derivatives",
     "hessian_product",
+    "pair_hessian",
     "second_derivatives",
 ]
 
@@ -74,7 +77,7 @@ def hessian_product(program: Program, scores: Array) -> Callable[[Array], Array]
         moved: list[Any] = []
         for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
             if isinstance(node, Scores):
-                moved.append(v[node.axis.places])
+                moved.append(Numpy().gathered(v, node))
             else:
                 moved.append(_push(node, memories[k], [moved[a] for a in args]))
         turned: list[Any] = [0.0] * len(program.nodes)
@@ -99,6 +102,48 @@ def hessian_product(program: Program, scores: Array) -> Callable[[Array], Array]
     return product
 
 
+def has_pair_hessian(program: Program) -> bool:
+    """Whether nothing bends but sums over pairs of rows, and nothing curved depends on these."""
+    curved = [k for k, node in enumerate(program.nodes) if not isinstance(node, Scores | Affine | Dot)]
+    return all(
+        k in program.constant_adjoints and all(a in program.own_factors for a in program.args[k])
+        for k in curved
+    )
+
+
+def pair_hessian(program: Program, scores: Array, X: Array) -> tuple[float, Array, Array]:
+    """Return value, gradient in the scores, and XᵀHX of the Hessian H in them, where nothing bends but sums over pairs.
+
+    A pair has u a φ″ (x_k − x_i)(x_k − x_i)ᵀ; the cross terms need the weighed sums of the rows of the partners.
+    """
+    values, memories = program.up(scores)
+    adjoints = program.down(memories)
+    hessian = np.zeros((X.shape[1], X.shape[1]))
+    for k, u in program.constant_adjoints.items():
+        node: Any = program.nodes[k]
+        upper, lower = (
+            np.reshape(program.own_factors[a], (-1, 1)) * X[axis.rows]
+            for a, axis in zip(program.args[k], (node.upper_axis, node.axis), strict=True)
+        )
+        kernel, weights = memories[k][0], node.weights
+        (to_lower,) = kernel.sums(weights, (2,), to_lower=True)
+        (to_upper,) = kernel.sums(u, (2,), to_lower=False)
+        partners = _column_sums(kernel, weights[:, None] * upper)
+        cross = (u[:, None] * lower).T @ partners
+        hessian += (lower * (u * to_lower)[:, None]).T @ lower + (
+            upper * (weights * to_upper)[:, None]
+        ).T @ upper
+        hessian -= cross + cross.T
+    return float(np.add.reduce(values[-1])), program.placed(adjoints), hessian
+
+
+def _column_sums(kernel: Any, columns: Array) -> Array:
+    """The sums of columns over the upper partners, weighed by second derivatives."""
+    if kernel.takes_columns:
+        return kernel.sums(columns, (2,), to_lower=True)[0]
+    return np.stack([kernel.sums(column, (2,), to_lower=True)[0] for column in columns.T], axis=1)
+
+
 def _leaves(program: Program, turned: list[Any]) -> list[tuple[Any, Scores | None]]:
     return [
         (part, node if isinstance(node, Scores) else None)
@@ -119,7 +164,7 @@ def _push(node: Node, memory: Any, dx: list[Any]) -> Any:
         case Elementwise():
             return memory * dx[0]
         case PairSums():
-            kernel, slope = memory
+            kernel, slope, _ = memory
             (moved,) = kernel.sums(node.weights * dx[0], (1,), to_lower=True)
             return dx[1] * slope - moved
         case LogSumExp():

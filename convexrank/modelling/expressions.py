@@ -18,6 +18,7 @@ from convexrank.modelling.functions import Function
 __all__ = [
     "Affine",
     "Axis",
+    "Differences",
     "Dot",
     "Elementwise",
     "Highest",
@@ -174,7 +175,7 @@ def _constant(node: Node, value: Any, zero: bool = True) -> Any:
         raise ValueError(
             f"a constant beside {node} has shape {found.shape}, expected one number, or {length}, one for each {each}."
         )
-    return found
+    return float(found[0]) if (found == found[0]).all() else found
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -184,8 +185,25 @@ class Scores(Node):
     axis: Axis
     args: ClassVar[tuple[Node, ...]] = ()
 
+    @property
+    def sides(self) -> tuple[tuple[float, Array], ...]:
+        """What an entry is the sum of: scores of rows, with their signs."""
+        return ((1.0, self.axis.rows),)
+
     def __str__(self) -> str:
         return self.axis.name
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Differences(Scores):
+    """The differences of the scores of listed pairs, those of the axis over the lower rows: a leaf."""
+
+    lower: Array
+
+    @property
+    def sides(self) -> tuple[tuple[float, Array], ...]:
+        """The scores of the upper rows, less those of the lower."""
+        return (1.0, self.axis.rows), (-1.0, self.lower)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

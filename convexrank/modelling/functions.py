@@ -75,6 +75,10 @@ class Function:
         The slope far out in a direction: :math:`\\lim φ(t d)/t` of an array d.
     coefficients : tuple of float or None
         Those of the powers of :math:`(1 + x)_+`, where it is a sum of them: pair sums are then taken by a sort.
+    kinks : tuple of float or None
+        Where the slope jumps, if it is not smooth; None where that is not known.
+    multiple_of : Function
+        The function that it is a multiple of; by default itself.
     own : callable or None
         The function of arrays, traced arrays and cvxpy expressions, where it is one of the caller's own.
     """
@@ -94,7 +98,13 @@ class Function:
     reaches_least: bool = False
     recession: Callable[[Array], Array] = _unbounded
     coefficients: tuple[float, ...] | None = None
+    kinks: tuple[float, ...] | None = None
+    multiple_of: Function | None = None
     own: Callable[[Any], Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.multiple_of is None:
+            object.__setattr__(self, "multiple_of", self)
 
     def __repr__(self) -> str:
         return self.name
@@ -208,6 +218,7 @@ hinge = Function(
     reaches_least=True,
     recession=_ramp,
     coefficients=(0.0, 1.0),
+    kinks=(-1.0,),
 )
 
 squared_hinge = Function(
@@ -312,6 +323,8 @@ def scaled(function: Function, c: float) -> Function:
         smooth=function.smooth,
         reaches_least=function.reaches_least,
         recession=lambda d: c * function.recession(d),
+        kinks=function.kinks,
+        multiple_of=function.multiple_of,
         coefficients=None
         if function.coefficients is None
         else tuple(c * one for one in function.coefficients),

@@ -6,9 +6,9 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.data import QueryGroups, check_binary_labels
-from convexrank.modelling.expressions import Axis, Scores
+from convexrank.modelling.expressions import Axis, Differences, Scores
 
-__all__ = ["Groups"]
+__all__ = ["Groups", "ListedPairs"]
 
 Array = np.ndarray
 
@@ -88,3 +88,20 @@ class Groups:
                 f"y holds {self.y.dtype} values, which are no grades; pass numbers, larger ones for better rows."
             )
         return np.asarray(self.y[self.rows.axis.rows], dtype=np.float64)
+
+
+class ListedPairs:
+    """The differences of the scores of listed pairs, lower row by lower row: what a risk of pairs is written with.
+
+    Parameters
+    ----------
+    pairs : ndarray of int, shape (m, 2)
+        Row numbers, upper and lower; a repeated pair counts repeatedly.
+    """
+
+    def __init__(self, pairs: Array) -> None:
+        upper, lower = pairs[np.argsort(pairs[:, 1], kind="stable")].T
+        rows, group = np.unique(lower, return_inverse=True)
+        axis = Axis("pairs", upper, np.ones(len(upper)), group.ravel(), len(rows))
+        #: The score of the upper row less that of the lower; a query is a lower row.
+        self.differences = Differences(axis, lower)

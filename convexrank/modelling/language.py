@@ -39,7 +39,7 @@ def read(node: Node, m: Any, scores: Any, known: dict[int, Any] | None = None) -
     x = [read(part, m, scores, known) for part in node.args]
     match node:
         case Scores():
-            found = m.take(scores, node.axis.rows)
+            found = m.gathered(scores, node)
         case Affine():
             found = node.constant
             for (c, part), one in zip(node.terms, x, strict=True):
@@ -95,6 +95,16 @@ class Language:
     def take(x: Any, places: Any) -> Any:
         """Return entries at places."""
         return x[places]
+
+    def gathered(self, scores: Any, leaf: Scores) -> Any:
+        """Return the entries of a leaf, of the scores of all rows."""
+        parts = [self.take(scores, rows) for _, rows in leaf.sides]
+        return parts[0] if len(parts) == 1 else parts[0] - parts[1]
+
+    def scattered(self, x: Any, leaf: Scores, rows: int) -> Any:
+        """Return the sums of the entries of a leaf for each row."""
+        parts = [self.scatter(places, x, rows) for _, places in leaf.sides]
+        return parts[0] if len(parts) == 1 else parts[0] - parts[1]
 
     def apply(self, node: Elementwise, x: Any) -> Any:
         """Return the function of each entry."""
@@ -185,16 +195,10 @@ class Numpy(Language):
         return np.bincount(query, last * x[rising]) / node.counts
 
     def pair_sums(self, node: PairSums, upper: Array, lower: Array) -> Array:
-        """Return the sums over upper rows, query by query and grade by grade, in blocks of lower rows."""
-        from convexrank.modelling.kernels.pairs import BlockedPairs
+        """Return the sums over upper rows, by no code that a solver runs."""
+        from convexrank.modelling.kernels.plain import PlainPairs
 
-        found = np.zeros(len(lower))
-        for up, low in BlockedPairs(node, upper, lower).blocks():
-            costs = node.function.read(self, lower[low][:, None] - upper[up][None, :])
-            if node.grades is not None:
-                costs = np.where(node.grades[low][:, None] < node.grades[up][None, :], costs, 0.0)
-            found[low] += costs @ node.weights[up]
-        return found
+        return PlainPairs(node, upper, lower).sums(node.weights, (0,), to_lower=True)[0]
 
     # --- conjugates -----------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.modelling.expressions import (
     Affine,
+    Differences,
     Dot,
     Elementwise,
     Highest,
@@ -22,7 +23,7 @@ from convexrank.modelling.expressions import (
     PairSums,
     Scores,
 )
-from convexrank.modelling.kernels.pairs import pair_kernel
+from convexrank.modelling.kernels.pairs import is_running, pair_kernel
 from convexrank.modelling.rules import check_convex
 
 __all__ = ["Program", "Step", "highest_rows", "highest_shares", "highest_values"]
@@ -37,9 +38,10 @@ class Step:
     adjoints of the arguments. For leaves the argument of ``up`` is the vector of all scores.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, kernel: Any = pair_kernel, adjoint: Array | None = None) -> None:
         self.node = node
-        self.up, self.down = _bound(node)
+        bound = _of_pairs(node, kernel(node), adjoint) if isinstance(node, PairSums) else _bound(node)
+        self.up, self.down = bound
 
     up: Callable[..., tuple[Array, Any]]
     down: Callable[[Any, Array], tuple[Any, ...]]
@@ -68,8 +70,6 @@ def _bound(node: Node) -> tuple[Callable[..., tuple[Array, Any]], Callable[[Any,
         case Elementwise():
             slopes = node.function.slopes
             return slopes, lambda memory, u: (u * memory,)  # the derivatives are the memory
-        case PairSums():
-            return _of_pairs(node)
         case _:
             raise TypeError(f"{type(node).__name__} has no step.")
 
@@ -139,6 +139,31 @@ def _of_log_sum_exp(node: LogSumExp) -> tuple[Any, Any]:
     return up, lambda memory, u: (memory * axis.spread(u),)
 
 
+def _constant_adjoints(nodes: list[Node], args: list[list[int]], count: int) -> dict[int, Array]:
+    """By place, the adjoints of the nodes that nothing curved depends on."""
+    found: dict[int, Any] = {len(nodes) - 1: np.ones(count)}
+    curved: set[int] = set()
+    for k in range(len(nodes) - 1, -1, -1):
+        node = nodes[k]
+        if k in curved or not isinstance(node, Affine | Dot):
+            curved.update(args[k])
+            continue
+        for a, part in zip(args[k], _bound(node)[1](None, found[k]), strict=True):
+            found[a] = part if a not in found else found[a] + part
+    return {k: u for k, u in found.items() if k not in curved and isinstance(nodes[k], PairSums)}
+
+
+def _at_kink(node: Node, x: list[Array]) -> bool:
+    """Whether some entry may have several slopes at arguments x."""
+    if isinstance(node, Highest):
+        return True
+    if not isinstance(node, Elementwise | PairSums) or node.function.smooth:
+        return False
+    kinks = node.function.kinks
+    arguments = np.subtract.outer(*map(np.unique, x[::-1])) if isinstance(node, PairSums) else x[0]
+    return kinks is None or bool(np.isin(arguments, kinks).any())
+
+
 def highest_values(node: Highest, x: Array) -> tuple[Array, Array]:
     """Return the mean of the highest entries of each query, and shares of the rows in it; ties share evenly."""
     shares = highest_shares(node, x)
@@ -164,17 +189,23 @@ def highest_rows(node: Highest, x: Array) -> tuple[Array, Array, Array]:
     return above, tied, counts - axis.sums(above)
 
 
-def _of_pairs(node: PairSums) -> tuple[Any, Any]:
-    make, weights = pair_kernel(node), node.weights
+def _of_pairs(node: PairSums, make: Callable[[Array, Array], Any], adjoint: Array | None) -> tuple[Any, Any]:
+    """Sums over pairs; both sides come from one pass where the adjoint is known before the scores are."""
+    weights = node.weights
 
     def up(upper: Array, lower: Array) -> tuple[Array, Any]:
         kernel = make(upper, lower)
-        value, slope = kernel.sums(weights, (0, 1), to_lower=True)
-        return value, (kernel, slope)
+        both = None if adjoint is None else getattr(kernel, "both", None)
+        if both is None:
+            value, slope = kernel.sums(weights, (0, 1), to_lower=True)
+            return value, (kernel, slope, None)
+        value, slope, back = both(weights, adjoint)
+        return value, (kernel, slope, back)
 
     def down(memory: Any, u: Array) -> tuple[Any, ...]:
-        kernel, slope = memory
-        (back,) = kernel.sums(u, (1,), to_lower=False)
+        kernel, slope, back = memory
+        if back is None or not np.array_equal(u, adjoint):  # type: ignore[arg-type]  # known where there is back
+            (back,) = kernel.sums(u, (1,), to_lower=False)
         return -weights * back, u * slope
 
     return up, down
@@ -189,6 +220,8 @@ class Program:
         The risk: one number per query, which are added up.
     rows : int
         Number of rows n, of which the groups are some.
+    kernel : callable
+        What returns the kernel of sums over pairs; the one that fits by default.
 
     Raises
     ------
@@ -196,7 +229,7 @@ class Program:
         When the rules do not show that the risk is convex; the message names the place.
     """
 
-    def __init__(self, root: Node, rows: int) -> None:
+    def __init__(self, root: Node, rows: int, kernel: Callable[[PairSums], Any] = pair_kernel) -> None:
         check_convex(root)
         self.root, self.rows = root, rows
         self.nodes: list[Node] = []
@@ -215,8 +248,13 @@ class Program:
         if not self.leaves:
             raise TypeError(f"the risk {root} has no scores; write it with f.positive, f.negative or f.rows.")
         self.count = self.leaves[0][1].axis.count
-        self.steps = [Step(node) for node in self.nodes]
-        self._gathers = [(k, leaf.axis.places) for k, leaf in self.leaves]
+        #: By place, the adjoints of sums over pairs that nothing curved depends on.
+        self.constant_adjoints = _constant_adjoints(self.nodes, self.args, self.count)
+        self.steps = [Step(node, kernel, self.constant_adjoints.get(k)) for k, node in enumerate(self.nodes)]
+        self._gathers = [
+            (k, leaf.axis.places) for k, leaf in self.leaves if not isinstance(leaf, Differences)
+        ]
+        self.differences = [(k, leaf) for k, leaf in self.leaves if isinstance(leaf, Differences)]
         # place, step, the places of the arguments, and that of the only one
         self._plan = [
             (k, step.up, step.down, args, args[0] if len(args) == 1 else -1)
@@ -230,8 +268,8 @@ class Program:
     def apart(self) -> bool:
         """Whether no row is in two groups."""
         seen = np.zeros(self.rows, dtype=int)
-        for _, leaf in self.leaves:
-            seen[leaf.axis.rows] += 1
+        for _, places in self._gathers:
+            seen[places] += 1
         return int(seen.max()) <= 1
 
     @cached_property
@@ -239,6 +277,8 @@ class Program:
         """By place, how fast entries move with their own rows, of nodes that depend on nothing else."""
         found: dict[int, Any] = {}
         for k, (node, args) in enumerate(zip(self.nodes, self.args, strict=True)):
+            if isinstance(node, Differences):
+                continue
             if isinstance(node, Scores):
                 found[k] = 1.0
             elif isinstance(node, Affine) and all(a in found for a in args):
@@ -270,8 +310,28 @@ class Program:
 
     @cached_property
     def has_pairs(self) -> bool:
-        """Whether there are sums over pairs."""
-        return any(isinstance(node, PairSums) for node in self.nodes)
+        """Whether there are sums over pairs, or pairs that are listed."""
+        return any(isinstance(node, PairSums | Differences) for node in self.nodes)
+
+    @cached_property
+    def pair_count(self) -> int:
+        """How many pairs there are, in sums or listed."""
+        listed = sum(len(leaf.axis.rows) for _, leaf in self.differences)
+        return listed + sum(node.pair_count for node in self.nodes if isinstance(node, PairSums))
+
+    @cached_property
+    def curved_pairs(self) -> int:
+        """How many pairs a product with second derivatives runs over: none where running sums give it."""
+        sums = [node for node in self.nodes if isinstance(node, PairSums) and not is_running(node)]
+        return sum(node.pair_count for node in sums)
+
+    def smooth_at(self, scores: Array) -> bool:
+        """Tell whether no function is at a kink at these scores."""
+        if self.smooth:
+            return True
+        values, _ = self.up(scores)
+        arguments = [[values[a] for a in args] for args in self.args]
+        return not any(_at_kink(node, x) for node, x in zip(self.nodes, arguments, strict=True))
 
     @cached_property
     def bends(self) -> bool:
@@ -299,6 +359,8 @@ class Program:
         memories = values.copy()
         for k, places in self._gathers:
             values[k] = scores[places]
+        for k, leaf in self.differences:
+            values[k] = scores[leaf.axis.rows] - scores[leaf.lower]
         for k, up, _, args, only in self._plan:
             values[k], memories[k] = up(values[only]) if only >= 0 else up(*[values[a] for a in args])
         return values, memories
@@ -317,6 +379,9 @@ class Program:
         gradient, apart = np.zeros(self.rows), self.apart
         for k, places in self._gathers:
             gradient[places] = adjoints[k] if apart else gradient[places] + adjoints[k]
+        for k, leaf in self.differences:
+            gradient += np.bincount(leaf.axis.rows, adjoints[k], self.rows)
+            gradient -= np.bincount(leaf.lower, adjoints[k], self.rows)
         return gradient
 
     def value_and_gradient(self, scores: Array) -> tuple[float, Array]:
