@@ -38,6 +38,7 @@ _OBJECTS = {
     "Certificate": "convexrank.core.results",
     "CertificateError": "convexrank.core.results",
     "ConvergenceWarning": "convexrank.core.results",
+    "CvxpyFormulation": "convexrank.problems._from_cvxpy",
     "Formulation": "convexrank.problems._formulation",
     "Graph": "convexrank.graphs",
     "LabelledGraph": "convexrank.graphs",
@@ -124,6 +125,7 @@ if TYPE_CHECKING:
     from convexrank.features.shapes import shapes
     from convexrank.graphs import Graph, LabelledGraph
     from convexrank.problems._formulation import Formulation
+    from convexrank.problems._from_cvxpy import CvxpyFormulation
     from convexrank.verification.loss.report import LossReport
     from convexrank.verification.loss.verify import verify_loss
     from convexrank.verification.report import Report, verify

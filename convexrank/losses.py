@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -242,7 +242,7 @@ class SquaredHinge:
 
 @dataclass(frozen=True)
 class Custom:
-    """A loss of your own, written with atoms.
+    r"""A loss of your own, written with atoms.
 
     Parameters
     ----------
@@ -255,12 +255,18 @@ class Custom:
         for non-smooth problems is used.
     attained : bool, optional
         Whether the infimum 0 of the loss is reached at a finite margin; by default determined by a test.
+    name : str, optional
+        What messages and formulas call it; by default the name of the function.
+    latex : str, optional
+        Its sign in formulas, such as ``r"\ell_2"``; by default the name.
 
     Raises
     ------
     ValueError
         If the function is negative, increasing or not convex somewhere, or smooth=True is wrong; the message names the
         place. Also if the function is not elementwise, or uses functions that JAX cannot trace.
+    TypeError
+        If function is none, or name or latex is no text.
 
     Examples
     --------
@@ -273,6 +279,8 @@ class Custom:
     function: Callable[[Any], Any]
     smooth: bool = None  # type: ignore[assignment]  # a bool once made
     attained: bool = None  # type: ignore[assignment]
+    name: str | None = field(default=None, kw_only=True)
+    latex: str | None = field(default=None, kw_only=True)
 
     polynomial = None
     factorises = False
@@ -280,6 +288,12 @@ class Custom:
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise TypeError(f"function is {shown(self.function)}, expected a function of z made of atoms.")
+        for name in ("name", "latex"):
+            text = getattr(self, name)
+            if text is not None and not (isinstance(text, str) and text.strip()):
+                raise TypeError(
+                    f"{name} is {shown(text)}, expected a word, or None for the function's own name."
+                )
         for name in ("smooth", "attained"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, check_flag(getattr(self, name), name))

@@ -17,8 +17,13 @@ from convexrank.modelling import (
     loops,
     recession,
 )
+from convexrank.modelling.certificates.reference import Reference
+from convexrank.modelling.certificates.rounding import sizes_of_terms
 from convexrank.modelling.cvxpy_reading import cvxpy_model
 from convexrank.modelling.latex import latex
+from convexrank.modelling.smoothing.below import below, below_in_balls
+from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth
+from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.proof.balls import at_precision
 from tests.random_expressions import LARGEST, random_instance, scores_apart, tied_scores
 from tests.tolerances import tolerance
@@ -57,7 +62,7 @@ def drawn(random, scores_of=tied_scores):
 def compare_values(instance, scores, value):
     root = instance.root
     assert off(loops.plain_risk(root, scores.tolist()), value) < SUMS, "loops"
-    assert off(language.read(root, language.Numpy(), scores).sum(), value) < SUMS, "numpy"
+    assert off(Reference(instance.program).value(scores), value) < SUMS, "numpy"
 
 
 def compare_cvxpy(instance, scores, value):
@@ -148,6 +153,29 @@ def compare_conjugate(instance, scores, value, gradient):
         assert off(slopes, gradient) < SUMS, "slopes"
 
 
+def compare_reference(instance, scores, value, gradient, others):
+    """What certificates rest on: the value, a function below the risk, and a bound on the sizes of all terms."""
+    made = instance.program
+    reference = Reference(made)
+    found = reference.below(scores)
+    size = max(1.0, float(np.abs(found.slopes).sum()))
+    assert found.value == reference.value(scores)
+    assert off(found.value, value) < SUMS, "reference"
+    cost, _ = conjugate.conjugate(made, language.Numpy(), conjugate.multipliers(made, scores))
+    assert off(found.offset, -cost, abs(value) + size) < SUMS, "offset"
+    assert off(found.slopes @ scores + found.offset, value, abs(cost)) < SUMS, "Fenchel's equality"
+    for other in others:
+        there = evaluated(instance, other)
+        if there is not None:
+            below = found.offset + found.slopes @ other
+            assert below <= there[0] + SUMS * max(size, abs(there[0])), "below"
+    whole, pulls = sizes_of_terms(made, found.values, found.parts)
+    assert whole >= (1.0 - SUMS) * abs(value), "size"
+    assert (pulls >= (1.0 - SUMS) * np.abs(found.slopes)).all(), "sizes of slopes"
+    most = reference.sizes.most(float(np.abs(scores).max()), found.values, found.multipliers, found.parts)
+    assert whole <= (1.0 + SUMS) * most, "most"
+
+
 def compare_bounds(instance, scores, value, seed):
     """Fenchel and Young at multipliers that are far off and then made feasible."""
     made, rng, numbers = instance.program, np.random.default_rng(seed), language.Numpy()
@@ -166,6 +194,51 @@ def compare_bounds(instance, scores, value, seed):
         there = evaluated(instance, other)
         if there is not None:
             assert slopes @ other - cost <= there[0] + SUMS * max(size, abs(there[0])), "lower bound"
+
+
+def compare_smoothing(instance, scores, value, direction, width):
+    """A smooth function below the risk: differences, both forms of its Hessian, and what its multipliers prove."""
+    made, h = instance.program, tolerance("difference_step")
+    if not can_be_smooth(made):
+        return
+    smoothing = Smoothing(made)
+    here = smoothing.risk(scores, width)
+    size = max(abs(here.value), float(np.abs(here.gradient).sum()))
+    if not size < LARGEST:
+        return
+    assert off(here.risk, value, size) < SUMS, "risk beside a smooth one"
+    assert here.value <= here.risk + SUMS * max(1.0, size), "a smooth function above the risk"
+    ahead, behind = (smoothing.risk(scores + side * h * direction, width) for side in (1.0, -1.0))
+    slope = here.gradient @ direction
+    assert off((ahead.value - behind.value) / (2.0 * h), slope, size) < DIFFERENCES, "smooth gradient"
+    risks = SmoothedRisks(np.eye(instance.rows), smoothing)
+    found = risks.at(scores, width)
+    product = found.product()(direction)
+    bend = max(size, float(np.abs(found.product()(np.abs(direction))).max()), size / width)
+    difference = (ahead.gradient - behind.gradient) / (2.0 * h)
+    assert off(difference, product, bend) < 10.0 * DIFFERENCES, "second derivative of a smooth function"
+    assert off(found.matrix() @ direction, product, bend) < SUMS, "matrix"
+    whole = curvature.hessian_product(here.program, scores)(direction)
+    assert off(product, whole, bend) < SUMS, "product"
+    if risks.lists_pairs:
+        assert (np.diag(found.matrix()) <= 2.0 * found.diagonal() + SUMS * max(1.0, bend)).all(), "diagonal"
+    wider, narrower = (smoothing.risk(scores, width * (1.0 + side * h)) for side in (1.0, -1.0))
+    drift = (wider.gradient - narrower.gradient) / (2.0 * h * width)
+    assert off(drift, here.drift(), bend) < 10.0 * DIFFERENCES, "drift"
+    assert off(found.along(direction)(0.0), (here.value, slope), size) < SUMS, "line"
+    there = smoothing.risk(scores + 0.3 * direction, width)
+    assert off(found.along(direction)(0.3)[0], there.value, size) < SUMS, "line"
+    offset, slopes = below(made, here.program, scores)
+    assert off(offset, here.offset, size) < SUMS, "offset"
+    assert off(slopes, here.gradient, size) < SUMS, "slopes below"
+    with at_precision(128):
+        enclosed, balls = below_in_balls(made, here.program, balls_reading.in_balls(scores))
+        assert off(float(enclosed), offset, size) < SUMS, "below in balls"
+        assert off(balls.astype(float), slopes, size) < SUMS, "below in balls"
+        for other in (np.zeros(instance.rows), direction, scores):
+            at_other = balls_reading.in_balls(other)
+            there, *_ = balls_reading.tangent_in_balls(made, at_other)
+            assert not enclosed + (balls * at_other).sum() > there, "below in balls"
 
 
 def compare_far_out(instance, scores, value):
@@ -221,7 +294,9 @@ def compare_all(seed):
         compare_balls(instance, scores, found[0], others[:1])
         compare_subgradients(instance, scores, *found, others)
         compare_conjugate(instance, scores, *found)
+        compare_reference(instance, scores, *found, others)
         compare_bounds(instance, scores, found[0], seed)
         compare_far_out(instance, scores, found[0])
         if scores_of is scores_apart:
             compare_slopes(instance, scores, *found, others[0])
+            compare_smoothing(instance, scores, found[0], others[0], (0.05, 1.0, 20.0)[seed % 3])

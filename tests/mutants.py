@@ -53,6 +53,8 @@ MODULES = {
     "verification/convex": f"{_VERIFIER} -k 'convex or PNorm or TopPush or model or fast or points or own or slope'",
     "verification/comparison": f"{_VERIFIER} -k 'not planted and not sound or PNormPush or TopPush'",
     "verification/report": "tests/test_verifier.py -k 'not planted and not harmless'",
+    "verification/definitions": "tests/test_definitions.py -k 'declaration or dual or verdict or rows or point'",
+    "problems/_plain": "tests/test_definitions.py -k 'agree or overflow or own or options or saito or centre'",
 }  # fmt: skip
 
 # Mutants that change nothing, by module: the line as it was, as it is, and why no test can notice. They do not count.

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from convexrank.core import capabilities as can
     from convexrank.core.problem import Problem
+    from convexrank.problems._formulation import Formulation
     from convexrank.problems._linear_scores import LinearScores
     from convexrank.problems._second_order import SecondOrder
-    from convexrank.problems.bipartite._log_form import LogForm
     from convexrank.problems.bipartite.rmax_push import RmaxPush
     from convexrank.problems.bipartite.top_push import TopPush
     from convexrank.problems.consensus.consensus_rank import ConsensusRank
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from convexrank.solvers.two_sets._split_feasibility import SplitFeasibility
     from convexrank.solvers.working_sets.working_sets import Columnwise
 
-    def kinked(x: TopPush | RmaxPush | RankSVM) -> Smoothable:
+    def kinked(x: TopPush | RmaxPush | RankSVM | Formulation) -> Smoothable:
         return x
 
     def every(x: Problem) -> can.Solvable:
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     def curved(x: SecondOrder) -> can.TwiceDifferentiable:
         return x
 
-    def bipartite(x: LogForm) -> Coordinates:
+    def bipartite(x: Formulation) -> Coordinates:
         return x
 
     def learned(x: LearnedDivergence) -> tuple[LipschitzProximal, LipschitzField, can.Smooth]:

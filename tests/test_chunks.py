@@ -16,9 +16,10 @@ from scipy import sparse
 import convexrank as cr
 from convexrank.data import Chunks
 from convexrank.data.chunks.reader import read_ahead
-from convexrank.problems import _streams
+from convexrank.data.shards import agreement
+from convexrank.modelling import conjugate, huber, log_mean_exp, mean, pair_sums, total
+from convexrank.problems import _query_streams as query_streams
 from convexrank.problems._streams import LogSums, Sums
-from convexrank.problems.queries import _streams as query_streams
 from tests.tolerances import tolerance
 
 ROWS, COLUMNS = 240, 4
@@ -51,6 +52,7 @@ CASES = {
     "list net": (P.ListNet, "queries", {"normalize": True}, 1),
     "gains": (P.NDCGRegression, "queries", {}, 1),
     "gains, i": (P.NDCGRegression, "queries", {"divergence": "generalized_i"}, 1),
+    "svm": (P.RankSVM, "queries", {"loss": "squared_hinge"}, 1),
     "margins": (P.MarginRetargeting, "queries", {"margin": (1.0, 0.5, 2.0), "reward": 0.1}, 1),
     "margins, i": (
         P.MarginRetargeting,
@@ -226,6 +228,74 @@ def test_queries_whose_rows_lie_apart_or_are_long_take_two_passes():
         assert close(pieces.value_and_gradient(w)[1], P.ListNet(X, grades, queries, l2=0.1).gradient(w))
 
 
+class Ordered(cr.Formulation):
+    """A formulation of one's own: pairs within queries, and the highest of the negatives of each."""
+
+    by_count: bool = False
+
+    def risk(self, f):
+        pairs = total(pair_sums(cr.losses.SquaredHinge(), f.positive, f.negative))
+        whole = pairs + mean(huber(f.rows)) + log_mean_exp(f.negative)
+        return whole / f.count if self.by_count else whole
+
+
+def binary_queries():
+    X, y, _, qid = drawn()
+    y[np.unique(qid, return_index=True)[1]] = 1 - y[np.unique(qid, return_index=True)[1] + 1]
+    return X, y, qid
+
+
+def test_formulations_of_ones_own_take_one_pass_by_query():
+    X, y, qid = binary_queries()
+    weights = np.random.default_rng(1).integers(1, 4, size=ROWS)
+    chunks = Chunks(cut(X, y, qid))
+    memory = Ordered(X, y, qid=qid, sample_weight=weights, l2=0.3)
+    pieces = Ordered(chunks, chunks.y, qid=chunks.qid, sample_weight=weights, l2=0.3)
+    w = np.ones(COLUMNS)
+    before = chunks.passes
+    assert close(pieces.value_and_gradient(w)[0], memory.value_and_gradient(w)[0])
+    assert chunks.passes == before + 1
+    assert close(pieces.value_and_gradient(w)[1], memory.value_and_gradient(w)[1])
+    assert close(pieces.certificate(w).gap, memory.certificate(w).gap)
+    assert close(pieces.solve(tol=1e-12).x, memory.solve("lbfgs", tol=1e-12).x, "two solvers")
+
+
+def test_a_risk_that_looks_at_all_queries_takes_two_passes():
+    """A part of the queries does not know how many there are: that is seen, and all scores are held."""
+    X, y, qid = binary_queries()
+    chunks = Chunks(cut(X, y, qid))
+    memory = Ordered(X, y, qid=qid, by_count=True, l2=0.3)
+    pieces = Ordered(chunks, chunks.y, qid=chunks.qid, by_count=True, l2=0.3)
+    assert pieces.stream is None
+    w = np.ones(COLUMNS)
+    before = chunks.passes
+    assert close(pieces.value_and_gradient(w)[1], memory.value_and_gradient(w)[1])
+    assert chunks.passes == before + 2
+
+
+def test_a_wrong_slope_of_a_piece_widens_the_gap(monkeypatch):
+    """What certificates of pieces rest on is the conjugate at multipliers: planted are others."""
+    _, pieces = both("gains")
+    w = pieces.solve().x
+    right = pieces.certificate(w).gap
+
+    def planted(program, scores):
+        return {k: 0.5 * v for k, v in conjugate.multipliers(program, scores).items()}
+
+    monkeypatch.setattr(query_streams, "multipliers", planted)
+    assert both("gains")[1].certificate(w).gap > 10.0 * right + 1e-3
+
+
+def test_hinges_in_pieces_are_solved_by_tangents():
+    X, _, grades, qid = drawn()
+    chunks = Chunks(cut(X, grades, qid))
+    memory, pieces = P.RankSVM(X, grades, qid, l2=1.0), P.RankSVM(chunks, chunks.y, chunks.qid, l2=1.0)
+    found = pieces.solve()
+    assert found.solver == "bundle"
+    assert found.converged
+    assert close(found.value, memory.solve().value, "two solvers")
+
+
 def test_what_does_not_decompose_refuses_and_says_what_does():
     X, y, *_ = drawn()
     chunks = Chunks(cut(X, y))
@@ -241,7 +311,6 @@ def test_what_does_not_decompose_refuses_and_says_what_does():
                 small = Chunks([(problem.X, np.zeros(problem.rows))])
                 with pytest.raises(TypeError, match=r"does not decompose over pieces.*PNormPush"):
                     problem.changed(X=small)
-    assert {name for name in taken if name not in _streams.FORMULATIONS} == set()
     assert taken == {cls.__name__ for cls, *_ in CASES.values()}
     with pytest.raises(ValueError, match="both l1 and l2 are 0"):
         P.PNormPush(chunks, chunks.y, p=2)
@@ -667,3 +736,13 @@ def test_retargeting_ranker_takes_pieces():
     assert ours.score(chunks, chunks.y, chunks.qid) == theirs.score(X, grades, qid)
     with pytest.raises(ValueError, match="sample_weight is given"):
         cr.RetargetingRanker().fit(chunks, chunks.y, chunks.qid, np.ones(ROWS))
+
+
+def test_one_process_agrees_with_itself_for_nothing(monkeypatch):
+    """What differs between processes is told by checksums of all labels, which are not made for one."""
+
+    def refuse(*arguments):
+        raise AssertionError("a checksum was made")
+
+    monkeypatch.setattr(agreement, "_checksum", refuse)
+    assert both("p norm")[1].solve().converged

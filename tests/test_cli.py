@@ -68,6 +68,21 @@ def test_import_is_light():
     assert done.stdout.strip() == "[]"
 
 
+def test_one_formulation_imports_no_other():
+    """Naming one of the formulations imports that and what it stands on, and their list imports none."""
+    code = (
+        "import sys, convexrank as cr\n"
+        "def own(): return {name for name in sys.modules if name.startswith('convexrank.')}\n"
+        "names = list(cr.problems.REGISTRY); print(any('bipartite' in name for name in own()))\n"
+        "cr.problems.PNormPush; found = own(); print(len(found))\n"
+        "print(sorted(name for name in found if '.queries' in name or '.graph_ranks' in name or '.top_push' in name))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    listed, count, others = done.stdout.split("\n")[:3]
+    assert (listed, others) == ("False", "[]")
+    assert int(count) <= 130  # 246 where each formulation was imported
+
+
 @pytest.mark.parametrize("name", ["problems.PNormPush", "losses.Hinge", "metrics.auc", "solvers.Newton"])
 def test_a_name_of_a_module_is_pointed_to(name):
     with pytest.raises(AttributeError, match=rf"it is convexrank\.{name}$"):

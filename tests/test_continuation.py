@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import tracemalloc
 import warnings
@@ -14,11 +13,7 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank.backend.gram import gram_of_rows
-from convexrank.data import as_groups
-from convexrank.pair_sums.margin_window import window_pairs, window_sums
-from convexrank.problems import _smoothed_reference
-from convexrank.problems._smoothed_reference import lowered_pairs, reference_highest
-from convexrank.problems.bipartite._smoothed_top import highest_share
+from convexrank.problems.duals._blocks import reference_highest
 
 KINDS = 7
 LOSSES = ("hinge", "squared_hinge", "logistic", "exponential", cr.losses.Logistic(base=2.0))
@@ -61,14 +56,9 @@ def test_the_share_of_the_highest_is_the_projection(width):
     rng = np.random.default_rng(0)
     for scores in (rng.normal(size=9), np.repeat(rng.normal(size=3), 3), np.array([2.0]), np.zeros(5)):
         truth = simplex_by_levels(scores, width)
-        places, shares = highest_share(scores, width)
-        found = np.zeros(len(scores))
-        found[places] = shares
         # entries of score / width carry the rounding of the quotient
         off = 8.0 * np.finfo(float).eps * (1.0 + np.ptp(scores) / width)
-        assert np.abs(found - truth).max() <= off
         assert np.abs(reference_highest(scores, width) - truth).max() <= off
-        assert (shares > 0.0).all()
 
 
 @pytest.mark.parametrize("kind", range(KINDS))
@@ -213,69 +203,6 @@ def test_a_warm_start_is_kept():
         warnings.simplefilter("ignore", cr.ConvergenceWarning)
         again = problem.solve(x0=solution, max_iter=0)
     assert again.value == solution.value
-
-
-def pairs_by_loops(scores, ranks, sizes, width):
-    """Every pair of each query: the sums of the compiled sweeps, and the pairs between, from their definition."""
-    sums, between, start = np.zeros((5, len(scores))), set(), 0
-    for size in sizes:
-        for j, k in itertools.permutations(range(start, start + size), 2):
-            short = 1.0 - (scores[j] - scores[k])
-            if ranks[j] > ranks[k] and short > 0.0:
-                part = min(short / width, 1.0)
-                sums[:3, j] += short, part * short - 0.5 * width * part**2, part
-                kind = 3 if short >= width else 4
-                sums[kind, j] -= part
-                sums[kind, k] += part
-                if kind == 4:
-                    between.add((j, k))
-        start += size
-    return sums, between
-
-
-def queries(seed, kind):
-    """Scores and grades of queries of several lengths; ties, and margins of exactly 1."""
-    rng = np.random.default_rng(seed)
-    sizes = [7, 1, 12, 2, 5]
-    n = sum(sizes)
-    scores = rng.integers(-8, 8, size=n) / 4.0 if kind == "on the kink" else rng.normal(size=n)
-    scores = np.zeros(n) if kind == "all equal" else scores
-    groups = as_groups(np.repeat(np.arange(len(sizes)), sizes), n)
-    return scores, rng.integers(0, 4, size=n), groups, sizes
-
-
-@pytest.mark.parametrize("kind", ["drawn", "on the kink", "all equal"])
-@pytest.mark.parametrize("width", [0.25, 0.7, 1.0, 3.0])
-def test_sums_at_the_margin_are_those_of_all_pairs(kind, width):
-    for seed in range(4):
-        scores, ranks, groups, sizes = queries(seed, kind)
-        truth, between = pairs_by_loops(scores, ranks, sizes, width)
-        found = window_sums(scores, ranks, groups, width)
-        stacked = [found.risk, found.value, found.offset, found.saturated, found.between]
-        assert np.allclose(stacked, truth, rtol=0, atol=1e-13)
-        assert found.count == len(between)
-        listed = window_pairs(scores, ranks, groups, width, 1, 1000)
-        assert set(zip(*map(np.ndarray.tolist, listed), strict=True)) == between
-        some = window_pairs(scores, ranks, groups, width, 3, 1000)
-        assert len(some[0]) == -(-len(between) // 3)
-        assert set(zip(*map(np.ndarray.tolist, some), strict=True)) <= between
-        value, slope = lowered_pairs(scores, ranks, np.ones(len(scores)), groups.query, width)
-        plain, _ = pairs_by_loops(scores, ranks, sizes, 1e-300)
-        assert np.allclose(plain[3] + slope, truth[3] + truth[4], rtol=0, atol=1e-13)
-        # what multipliers in part pay: λ · short
-        paid = sum((1.0 - (scores[j] - scores[k])) ** 2 / width for j, k in between)
-        whole = sum(1.0 - (scores[j] - scores[k]) for j, k in between)
-        assert value == pytest.approx(paid - whole, abs=1e-13)
-
-
-def test_pairs_are_taken_in_blocks_of_bounded_size(monkeypatch):
-    scores, ranks, groups, _ = queries(0, "drawn")
-    ones = np.ones(len(scores))
-    whole = lowered_pairs(scores, ranks, ones, groups.query, 3.0)
-    monkeypatch.setattr(_smoothed_reference, "_BLOCK", 5)
-    parts = lowered_pairs(scores, ranks, ones, groups.query, 3.0)
-    assert parts[0] == pytest.approx(whole[0], abs=1e-13)
-    assert np.allclose(parts[1], whole[1], rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("kind", ["TopPush", "RankSVM"])

@@ -93,3 +93,18 @@ def test_a_forgotten_member_is_named(name):
 def test_every_solver_is_accepted_by_a_small_problem():
     tried = {solver for cls in SMALL.values() for solver in cr.solvers.available(cls())}
     assert tried == set(SOLVERS)
+
+
+def test_rows_are_sampled_where_a_problem_says_that_they_may_be():
+    """A capability is declared; members of its name are no declaration."""
+
+    class Named(SMALL["Smooth"]):
+        capabilities = SMALL["Smooth"]().capabilities
+        sample_rows = 10
+
+        def sample(self):
+            raise AssertionError("no capability was named")
+
+        sampled_curvature = reference_value_and_gradient = sample
+
+    assert Named().solve("lbfgs").converged

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
+from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm
 from convexrank.problems import BottomPush, PNormPush, TopBottomPush
-from convexrank.problems.bipartite._boosting_oracle import LogSumExpCoordinates, LogSumExpTerm
 from convexrank.solvers.descent.boosting import exact_step
 from tests.boosting_references import example
 from tests.tolerances import tolerance

@@ -129,7 +129,8 @@ def test_balls_of_multipliers_are_those_of_floats(kind):
 
 
 def test_without_what_bounds_the_minimiser_there_is_no_dual():
-    assert instance(Push, False).conjugate is None
+    assert instance(Push, False).conjugate is not None  # distributions over rows bound it
+    assert instance(Push, True).conjugate is None
     assert instance(Graded, False, loss=losses.Hinge()).conjugate is not None  # no pair needs a multiplier
     custom = losses.Custom(lambda z: cr.atoms.softplus(-z))
     assert instance(Graded, False, loss=custom, l2=0.1).conjugate is None

@@ -13,9 +13,12 @@ from scipy import sparse
 import convexrank as cr
 from convexrank import losses
 from convexrank.modelling import (
+    apply,
+    functions,
     hinge,
     huber,
     log_mean_exp,
+    log_sum_exp,
     mean,
     mean_of_highest,
     pair_sums,
@@ -23,6 +26,10 @@ from convexrank.modelling import (
     square,
     total,
 )
+from convexrank.modelling.certificates import pair_blocks, reference
+from convexrank.modelling.expressions import PairSums
+from convexrank.problems import _linear_scores
+from tests.test_ways_of_data import calls_of
 from tests.tolerances import tolerance
 
 
@@ -261,6 +268,25 @@ def test_separable_data_without_a_penalty_have_no_minimiser(kind):
     assert solution.status in (cr.Status.SEPARABLE, cr.Status.UNBOUNDED)
 
 
+@pytest.mark.filterwarnings("ignore::convexrank.ConvergenceWarning")
+@pytest.mark.parametrize("options", [{}, {"l1": 1e-6}])
+def test_what_falls_for_ever_is_recognised_by_a_point_or_by_a_linear_program(options, monkeypatch):
+    """The program is not asked where a point has shown it, and is asked where l1 is too weak and a method fails."""
+    asked, find = [], _linear_scores.find_separation
+    monkeypatch.setattr(
+        _linear_scores, "find_separation", lambda *system: asked.append(system) or find(*system)
+    )
+    X, y = data(noise=0.0)
+    push = Push(X, y, **options)
+    assert push.solve().status is cr.Status.UNBOUNDED
+    assert not asked
+    status, direction, _ = push.prove_nonexistence()
+    assert status is cr.Status.UNBOUNDED
+    assert push.terminal_status(direction) is status
+    assert len(asked) == 1
+    assert Push(X, y, l1=1e3).prove_nonexistence() is None
+
+
 def test_hinges_have_a_minimiser_on_separable_data():
     problem = Hinges(*data(noise=0.0))
     assert problem.attained
@@ -305,30 +331,66 @@ def test_a_custom_loss_is_solved_and_certified_but_not_proved():
 # --- certificates do not rest on gradients ----------------------------------------------------------------------------
 
 
-def test_a_wrong_gradient_makes_gaps_larger_but_not_false(monkeypatch):
+class Logistic(cr.Formulation):
+    def risk(self, f):
+        return mean(softplus(mean(f.negative) - f.positive))
+
+
+def gaps_at(declared, optimum):
+    """Gaps at some points; lower bounds have to be below the optimum."""
+    problem, w = declared(*data(), l2=0.1), np.array([0.3, -0.2, 0.1])
+    found = [problem.certificate(point) for point in (w, 0.0 * w, optimum.x)]
+    assert all(one.lower_bound <= optimum.value + 1e-12 for one in found)
+    assert all(one.value - one.gap <= optimum.value + 1e-12 for one in found)
+    return np.array([one.gap for one in found])
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.5])
+def test_wrong_slopes_make_gaps_larger_but_not_false(factor):
     """The lower bound is that of the conjugate at feasible multipliers."""
-    from convexrank.modelling import functions
-
-    class Logistic(cr.Formulation):
-        def risk(self, f):
-            return mean(softplus(mean(f.negative) - f.positive))
-
-    problem, right = Logistic(*data(), l2=0.1), functions.softplus.slopes
-    best, w = problem.solve().value, np.array([0.3, -0.2, 0.1])
-
-    def wrong(x):
-        value, slope = right(x)
-        return value, 0.5 * slope
-
+    right, optimum = functions.softplus.slope, Logistic(*data(), l2=0.1).solve()
+    expected = gaps_at(Logistic, optimum)
     try:
-        object.__setattr__(functions.softplus, "slopes", wrong)
-        again = Logistic(problem.X, problem.y, l2=0.1)
-        for point in (w, 0.0 * w, problem.solve().x):
-            found = again.certificate(point)
-            assert found.lower_bound <= best + 1e-12
-            assert found.value - found.gap <= best + 1e-12
+        object.__setattr__(functions.softplus, "slope", lambda x, value: factor * right(x, value))
+        gaps = gaps_at(Logistic, optimum)
     finally:
-        object.__setattr__(functions.softplus, "slopes", right)
+        object.__setattr__(functions.softplus, "slope", right)
+    assert gaps[2] > expected[2] + 1e-3  # elsewhere other slopes may prove more
+
+
+def off_by(wrong):
+    """Log-sum-exps with another softmax."""
+    right = reference._of_log_sum_exp
+
+    def step(node):
+        up, down = right(node)
+
+        def other(x):
+            value, shares = up(x)
+            return value, wrong(shares)
+
+        return other, down
+
+    return step
+
+
+@pytest.mark.parametrize(
+    ("wrong", "feasible"),
+    [
+        (lambda shares: np.sqrt(shares) / np.sqrt(shares).sum(), True),
+        (lambda shares: shares[::-1], True),
+        (lambda shares: 0.9 * shares, False),
+        (lambda shares: 1.1 * shares, False),
+        (lambda shares: 2.0 * shares - shares[::-1], False),
+    ],
+)
+def test_a_wrong_softmax_makes_gaps_larger_but_not_false(wrong, feasible, monkeypatch):
+    optimum = Push(*data(), l2=0.1).solve()
+    expected = gaps_at(Push, optimum)
+    monkeypatch.setattr(reference, "_of_log_sum_exp", off_by(wrong))
+    gaps = gaps_at(Push, optimum)
+    assert np.isfinite(gaps).all() if feasible else np.isinf(gaps[0])
+    assert gaps[2] > expected[2] + 1e-3
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
@@ -346,6 +408,37 @@ def test_a_first_solve_imports_neither_jax_nor_cvxpy_nor_numba():
     )
     found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert found.stdout == "set()\n"
+
+
+class Reciprocal(cr.Formulation):
+    def risk(self, f):
+        return mean(softplus(log_sum_exp(f.negative) - f.positive))
+
+
+class Vectors(cr.Formulation):
+    def risk(self, f):
+        return mean(pair_sums(losses.SquaredHinge(), f.rows, f.rows, f.grades))
+
+
+def warm(declared):
+    X, y, _ = grades(200)
+    problem = declared(X, y if declared in (Vectors, Pairs) else y > 1, l2=0.1)
+    problem.solve()
+    return problem
+
+
+def test_a_warm_solve_makes_few_python_calls():
+    assert calls_of(warm(Push).solve) < 300
+
+
+@pytest.mark.parametrize(
+    ("declared", "most"), [(Push, 35), (TopTen, 36), (Reciprocal, 45), (Vectors, 80), (Pairs, 115)]
+)
+def test_a_function_below_the_risk_takes_few_python_calls(declared, most):
+    """That of the P-Norm Push by hand takes 20."""
+    problem, w = warm(declared), np.array([0.3, -0.2, 0.5])
+    problem.reference_minorant(w)
+    assert calls_of(lambda: problem.reference_minorant(w)) < most
 
 
 # --- rounding ---------------------------------------------------------------------------------------------------------
@@ -402,6 +495,40 @@ def test_second_derivatives_of_queries(make):
         ends = [dense.second_order(w + side * h * direction)[1] for side in (1.0, -1.0)]
         assert np.abs(column - (ends[0] - ends[1]) / (2.0 * h)).max() < tolerance("central difference")
         assert np.abs(column - problem.hessian_product(w, direction)).max() < tolerance("summation")
+
+
+@pytest.mark.parametrize("size", [3, 7, 1 << 16])
+@pytest.mark.parametrize("graded", [True, False])
+def test_certificates_take_pairs_in_blocks(graded, size, monkeypatch):
+    X, y, qid = grades()
+    problem = Pairs(X, y, qid=qid, l2=0.1) if graded else Hinges(*data(), l2=0.1)
+    w = problem.solve().x
+    expected = problem.certificate(w)
+    monkeypatch.setattr(pair_blocks, "_BLOCK", size)
+    for listed in (0, 10**9):
+        monkeypatch.setattr(pair_blocks, "_MANY", listed)
+        node = next(one for one in problem.program.nodes if isinstance(one, PairSums))
+        kinds = {type(block) for block in pair_blocks.blocks(node)}
+        assert kinds == {pair_blocks._Listed if listed else pair_blocks._Crossed}
+        found = problem.certificate(w)
+        assert found.value == pytest.approx(expected.value, rel=1e-14)
+        assert found.lower_bound == pytest.approx(expected.lower_bound, rel=1e-12)
+
+
+@pytest.mark.parametrize("factor", [1e-6, 0.1, 3.0, 1e6])
+def test_slopes_at_the_ends_of_their_range_are_multipliers(factor):
+    """Where scores are far apart the slope of softplus is 1 up to rounding, and may not be above."""
+
+    class Scaled(cr.Formulation):
+        def risk(self, f):
+            return factor * mean(apply(functions.scaled(functions.softplus, factor), 1e3 * f.rows))
+
+    problem = Scaled(*data(200), l2=0.1)
+    below = problem._reference.below(problem.X @ np.array([3.0, -2.0, 1.0]))
+    value, slopes = problem.risk_and_score_gradient(problem.X @ np.array([3.0, -2.0, 1.0]))
+    assert below.value == pytest.approx(value, rel=1e-13)
+    assert below.slopes == pytest.approx(slopes, rel=1e-9)
+    assert below.offset == pytest.approx(0.0, abs=1e-9 * value)
 
 
 def test_multipliers_of_many_rows_satisfy_their_constraints_up_to_rounding():

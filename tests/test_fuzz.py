@@ -13,7 +13,8 @@ import pytest
 from convexrank.data import check_real, check_vector
 from tests.fuzzer import judge
 from tests.fuzzer.allowed import is_allowed
-from tests.fuzzer.run import everything, fuzz
+from tests.fuzzer.calls import calls_of, public
+from tests.fuzzer.run import cases, everything, fuzz
 
 # Cases of each call, about a minute of them, and the seed that decides which; `make fuzz` tries many more.
 CASES = int(os.environ.get("CONVEXRANK_FUZZ_CASES", "6"))
@@ -146,3 +147,28 @@ def test_nothing_is_found_where_nothing_is_wrong(monkeypatch):
 def test_planted_faults_are_found(function, monkeypatch):
     found = findings(function, monkeypatch)
     assert PLANTED[function] in {finding.kind for finding in found}, found[:5]
+
+
+# What the fuzzer found with every value, each with the parameter: the calls of the suite take a sample.
+FOUND = [
+    ("convexrank.problems.graph_ranks.lpq_rank.LpqRank", "k"),
+    ("convexrank.data.files.letor.read_letor", "n_features"),
+    ("convexrank.jax_losses.margins.margin_retargeting", "offsets"),
+    ("convexrank.regularizers.penalty.Penalty", "nonnegative"),
+    ("convexrank.estimators.cross_validated.RetargetingRankerCV", "bound"),
+]
+
+
+@pytest.mark.parametrize(("name", "parameter"), FOUND, ids=lambda text: text.rsplit(".", 1)[-1])
+def test_every_value_of_what_was_found(name, parameter, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    thing, found = public()[name], []
+    for number, call in enumerate(calls_of(thing)):
+        judge_of = judge.Judge(f"{name}#{number}:{call.function.__qualname__}", call)
+        for place, label, value, same in cases(call):
+            if place == parameter:
+                made = value if label.startswith("~") else value()
+                found += (
+                    [one] if (one := judge_of.judge(place, label, made, same)) and not is_allowed(one) else []
+                )
+    assert not found, "\n".join(map(str, found[:10]))

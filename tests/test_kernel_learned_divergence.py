@@ -16,7 +16,6 @@ from convexrank.core.results import Status
 from convexrank.data import check_kernel
 from convexrank.problems import LearnedDivergence
 from convexrank.problems.single_index.kernel_learned_divergence import KernelLearnedDivergence
-from tests.formulas import learned_divergence
 from tests.tolerances import tolerance
 
 SMOOTH = pytest.mark.parametrize("smooth", [None, 3.0])
@@ -40,14 +39,7 @@ def gaussian(a, b, width=1.0):
 def test_objective_is_the_definition(seed):
     problem = KernelLearnedDivergence.random(seed)
     alpha = np.random.default_rng(seed).normal(size=problem.dimension)
-    # the plain formula reads scores as X @ w
-    plain = LearnedDivergence(problem.K, problem.y, problem.strong, problem.smooth)
-    expected = learned_divergence(plain, alpha)
-    expected += (
-        0.5
-        * problem.l2
-        * sum(alpha[i] * problem.K[i, j] * alpha[j] for i in range(len(alpha)) for j in range(len(alpha)))
-    )
+    expected = problem.definition(alpha)
     assert problem.objective(alpha) == pytest.approx(expected, rel=tolerance("summation"))
     assert problem.certificate(alpha).value == pytest.approx(expected, rel=tolerance("summation"))
     assert problem.to_cvxpy().value_at(alpha) == pytest.approx(expected, rel=tolerance("conic"))

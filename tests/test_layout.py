@@ -158,7 +158,8 @@ def test_a_formulation_is_in_the_file_of_its_name():
         for name in modules()
         if name.count(".") == 3 and room(name) == "problems" and not name.rsplit(".", 1)[1].startswith("_")
     }
-    classes = {cls.__name__.lower(): cls for cls in vars(cr.problems).values() if isinstance(cls, type)}
+    found = [getattr(cr.problems, name) for name in cr.problems.__all__]
+    classes = {cls.__name__.lower(): cls for cls in found if isinstance(cls, type)}
     formulations = {cls.__module__ for cls in classes.values()} - {cr.Problem.__module__}
     assert formulations <= set(named.values())
     for file, name in named.items():

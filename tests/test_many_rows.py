@@ -13,8 +13,10 @@ from scipy.optimize import brentq
 import convexrank as cr
 from convexrank.core.certificates import certify, strength_near
 from convexrank.core.loop import State
-from convexrank.problems.bipartite import _base, _many_rows
-from convexrank.problems.bipartite._many_rows import drawn_by_weight, expected_modulus, modulus
+from convexrank.modelling.log_sum_exps import many_rows as _many_rows
+from convexrank.modelling.log_sum_exps.many_rows import drawn_by_weight, expected_modulus, modulus
+from convexrank.problems import _samples
+from convexrank.problems._log_sum_exps import LogSumExps
 from convexrank.problems.margin_retargeting import _base as margins
 from convexrank.solvers.descent import lbfgs
 from tests.tolerances import tolerance
@@ -28,7 +30,7 @@ MADE = {
 @pytest.fixture
 def data(monkeypatch):
     """Rows that count as very many, with an offset, the labels sorted."""
-    monkeypatch.setattr(_base, "TALL", 1_000)
+    monkeypatch.setattr(_samples, "TALL", 1_000)
     monkeypatch.setattr(_many_rows, "_BLOCK", 1_000)
     rng = np.random.default_rng(3)
     X = rng.normal(size=(3_000, 4)) + 2.0
@@ -61,7 +63,7 @@ def test_one_read_is_enough_where_the_first_rows_are_like_the_others(data, there
     apart = np.c_[np.ones(len(X)), 1e-3 * X[:, 1:]]
     problem = cr.problems.PNormPush(np.where(y[:, None] == 0, apart, apart - [1, 0, 0, 0]), y, p=1, l2=1e-3)
     for w in (np.array([there, 1.0, 2.0, 3.0]), np.array([-there, 0.0, 0.0, 5.0])):
-        value, gradient, scores = problem._one_pass(problem.X, w)
+        value, gradient, scores = problem.log_sum_exps.one_pass(problem.X, w)
         risk, slope = problem.reference_risk(w)
         assert value == pytest.approx(risk, rel=tolerance("summation"))
         assert gradient == pytest.approx(slope, rel=tolerance("summation"), abs=tolerance("summation"))
@@ -75,7 +77,7 @@ def test_sums_that_lost_digits_or_overflow_are_not_used(data, exponent):
     X = np.where(y[:, None] == 1, [1.0, 0.0, 0.0, 0.0], 1e-3 * (X - 2.0) * [0.0, 1.0, 1.0, 1.0])
     problem, w = cr.problems.PNormPush(X, y, p=1, l2=1e-3), np.array([-exponent, 1.0, 1.0, 1.0])
     with np.errstate(over="ignore", invalid="ignore"):
-        assert problem._one_pass(problem.X, w) is None
+        assert problem.log_sum_exps.one_pass(problem.X, w) is None
     assert problem.risk_and_subgradient(w)[0] == pytest.approx(
         problem.reference_risk(w)[0], rel=tolerance("summation")
     )
@@ -87,7 +89,7 @@ def test_exponents_too_far_apart_for_one_read_are_read_twice(data):
     X[-1] = 4_000.0  # the last row is far from the first ones
     problem, w = cr.problems.PNormPush(X, 1 - y, p=4, l2=1e-3), np.ones(4)
     with np.errstate(over="ignore", invalid="ignore"):
-        assert problem._one_pass(problem.X, w) is None
+        assert problem.log_sum_exps.one_pass(problem.X, w) is None
     found, truth = problem.risk_and_subgradient(w), problem.reference_risk(w)
     assert found[0] == pytest.approx(truth[0], rel=tolerance("summation"))
     assert found[1] == pytest.approx(truth[1], rel=tolerance("summation"))
@@ -143,7 +145,7 @@ _IDLE = 250
 
 def two_points(monkeypatch, name, at, other, l2):
     """The scores of one side are ±at·w, those of the other side other·w: all terms of the push, or of the bottom."""
-    monkeypatch.setattr(_base, "TALL", 100)
+    monkeypatch.setattr(_samples, "TALL", 100)
     X = np.concatenate([[at, -at, other], np.zeros(_IDLE)])[:, None]
     y, weights = np.arange(len(X)) >= 2, np.arange(len(X)) < 3
     if name == "PNormPush":
@@ -180,7 +182,7 @@ def test_a_certificate_of_two_points_is_a_bound_near_and_far(monkeypatch, name):
         for share in (0.0, 0.5, 0.9, 0.99, 1.01, 1.5):
             w = best * share
             found, error = problem.certificate(np.array([w])), objective(w, m) - objective(best, m)
-            curved += problem.__dict__["_last_minorant"][1].curvature > 0.0
+            curved += problem.log_sum_exps._last[1].curvature > 0.0
             assert found.kind == "global"
             assert found.value == pytest.approx(objective(w, m), rel=tolerance("summation"))
             assert found.gap >= error * (1.0 - tolerance("summation")) - tolerance("atoms")
@@ -293,13 +295,13 @@ def test_some_rows_give_about_the_hessian_and_the_fall_of_all(data, name):
 
 def test_the_last_evaluation_is_that_of_the_certificate(data, monkeypatch):
     problem, seen = cr.problems.PNormPush(*data, p=4, l2=1e-3), []
-    levels = type(problem).reference_levels
+    levels = LogSumExps.levels
 
     def seeing(self, scores):
         seen.append(len(scores))
         return levels(self, scores)
 
-    monkeypatch.setattr(type(problem), "reference_levels", seeing)
+    monkeypatch.setattr(LogSumExps, "levels", seeing)
     solution = problem.solve(cr.solvers.LBFGS())
     assert solution.converged
     assert seen.count(problem.rows) == 1

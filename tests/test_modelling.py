@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -20,10 +21,12 @@ from convexrank.modelling import (
     program,
     recession,
 )
+from convexrank.modelling.certificates import pair_blocks, reference, rounding
 from convexrank.modelling.cvxpy_reading import Cvxpy, cvxpy_model
-from convexrank.modelling.expressions import Axis, LogSumExp, PairSums
-from convexrank.modelling.kernels import pairs
+from convexrank.modelling.expressions import Affine, Axis, Highest, LogSumExp, PairSums
+from convexrank.modelling.kernels import highest, pairs
 from convexrank.modelling.kernels.logistic import LogisticPairs
+from convexrank.modelling.smoothing import below, programs
 from tests.expression_readings import (
     compare_all,
     compare_balls,
@@ -33,6 +36,7 @@ from tests.expression_readings import (
     compare_far_out,
     compare_formula,
     compare_jax,
+    compare_reference,
     compare_slopes,
     compare_subgradients,
     compare_values,
@@ -89,6 +93,8 @@ def test_gradients(random, ties):
 def test_conjugates(random, ties):
     instance, scores, value, gradient = drawn(random, tied_scores if ties else scores_apart)
     compare_conjugate(instance, scores, value, gradient)
+    others = [scores_apart(random, instance.rows), scores + 0.1 * scores_apart(random, instance.rows)]
+    compare_reference(instance, scores, value, gradient, others)
     compare_bounds(instance, scores, value, random.randrange(1000))
 
 
@@ -194,8 +200,18 @@ def one_query_on(old):
     return lambda axis, levels: levels if axis.count == 1 else np.roll(levels, 1)[axis.query]
 
 
+def spoilt_run(kernel):
+    kernel.run = lambda *x: None
+    return kernel
+
+
+def with_moves_doubled(function):
+    return replace(function, moved=lambda x: tuple(2.0 * one for one in function.moved(x)))
+
+
 BUGS = {
     "softplus's slope doubled": of_table(functions.softplus, "slopes", second_doubled),
+    "softplus's second derivative doubled": of_table(functions.softplus, "bend", twice),
     "quotients in the place of their second derivatives": of_member(
         LogisticPairs,
         "sums",
@@ -220,9 +236,28 @@ BUGS = {
     "the query before": of_member(Axis, "spread", one_query_on),
     "ties count in full": of_member(program, "highest_shares", with_ties_in_full),
     "one row less among the highest": of_member(
-        language.Numpy,
-        "highest",
-        lambda old: lambda x, node: np.array([one.max() for one in np.split(x, node.over.starts[1:-1])]),
+        reference, "_of_highest", lambda old: lambda node: old(Highest(node.x, max(node.most - 1, 1)))
+    ),
+    "certificates' log-sum-exps without weights": of_member(
+        reference,
+        "_of_log_sum_exp",
+        lambda old: lambda node: old(LogSumExp(node.x, node.weights**0.0, node.mean)),
+    ),
+    "certificates' slopes doubled": of_table(functions.softplus, "slope", twice),
+    "certificates' conjugates doubled": of_member(
+        reference, "_cost", lambda old: lambda *x: (2.0 * old(*x)[0], old(*x)[1])
+    ),
+    "certificates' constants forgotten": of_member(
+        reference, "_of_sum", lambda old: lambda node: old(Affine(node.axis, node.terms))
+    ),
+    "the first pair of a list forgotten": of_member(
+        pair_blocks._Listed, "__init__", lambda old: lambda self, high, low: old(self, high[1:], low[1:])
+    ),
+    "rounding of the largest score forgotten": of_member(
+        rounding, "_largest_entries", lambda old: lambda made: [0.0 * one for one in old(made)]
+    ),
+    "rounding of constants forgotten": of_member(
+        rounding, "_below", lambda old: lambda *x: (old(*x)[0], 0.0)
     ),
     "the mean of the highest is their sum in the model": of_member(
         Cvxpy,
@@ -252,12 +287,18 @@ BUGS = {
         conjugate, "_of_sum", lambda old: lambda node, m, u: (old(node, m, u)[0], old(node * 2.0, m, u)[1])
     ),
     "multipliers not made feasible": of_member(
-        conjugate, "_shares_of", lambda old: lambda node, m, v, u: m.exact(v)
+        conjugate, "shares_of", lambda old: lambda node, m, v, u: m.exact(v)
     ),
     "the rank-one part forgotten": of_member(
         curvature,
         "_bend",
-        lambda old: lambda *x: (old(*x)[0], None if old(*x)[1] is None else 0.0 * old(*x)[1]),
+        lambda old: (
+            lambda *x: (
+                old(*x)[0],
+                None if old(*x)[1] is None else 0.0 * old(*x)[1],
+                old(*x)[2],
+            )
+        ),
     ),
     "products of columns with each other forgotten": of_member(
         curvature.Columns,
@@ -265,6 +306,40 @@ BUGS = {
         lambda old: lambda self, axis, d, own, terms: old(self, axis, d, own, terms[:1]),
     ),
     "second derivatives of pairs doubled": of_member(curvature, "_curve", first_doubled),
+    "the shares of a smooth maximum of twice the width": of_member(
+        highest, "nearest_shares", lambda old: lambda node, x: old(node, 0.5 * x)
+    ),
+    "the largest shares move too": of_member(
+        curvature, "partial_shares", lambda old: lambda node, shares: shares > 0.0
+    ),
+    "a smooth hinge of twice the width": of_table(
+        functions.hinge, "smoothed", lambda old: lambda width: old(2.0 * width)
+    ),
+    "a smooth hinge's drift doubled": of_table(
+        functions.hinge, "smoothed", lambda old: lambda width: with_moves_doubled(old(width))
+    ),
+    "pairs beyond the width forgotten": of_member(
+        pairs.WindowedPairs,
+        "parts",
+        lambda old: lambda self, weights, to_lower: old(spoilt_run(self), weights, to_lower=to_lower),
+    ),
+    "the drift of a maximum forgotten": of_member(
+        programs.SmoothRisk,
+        "_moved_pulls",
+        lambda old: lambda self, k: [0.0] if isinstance(self.program.nodes[k], Highest) else old(self, k),
+    ),
+    "a hinge's width beside a maximum does not move": of_member(
+        programs.Smoothing,
+        "widths",
+        lambda old: (
+            lambda self, width: {
+                k: (one, rate if one == width else 0.0) for k, (one, rate) in old(self, width).items()
+            }
+        ),
+    ),
+    "parts of pairs' slopes above 1": of_member(
+        below, "_below_pairs", lambda old: lambda *x: (2.0 * old(*x)[0], old(*x)[1])
+    ),
     "the slope far out of a maximum is the mean": of_member(
         recession,
         "_slopes",

@@ -11,6 +11,8 @@ import pytest
 
 from convexrank import losses
 from convexrank.modelling import functions, jax_reading, pair_sums, total
+from convexrank.modelling import program as programs
+from convexrank.modelling.certificates import reference
 from convexrank.modelling.curvature import pair_hessian
 from convexrank.modelling.expressions import Axis, PairSums, Scores
 from convexrank.modelling.jax_reading import JaxRisk
@@ -24,7 +26,7 @@ from tests.tolerances import tolerance
 STEEP = ("wide", "one far above", "one far below")
 WAYS = {
     "chosen": pair_kernel,
-    "in blocks": lambda node: partial(BlockedPairs, node, layout.layout_of(node)),
+    "in blocks": lambda node: partial(BlockedPairs, node),
     "plain": lambda node: partial(PlainPairs, node),
 }
 
@@ -33,7 +35,9 @@ def program(name, y, w, way="chosen"):
     """The sum over all pairs of rows of different grades."""
     n = len(y)
     rows = Scores(Axis("rows", np.arange(n), np.asarray(w, dtype=float), np.zeros(n, dtype=int), 1))
-    return Program(total(pair_sums(PLAIN[name][0], rows, rows, y)), n, WAYS[way])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(programs, "pair_kernel", WAYS[way])
+        return Program(total(pair_sums(PLAIN[name][0], rows, rows, y)), n)
 
 
 # --- graded rows ------------------------------------------------------------------------------------------------------
@@ -152,7 +156,7 @@ def compare(function, graded, several, seed):
         bends = [2] if function.bend is not None and function is not functions.squared_hinge else []
         made = [pair_kernel(node)(x, y)]
         if not signed:
-            made += [PlainPairs(node, x, y), BlockedPairs(node, layout.layout_of(node), x, y)]
+            made += [PlainPairs(node, x, y), BlockedPairs(node, x, y)]
         for kernel, orders in itertools.product(made, ([0, 1], [1], bends)):
             if not orders or (isinstance(kernel, PlainPairs) and 2 in orders):
                 continue
@@ -185,6 +189,26 @@ def test_second_derivatives_of_exponentials_are_the_double_loop(seed, scale):
     _, _, found = pair_hessian(program("exponential", y, w), f, rows)
     # the mean of the rows is taken out by cancellation
     assert np.abs(found - expected).max() <= tolerance("offset") * np.abs(expected).max()
+
+
+@DRAWN
+@pytest.mark.parametrize("name", ["exponential", *POLYNOMIAL])
+def test_certificates_of_sorted_pairs_are_those_of_all(scores, name, monkeypatch):
+    scores = "offset" if name == "exponential" and scores in STEEP else scores
+    for seed in range(4):
+        compare_certificates(name, *draw_graded(scores, seed), monkeypatch)
+
+
+def compare_certificates(name, f, y, w, monkeypatch):
+    """Value, slopes, and what the conjugate proves at scores of 0."""
+    made, found = program(name, y, w), []
+    for least in (0, len(f) ** 2):
+        monkeypatch.setattr(reference, "_SORTED", least)
+        found.append(reference.Reference(made).below(f))
+    limit = "offset" if name == "exponential" else "summation"
+    same(found[0][:2], found[1][:2], limit)
+    size = max(1.0, abs(found[1].value), float(np.abs(found[1].slopes) @ np.abs(f)))
+    assert abs(found[0].offset - found[1].offset) <= tolerance(limit) * size
 
 
 # --- JAX --------------------------------------------------------------------------------------------------------------
@@ -264,6 +288,13 @@ def test_a_planted_bug_is_found(bug, monkeypatch):
 def compare_some(function):
     for seed in range(12):
         compare(function, True, False, seed)
+
+
+@pytest.mark.parametrize("name", POLYNOMIAL)
+def test_a_planted_bug_in_what_is_proved_is_found(name, monkeypatch):
+    spoilt(PlainPairs, "conjugates", lambda old: lambda self, w: 1.01 * old(self, w))(monkeypatch)
+    with pytest.raises(AssertionError):
+        compare_certificates(name, *draw_graded("plain", 0), monkeypatch)
 
 
 @pytest.mark.parametrize("name", ["exponential", "hinge", "huber"])

@@ -8,12 +8,20 @@ from random import Random
 import numpy as np
 import pytest
 
+import convexrank as cr
 from convexrank import losses
+from convexrank.data.recorded import plain, recorded
 from convexrank.modelling import (
+    log_sum_exp,
+    mean,
     program,
     recession,
     rules,
+    square,
+    total,
 )
+from convexrank.modelling.balls import in_balls
+from convexrank.modelling.curvature import hessian_product
 from convexrank.modelling.expressions import Affine, Elementwise
 from tests.expression_readings import (
     off,
@@ -212,3 +220,71 @@ def test_the_highest_of_what_is_at_least_0_is_at_least_0():
     hinges = rules.mean_of_highest(rules.hinge(F.negative), 2)
     assert recession.infimum(program.Program(hinges, len(F.y))) == 0.0
     assert recession.is_reached(program.Program(hinges, len(F.y)))
+
+
+# --- what readings find once, and numbers that remember ---------------------------------------------------------------
+
+
+class Centred(cr.Formulation):
+    """Squares about a mean, with weights of the squares that differ or not."""
+
+    even: bool = True
+
+    def risk(self, f):
+        rest = f.rows - f.grades
+        weights = 1.0 if self.even else 1.0 + np.arange(len(f.grades))
+        return total(square(rest - mean(rest)), np.broadcast_to(weights, f.grades.shape))
+
+
+class Listwise(cr.Formulation):
+    scale: float = 1.0
+
+    def risk(self, f):
+        shares = np.exp(f.grades) / f.rows.axis.spread(f.rows.axis.sums(np.exp(f.grades)))
+        return log_sum_exp(self.scale * f.rows) / self.scale - total(f.rows, shares)
+
+
+def test_how_steep_a_risk_is_follows_from_its_atoms():
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.normal(size=(12, 2)), np.tile([0.0, 1.0, 2.0], 4), np.repeat([0, 1, 2], 4)
+
+    def steep(problem):
+        return problem.score_model(np.zeros(12)).curvature.steepness
+
+    assert steep(Centred(X, y, qid=qid, l2=0.1)) == 0.0
+    # about an even mean with uneven weights the products do not only take away
+    assert steep(Centred(X, y, qid=qid, even=False, l2=0.1)) == np.inf
+    assert steep(Listwise(X, y, qid=qid, scale=3.0, l2=0.1)) == 3.0
+    for problem in (Centred(X, y, qid=qid), Listwise(X, y, qid=qid)):
+        curvature = problem.score_model(rng.normal(size=12)).curvature
+        columns = curvature.shares.toarray()
+        assert columns.shape == (12, 3)  # one for each query
+        hessian = np.diag(curvature.diagonal) - columns @ np.diag(curvature.rates) @ columns.T
+        product = hessian_product(problem.program, np.zeros(12))
+        if isinstance(problem, Centred):
+            assert np.allclose(hessian, np.stack([product(e) for e in np.eye(12)]), atol=1e-13)
+
+
+def test_multipliers_without_a_slope_bound_a_risk_from_below():
+    X, y = np.eye(4), np.array([0.0, 1.0, 2.0, 0.5])
+    shares = np.exp(y) / np.exp(y).sum()
+    problem = Listwise(X, y, l1=0.1)
+    assert abs(problem.risk_infimum + shares @ np.log(shares)) <= 1e-12
+    assert problem.certificate(np.zeros(4)).kind == "global"
+    assert Listwise(X, y, scale=2.0, l1=0.1).risk_infimum > -np.inf
+
+
+def test_numbers_remember_what_they_come_from():
+    """Over balls a softmax is enclosed to many digits; planted: its floats, which are off."""
+    pytest.importorskip("flint")
+    given = np.array([0.1, 0.7, -2.0, 0.3])
+    worth = np.exp(recorded(given))
+    shares = (worth / np.add.reduce(worth, keepdims=True))[np.array([2, 0, 1, 3])].repeat(2)
+    expected = (np.exp(given) / np.exp(given).sum())[[2, 0, 1, 3]].repeat(2)
+    assert np.allclose(plain(shares), expected, rtol=1e-15)
+    assert type(plain(shares)) is np.ndarray
+    whole = sum(in_balls(shares))
+    assert whole.contains(2)
+    assert not all(a.contains(b) for a, b in zip(in_balls(plain(shares)), in_balls(shares), strict=True))
+    logs = in_balls(np.log(shares) - np.log(recorded(2.0)))
+    assert all(abs(float(ball) - np.log(x / 2.0)) <= 1e-14 for ball, x in zip(logs, expected, strict=True))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank import atoms
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.core.cvxpy_model import CvxpyModel
@@ -195,3 +197,110 @@ def test_a_power_is_of_what_is_never_negative():
     own = declared(lambda f: total(power(hinge(f.positive), 3)))
     scores = X @ np.array([1.0, -1.0, 0.5])
     assert own.reference_value(scores) == pytest.approx((np.maximum(1 + scores[NOISY > 0], 0) ** 3).sum())
+
+
+# --- from an expression of cvxpy alone --------------------------------------------------------------------------------
+
+
+class InCvxpy(cr.CvxpyFormulation):
+    """The push of the layer, stated in cvxpy."""
+
+    def risk_model(self, scores):
+        upper, lower = np.flatnonzero(self.y), np.flatnonzero(self.y == 0)
+        parts = [cp.log_sum_exp(-scores[upper]), cp.log_sum_exp(4.0 * scores[lower]) / 4.0]
+        return parts[0] - np.log(len(upper)) + parts[1] - np.log(len(lower)) / 4.0, []
+
+
+def test_cvxpy_alone_gives_an_exact_solve_and_a_certificate():
+    """The P-norm push has both forms; the minimum of one is above every lower bound of the other."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(40, 3)), np.arange(40) % 3 == 0
+        own, push = InCvxpy(X, y.astype(int), l2=0.1), cr.problems.PNormPush(X, y, p=4, l2=0.1)
+        best = push.solve(tol=1e-12)
+        for solver in ("exact", "bundle"):
+            solution = own.solve(solver)
+            assert solution.status is cr.Status.CONVERGED
+            assert solution.certificate.kind == "global"
+            assert abs(solution.value - best.value) <= 1e-6
+            assert solution.certificate.lower_bound <= best.value
+        for w in rng.normal(size=(5, 3)):
+            assert own.certificate(w).lower_bound <= best.value
+            value, slope = own.reference_scores(X @ w)
+            expected, other = push.reference_scores(X @ w)
+            assert abs(value - expected) <= 1e-12 * max(1.0, abs(expected))
+            np.testing.assert_allclose(slope, other, atol=1e-12)
+
+
+def test_a_definition_is_compared_with_what_cvxpy_states():
+    X, y = np.arange(12.0).reshape(6, 2) % 5, np.array([0, 1, 0, 1, 1, 0])
+    assert cr.verify(InCvxpy(X, y, l2=0.5)).ok
+
+    class Other(InCvxpy):
+        def definition(self, scores):
+            return 2.0 * float(self.reference_scores(scores)[0])
+
+    assert not cr.verify(Other(X, y, l2=0.5)).ok
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        (lambda s: (-cp.log_sum_exp(s), []), "not convex by cvxpy's rules"),
+        (lambda s: (cp.square(s), []), "is not one number"),
+        (lambda s: (cp.sum_squares(s), [s >= 0]), "has constraints or variables besides the scores"),
+        (
+            lambda s: (cp.sum_squares(s - cp.Variable()), []),
+            "has constraints or variables besides the scores",
+        ),
+        (lambda s: (cp.Constant(1.0), []), "has constraints or variables besides the scores"),
+        (lambda s: cp.sum_squares(s), "expected an expression of cvxpy and a list"),
+    ],
+)
+def test_what_cvxpy_cannot_certify_is_refused_when_the_problem_is_made(stated, words):
+    class Bad(cr.CvxpyFormulation):
+        def risk_model(self, scores):
+            return stated(scores)
+
+    with pytest.raises(TypeError, match=words):
+        Bad(np.eye(3), np.arange(3), l2=1.0)
+
+
+def test_a_point_without_a_gradient_gives_no_bound():
+    class Barrier(cr.CvxpyFormulation):
+        def risk_model(self, scores):
+            return -cp.sum(cp.log(1.0 + scores)), []
+
+    problem = Barrier(np.eye(3), np.arange(3), l2=1.0)
+    assert problem.certificate(np.zeros(3)).gap < np.inf
+    with pytest.raises(cr.CertificateError, match="border of its domain"):
+        problem.certificate(np.full(3, -1.0))
+
+
+# --- names of own losses ----------------------------------------------------------------------------------------------
+
+
+def test_a_loss_of_ones_own_has_a_name_and_a_sign():
+    class Own(cr.Formulation):
+        loss: object = None
+
+        def risk(self, f):
+            return mean(pair_sums(self.loss, f.positive, f.negative))
+
+    def formula(**options):
+        return Own(
+            X, SEPARABLE, loss=cr.losses.Custom(lambda z: atoms.softplus(-z), **options), l2=1.0
+        ).formula()
+
+    assert r"\operatorname{loss}\bigl(-(" in formula()
+    assert r"\operatorname{two\_fold}\bigl(-(" in formula(name="two_fold")
+    assert r" \ell_2\bigl(-(" in formula(name="two_fold", latex=r"\ell_2")
+    assert "two_fold" in repr(cr.losses.Custom(lambda z: atoms.softplus(-z), name="two_fold"))
+    for option in ("name", "latex"):
+        with pytest.raises(TypeError, match=f"{option} is 3, expected a word"):
+            cr.losses.Custom(lambda z: atoms.softplus(-z), **{option: 3})
+
+
+def test_a_loss_that_rises_is_told_which_way_it_must_fall():
+    with pytest.raises(ValueError, match=r"non-increasing in z = f_i - f_k.*pass lambda z: function\(-z\)"):
+        cr.losses.Custom(atoms.softplus)

@@ -12,8 +12,8 @@ import pytest
 from convexrank import atoms, losses, prices, problems
 from convexrank.backend import jax_oracles
 from convexrank.backend.dual_numbers import differentiate
+from convexrank.modelling.log_sum_exps import terms
 from convexrank.problems import _pair_reference as reference
-from convexrank.problems.bipartite import _boosting_oracle
 from tests.test_pairwise import (
     DRAWN,
     PLAIN,
@@ -172,7 +172,7 @@ RISKS = [
 
 def forbid(monkeypatch, names):
     """Let every function that solvers evaluate risks with raise an error."""
-    modules = [jax_oracles, _boosting_oracle]
+    modules = [jax_oracles, terms]
     modules += [module for name, module in sys.modules.items() if name.startswith("convexrank.pair_sums.")]
 
     def refuse(*arguments, **options):

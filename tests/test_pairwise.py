@@ -18,7 +18,7 @@ from convexrank.backend.compilation import jit
 from convexrank.pair_sums import positive_negative
 from convexrank.pair_sums.positive_negative import BlockedPairs, block_length, polynomial_push
 from convexrank.problems._pair_reference import push_in_blocks
-from tests.formulas import plain_price
+from convexrank.problems._plain import price_of
 from tests.tolerances import tolerance
 
 HUBER = losses.Custom(lambda z: atoms.huber(atoms.positive(1 - z)))
@@ -50,7 +50,7 @@ POLYNOMIAL = ["hinge", "squared hinge"]
 def brute_push(name, price_name, a, b, u, v):
     """Value and gradient by two plain loops, exactly summed."""
     _, loss, slope = PLAIN[name]
-    price, price_slope = plain_price(PRICES[price_name][0]), PRICES[price_name][1]
+    price, price_slope = price_of(PRICES[price_name][0]), PRICES[price_name][1]
     terms, up, down = [], [[] for _ in a], [[] for _ in b]
     for k in range(len(b)):
         inner = math.fsum(u[i] * loss(a[i] - b[k]) for i in range(len(a)))

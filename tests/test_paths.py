@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 import convexrank as cr
+from convexrank.core import paths
 
 
 def data(seed=0, rows=90, columns=12):
@@ -192,3 +195,34 @@ def test_what_a_path_cannot_follow():
         cr.path(cr.problems.PNormPush(X, y, p=2), l2=[1.0]).best()
     with pytest.raises(ValueError, match="give X and y"):
         cr.path(cr.problems.PNormPush(X, y, p=2), l2=[1.0]).best(cr.metrics.auc)
+
+
+def test_a_method_says_where_the_next_value_starts():
+    """Any method may remember the value before: a path asks for the ability, not for a name."""
+    asked = []
+
+    @dataclass(frozen=True)
+    class Remembers(cr.solvers.WorkingSets):
+        name = "remembers"
+
+        def along_path(self):
+            return self
+
+        @property
+        def columns_left(self):
+            return [1]
+
+        def next_start(self, solution):
+            asked.append(solution.x)
+            return np.zeros_like(solution.x)
+
+    problem = cr.problems.PNormPush.random(3).changed(l2=0.1)
+    found = problem.path(l1=[0.2, 0.1], solver=Remembers())
+    assert len(asked) == 2
+    assert found.columns_left.tolist() == [1, 1]
+
+
+def test_core_knows_no_figure_and_no_method():
+    text = Path(paths.__file__).read_text()
+    assert "matplotlib" not in text
+    assert '"working-sets"' not in text

@@ -9,9 +9,9 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
+from convexrank.problems import _samples
+from convexrank.problems._formulation import Formulation
 from convexrank.problems._solver_choice import choose
-from convexrank.problems.bipartite import _base
-from convexrank.problems.bipartite._log_form import LogForm
 from convexrank.solvers import LBFGS
 from tests.tolerances import tolerance
 
@@ -96,8 +96,8 @@ MADE = {
 
 @pytest.fixture
 def small_samples(monkeypatch):
-    monkeypatch.setattr(_base, "TALL", 1_000)
-    monkeypatch.setattr(_base, "_ROWS_PER_COLUMN", 200)
+    monkeypatch.setattr(_samples, "TALL", 1_000)
+    monkeypatch.setattr(_samples, "_ROWS_PER_COLUMN", 200)
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -170,14 +170,14 @@ def test_separable_rows_in_the_sample_do_no_harm(small_samples):
 def test_a_time_limit_is_kept_within_the_sample(small_samples, monkeypatch):
     X, y = tall(20_000, 8)
     problem, asked = cr.problems.PNormPush(X, y, p=4, l2=1e-3), []
-    second_order = LogForm.second_order
+    second_order = Formulation.second_order
 
     def slow(self, w):
         asked.append(self.rows)
         time.sleep(0.1)
         return second_order(self, w)
 
-    monkeypatch.setattr(LogForm, "second_order", slow)
+    monkeypatch.setattr(Formulation, "second_order", slow)
     with pytest.warns(cr.ConvergenceWarning, match="TIME_LIMIT"):
         solution = problem.solve(LBFGS(), time_limit=0.15)
     assert solution.status is cr.Status.TIME_LIMIT
@@ -192,8 +192,8 @@ def test_an_interrupt_within_the_sample_ends_the_whole(small_samples, monkeypatc
     def interrupted(self, w):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(LogForm, "second_order", interrupted)
-    monkeypatch.setattr(LogForm, "default_solver", "newton", raising=False)
+    monkeypatch.setattr(Formulation, "second_order", interrupted)
+    monkeypatch.setattr(Formulation, "default_solver", "newton", raising=False)
     with pytest.warns(cr.ConvergenceWarning, match="INTERRUPTED"):
         solution = problem.solve(LBFGS())
     assert solution.status is cr.Status.INTERRUPTED

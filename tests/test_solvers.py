@@ -9,6 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
+from scipy.optimize import OptimizeResult, minimize
 
 import convexrank as cr
 from convexrank.core.results import ConvergenceWarning, Status
@@ -262,6 +263,96 @@ def test_a_solver_that_does_not_fit_says_what_is_missing_and_what_fits():
     assert cr.solvers.available(problem) == ["continuation", "exact", "bundle", "gradient"]
 
 
+def by_scipy(problem):
+    """An algorithm of a caller's own."""
+    options = {"maxiter": 10_000, "ftol": 1e-16, "gtol": 1e-12}
+    return minimize(problem.value_and_gradient, problem.start(), jac=True, method="L-BFGS-B", options=options)
+
+
+@pytest.mark.parametrize("give", [lambda found: found, lambda found: found.x, lambda found: found.x.tolist()])
+def test_an_algorithm_of_ones_own_is_accepted_by_certificate(give):
+    def own(problem):
+        return give(by_scipy(problem))
+
+    solution = PUSH.solve(own)
+    assert solution.status is Status.CONVERGED
+    assert solution.solver == "own"
+    assert solution.gap == PUSH.certificate(solution.x).gap <= 1e-8
+    assert abs(solution.value - PUSH.solve().value) <= tolerance("two solvers")
+    assert solution.trace["gap"].tolist() == [solution.gap]
+    assert solution.prove().gap < 1e-7
+
+
+def test_the_witness_of_an_algorithms_solution_is_used():
+    problem = cr.problems.ConvexRisk(X, X[:, 1], "hinge", l2=0.1)
+    assert problem.solve(lambda given: given.solve()).converged
+
+
+@pytest.mark.filterwarnings("ignore::convexrank.ConvergenceWarning")
+def test_what_an_algorithm_of_ones_own_says_counts_nothing():
+    """A point far from the optimum, one outside of the constraints, and a direction of separable data."""
+
+    def lazy(problem):
+        return OptimizeResult(x=np.zeros(problem.dimension), success=True, status=0)
+
+    with pytest.warns(
+        ConvergenceWarning, match="PNormPush with lazy: FAILED.*expected a gap of at most 1e-08 from lazy"
+    ):
+        solution = PUSH.solve(lazy)
+    assert solution.status is Status.FAILED
+    assert solution.x.tolist() == [0.0] * 4
+    assert PUSH.solve(lazy, tol=100.0).converged
+    inside = cr.problems.ConvexRisk(X, X[:, 0], l2_ball=1.0)
+    outside = inside.solve(lambda problem: np.full(4, 9.0))
+    assert outside.status is Status.FAILED
+    assert "violates the constraints" in outside.message
+    assert outside.x.tolist() == [9.0] * 4
+    ranked = cr.problems.IRPush(X, SEPARABLE).solve(lambda problem: np.array([50.0, 0.0, 0.0, 0.0]))
+    assert ranked.status is Status.SEPARABLE
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_iter": 10}, {"time_limit": 1.0}, {"x0": np.zeros(4)}, {"callback": print}, {"progress": True},
+        {"stop": "top-3"}, {"checkpoint": "file.npz"}, {"every": 2},
+    ],
+)  # fmt: skip
+def test_options_of_the_loop_are_refused_for_an_algorithm_of_ones_own(options):
+    name = next(iter(options))
+    with pytest.raises(
+        ValueError, match=f"{name} given, but solver is by_scipy, a function that takes the problem alone"
+    ):
+        PUSH.solve(by_scipy, **options)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "words"),
+    [
+        (
+            None,
+            TypeError,
+            "solver gave None, expected .* a point: an array, scipy's OptimizeResult or a Solution",
+        ),
+        (np.full(4, np.nan), ValueError, "solver gave a point with 4 of 4 entries NaN or infinite"),
+        (np.zeros(3), ValueError, "the point of solver has 3 entries"),
+    ],
+)
+def test_answers_that_are_no_points_are_refused(answer, error, words):
+    with pytest.raises(error, match=words):
+        PUSH.solve(lambda problem: answer)
+
+
+def test_an_algorithm_of_ones_own_gets_the_problem_itself():
+    """Where solvers of the package step in other variables, too."""
+    problem = cr.problems.KernelLearnedDivergence.random(0)
+    seen = []
+    assert problem.solve(lambda given: seen.append(given) or given.solve()).converged
+    assert seen == [problem]
+    with pytest.raises(TypeError, match="or a function of the problem"):
+        problem.solve(7)
+
+
 def test_options_of_a_solver_object_are_used():
     few = PUSH.solve(cr.solvers.LBFGS(memory=1))
     many = PUSH.solve(cr.solvers.LBFGS(memory=30))
@@ -323,7 +414,7 @@ def test_solving_again_does_not_compile_again():
         part = np.random.default_rng(seed).permutation(60)[: 50 + seed]
         cr.problems.PNormPush(X[part], Y[part], 2.0 + seed, l2=1e-2).solve()
     jitted = jax_oracles._jitted_value_and_gradient(PUSH.jax_risk.function, 2, True)
-    sizes = {cr.problems.PNormPush(X[:n], Y[:n], 2).part_sizes for n in range(40, 61)}
+    sizes = {cr.problems.PNormPush(X[:n], Y[:n], 2).jax_risk.sizes for n in range(40, 61)}
     assert len(sizes) <= 4
     assert jitted.count <= 40
 

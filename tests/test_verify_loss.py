@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank.modelling import log_sum_exp, mean, softplus
 from convexrank.verification.loss.instance import Instance
 from convexrank.verification.loss.shrink import shrink
 from tests.published_losses import MISTAKES, cross_entropy, hinge, margins, pair_hinge
@@ -302,6 +303,31 @@ def test_the_definition_agrees_with_itself_for_other_formulations(problem, param
 
 
 # --- reports and arguments ------------------------------------------------------------------------------------------
+
+
+class DeclaredPush(cr.Formulation):
+    """The IR Push as an expression: a risk of two classes, for which queries are an option."""
+
+    def risk(self, f):
+        return mean(softplus(log_sum_exp(f.negative) - f.positive))
+
+
+def test_a_declared_risk_of_two_classes_gets_labels_of_two_classes():
+    def of_one_list(scores, y):
+        levels = np.logaddexp.reduce(scores[y == 0]) if (y == 0).any() else np.nan
+        return float(np.logaddexp(0.0, levels - scores[y == 1]).mean()) if (y == 1).any() else np.nan
+
+    def mean_of_negatives(scores, y):
+        return of_one_list(np.where(y == 0, scores - np.log(max((y == 0).sum(), 1)), scores), y)
+
+    def by_query(scores, y, qid):
+        return sum(
+            of_one_list(scores[qid == q], y[qid == q]) for q in np.unique(qid) if np.ptp(y[qid == q]) > 0
+        )
+
+    assert cr.verify_loss(of_one_list, DeclaredPush, instances=40).agrees
+    assert cr.verify_loss(by_query, DeclaredPush, instances=40).agrees
+    assert not cr.verify_loss(mean_of_negatives, DeclaredPush, instances=40).agrees
 
 
 def test_reports_show_the_result():

@@ -15,7 +15,7 @@ from convexrank.core.score_model import Curvature
 from convexrank.features import Thresholds
 from convexrank.problems import REGISTRY
 from convexrank.solvers import WorkingSets
-from convexrank.solvers.working_sets import working_sets
+from convexrank.solvers.working_sets import _coordinate_descent, working_sets
 from convexrank.solvers.working_sets._coordinate_descent import ColumnModel
 from convexrank.solvers.working_sets._dual_newton import minimum_of_dual
 from tests.tolerances import tolerance
@@ -421,3 +421,43 @@ def test_it_stays_within_its_iterations_and_carries_on():
     long = problem.solve(WorkingSets(first=2), x0=short.x)
     best = problem.solve()
     assert abs(long.value - best.value) <= long.gap + best.gap
+
+
+def test_models_far_from_the_minimum_are_not_solved_to_its_precision(monkeypatch):
+    """Each turn costs the cube of the number of columns; hundreds of them took an unbounded problem no further."""
+    turned, turns = _coordinate_descent._to_the_minimum_of_the_face, []
+
+    def counted(*arguments):
+        turns.append(len(arguments[0]))
+        turned(*arguments)
+
+    monkeypatch.setattr(_coordinate_descent, "_to_the_minimum_of_the_face", counted)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 10))
+    y = (X @ rng.normal(size=10) / np.sqrt(10) + rng.normal(size=800) > 0.8).astype(int)
+    problem = cr.problems.PNormPush(Thresholds(X, bins=100), y, p=4, l1=1e-3)
+    with pytest.warns(cr.ConvergenceWarning):
+        solution = problem.solve()
+    assert solution.status is cr.Status.UNBOUNDED
+    assert problem.margin(solution.x) > problem.l1 * np.abs(solution.x).sum()  # the proof, computed again
+    assert 0 < len(turns) <= 60  # 428 where every model is solved precisely
+
+
+def test_a_face_is_left_by_many_weights_at_a_time():
+    """Weights that the step to a face's minimum takes past 0 stop there, and the model falls."""
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(30, 12))
+    bends, slopes, point = root.T @ root, rng.normal(size=12), np.zeros(12)
+    slopes *= 10.0
+    step = -1e-3 * np.sign(slopes)
+    bent = bends @ step
+
+    def promise(delta):
+        return slopes @ delta + 0.5 * delta @ bends @ delta + 0.1 * np.abs(delta).sum()
+
+    before, signs = promise(step), np.sign(step)
+    _coordinate_descent._to_the_minimum_of_the_face(bends, slopes, point, 0.1, step, bent)
+    assert promise(step) < before
+    assert (step * signs >= 0.0).all()
+    np.testing.assert_allclose(bent, bends @ step)
+    assert np.count_nonzero(step == 0.0) > 1

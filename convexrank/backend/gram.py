@@ -73,11 +73,13 @@ def centred_gram(rows: Any, centre: Array, weights: Array) -> Array:
         pulled, total = rows.T @ weights, float(weights.sum())
         cross = np.outer(pulled - 0.5 * total * centre, centre)
         return weighted_gram(rows, weights) - cross - cross.T
-    roots, gram = np.sqrt(weights), np.zeros((len(centre), len(centre)))
+    roots, gram = np.sqrt(weights)[:, None], np.zeros((len(centre), len(centre)))
     length = max(64, _CACHED // len(centre))
+    memory = np.empty((min(length, len(rows)), len(centre)))
     for start in range(0, len(rows), length):
-        block = slice(start, start + length)
-        scaled = (rows[block] - centre) * roots[block, None]
+        part = rows[start : start + length]
+        scaled = np.subtract(part, centre, out=memory[: len(part)])
+        scaled *= roots[start : start + length]
         gram += scaled.T @ scaled
     return gram
 

@@ -27,9 +27,8 @@ from convexrank.backend.progress import progress_bar
 from convexrank.core.minorants import EPS
 from convexrank.core.results import check_solution, problem_of
 from convexrank.data import check_flag, check_vector, read_array, shown
+from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_gradient
 from convexrank.problems.bipartite._base import Bipartite
-from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
-from convexrank.problems.bipartite._log_form import LogForm
 from convexrank.problems.pairs.convex_risk import ConvexRisk
 from convexrank.regularizers import soft_threshold
 
@@ -117,8 +116,9 @@ def leave_one_out(solution: Any, rows: Any = None, *, progress: bool = False) ->
     if not problem.l2 > 0:
         raise ValueError(f"l2 is {problem.l2}, expected more than 0: nothing else bounds how far w moves.")
     chosen, shows = _checked(rows, problem.rows), check_flag(progress, "progress")
-    if isinstance(problem, LogForm):
-        distances = _of_logarithms(problem, solution.x)[chosen]
+    logs = problem.log_sum_exps if isinstance(problem, Bipartite) else None
+    if logs is not None:
+        distances = _of_logarithms(problem, logs.terms, solution.x)[chosen]
     else:
         each = progress_bar(shows, what="rows", over=chosen.tolist())
         distances = np.array([_by_certificate(problem, solution.x, row) for row in each])
@@ -137,7 +137,7 @@ def _checked(rows: Any, count: int) -> Array:
     return given.astype(np.intp)
 
 
-def _of_logarithms(problem: LogForm, w: Array) -> Array:
+def _of_logarithms(problem: Any, terms: tuple[LogSumExpTerm, ...], w: Array) -> Array:
     """The bound in closed form, for all rows."""
     X, scores = entries(problem.X), np.asarray(problem.scores(w), dtype=np.float64)
     forces, gradient, sizes = (
@@ -146,7 +146,7 @@ def _of_logarithms(problem: LogForm, w: Array) -> Array:
         np.abs(problem.l2 * w),
     )
     stays = np.ones(problem.rows)
-    for term in problem.terms:
+    for term in terms:
         shares = log_sum_exp_gradient(term.exponents(scores))[1]
         weights = np.zeros(problem.rows)
         weights[term.rows] = shares

@@ -10,10 +10,8 @@ from typing import Any
 from convexrank.backend.interruption import import_module
 from convexrank.data.display import call_text, html_table, number_text, short_fields, sparkline
 
-__all__ = ["Displayed", "draw_trace", "solution_html", "solution_line", "solution_summary"]
+__all__ = ["Displayed", "draw", "solution_html", "solution_line", "solution_summary"]
 
-# Where a figure is: core names it and imports it when it is drawn, as it does with the solvers.
-_TRACE = "plotting.convergence:trace"
 # A block of LaTeX in a docstring, at any depth: the lines below it that are further in.
 _FORMULA = re.compile(r"^(?P<depth> *)\.\. math::(?P<text>.*\n(?:(?:(?P=depth) +.*)?\n)*)", re.MULTILINE)
 _STATED_BY_NOTES = ("y", "qid", "sample_weight", "dtype")
@@ -121,7 +119,7 @@ def solution_html(solution: Any) -> str:
     return html_table(f"Solution of {solution.problem}", _rows(solution), below=drawn)
 
 
-def draw_trace(solution: Any, **options: Any) -> Any:
-    """Draw the trace of a solution."""
-    module, _, name = _TRACE.partition(":")
-    return getattr(import_module(f"convexrank.{module}"), name)(solution, **options)
+def draw(figure: str, thing: Any, **options: Any) -> Any:
+    """Draw something by a figure's module and name."""
+    module, _, name = figure.partition(":")
+    return getattr(import_module(f"convexrank.{module}"), name)(thing, **options)

@@ -151,6 +151,7 @@ class Monitor:
         self._x0 = x0  # only until there is a state: large problems count their arrays
         self.certificate: Certificate | None = None
         self._ask_below = math.inf
+        self._shown = False  # whether the last point shows that there is no minimum
         self._bar = progress_bar(True, self.limit, type(problem).__name__) if options.progress else None
 
     @property
@@ -173,7 +174,7 @@ class Monitor:
             self.best, self.certificate = state, None
         terminal = self.problem.terminal_status(state.x)
         if terminal is not None:
-            self.best = state
+            self.best, self._shown = state, True
             return terminal
         if (
             self.options.checkpoint is not None
@@ -256,6 +257,7 @@ class Monitor:
         doubtful = status in _UNEXPLAINED or (
             may_lack_minimiser and status in (Status.CONVERGED, Status.MAX_ITER)
         )
+        doubtful = doubtful and not self._shown
         if doubtful and (found := self.problem.prove_nonexistence()) is not None:
             status, direction, detail = found
             if not may_lack_minimiser:

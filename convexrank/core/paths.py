@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from convexrank.backend.design import Design
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import progress_bar
+from convexrank.core.display import draw
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.core.solving import resolve
 from convexrank.data import check_flag, check_integer, check_nonnegative, check_positive, check_vector, shown
@@ -25,6 +26,8 @@ Array = np.ndarray
 # Parameters that a path may follow; strengths fall along it.
 _STRENGTHS = ("l1", "l2")
 _PARAMETERS = (*_STRENGTHS, "p", "alpha")
+# Where the figure is, which is imported when it is drawn.
+_FIGURE = "plotting.paths:weights_and_gaps"
 # No minimiser exists from here on.
 _ENDS = frozenset({Status.SEPARABLE, Status.UNBOUNDED})
 
@@ -195,33 +198,7 @@ class Path:
         ndarray of Axes
             The Axes with the figure.
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError(
-                "figures need matplotlib; install it with: pip install 'convexrank[plot]'"
-            ) from error
-        rows = 2 + (self.metric is not None)
-        if ax is None:
-            ax = plt.subplots(rows, 1, figsize=(6.0, 2.0 + 1.6 * rows), sharex=True, layout="constrained")[1]
-        panels = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
-        if len(panels) != rows:
-            raise ValueError(f"ax holds {len(panels)} Axes, expected {rows}.")
-        weights = self.coefficients.reshape(len(self), -1)
-        for place in np.argsort(-np.abs(weights).max(axis=0))[: check_integer(most, "most", 1)]:
-            panels[0].plot(self.values, weights[:, place], linewidth=1.2)
-        panels[0].set_ylabel("rank" if self.parameter == "alpha" else "weight")
-        panels[1].plot(self.values, np.maximum(self.gaps, np.finfo(float).tiny), "k.-", linewidth=1.0)
-        panels[1].set(ylabel="certified gap", yscale="log")
-        if self.metric is not None:
-            panels[2].plot(self.values, self.metric, "k.-", linewidth=1.0)
-            panels[2].set_ylabel("metric")
-        if self.values.min() > 0 and self.parameter != "alpha":
-            panels[0].set_xscale("log")
-        panels[-1].set_xlabel(self.parameter)
-        if self.parameter in _STRENGTHS:
-            panels[0].invert_xaxis()
-        return panels
+        return draw(_FIGURE, self, ax=ax, most=most)
 
 
 @as_a_whole
@@ -323,7 +300,7 @@ def path(
             stopped = f"{name} = {value:g}: {solution.message}"
             break
         solutions.append(solution)
-        start = _following(solution)
+        start = carried.next_start(solution)
         if metric is not None and validation is not None:
             scores = Path(name, values[:1], (solution,)).scores(validation[0])[0]
             watched.append(_measured(metric, validation[1], scores, *validation[2:]))
@@ -337,6 +314,19 @@ def path(
     return Path(name, values[: len(solutions)], tuple(solutions), found, stopped, left)
 
 
+@runtime_checkable
+class Carrying(Protocol):
+    """A method that remembers the problem before, where problems differ in l1 or l2 alone."""
+
+    def along_path(self) -> Any:
+        """Return a solver for such problems, one after the other.
+
+        Its ``columns_left`` has, for each, the least number of columns that were looked at; its
+        ``next_start(solution)`` says where the next solve starts.
+        """
+        ...
+
+
 class _Carried:
     """The solver of a path, where it is one that remembers the value before, and how many columns it looked at."""
 
@@ -347,22 +337,19 @@ class _Carried:
     def along(self, problem: Any, solver: Any) -> Any:
         """Return what solves the next value."""
         made = resolve(problem, solver)
-        if not hasattr(made, "along_path"):
+        if not isinstance(made, Carrying):
             return solver
         self.solver = self.solver or made.along_path()
         return self.solver
 
+    def next_start(self, solution: Solution) -> Array:
+        """Return where the next solve starts."""
+        return solution.x if self.solver is None else self.solver.next_start(solution)
+
     def count(self, problem: Any, method: Any) -> None:
         """Note how many columns screening left at the value that was just solved."""
-        left = None if method is not self.solver else getattr(self.solver, "columns_left", None)
-        self.left.append(left[-1] if left else problem.dimension)
-
-
-def _following(solution: Solution) -> Array:
-    """Where to start for the next value: at the second point of the evidence, of a weaker penalty, if there is one."""
-    if solution.solver == "working-sets" and solution.witness is not None:
-        return np.asarray(solution.witness.points)[-1]
-    return solution.x
+        following = self.solver if method is self.solver else None
+        self.left.append(problem.dimension if following is None else following.columns_left[-1])
 
 
 def _measured(metric: Callable[..., float], y: Any, scores: Array, qid: Any = None) -> float:

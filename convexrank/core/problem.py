@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -82,6 +82,16 @@ class Problem(Displayed):
 
     #: Number of examples; 0 where there are none.
     rows = 0
+
+    #: A second statement of the formula by plain loops, which ``verify`` compares: the risk at scores of all rows for
+    #: problems with linear scores, else the objective at a point (without one the violation, or the distance to the
+    #: image).
+    definition: ClassVar[Callable[..., float] | None] = None
+
+    #: Why a class states none; the verifier reports it.
+    without_definition: ClassVar[str] = (
+        "what was compared states one formula; write definition(scores), or definition(x), to check that it is yours"
+    )
 
     #: Whether some point is known to satisfy all constraints whatever the data.
     always_feasible = False
@@ -291,9 +301,11 @@ class Problem(Displayed):
 
         Parameters
         ----------
-        solver : None, str or solver object
+        solver : None, str, solver object or callable
             None takes the default for the problem; a name is one of ``solvers.available(problem)``, or
-            ``"exact:SCS"`` to pick the conic solver.
+            ``"exact:SCS"`` to pick the conic solver. An algorithm of your own is a function that takes the problem and
+            returns a point (an array, scipy's OptimizeResult or a Solution); it has converged if the certificate of
+            that point meets ``tol``, and takes no other option.
         tol : float
             Tolerance: the solve has converged when certified gap ≤ tol · max(1, \\|value\\|). If the certificate bounds
             a distance to the solution or a violation, tol is absolute: the true error is at most tol.

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from convexrank.core.display import draw_trace, solution_html, solution_line, solution_summary
+from convexrank.core.display import draw, solution_html, solution_line, solution_summary
 from convexrank.data.files.atomic import replacing
 from convexrank.data.messages import shown
 
@@ -27,6 +27,9 @@ __all__ = [
 ]
 
 Array = np.ndarray
+
+# Where the figure is: core names it and imports it when it is drawn, as it does with the solvers.
+_TRACE = "plotting.convergence:trace"
 
 
 class ConvergenceWarning(UserWarning):
@@ -334,7 +337,7 @@ class Solution:
 
     def plot(self, **options: Any) -> Array:
         """Draw objective and gap against steps or time; options and result as of :func:`convexrank.plotting.trace`."""
-        return draw_trace(self, **options)
+        return draw(_TRACE, self, **options)
 
     def prove(self) -> Certificate:
         """Prove the bound, in ball arithmetic; see :meth:`convexrank.Problem.prove`.

@@ -52,12 +52,18 @@ SOLVERS = {
     "dual-gradient": "saddle.dual_gradient:DualGradient",
     "no-regret-play": "saddle.no_regret_play:NoRegretPlay",
 }
+# What runs a function of the caller's own.
+_OWN = "own_algorithm:OwnAlgorithm"
 
 
 @cache
 def load(name: str) -> Any:
     """Import the class of a registered solver."""
-    module, _, attribute = SOLVERS[name].partition(":")
+    return _class_at(SOLVERS[name])
+
+
+def _class_at(place: str) -> Any:
+    module, _, attribute = place.partition(":")
     return getattr(import_module(f"convexrank.solvers.{module}"), attribute)
 
 
@@ -92,8 +98,9 @@ def resolve(problem: Solvable, solver: Any) -> Any:
     ----------
     problem : Problem
         The instance to be solved.
-    solver : None, str or solver object
-        None takes the problem's default; ``"exact:SCS"`` picks the conic solver.
+    solver : None, str, solver object or callable
+        None takes the problem's default; ``"exact:SCS"`` picks the conic solver. A function takes the problem and
+        returns a point.
 
     Returns
     -------
@@ -125,11 +132,14 @@ def resolve(problem: Solvable, solver: Any) -> Any:
                 "(and exact:NAME for a conic solver of cvxpy)."
             )
         made = load(name)(_conic_solver(backend)) if backend else load(name)()
+    elif _is_own(solver):
+        made = _class_at(_OWN)(solver)
     else:
         made = solver
     if isinstance(made, type) or not hasattr(made, "requires"):
         raise TypeError(
-            f"solver is {shown(solver)}, expected None, a name or a solver object; names that fit: {_fitting(problem)}."
+            f"solver is {shown(solver)}, expected None, a name, a solver object or a function of the problem; names "
+            f"that fit: {_fitting(problem)}."
         )
     if missing := _missing(made, problem):
         raise ValueError(
@@ -138,6 +148,21 @@ def resolve(problem: Solvable, solver: Any) -> Any:
         )
     _check_members(made, problem)
     return made
+
+
+def _is_own(solver: Any) -> bool:
+    """Whether it is a function of the caller's own, which takes the problem and returns a point."""
+    return callable(solver) and not isinstance(solver, type) and not hasattr(solver, "requires")
+
+
+def _refuse_options(solver: Any, given: dict[str, Any]) -> None:
+    """Refuse options of a loop that a function of the caller's own does not run in."""
+    if names := [name for name, value in given.items() if value is not None and value is not False]:
+        raise ValueError(
+            f"{', '.join(names)} given, but solver is {getattr(solver, '__name__', shown(solver))}, a function that "
+            "takes the problem alone; leave it out and decide it in the function, or make it a solver object with init "
+            "and step."
+        )
 
 
 def _check_problem(problem: Any) -> None:
@@ -235,6 +260,11 @@ def solve(
     every: int | None,
 ) -> Solution:
     """Carry out ``problem.solve``; see :meth:`convexrank.core.problem.Problem.solve`."""
+    if own := _is_own(solver):
+        asked = {"max_iter": max_iter, "time_limit": time_limit, "x0": x0, "callback": callback}
+        _refuse_options(
+            solver, {**asked, "progress": progress, "stop": stop, "checkpoint": checkpoint, "every": every}
+        )
     if callback is not None and not callable(callback):
         raise TypeError(f"callback is {shown(callback)}, expected a function of the state, or None.")
     options = Options(
@@ -250,7 +280,8 @@ def solve(
         every=10 if every is None else check_integer(every, "every", 1),
     )
     with Block("solving"):
-        made = problem.adapt_solver(resolve(problem, solver))
+        made = resolve(problem, solver)
+        made = made if own else problem.adapt_solver(made)
         problem.check_together(made, options)
         if hasattr(made, "solve"):
             if options.checkpoint is not None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from convexrank.data import QueryGroups
 from convexrank.divergences import Divergence, SquaredEuclidean
-from convexrank.problems.margin_retargeting._options import bounds_within, check_divergence
+from convexrank.problems.margin_retargeting._options import bounds_within, check_bound, check_divergence
 
 __all__ = ["feasible_options"]
 
@@ -27,7 +27,7 @@ def feasible_options(divergence: Any, bound: Any, y: Array, groups: QueryGroups)
     ranks, totals = _ranks(y, groups)
     steps = max(int(ranks.max(initial=0)), 1)
     options: dict[str, Any] = {}
-    low, high = bounds_within(found, bound)
+    low, high = bounds_within(found, check_bound(bound))
     if bound is None and found.strong_convexity(low, high) <= 0.0:
         high = 2.0 * (1.0 + steps)
         options["bound"] = (None, high)

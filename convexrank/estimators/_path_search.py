@@ -127,7 +127,8 @@ class PathSearch(LinearRanker):
         try:
             folds = [tuple(map(np.asarray, fold)) for fold in self._folds(X, y, qid)]
         except (ValueError, TypeError) as error:  # scikit-learn's do not say what they are about
-            raise error if "cv" in str(error) else type(error)(f"cv is {shown(self.cv)}: {error}") from error
+            own = str(error).startswith("cv ")
+            raise error if own else type(error)(f"cv is {shown(self.cv)}: {error}") from error
         tasks = (delayed(_scores_of)(self, data, fold, values, k) for k, fold in enumerate(folds))
         found: Any = Parallel(n_jobs=self.n_jobs)(tasks)
         return list(found)

@@ -37,7 +37,7 @@ def certified_prefix(scores: Array, bound: float, k: int) -> Array:
     >>> certified_prefix(np.array([0.1, 0.5, 0.3, 0.29]), 0.001, 4).tolist()
     [1, 2, 3, 0]
     """
-    check_integer(k, "k", 1)
+    k = check_integer(k, "k", 1)
     n = len(scores)
     # one more than k: the k-th has to be above it
     first = np.argpartition(-scores, min(k, n - 1))[: k + 1]

@@ -117,6 +117,7 @@ def margin_retargeting(
     >>> round(float(margin_retargeting([0.0, 0.0], [0.0, 1.0], [0, 0], 1, divergence="kl", margin=0.1)), 5)
     0.0025
     """
+    flags = {"offsets": check_flag(offsets, "offsets"), "normalize": check_flag(normalize, "normalize")}
     steps = margin if callable(margin) else check_nonnegative(margin, "margin")
     earns = reward if reward is None or callable(reward) else check_nonnegative(reward, "reward")
     found, limits = check_divergence(divergence), check_bound(bound)
@@ -137,13 +138,9 @@ def margin_retargeting(
         query, queries = numbered(query)
     rows = QueryRows(scores, grades, query, queries)
     if squared and pulls == constant == 0.0 and math.isinf(low) and math.isinf(high):
-        return _squares(rows, steps, earns, normalize)
+        return _squares(rows, steps, earns, flags["normalize"])
     options = {"divergence": found, "bound": limits, "target_reg": pulls, "score_reg": constant}
-    host = _Host(
-        rows.queries,
-        options
-        | {"offsets": check_flag(offsets, "offsets"), "normalize": check_flag(normalize, "normalize")},
-    )
+    host = _Host(rows.queries, options | flags)
     return _by_callback(host, rows, grades, query, (steps, earns))
 
 

@@ -4,7 +4,9 @@
 of this folder are its readings, one each.
 """
 
+from convexrank.modelling.expressions import Node
 from convexrank.modelling.functions import Function
+from convexrank.modelling.groups import Groups
 from convexrank.modelling.rules import (
     apply,
     exp,
@@ -28,6 +30,8 @@ from convexrank.modelling.rules import (
 
 __all__ = [
     "Function",
+    "Groups",
+    "Node",
     "apply",
     "exp",
     "hinge",

@@ -22,11 +22,11 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 from convexrank.modelling.kernels.ball_arrays import as_objects, in_balls, lines
-from convexrank.modelling.kernels.ball_pairs import ball_pairs
+from convexrank.modelling.kernels.ball_pairs import MOST_PAIRS, ball_pairs
 from convexrank.modelling.language import Language
 from convexrank.modelling.program import Program, highest_rows
 
-__all__ = ["Balls", "as_objects", "in_balls", "tangent_in_balls"]
+__all__ = ["MOST_PAIRS", "Balls", "as_objects", "in_balls", "tangent_in_balls"]
 
 Array = np.ndarray
 
@@ -47,7 +47,12 @@ class Balls(Language):
         """Return numbers times balls."""
         if isinstance(a, np.ndarray) and a.dtype.hasobject:
             return a * x
-        return (in_balls(a) if np.ndim(a) else in_balls([a])[0]) * x
+        return (in_balls(a) if np.ndim(a) else in_balls(a)[0]) * x
+
+    @staticmethod
+    def parts(node: Affine) -> tuple[Any, Any]:
+        """Return the terms of a sum and its constant, enclosed."""
+        return node.exact_terms, node.exact_constant
 
     @staticmethod
     def exact(x: Any) -> Any:
@@ -72,7 +77,7 @@ class Balls(Language):
 
     def shares(self, node: Any) -> Any:
         """Return the weights of a reduction, or enclose the shares of its rows."""
-        weights = in_balls(node.weights)
+        weights = in_balls(node.exact_weights)
         return weights / node.over.spread(node.over.sums(weights)) if node.mean else weights
 
     @staticmethod
@@ -133,8 +138,9 @@ def _up(node: Node, scores: Array, *x: Array) -> tuple[Any, Any, Any]:
 
 def _sum(node: Affine, x: tuple[Array, ...]) -> Array:
     length = len(node.axis.rows) if node.axis is not None else len(x[0])
-    found = in_balls(np.broadcast_to(node.constant, (length,)))
-    for (c, part), one in zip(node.terms, x, strict=True):
+    constant = node.exact_constant
+    found = in_balls(constant) if np.ndim(constant) else in_balls([0.0] * length) + in_balls(constant)[0]
+    for (c, part), one in zip(node.exact_terms, x, strict=True):
         one = node.axis.spread(one) if node.is_level(part) and node.axis is not None else one
         found = found + Balls.times(c, one)
     return found
@@ -181,7 +187,7 @@ def _down(node: Node, memory: Any, u: Array) -> tuple[Any, ...]:
         case Scores():
             return ()
         case Affine():
-            parts = [(Balls.times(c, u), node.is_level(part)) for c, part in node.terms]
+            parts = [(Balls.times(c, u), node.is_level(part)) for c, part in node.exact_terms]
             return tuple(
                 node.axis.sums(part) if level and node.axis is not None else part for part, level in parts
             )

@@ -28,13 +28,26 @@ from convexrank.modelling.expressions import (
     PairSums,
     Scores,
 )
+from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 
-__all__ = ["conjugate", "feasible", "has_conjugate", "multipliers", "sizes"]
+__all__ = [
+    "conjugate",
+    "dual_of",
+    "feasible",
+    "has_conjugate",
+    "is_curved",
+    "multipliers",
+    "resting",
+    "shares_of",
+    "sizes",
+]
 
 Array = np.ndarray
 # A factor that keeps chosen parts in their range when they are rounded; a slope that no conjugate needs.
 _INSIDE, _STEEPEST = 1.0 - 1e-14, 1e300
+# Slopes of this size beside those of the terms are rounding.
+_BALANCED = 1e-13
 #: Multipliers by the place of their node in the program.
 Multipliers = dict[int, Any]
 
@@ -48,7 +61,8 @@ def has_conjugate(program: Program) -> bool:
     )
 
 
-def _is_curved(node: Node) -> bool:
+def is_curved(node: Node) -> bool:
+    """Whether an atom has multipliers of its own."""
     return not isinstance(node, Scores | Affine | Dot)
 
 
@@ -56,7 +70,7 @@ def sizes(program: Program) -> dict[int, int]:
     """Return how many multipliers each curved atom has."""
     found = {}
     for k, node in enumerate(program.nodes):
-        if _is_curved(node):
+        if is_curved(node):
             axis = node.args[0].axis
             rows = program.count if axis is None else len(axis.rows)
             found[k] = node.pair_count if isinstance(node, PairSums) else rows
@@ -72,9 +86,26 @@ def multipliers(program: Program, scores: Array) -> Multipliers:
             up, low = node.pairs
             arguments = values[program.args[k][1]][low] - values[program.args[k][0]][up]
             found[k] = adjoints[k][low] * node.weights[up] * node.function.slopes(arguments)[1]
-        elif _is_curved(node):
+        elif is_curved(node):
             (found[k],) = program.steps[k].down(memories[k], adjoints[k])
     return found
+
+
+def resting(program: Program) -> tuple[Multipliers, float] | None:
+    """Return multipliers without any slope, and G there: the risk is nowhere below −G. None where none are known."""
+    found: Multipliers = {k: np.zeros(size) for k, size in sizes(program).items()}
+    _, slopes = conjugate(program, Numpy(), found)
+    size = float(np.abs(slopes).max(initial=0.0))
+    if size > 0.0:
+        # affine terms are balanced by the atoms of the scores themselves
+        for k in found:
+            leaf, own = program.nodes[k].leaf.axis, program.own_factors.get(program.args[k][0])
+            if own is not None and not isinstance(program.nodes[k], PairSums):
+                found[k] = -slopes[leaf.rows] / own
+    cost, slopes = conjugate(program, language := Numpy(), found)
+    if max(language.violation, float(np.abs(slopes).max(initial=0.0)) / (size or 1.0)) > _BALANCED:
+        return None
+    return found, float(cost)
 
 
 def conjugate(program: Program, m: Any, v: Multipliers) -> tuple[Any, Any]:
@@ -88,7 +119,7 @@ def conjugate(program: Program, m: Any, v: Multipliers) -> tuple[Any, Any]:
     adjoints: list[Any] = [None] * len(program.nodes)
     adjoints[-1], cost = m.exact(np.ones(program.count)), 0.0
     for k in range(len(program.nodes) - 1, -1, -1):
-        one, parts = _dual(program.nodes[k], m, adjoints[k], v.get(k))
+        one, parts = dual_of(program.nodes[k], m, adjoints[k], v.get(k))
         cost = cost + one
         for a, part in zip(program.args[k], parts, strict=True):
             adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
@@ -98,8 +129,8 @@ def conjugate(program: Program, m: Any, v: Multipliers) -> tuple[Any, Any]:
     return cost, slopes
 
 
-def _dual(node: Node, m: Any, u: Any, v: Any) -> tuple[Any, tuple[Any, ...]]:
-    """u n*(v/u) of a node with the multiplier u, and the multipliers of its arguments."""
+def dual_of(node: Node, m: Any, u: Any, v: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return u n*(v/u) of a node with the multiplier u, and the multipliers of its arguments."""
     match node:
         case Scores():
             return 0.0, ()
@@ -139,10 +170,10 @@ def _perspective(node: Elementwise | PairSums, m: Any, v: Any, u: Any) -> Any:
 
 
 def _of_sum(node: Affine, m: Any, u: Any) -> tuple[Any, tuple[Any, ...]]:
-    constant = node.constant
+    terms, constant = m.parts(node)
     cost = -m.total(m.times(constant, u)) if np.ndim(constant) or constant else 0.0
     parts = []
-    for c, part in node.terms:
+    for c, part in terms:
         one = m.times(c, u)
         level = node.is_level(part) and node.axis is not None
         parts.append(m.sums(one, node.axis) if level else one)
@@ -165,16 +196,16 @@ def feasible(program: Program, m: Any, v: Multipliers) -> Multipliers:
     adjoints[-1] = m.exact(np.ones(program.count))
     for k in range(len(program.nodes) - 1, -1, -1):
         node, u = program.nodes[k], adjoints[k]
-        if _is_curved(node):
-            found[k] = _shares_of(node, m, np.asarray(v[k], dtype=np.float64), u)
-        _, parts = _dual(node, m, u, found.get(k))
+        if is_curved(node):
+            found[k] = shares_of(node, m, np.asarray(v[k], dtype=np.float64), u)
+        _, parts = dual_of(node, m, u, found.get(k))
         for a, part in zip(program.args[k], parts, strict=True):
             adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
     return found
 
 
-def _shares_of(node: Node, m: Any, v: Array, u: Any) -> Any:
-    """What part of the multipliers of an atom its argument's are, chosen in floats, times these multipliers."""
+def shares_of(node: Node, m: Any, v: Array, u: Any) -> Any:
+    """Return what part of the multipliers of an atom its argument's are, chosen in floats, times these multipliers."""
     sizes_of = np.abs(np.asarray(u, dtype=np.float64))
     if isinstance(node, LogSumExp | Highest):
         axis, parts = node.over, _on_simplex(node, np.maximum(v, 0.0))

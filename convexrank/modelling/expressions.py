@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.data.recorded import Recorded, plain, recorded
 from convexrank.modelling.functions import Function
 
 __all__ = [
@@ -86,7 +87,14 @@ class Axis:
 
     def spread(self, levels: Any) -> Any:
         """Turn one number per query into one per row."""
-        return levels if self.count == 1 else levels[self.query]
+        return levels if self.count == 1 else levels.repeat(self.sizes)
+
+
+def _product(c: Any, factor: Any) -> Any:
+    """The product, which remembers its factors where it is rounded."""
+    if np.ndim(c) == 0 == np.ndim(factor) and abs(c) != 1.0 != abs(factor):
+        return recorded(c) * factor
+    return c * factor
 
 
 class Node:
@@ -127,7 +135,8 @@ class Node:
         if isinstance(factor, Node):
             raise TypeError(f"({self}) * ({factor}) is a product of two expressions, which is not convex.")
         mine, c = affine(self), _constant(self, factor)
-        return Affine(mine.axis, tuple((c * one, node) for one, node in mine.terms), c * mine.constant)
+        terms = tuple((_product(c, one), node) for one, node in mine.exact_terms)
+        return Affine(mine.axis, terms, _product(c, mine.exact_constant))
 
     def __neg__(self) -> Affine:
         return self * -1.0
@@ -141,7 +150,7 @@ class Node:
     def __truediv__(self, divisor: Any) -> Affine:
         if isinstance(divisor, Node):
             raise TypeError(f"({self}) / ({divisor}) is a quotient of two expressions, which is not convex.")
-        return self * (1.0 / _constant(self, divisor, zero=False))
+        return self * (1.0 / recorded(_constant(self, divisor, zero=False)))
 
     def __rtruediv__(self, dividend: Any) -> Affine:
         raise TypeError(
@@ -162,12 +171,12 @@ class Node:
 
 def _constant(node: Node, value: Any, zero: bool = True) -> Any:
     """A number, or numbers for each entry of a node."""
-    found = np.asarray(value, dtype=np.float64)
+    found = value if isinstance(value, Recorded) else np.asarray(value, dtype=np.float64)
     if not np.isfinite(found).all() or not (zero or found.all()):
         other = "" if zero else " other than 0"
         raise ValueError(f"a constant beside {node} is {value}, expected finite numbers{other}.")
     if found.ndim == 0:
-        return float(found)
+        return found if isinstance(found, Recorded) else float(found)
     axis = node.axis
     length = node.leaf.axis.count if axis is None else len(axis.rows)
     if found.shape != (length,):
@@ -175,7 +184,9 @@ def _constant(node: Node, value: Any, zero: bool = True) -> Any:
         raise ValueError(
             f"a constant beside {node} has shape {found.shape}, expected one number, or {length}, one for each {each}."
         )
-    return float(found[0]) if (found == found[0]).all() else found
+    if not (plain(found) == plain(found)[0]).all():
+        return found
+    return found[0] if isinstance(found, Recorded) else float(found[0])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -189,6 +200,15 @@ class Scores(Node):
     def sides(self) -> tuple[tuple[float, Array], ...]:
         """What an entry is the sum of: scores of rows, with their signs."""
         return ((1.0, self.axis.rows),)
+
+    def entries(self, scores: Array) -> Array:
+        """Return the entries, of the scores of all rows."""
+        return scores[self.axis.places]
+
+    def place(self, pulls: Array, found: Array) -> None:
+        """Add numbers of the entries to those of all rows."""
+        for sign, rows in self.sides:
+            found += sign * np.bincount(rows, np.broadcast_to(pulls, rows.shape), len(found))
 
     def __str__(self) -> str:
         return self.axis.name
@@ -205,25 +225,40 @@ class Differences(Scores):
         """The scores of the upper rows, less those of the lower."""
         return (1.0, self.axis.rows), (-1.0, self.lower)
 
+    def entries(self, scores: Array) -> Array:
+        """Return the differences, of the scores of all rows."""
+        return scores[self.axis.rows] - scores[self.lower]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Affine(Node):
     """Σ c · node + constant; levels of queries are spread over rows."""
 
     axis: Axis | None
-    terms: tuple[tuple[Any, Node], ...]
-    constant: Any = 0.0
+    exact_terms: tuple[tuple[Any, Node], ...]
+    exact_constant: Any = 0.0
+
+    @cached_property
+    def terms(self) -> tuple[tuple[Any, Node], ...]:
+        """Factors as floats, and nodes."""
+        return tuple((plain(c), node) for c, node in self.exact_terms)
+
+    @cached_property
+    def constant(self) -> Any:
+        """The constant in floats."""
+        return plain(self.exact_constant)
 
     @cached_property
     def args(self) -> tuple[Node, ...]:  # type: ignore[override]
         """The nodes of the terms."""
-        return tuple(node for _, node in self.terms)
+        return tuple(node for _, node in self.exact_terms)
 
     def on(self, axis: Axis | None) -> tuple[tuple[tuple[Any, Node], ...], Any]:
         """Return terms and constant for entries of an axis: numbers of queries are spread over its rows."""
         if axis is None or self.axis is not None:
-            return self.terms, self.constant
-        spread = [c[axis.query] if np.ndim(c) else c for c in (self.constant, *(c for c, _ in self.terms))]
+            return self.exact_terms, self.exact_constant
+        given = (self.exact_constant, *(c for c, _ in self.exact_terms))
+        spread = [c[axis.query] if np.ndim(c) else c for c in given]
         return tuple(zip(spread[1:], self.args, strict=True)), spread[0]
 
     def is_level(self, node: Node) -> bool:
@@ -249,9 +284,14 @@ class Reduction(Node):
     """Rows to one number per query, with weights, or with their shares of the query's total weight if ``mean``."""
 
     x: Node
-    weights: Array
+    exact_weights: Array
     mean: bool = False
     axis: ClassVar[Axis | None] = None
+
+    @cached_property
+    def weights(self) -> Array:
+        """The weights as floats."""
+        return plain(self.exact_weights)
 
     @property
     def args(self) -> tuple[Node, ...]:  # type: ignore[override]
@@ -294,13 +334,15 @@ class LogSumExp(Reduction):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Highest(Node):
-    """The mean of the highest entries of each query, so many of them, or all where a query has fewer.
+    r"""The mean of the highest entries of each query, so many of them, or all where a query has fewer.
 
-    Weights of rows have no effect. One of them is the maximum. Ties share the subgradient.
+    Weights of rows have no effect. One of them is the maximum. Ties share the subgradient. With a width μ it is the
+    smooth function :math:`\max_\beta \langle\beta, x\rangle - \tfrac12\mu\|\beta\|^2` over the same shares β.
     """
 
     x: Node
     most: int = 1
+    width: float = 0.0
     axis: ClassVar[Axis | None] = None
 
     @property

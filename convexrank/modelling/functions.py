@@ -71,16 +71,26 @@ class Function:
         Whether it never decreases; whether it has a derivative everywhere.
     reaches_least : bool
         Whether the infimum is attained.
+    is_quadratic : bool
+        Whether the second derivative is the same everywhere.
     recession : callable
         The slope far out in a direction: :math:`\\lim φ(t d)/t` of an array d.
     coefficients : tuple of float or None
         Those of the powers of :math:`(1 + x)_+`, where it is a sum of them: pair sums are then taken by a sort.
-    kinks : tuple of float or None
-        Where the slope jumps, if it is not smooth; None where that is not known.
     multiple_of : Function
         The function that it is a multiple of; by default itself.
+    kink : float or None
+        The only place without a derivative, where it is known.
     own : callable or None
         The function of arrays, traced arrays and cvxpy expressions, where it is one of the caller's own.
+    slope : callable or None
+        Derivatives by argument and value, where that takes less time than without the value.
+    smoothed : callable or None
+        Of one with kinks: takes a width to a smooth function below it.
+    moved : callable or None
+        Of such a smooth function: how values and derivatives move with the width, of an array.
+    window : tuple of float or None
+        Factor and width of a multiple of :func:`smooth_hinge`: pair sums then list no pairs but those within the width.
     """
 
     name: str
@@ -96,11 +106,16 @@ class Function:
     increasing: bool = True
     smooth: bool = True
     reaches_least: bool = False
+    is_quadratic: bool = False
     recession: Callable[[Array], Array] = _unbounded
     coefficients: tuple[float, ...] | None = None
-    kinks: tuple[float, ...] | None = None
     multiple_of: Function | None = None
+    kink: float | None = None
     own: Callable[[Any], Any] | None = None
+    slope: Callable[[Array, Array], Array] | None = None
+    smoothed: Callable[[float], Function] | None = None
+    moved: Callable[[Array], tuple[Array, Array]] | None = None
+    window: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if self.multiple_of is None:
@@ -140,6 +155,7 @@ exp = Function(
     lambda x: (x.exp(), x.exp(), 0),
     lambda m, v, u: m.rel_entr(v, u) - v,
     least=0.0,
+    slope=lambda x, value: value,
 )
 
 softplus = Function(
@@ -154,6 +170,7 @@ softplus = Function(
     most=1.0,
     least=0.0,
     recession=_ramp,
+    slope=lambda x, value: np.exp(np.minimum(x - value, 0.0)),
 )
 
 square = Function(
@@ -168,6 +185,7 @@ square = Function(
     least=0.0,
     increasing=False,
     reaches_least=True,
+    is_quadratic=True,
     recession=lambda d: np.where(d != 0.0, np.inf, 0.0),
 )
 
@@ -176,7 +194,13 @@ square = Function(
 def smooth_hinge(width: float) -> Function:
     r"""Return :math:`\max_{0\le\lambda\le1} \lambda(1+x) - \tfrac12 w\lambda^2`: a hinge with a round corner."""
     w = width
-    part = lambda x: np.clip((1.0 + x) / w, 0.0, 1.0)  # noqa: E731
+
+    def part(x: Array) -> Array:
+        return np.minimum(np.maximum((1.0 + x) / w, 0.0), 1.0)
+
+    def slopes(x: Array) -> tuple[Array, Array]:
+        inside = part(x)
+        return inside * (1.0 + x - (0.5 * w) * inside), inside
 
     def plain(x: float) -> float:
         short = max(1.0 + x, 0.0)
@@ -189,7 +213,7 @@ def smooth_hinge(width: float) -> Function:
 
     return Function(
         f"smooth_hinge({w:g})",
-        lambda x: (part(x) * (1.0 + x) - 0.5 * w * part(x) ** 2, part(x)),
+        slopes,
         lambda x: ((1.0 + x > 0.0) & (1.0 + x < w)) / w,
         plain,
         lambda m, x: m.huber(m.positive(1.0 + x), w),
@@ -200,6 +224,8 @@ def smooth_hinge(width: float) -> Function:
         least=0.0,
         recession=_ramp,
         reaches_least=True,
+        moved=lambda x: (-0.5 * part(x) ** 2, np.where(part(x) < 1.0, -part(x) / w, 0.0)),
+        window=(1.0, w),
     )
 
 
@@ -218,7 +244,8 @@ hinge = Function(
     reaches_least=True,
     recession=_ramp,
     coefficients=(0.0, 1.0),
-    kinks=(-1.0,),
+    smoothed=smooth_hinge.__wrapped__,  # widths are many, and not kept
+    kink=-1.0,
 )
 
 squared_hinge = Function(
@@ -298,10 +325,15 @@ def scaled(function: Function, c: float) -> Function:
     """Return c φ for c > 0."""
     if c == 1.0:
         return function
-    line, perspective, bend = function.line, function.perspective, function.bend
+    line, perspective, bend, slope = function.line, function.perspective, function.bend, function.slope
+    smoothed, moved, window = function.smoothed, function.moved, function.window
 
     def c_slopes(x: Array) -> tuple[Array, Array]:
         value, slope = function.slopes(x)
+        return c * value, c * slope
+
+    def c_moved(x: Array) -> tuple[Array, Array]:
+        value, slope = moved(x)  # type: ignore[misc]  # asked for only where there is one
         return c * value, c * slope
 
     def c_line(x: Any) -> tuple[Any, Any, Any]:
@@ -322,12 +354,17 @@ def scaled(function: Function, c: float) -> Function:
         increasing=function.increasing,
         smooth=function.smooth,
         reaches_least=function.reaches_least,
+        is_quadratic=function.is_quadratic,
         recession=lambda d: c * function.recession(d),
-        kinks=function.kinks,
         multiple_of=function.multiple_of,
         coefficients=None
         if function.coefficients is None
         else tuple(c * one for one in function.coefficients),
+        slope=None if slope is None else lambda x, value: c * slope(x, value / c),
+        smoothed=None if smoothed is None else lambda width: scaled.__wrapped__(smoothed(width), c),
+        moved=None if moved is None else c_moved,
+        kink=function.kink,
+        window=None if window is None else (c * window[0], window[1]),
     )
 
 
@@ -397,9 +434,11 @@ def of_loss(loss: Any) -> Function:
 @lru_cache(maxsize=256)
 def own_loss(loss: Any) -> Function:
     """Return φ(x) = ℓ(−x) of a loss of one's own, by its call; one function for equal losses."""
-    name = getattr(getattr(loss, "function", None), "__name__", type(loss).__name__)
-    name = name if name.isidentifier() else "loss"
+    given, name = getattr(loss, "name", None), getattr(getattr(loss, "function", None), "__name__", "")
+    name = given or (name or type(loss).__name__)
+    name = name if given or name.isidentifier() else "loss"
     word, on_ball = name.replace("_", r"\_"), getattr(loss, "line", None)
+    sign = getattr(loss, "latex", None) or rf"\operatorname{{{word}}}"
 
     def line(x: Any) -> tuple[Any, Any, Any]:
         value, slope, slack = on_ball(-x)  # type: ignore[misc]  # asked for only where there is one
@@ -413,7 +452,7 @@ def own_loss(loss: Any) -> Function:
         least=0.0,
         reaches_least=bool(loss.attained),
         # φ is named after ℓ, whose argument is the margin
-        latex=lambda x: rf"\operatorname{{{word}}}\bigl(-({x})\bigr)",
+        latex=lambda x: rf"{sign}\bigl(-({x})\bigr)",
         line=None if on_ball is None else line,
         coefficients=loss.polynomial,
     )

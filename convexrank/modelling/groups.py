@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 
 from convexrank.backend.cached import cached_property
@@ -23,10 +25,14 @@ class Groups:
     ----------
     y : ndarray, shape (n,)
         Labels: grades as numbers, or two classes of any kind for ``positive`` and ``negative``.
-    groups : QueryGroups
+    groups : QueryGroups or None
         The query of each row.
     weights : ndarray, shape (n,), or None
         Weights of the rows, 1 by default.
+    positives : ndarray of bool, shape (n,), or None
+        Which rows are positive, where that is known.
+    name : str
+        What messages call the labels.
 
     Raises
     ------
@@ -34,32 +40,59 @@ class Groups:
         When no query has an order.
     """
 
-    def __init__(self, y: Array, groups: QueryGroups, weights: Array | None = None) -> None:
-        n = len(y)
-        self.y, self.all_weights = y, np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
-        number = np.unique(y, return_inverse=True)[1].ravel()
-        query = groups.spread(groups.query)
-        counts = self.all_weights > 0.0
-        lowest, highest = np.full(len(groups), len(y)), np.full(len(groups), -1)
-        np.minimum.at(lowest, query[counts], number[counts])
-        np.maximum.at(highest, query[counts], number[counts])
-        asks = highest > lowest
+    def __init__(
+        self,
+        y: Array,
+        groups: QueryGroups | None,
+        weights: Array | None = None,
+        positives: Array | None = None,
+        name: str = "labels",
+    ) -> None:
+        self.y, self.all_weights = y, weights
+        if positives is not None:
+            self.__dict__["_labels"] = positives
+        count = 1 if groups is None else len(groups)
+        counts = None if weights is None else weights > 0.0
+        if groups is None or count == 1:
+            seen = y if counts is None else y[counts]
+            asks, query = np.array([len(seen) > 0 and bool((seen != seen[0]).any())]), None
+        else:
+            query = groups.spread(groups.query)
+            asks = _ordered(y, groups, counts)
+        #: Which queries have an order.
+        self.asks = asks
         if not asks.any():
             raise ValueError(
-                f"none of the {len(groups)} queries has two rows of different labels and positive weight, so there is "
-                "nothing to rank; pass y with more labels, and check that y and qid describe the same rows."
+                f"none of the {count} queries has two rows of different {name} and positive weight, so there is "
+                f"nothing to rank; pass y with more {name}, and check that y and qid describe the same rows."
             )
         #: How many queries have an order.
         self.count = int(asks.sum())
         #: How many have none.
-        self.idle = len(groups) - self.count
-        self._used = counts & asks[query]
-        self._query = (np.cumsum(asks) - 1)[query]
+        self.idle = count - self.count
+        self._used, self._query = counts, None
+        if query is not None:
+            self._used = asks[query] if counts is None else counts & asks[query]
+            self._query = (np.cumsum(asks) - 1)[query]
 
-    def _scores(self, name: str, chosen: Array) -> Scores:
-        rows = np.flatnonzero(self._used & chosen)
-        rows = rows[np.argsort(self._query[rows], kind="stable")]
-        return Scores(Axis(name, rows, self.all_weights[rows], self._query[rows], self.count))
+    @classmethod
+    def part(cls, positives: Array, weights: Array | None) -> Self:
+        """Return the groups of some rows of one query, which may lack one of the classes."""
+        made = object.__new__(cls)
+        made.y, made.all_weights, made.count, made.idle = positives, weights, 1, 0
+        made._used, made._query = None if weights is None else weights > 0.0, None
+        made.__dict__["_labels"] = positives
+        return made
+
+    def _scores(self, name: str, chosen: Array | None) -> Scores:
+        used = self._used if chosen is None else chosen if self._used is None else self._used & chosen
+        rows = np.arange(len(self.y)) if used is None else np.flatnonzero(used)
+        query = np.zeros(len(rows), dtype=np.intp)
+        if self._query is not None:
+            rows = rows[np.argsort(self._query[rows], kind="stable")]
+            query = self._query[rows]
+        weights = np.ones(len(rows)) if self.all_weights is None else self.all_weights[rows]
+        return Scores(Axis(name, rows, weights, query, self.count))
 
     @cached_property
     def _labels(self) -> Array:
@@ -78,7 +111,7 @@ class Groups:
     @cached_property
     def rows(self) -> Scores:
         """The scores of all rows of queries with an order."""
-        return self._scores("rows", np.ones(len(self.y), dtype=bool))
+        return self._scores("rows", None)
 
     @cached_property
     def grades(self) -> Array:
@@ -88,6 +121,11 @@ class Groups:
                 f"y holds {self.y.dtype} values, which are no grades; pass numbers, larger ones for better rows."
             )
         return np.asarray(self.y[self.rows.axis.rows], dtype=np.float64)
+
+    @property
+    def by_query(self) -> tuple[Array, Array]:
+        """The rows of queries with an order, query by query, and where each query begins and the last ends."""
+        return self.rows.axis.rows, self.rows.axis.starts
 
 
 class ListedPairs:
@@ -105,3 +143,14 @@ class ListedPairs:
         axis = Axis("pairs", upper, np.ones(len(upper)), group.ravel(), len(rows))
         #: The score of the upper row less that of the lower; a query is a lower row.
         self.differences = Differences(axis, lower)
+
+
+def _ordered(y: Array, groups: QueryGroups, counts: Array | None) -> Array:
+    """Which queries have two rows of different labels."""
+    rows, query = groups.order, groups.query
+    if counts is not None:
+        rows, query = rows[counts[rows]], query[counts[rows]]
+    labels, asks = y[rows], np.zeros(len(groups), dtype=bool)
+    # where no neighbours differ all are the same
+    asks[query[1:][(labels[1:] != labels[:-1]) & (query[1:] == query[:-1])]] = True
+    return asks

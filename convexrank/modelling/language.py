@@ -1,8 +1,8 @@
-r"""An expression read in a language: numpy's plain functions, cvxpy, JAX.
+r"""An expression read in a language: cvxpy, JAX; functions and conjugates in numpy, too.
 
 The readings share the composition (which rows, which sign, which weight) and nothing else: a language states the atoms
-by functions of its own library. That of numpy is what certificates take the value from: it shares no code with the
-steps that solvers run, nor with their sorted kernels.
+by functions of its own library. In numpy certificates read functions so, beside reductions of their own: see
+:mod:`convexrank.modelling.certificates.reference`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from convexrank.modelling.expressions import (
     Highest,
     LogSumExp,
     Node,
-    PairSums,
     Scores,
 )
 from convexrank.modelling.functions import Function
@@ -118,6 +117,11 @@ class Language:
         """Add the entries of each query."""
         return self.scatter(axis.query, x, axis.count)
 
+    @staticmethod
+    def parts(node: Affine) -> tuple[Any, Any]:
+        """Return the terms of a sum and its constant."""
+        return node.terms, node.constant
+
     def shares(self, node: Any) -> Any:
         """Return the weights of a reduction, or the shares of its rows."""
         return node.shares
@@ -148,7 +152,7 @@ class Numpy(Language):
     @staticmethod
     def softplus(x: Array) -> Array:
         """Return log(1 + eˣ)."""
-        return np.logaddexp(0.0, x)
+        return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
 
     @staticmethod
     def times(a: Any, x: Array) -> Array:
@@ -179,26 +183,6 @@ class Numpy(Language):
     def huber(x: Array, width: float) -> Array:
         """Return x²/(2w) up to the width, |x| − w/2 beyond."""
         return special.huber(width, x) / width
-
-    @staticmethod
-    def log_sum_exp(x: Array, node: LogSumExp) -> Array:
-        """Return log Σ c eˣ of each query."""
-        exponents, query = x + np.log(node.shares), node.over.query
-        tops = np.maximum.reduceat(exponents, node.over.starts[:-1])
-        return tops + np.log(np.bincount(query, np.exp(exponents - tops[query])))
-
-    @staticmethod
-    def highest(x: Array, node: Highest) -> Array:
-        """Return the mean of the highest entries of each query."""
-        query, rising = node.over.query, np.lexsort((x, node.over.query))
-        last = (node.over.starts[1:] - node.counts)[query] <= np.arange(len(x))
-        return np.bincount(query, last * x[rising]) / node.counts
-
-    def pair_sums(self, node: PairSums, upper: Array, lower: Array) -> Array:
-        """Return the sums over upper rows, by no code that a solver runs."""
-        from convexrank.modelling.kernels.plain import PlainPairs
-
-        return PlainPairs(node, upper, lower).sums(node.weights, (0,), to_lower=True)[0]
 
     # --- conjugates -----------------------------------------------------------------------------------------------
 

@@ -23,10 +23,11 @@ from convexrank.modelling.expressions import (
     PairSums,
     Scores,
 )
+from convexrank.modelling.kernels.highest import border_of, smooth_highest_values
 from convexrank.modelling.kernels.pairs import is_running, pair_kernel
 from convexrank.modelling.rules import check_convex
 
-__all__ = ["Program", "Step", "highest_rows", "highest_shares", "highest_values"]
+__all__ = ["Program", "Step", "highest_rows", "highest_shares", "highest_values", "kinks_at_zero"]
 
 Array = np.ndarray
 
@@ -36,12 +37,20 @@ class Step:
 
     ``up(*arguments)`` returns the value and whatever ``down`` needs of it; ``down(memory, adjoint)`` returns the
     adjoints of the arguments. For leaves the argument of ``up`` is the vector of all scores.
+
+    Where ``factor`` is not None, ``up`` and ``down`` are products with it. Where ``pull`` is not None, ``down`` is a
+    product with that; with ``carries``, one of memory and adjoint. Who knows that calls no function.
+
+    ``adjoint`` is that of sums over pairs, where it is the same at all scores.
     """
 
-    def __init__(self, node: Node, kernel: Any = pair_kernel, adjoint: Array | None = None) -> None:
+    def __init__(self, node: Node, adjoint: Array | None = None) -> None:
         self.node = node
-        bound = _of_pairs(node, kernel(node), adjoint) if isinstance(node, PairSums) else _bound(node)
-        self.up, self.down = bound
+        self.up, self.down = _of_pairs(node, adjoint) if isinstance(node, PairSums) else _bound(node)
+        self.factor = node.terms[0][0] if isinstance(node, Affine) and _is_multiple(node) else None
+        one_query = not isinstance(node, Scores) and node.leaf.axis.count == 1
+        self.pull = node.shares if isinstance(node, Dot) and one_query else self.factor
+        self.carries = isinstance(node, Elementwise) or (isinstance(node, LogSumExp | Highest) and one_query)
 
     up: Callable[..., tuple[Array, Any]]
     down: Callable[[Any, Array], tuple[Any, ...]]
@@ -63,8 +72,9 @@ def _bound(node: Node) -> tuple[Callable[..., tuple[Array, Any]], Callable[[Any,
         case LogSumExp():
             return _of_log_sum_exp(node)
         case Highest():
+            values = smooth_highest_values if node.width else highest_values
             return (
-                lambda x: highest_values(node, x),
+                lambda x: values(node, x),
                 lambda memory, u: (memory * node.over.spread(u),),
             )
         case Elementwise():
@@ -74,9 +84,13 @@ def _bound(node: Node) -> tuple[Callable[..., tuple[Array, Any]], Callable[[Any,
             raise TypeError(f"{type(node).__name__} has no step.")
 
 
+def _is_multiple(node: Affine) -> bool:
+    return len(node.terms) == 1 and not np.any(node.constant) and not node.is_level(node.args[0])
+
+
 def _of_affine(node: Affine) -> tuple[Any, Any]:
     constant = node.constant
-    if len(node.terms) == 1 and not np.any(constant) and not node.is_level(node.args[0]):
+    if _is_multiple(node):
         factor = node.terms[0][0]
         return lambda x: (factor * x, None), lambda memory, u: (factor * u,)
     has_constant = np.ndim(constant) > 0 or constant != 0.0
@@ -98,12 +112,12 @@ def _of_affine(node: Affine) -> tuple[Any, Any]:
             raise TypeError("an expression without scores has no value.")
         return (value + constant if has_constant else value), None
 
-    if not any(is_level for *_, is_level in terms):
-        return up, lambda memory, u: [u if is_one else c * u for c, is_one, _ in terms]
-
-    def down(memory: Any, u: Array) -> tuple[Any, ...]:
-        parts = [(u if is_one else c * u, is_level) for c, is_one, is_level in terms]
-        return tuple([axis.sums(part) if level and axis is not None else part for part, level in parts])
+    def down(memory: Any, u: Array) -> list[Any]:
+        parts = []
+        for c, is_one, is_level in terms:
+            part = u if is_one else c * u
+            parts.append(axis.sums(part) if is_level and axis is not None else part)
+        return parts
 
     return up, down
 
@@ -117,7 +131,7 @@ def _of_log_sum_exp(node: LogSumExp) -> tuple[Any, Any]:
 
     def one_query(x: Array) -> tuple[Array, Any]:
         exponents = x if logs is None else x + logs
-        top = exponents.max()
+        top = np.maximum.reduce(exponents)
         shares = exponents - top
         np.exp(shares, out=shares)
         whole = np.add.reduce(shares, keepdims=True)
@@ -153,17 +167,6 @@ def _constant_adjoints(nodes: list[Node], args: list[list[int]], count: int) -> 
     return {k: u for k, u in found.items() if k not in curved and isinstance(nodes[k], PairSums)}
 
 
-def _at_kink(node: Node, x: list[Array]) -> bool:
-    """Whether some entry may have several slopes at arguments x."""
-    if isinstance(node, Highest):
-        return True
-    if not isinstance(node, Elementwise | PairSums) or node.function.smooth:
-        return False
-    kinks = node.function.kinks
-    arguments = np.subtract.outer(*map(np.unique, x[::-1])) if isinstance(node, PairSums) else x[0]
-    return kinks is None or bool(np.isin(arguments, kinks).any())
-
-
 def highest_values(node: Highest, x: Array) -> tuple[Array, Array]:
     """Return the mean of the highest entries of each query, and shares of the rows in it; ties share evenly."""
     shares = highest_shares(node, x)
@@ -179,19 +182,14 @@ def highest_shares(node: Highest, x: Array) -> Array:
 
 def highest_rows(node: Highest, x: Array) -> tuple[Array, Array, Array]:
     """Return which rows are above the border of the highest, which tie at it, and how many of these count."""
-    axis, counts = node.over, node.counts
-    if node.most == 1:
-        border = axis.spread(axis.highest(x))
-    else:
-        falling = np.lexsort((-x, axis.query))
-        border = axis.spread(x[falling[axis.starts[:-1] + counts - 1]])
+    axis, border = node.over, node.over.spread(border_of(node, x))
     above, tied = (x > border) * 1.0, (x == border) * 1.0
-    return above, tied, counts - axis.sums(above)
+    return above, tied, node.counts - axis.sums(above)
 
 
-def _of_pairs(node: PairSums, make: Callable[[Array, Array], Any], adjoint: Array | None) -> tuple[Any, Any]:
+def _of_pairs(node: PairSums, adjoint: Array | None) -> tuple[Any, Any]:
     """Sums over pairs; both sides come from one pass where the adjoint is known before the scores are."""
-    weights = node.weights
+    make, weights = pair_kernel(node), node.weights
 
     def up(upper: Array, lower: Array) -> tuple[Array, Any]:
         kernel = make(upper, lower)
@@ -220,8 +218,6 @@ class Program:
         The risk: one number per query, which are added up.
     rows : int
         Number of rows n, of which the groups are some.
-    kernel : callable
-        What returns the kernel of sums over pairs; the one that fits by default.
 
     Raises
     ------
@@ -229,7 +225,7 @@ class Program:
         When the rules do not show that the risk is convex; the message names the place.
     """
 
-    def __init__(self, root: Node, rows: int, kernel: Callable[[PairSums], Any] = pair_kernel) -> None:
+    def __init__(self, root: Node, rows: int) -> None:
         check_convex(root)
         self.root, self.rows = root, rows
         self.nodes: list[Node] = []
@@ -248,27 +244,57 @@ class Program:
         if not self.leaves:
             raise TypeError(f"the risk {root} has no scores; write it with f.positive, f.negative or f.rows.")
         self.count = self.leaves[0][1].axis.count
+        self.gathers = [(k, leaf.axis.places) for k, leaf in self.leaves if not isinstance(leaf, Differences)]
+        self.differences = [(k, leaf) for k, leaf in self.leaves if isinstance(leaf, Differences)]
+        self._ones = np.ones(self.count)
         #: By place, the adjoints of sums over pairs that nothing curved depends on.
         self.constant_adjoints = _constant_adjoints(self.nodes, self.args, self.count)
-        self.steps = [Step(node, kernel, self.constant_adjoints.get(k)) for k, node in enumerate(self.nodes)]
-        self._gathers = [
-            (k, leaf.axis.places) for k, leaf in self.leaves if not isinstance(leaf, Differences)
-        ]
-        self.differences = [(k, leaf) for k, leaf in self.leaves if isinstance(leaf, Differences)]
+        self._bind([Step(node, self.constant_adjoints.get(k)) for k, node in enumerate(self.nodes)])
+
+    def _bind(self, steps: list[Step]) -> None:
+        self.steps = steps
+        #: What readings find once, by their names.
+        self.kept: dict[str, Any] = {}
         # place, step, the places of the arguments, and that of the only one
-        self._plan = [
-            (k, step.up, step.down, args, args[0] if len(args) == 1 else -1)
+        plan = [
+            (k, step, args, args[0] if len(args) == 1 else -1)
             for k, (step, args) in enumerate(zip(self.steps, self.args, strict=True))
             if args
         ]
-        self._backwards = self._plan[::-1]
-        self._ones = np.ones(self.count)
+        self.upwards = [(k, step.up, step.factor, args, only) for k, step, args, only in plan]
+        self.downwards = [
+            (k, step.down, step.pull, step.carries, args, only) for k, step, args, only in plan[::-1]
+        ]
+
+    def with_atoms(self, atoms: dict[int, Node]) -> Program:
+        """Return the program with other atoms of the same arguments in some places."""
+        found = object.__new__(Program)
+        plain = {
+            "root",
+            "rows",
+            "args",
+            "leaves",
+            "count",
+            "gathers",
+            "differences",
+            "constant_adjoints",
+            "_ones",
+            "apart",
+            "own_factors",
+            "query",
+        }
+        vars(found).update({name: value for name, value in vars(self).items() if name in plain})
+        found.nodes = [atoms.get(k, node) for k, node in enumerate(self.nodes)]
+        known = self.constant_adjoints
+        steps = [Step(atoms[k], known.get(k)) if k in atoms else step for k, step in enumerate(self.steps)]
+        found._bind(steps)
+        return found
 
     @cached_property
     def apart(self) -> bool:
         """Whether no row is in two groups."""
         seen = np.zeros(self.rows, dtype=int)
-        for _, places in self._gathers:
+        for _, places in self.gathers:
             seen[places] += 1
         return int(seen.max()) <= 1
 
@@ -300,10 +326,17 @@ class Program:
         return query
 
     @cached_property
+    def by_query(self) -> tuple[Array, Array]:
+        """The rows of all groups, query by query, and where each query begins, and the last ends."""
+        rows = np.flatnonzero(self.query >= 0)
+        rows = rows[np.argsort(self.query[rows], kind="stable")]
+        return rows, np.searchsorted(self.query[rows], np.arange(self.count + 1))
+
+    @cached_property
     def smooth(self) -> bool:
         """Whether the risk has a derivative everywhere."""
         return not any(
-            isinstance(node, Highest)
+            (isinstance(node, Highest) and not node.width)
             or (isinstance(node, Elementwise | PairSums) and not node.function.smooth)
             for node in self.nodes
         )
@@ -325,66 +358,165 @@ class Program:
         sums = [node for node in self.nodes if isinstance(node, PairSums) and not is_running(node)]
         return sum(node.pair_count for node in sums)
 
-    def smooth_at(self, scores: Array) -> bool:
-        """Tell whether no function is at a kink at these scores."""
-        if self.smooth:
-            return True
-        values, _ = self.up(scores)
-        arguments = [[values[a] for a in args] for args in self.args]
-        return not any(_at_kink(node, x) for node, x in zip(self.nodes, arguments, strict=True))
-
     @cached_property
     def bends(self) -> bool:
         """Whether second derivatives are known."""
         functions = [node.function for node in self.nodes if isinstance(node, Elementwise | PairSums)]
         return self.smooth and all(function.bend is not None for function in functions)
 
-    @cached_property
-    def absolute_steps(self) -> list[Step]:
-        """The steps with the sizes of all factors and constants of sums."""
-        sizes = [
-            Affine(node.axis, tuple((np.abs(c), part) for c, part in node.terms), np.abs(node.constant))
-            if isinstance(node, Affine)
-            else node
-            for node in self.nodes
-        ]
-        return [
-            step if node is size else Step(size)
-            for node, size, step in zip(self.nodes, sizes, self.steps, strict=True)
-        ]
-
     def up(self, scores: Array) -> tuple[list[Any], list[Any]]:
         """Return values and memories of all nodes."""
         values: list[Any] = [None] * len(self.nodes)
         memories = values.copy()
-        for k, places in self._gathers:
+        for k, places in self.gathers:
             values[k] = scores[places]
         for k, leaf in self.differences:
-            values[k] = scores[leaf.axis.rows] - scores[leaf.lower]
-        for k, up, _, args, only in self._plan:
-            values[k], memories[k] = up(values[only]) if only >= 0 else up(*[values[a] for a in args])
+            values[k] = leaf.entries(scores)
+        _go_up(self.upwards, values, memories)
         return values, memories
 
     def down(self, memories: list[Any]) -> list[Any]:
         """Return the adjoints of all nodes."""
         adjoints: list[Any] = [None] * len(self.nodes)
         adjoints[-1] = self._ones
-        for k, _, down, args, _ in self._backwards:
-            for a, part in zip(args, down(memories[k], adjoints[k]), strict=True):
-                adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
+        _go_down(self.downwards, memories, adjoints)
         return adjoints
 
     def placed(self, adjoints: list[Any]) -> Array:
         """Return the adjoints of the leaves as a gradient in the scores of all rows."""
         gradient, apart = np.zeros(self.rows), self.apart
-        for k, places in self._gathers:
+        for k, places in self.gathers:
             gradient[places] = adjoints[k] if apart else gradient[places] + adjoints[k]
         for k, leaf in self.differences:
-            gradient += np.bincount(leaf.axis.rows, adjoints[k], self.rows)
-            gradient -= np.bincount(leaf.lower, adjoints[k], self.rows)
+            leaf.place(adjoints[k], gradient)
         return gradient
 
     def value_and_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient (a subgradient) in the scores."""
-        values, memories = self.up(scores)
-        return float(np.add.reduce(values[-1])), self.placed(self.down(memories))
+        top = self._top
+        values: list[Any] = [None] * len(self.nodes)
+        memories, adjoints = values.copy(), top.seeds.copy()
+        for k, places in top.gathers:
+            values[k] = scores[places]
+        for k, leaf in top.differences:
+            values[k] = leaf.entries(scores)
+        _go_up(top.upwards, values, memories)
+        value = top.constant + float(top.slope @ scores)
+        for k in top.curved:
+            value += float(top.seeds[k] @ values[k])
+        _go_down(top.downwards, memories, adjoints)
+        if top.is_whole:
+            return value, top.slope + adjoints[top.gathers[0][0]]
+        gradient = top.slope.copy()
+        for k, places in top.gathers:
+            gradient[places] += adjoints[k]
+        for k, leaf in top.differences:
+            leaf.place(adjoints[k], gradient)
+        return value, gradient
+
+    @cached_property
+    def inner(self) -> set[int]:
+        """The nodes that curved ones are functions of; the others are above them, and have the same adjoints always."""
+        found: set[int] = set()
+        for k in range(len(self.nodes) - 1, -1, -1):
+            if k in found or not isinstance(self.nodes[k], Affine | Dot):
+                found.update(self.args[k])
+        return found
+
+    @cached_property
+    def _top(self) -> _Top:
+        return _Top(self)
+
+
+class _Top:
+    """The risk as an affine function of scores, and of the curved nodes that affine ones alone are above of."""
+
+    def __init__(self, program: Program) -> None:
+        nodes, inner = program.nodes, program.inner
+        linear = [isinstance(node, Affine | Dot) for node in nodes]
+        #: The adjoints of these nodes, where they have any.
+        self.seeds: list[Any] = [None] * len(nodes)
+        self.seeds[-1] = np.ones(program.count)
+        slope, zeros = np.zeros(program.rows), []
+        for k, node in enumerate(nodes):
+            if linear[k]:
+                zeros.append(program.steps[k].up(*[zeros[a] for a in program.args[k]])[0])
+            else:
+                zeros.append(np.zeros(program.count if node.axis is None else len(node.axis.rows)))
+        #: The risk where scores and curved nodes are 0.
+        self.constant = float(np.add.reduce(zeros[-1]))
+        for k in range(len(nodes) - 1, -1, -1):
+            node, seed = nodes[k], self.seeds[k]
+            if seed is None or not (linear[k] or isinstance(node, Scores)):
+                continue
+            self.seeds[k] = None
+            if isinstance(node, Scores):
+                node.place(seed, slope)
+            for a, part in zip(
+                program.args[k], program.steps[k].down(None, seed) if linear[k] else (), strict=True
+            ):
+                self.seeds[a] = part if self.seeds[a] is None else self.seeds[a] + part
+        #: The slope in the scores.
+        self.slope = slope
+        #: The places of the curved nodes.
+        self.curved = [k for k, seed in enumerate(self.seeds) if seed is not None]
+        kept = inner | set(self.curved)
+        self.upwards = [one for one in program.upwards if one[0] in kept]
+        self.downwards = [one for one in program.downwards if one[0] in kept]
+        self.gathers = [one for one in program.gathers if one[0] in kept]
+        self.differences = [one for one in program.differences if one[0] in kept]
+        #: Whether the only group is all rows.
+        groups = [leaf for k, leaf in program.leaves if k in kept]
+        self.is_whole = len(self.gathers) == len(groups) == 1 and _is_all(groups[0].axis.places, program.rows)
+
+
+def _is_all(places: Any, rows: int) -> bool:
+    return isinstance(places, slice) and (places.start, places.stop) == (0, rows)
+
+
+def _go_up(plan: list[Any], values: list[Any], memories: list[Any]) -> None:
+    """Fill in values and memories of nodes."""
+    for k, up, factor, args, only in plan:
+        if factor is not None:
+            values[k] = factor * values[only]
+        else:
+            found = up(values[only]) if only >= 0 else up(*map(values.__getitem__, args))
+            values[k], memories[k] = found
+
+
+def _go_down(plan: list[Any], memories: list[Any], adjoints: list[Any]) -> None:
+    """Fill in adjoints of nodes."""
+    for k, down, pull, carries, args, only in plan:
+        u = adjoints[k]
+        if carries or pull is not None:
+            part, before = (memories[k] if carries else pull) * u, adjoints[only]
+            adjoints[only] = part if before is None else before + part
+            continue
+        for a, part in zip(args, down(memories[k], u), strict=True):
+            adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
+
+
+def kinks_at_zero(program: Program) -> list[Node]:
+    """Return the nodes that may have a kink at scores of 0."""
+    values, _ = program.up(np.zeros(program.rows))
+    found: list[Node] = []
+    for node, args in zip(program.nodes, program.args, strict=True):
+        x = [values[a] for a in args]
+        match node:
+            case Highest():
+                tied = highest_rows(node, x[0])[1]
+                if (node.over.sums(tied) > 1.0).any():
+                    found.append(node)
+            case Elementwise() | PairSums() if not node.function.smooth:
+                kink = node.function.kink
+                # differences of all pairs are those of the extremes at least
+                low, high = (
+                    (x[0].min(), x[0].max())
+                    if len(x) == 1
+                    else (x[1].min() - x[0].max(), x[1].max() - x[0].min())
+                )
+                if kink is None or low <= kink <= high:
+                    found.append(node)
+            case _:
+                pass
+    return found

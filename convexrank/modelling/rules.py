@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.data import shown
+from convexrank.data.recorded import Recorded
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import (
     Affine,
@@ -22,6 +23,7 @@ from convexrank.modelling.expressions import (
     LogSumExp,
     Node,
     PairSums,
+    affine,
     is_affine,
 )
 from convexrank.modelling.functions import Function
@@ -114,7 +116,7 @@ def log(x: Node) -> Node:
     if a is not None:
         return a
     if isinstance(x, Dot) and (x.weights > 0.0).all() and (inner := exponent(x.x)) is not None:
-        return LogSumExp(inner, x.weights, x.mean)
+        return _log_sum_exp(inner, x.weights, x.mean)
     factor, part = _multiple(x)
     if part is not x and np.min(factor) > 0.0:
         return log(part) + np.log(factor)
@@ -146,12 +148,22 @@ def mean(x: Node, weights: Any = None) -> Node:
 
 def log_sum_exp(x: Node, weights: Any = None) -> Node:
     """Return log Σ c eˣ over the rows of each query."""
-    return LogSumExp(x, _weights(x, weights, positive=True))
+    return _log_sum_exp(x, _weights(x, weights, positive=True), False)
 
 
 def log_mean_exp(x: Node, weights: Any = None) -> Node:
     """Return log Σ c eˣ / Σ c over the rows of each query."""
-    return LogSumExp(x, _weights(x, weights, positive=True), True)
+    return _log_sum_exp(x, _weights(x, weights, positive=True), True)
+
+
+def _log_sum_exp(x: Node, weights: Array, mean: bool) -> Node:
+    """A log-sum-exp without what all rows of a query share: log Σ c e^(x + t) = t + log Σ c eˣ."""
+    whole = x if isinstance(x, Affine) else affine(x)
+    shared = [(c, part) for c, part in whole.terms if whole.is_level(part) and not np.ndim(c)]
+    if not shared or len(shared) == len(whole.terms):
+        return LogSumExp(x, weights, mean)
+    rest = tuple(term for term in whole.terms if not any(term is one for one in shared))
+    return Affine(None, tuple(shared)) + LogSumExp(Affine(whole.axis, rest, whole.constant), weights, mean)
 
 
 def maximum(x: Node) -> Node:
@@ -266,7 +278,8 @@ def _weights(x: Node, weights: Any, positive: bool = False) -> Array:
         raise TypeError(f"{x} has one number per query already, and no rows to reduce.")
     if weights is None:
         return axis.weights
-    found = np.broadcast_to(np.asarray(weights, dtype=np.float64), axis.rows.shape)
+    known = isinstance(weights, Recorded) and weights.shape == axis.rows.shape
+    found = weights if known else np.broadcast_to(np.asarray(weights, dtype=np.float64), axis.rows.shape)
     if not np.isfinite(found).all() or (positive and not (found > 0.0).all()):
         raise ValueError(f"weights of {x} are not all finite{' and greater than 0' if positive else ''}.")
     return found

@@ -1,66 +1,111 @@
 """The formulations, one per file, and their registry.
 
-To add one: write its file, and add one line here. Generic tests, the verifier and the command line read ``REGISTRY``.
+To add one: write its file, and add its name and place to ``_PLACES`` here, and its import for the type checker. Generic
+tests, the verifier and the command line read ``REGISTRY``. A class is imported when its name is first used.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from convexrank.backend.interruption import import_module
 from convexrank.core.problem import Problem
-from convexrank.problems.bipartite.bottom_push import BottomPush, TopBottomPush
-from convexrank.problems.bipartite.ir_push import IRPush
-from convexrank.problems.bipartite.p_norm_push import PNormPush
-from convexrank.problems.bipartite.push import Push
-from convexrank.problems.bipartite.rmax_push import RmaxPush
-from convexrank.problems.bipartite.top_push import TopPush
-from convexrank.problems.consensus.consensus_rank import ConsensusRank
-from convexrank.problems.duals.ranking_dual import RankingDual
-from convexrank.problems.graph_ranks.lpq_rank import LpqRank
-from convexrank.problems.graph_ranks.page_rank import PageRank
-from convexrank.problems.graph_ranks.penalty_rank import PenaltyRank
-from convexrank.problems.graph_ranks.trust_propagation import TrustPropagation
-from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
-from convexrank.problems.page_rank_game.page_rank_dual import PageRankDual
-from convexrank.problems.page_rank_game.page_rank_game import PageRankGame
-from convexrank.problems.pairs.convex_risk import ConvexRisk
-from convexrank.problems.pairs.crucial_pairs import CrucialPairs
-from convexrank.problems.queries.list_net import ListNet
-from convexrank.problems.queries.ndcg_regression import NDCGRegression
-from convexrank.problems.queries.rank_cosine import RankCosine
-from convexrank.problems.queries.rank_svm import RankSVM
-from convexrank.problems.realizable.realizable_link import RealizableLink
-from convexrank.problems.retargeting.retargeting import Retargeting
-from convexrank.problems.single_index.kernel_learned_divergence import KernelLearnedDivergence
-from convexrank.problems.single_index.learned_divergence import LearnedDivergence
 
-REGISTRY: dict[str, type[Problem]] = {
-    formulation.__name__: formulation
-    for formulation in (
-        PNormPush,
-        TopPush,
-        BottomPush,
-        TopBottomPush,
-        IRPush,
-        Push,
-        RmaxPush,
-        CrucialPairs,
-        ConvexRisk,
-        LearnedDivergence,
-        KernelLearnedDivergence,
-        RealizableLink,
-        ListNet,
-        NDCGRegression,
-        RankSVM,
-        RankingDual,
-        Retargeting,
-        MarginRetargeting,
-        PageRank,
-        PageRankGame,
-        PageRankDual,
-        PenaltyRank,
-        ConsensusRank,
-        LpqRank,
-        TrustPropagation,
+if TYPE_CHECKING:
+    from convexrank.problems.bipartite.bottom_push import (
+        BottomPush as BottomPush,
     )
-}
+    from convexrank.problems.bipartite.bottom_push import (
+        TopBottomPush as TopBottomPush,
+    )
+    from convexrank.problems.bipartite.ir_push import IRPush as IRPush
+    from convexrank.problems.bipartite.p_norm_push import PNormPush as PNormPush
+    from convexrank.problems.bipartite.push import Push as Push
+    from convexrank.problems.bipartite.rmax_push import RmaxPush as RmaxPush
+    from convexrank.problems.bipartite.top_push import TopPush as TopPush
+    from convexrank.problems.consensus.consensus_rank import ConsensusRank as ConsensusRank
+    from convexrank.problems.duals.ranking_dual import RankingDual as RankingDual
+    from convexrank.problems.graph_ranks.lpq_rank import LpqRank as LpqRank
+    from convexrank.problems.graph_ranks.page_rank import PageRank as PageRank
+    from convexrank.problems.graph_ranks.penalty_rank import PenaltyRank as PenaltyRank
+    from convexrank.problems.graph_ranks.trust_propagation import TrustPropagation as TrustPropagation
+    from convexrank.problems.margin_retargeting.margin_retargeting import (
+        MarginRetargeting as MarginRetargeting,
+    )
+    from convexrank.problems.page_rank_game.page_rank_dual import PageRankDual as PageRankDual
+    from convexrank.problems.page_rank_game.page_rank_game import PageRankGame as PageRankGame
+    from convexrank.problems.pairs.convex_risk import ConvexRisk as ConvexRisk
+    from convexrank.problems.pairs.crucial_pairs import CrucialPairs as CrucialPairs
+    from convexrank.problems.queries.list_net import ListNet as ListNet
+    from convexrank.problems.queries.ndcg_regression import NDCGRegression as NDCGRegression
+    from convexrank.problems.queries.rank_cosine import RankCosine as RankCosine
+    from convexrank.problems.queries.rank_svm import RankSVM as RankSVM
+    from convexrank.problems.realizable.realizable_link import RealizableLink as RealizableLink
+    from convexrank.problems.retargeting.retargeting import Retargeting as Retargeting
+    from convexrank.problems.single_index.kernel_learned_divergence import (
+        KernelLearnedDivergence as KernelLearnedDivergence,
+    )
+    from convexrank.problems.single_index.learned_divergence import LearnedDivergence as LearnedDivergence
 
-__all__ = ["REGISTRY", "RankCosine", *REGISTRY]
+# Name, and where its class is: who uses one formulation imports no other.
+_PLACES = {
+    "PNormPush": "bipartite.p_norm_push",
+    "TopPush": "bipartite.top_push",
+    "BottomPush": "bipartite.bottom_push",
+    "TopBottomPush": "bipartite.bottom_push",
+    "IRPush": "bipartite.ir_push",
+    "Push": "bipartite.push",
+    "RmaxPush": "bipartite.rmax_push",
+    "CrucialPairs": "pairs.crucial_pairs",
+    "ConvexRisk": "pairs.convex_risk",
+    "LearnedDivergence": "single_index.learned_divergence",
+    "KernelLearnedDivergence": "single_index.kernel_learned_divergence",
+    "RealizableLink": "realizable.realizable_link",
+    "ListNet": "queries.list_net",
+    "NDCGRegression": "queries.ndcg_regression",
+    "RankSVM": "queries.rank_svm",
+    "RankingDual": "duals.ranking_dual",
+    "Retargeting": "retargeting.retargeting",
+    "MarginRetargeting": "margin_retargeting.margin_retargeting",
+    "PageRank": "graph_ranks.page_rank",
+    "PageRankGame": "page_rank_game.page_rank_game",
+    "PageRankDual": "page_rank_game.page_rank_dual",
+    "PenaltyRank": "graph_ranks.penalty_rank",
+    "ConsensusRank": "consensus.consensus_rank",
+    "LpqRank": "graph_ranks.lpq_rank",
+    "TrustPropagation": "graph_ranks.trust_propagation",
+}
+# What is no formulation that the verifier draws.
+_BESIDE = {"RankCosine": "queries.rank_cosine"}
+
+
+class _Registry(Mapping[str, type[Problem]]):
+    """The formulations by name; each is imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> type[Problem]:
+        return getattr(import_module(f"convexrank.problems.{_PLACES[name]}"), name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PLACES)
+
+    def __len__(self) -> int:
+        return len(_PLACES)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _PLACES
+
+
+REGISTRY: Mapping[str, type[Problem]] = _Registry()
+
+__all__ = ["REGISTRY", "RankCosine", *_PLACES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACES or name in _BESIDE:
+        return getattr(import_module(f"convexrank.problems.{(_PLACES | _BESIDE)[name]}"), name)
+    raise AttributeError(f"module 'convexrank.problems' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -31,7 +31,7 @@ from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
 from convexrank.core.minorants import Minorant, tangent
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, CertificateError, Status, Witness
-from convexrank.core.score_model import ColumnSizes, ScoreModel, sizes_of_columns
+from convexrank.core.score_model import ColumnSizes, SampledCurvature, ScoreModel, sizes_of_columns
 from convexrank.core.separability import find_separation
 from convexrank.data import (
     Chunks,
@@ -109,7 +109,7 @@ class LinearScores(Problem):
         check_flags(self)
         keep_checked(self, check_nonnegative, "l2", "l1")
         if isinstance(self.X, Chunks):
-            self.X.agree(type(self).__name__, arguments_of(self))
+            self.X.agree(type(self).__name__, partial(arguments_of, self))
             keep(self, _over_processes=True)
             check_chunks(self, self.X, self.takes_chunks, bool(self.l1 or self.l2))
         if isinstance(self.X, Design) and not self.takes_designs:
@@ -271,7 +271,8 @@ class LinearScores(Problem):
     def check_together(self, solver: Any, options: Any) -> None:
         """Refuse what processes that solve the problem together are asked differently."""
         if isinstance(self.X, Chunks):
-            self.X.agree(f"{type(self).__name__}.solve({solver.name!r})", asked_of(solver, options))
+            asked = partial(asked_of, solver, options)
+            self.X.agree(f"{type(self).__name__}.solve({solver.name!r})", asked)
 
     @cached_property
     def capabilities(self) -> frozenset[str]:
@@ -281,10 +282,16 @@ class LinearScores(Problem):
         if self.differentiable:
             names.add("Proximal")
             if self.penalty.smooth:
-                names |= {"Smooth"} if isinstance(self.X, Design) else {"Smooth", "JaxObjective"}
+                names |= {"Smooth", "Sampled"}
+                names |= set() if isinstance(self.X, Design) else {"JaxObjective"}
             elif self.convex and self.penalty.ball is None and not out_of_memory:
                 names.add("Columnwise")
-        elif self.has_smoothing and self.penalty.smooth and self.l2 > 0 and not isinstance(self.X, Design):
+        elif (
+            self.has_smoothing
+            and self.penalty.smooth
+            and self.l2 > 0
+            and not isinstance(self.X, Design | Chunks)
+        ):
             names.add("Smoothable")
         return frozenset(names)
 
@@ -313,6 +320,19 @@ class LinearScores(Problem):
 
     #: The rows of a sample that tells the shape of the objective; 0 where none is drawn.
     sample_rows = 0
+
+    def sample(self) -> Any:
+        """Return the problem of a sample of the rows; None where it does not pay."""
+        return None
+
+    def sampled_curvature(self, w: Array) -> SampledCurvature | None:
+        """Return what some rows tell of the Hessian at w; None where that does not pay, or a sample tells it."""
+        return None
+
+    def reference_value_and_gradient(self, w: Array) -> tuple[float, Array]:
+        """Return the objective and its gradient from the definition."""
+        value, slope = self.reference_risk(w)
+        return value + 0.5 * self.l2 * float(w @ w), slope + self.l2 * w
 
     def check_point(self, x: Any, name: str = "w") -> Array:
         """Return w as a vector of the right length; for a Solution its point."""
@@ -524,9 +544,12 @@ class LinearScores(Problem):
         w, stream = self.check_point(w), self.stream
         if self._centred is not None:
             return self._centred.objective(w)
-        found = (
-            self.risk_and_score_gradient(self.scores(w)) if stream is None else stream.risk_and_subgradient(w)
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite
+            found = (
+                self.risk_and_score_gradient(self.scores(w))
+                if stream is None
+                else stream.risk_and_subgradient(w)
+            )
         return found[0] + self.penalty.value(w)
 
     def jax_objective(self) -> Callable[[Any], Any]:
@@ -693,10 +716,16 @@ class LinearScores(Problem):
 
     def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
         """Look for a separating direction by linear programming; see :mod:`convexrank.core.separability`."""
-        ordering = self.ordering() if self._unpenalised and not self.attained else None
+        weak = self._unpenalised or not (
+            self.penalty.bounded or math.isfinite(self.risk_infimum) or isinstance(self.X, Design)
+        )
+        ordering = self.ordering() if weak and not self.attained else None
         if ordering is None:
             return None
         found = find_separation(*ordering)
+        if found.kind != "none" and not self._unpenalised:  # l1 may hold what falls along the direction
+            status = self.terminal_status(found.direction)
+            return None if status is None else (status, found.direction, "shown by linear programming")
         if found.kind == "strict":
             return Status.SEPARABLE, found.direction, "shown by linear programming"
         # if the risk has a maximum, a direction that does not change the maximum may cost nothing

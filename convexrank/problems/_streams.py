@@ -25,16 +25,9 @@ from convexrank.data import Chunks
 from convexrank.data.chunks.products import scores_of, sums_of
 from convexrank.data.shards.sums import compensated_sum
 
-__all__ = ["FORMULATIONS", "LogSums", "Portion", "Stream", "Sums", "check_chunks", "refuse_chunks", "shared"]
+__all__ = ["LogSums", "Portion", "Stream", "Sums", "check_chunks", "refuse_chunks", "shared"]
 
 Array = np.ndarray
-
-#: Those that take rows out of memory, as a refusal lists them.
-FORMULATIONS = (
-    "PNormPush, BottomPush, TopBottomPush, ListNet, NDCGRegression and MarginRetargeting in one pass for each "
-    "evaluation; IRPush, Push and ConvexRisk with the exponential loss, and LearnedDivergence with strong in two, "
-    "with all scores held"
-)
 
 
 def check_chunks(problem: Any, X: Chunks, taken: bool, penalised: bool) -> None:
@@ -43,13 +36,27 @@ def check_chunks(problem: Any, X: Chunks, taken: bool, penalised: bool) -> None:
     if not taken:
         raise TypeError(
             f"X is {X!r}, rows out of memory, but {name} with these arguments does not decompose over pieces of them. "
-            f"What does: {FORMULATIONS}. Or pass a sample of the rows in memory, such as chunks[::100]."
+            f"What does, some with certain arguments: {', '.join(_takers(type(problem)))}, and every "
+            "convexrank.Formulation. Or pass a sample of the rows in memory, such as chunks[::100]."
         )
     if not penalised:
         raise ValueError(
             f"X is {X!r}, rows out of memory, and both l1 and l2 are 0: whether a minimiser exists is found by linear "
             "programming on all rows at once; give l2, however small."
         )
+
+
+def _takers(cls: type) -> list[str]:
+    """Names of the formulations that take rows out of memory, by what their classes say: those that are loaded."""
+    first = next(one for one in reversed(cls.__mro__) if hasattr(one, "takes_chunks"))
+    found, left = set(), [first]
+    while left:
+        one = left.pop()
+        left += one.__subclasses__()
+        # what draws instances of itself is a formulation, other classes are bases
+        if "random" in vars(one) and one.takes_chunks and one.__module__.startswith("convexrank."):
+            found.add(one.__name__)
+    return sorted(found)
 
 
 def refuse_chunks(X: Any, what: str) -> None:
@@ -215,7 +222,12 @@ class Stream:
                 error += float(shaken @ total.sizes[:, 1])
                 slope_error += float(shaken @ total.sizes[:, 2])
             slope = factors @ total.slopes
-        return Minorant(value, value - along, slope, error, 2.0 * error, slope_error)
+        found = Minorant(value, value - along, slope, error, 2.0 * error, slope_error)
+        return found.lowered_to(found.offset - self.lost(total))
+
+    def lost(self, total: Sums) -> float:
+        """Return how far what pieces prove together lies below the tangent."""
+        return 0.0
 
     def count(self, reference: bool) -> int:
         """Return the number of sums to which each piece contributes."""
@@ -255,12 +267,13 @@ class Stream:
         return None if total is None else (factors, total)
 
     def _part(self, X: Any, scores: Array, values: Array, pulls: Array, reference: bool) -> Sums:
-        slopes = sums_of(X, pulls)
+        slopes = np.zeros((len(values), X.shape[1]))  # values after the last gradient have none
+        slopes[: len(pulls)] = sums_of(X, pulls)
         sizes, highest = np.zeros((len(values), 3)), 0.0
         if reference:
             extents = np.abs(pulls)
             highest = float(np.abs(scores).max())
-            sizes[:] = np.column_stack(
+            sizes[: len(pulls)] = np.column_stack(
                 [pulls @ scores, extents @ (1.0 + np.abs(scores)), extents @ row_lengths(X)]
             )
         return self.kind(values, slopes, sizes, highest)

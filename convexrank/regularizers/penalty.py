@@ -51,6 +51,9 @@ class Penalty:
         object.__setattr__(self, "l1", check_nonnegative(self.l1, "l1"))
         if self.ball is not None and not isinstance(self.ball, L1Ball | L2Ball):
             raise TypeError(f"ball is {shown(self.ball)}, expected L1Ball, L2Ball, or None.")
+        told = self.nonnegative
+        if told is not None and not (isinstance(told, np.ndarray) and told.dtype == bool and told.ndim == 1):
+            raise TypeError(f"nonnegative is {shown(told)}, expected an array of bool, shape (d,), or None.")
         if self.ball is not None and self.nonnegative is not None:
             raise ValueError("a ball and weights of at least 0 were both given, expected one of them.")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from convexrank.core.results import ConvergenceWarning, Solution, Status
-from convexrank.data import shown
+from convexrank.solvers.own_algorithm import point_of
 
 __all__ = ["Case", "Comparison", "disagree"]
 
@@ -51,6 +51,8 @@ class Comparison:
         Whether the bound at the fast answer was proved; None if no proof was requested.
     unproved : str
         The reason for which it was not proved.
+    not_compared : str
+        The reason for which there was no second statement of the formula to compare with.
 
     Examples
     --------
@@ -69,6 +71,7 @@ class Comparison:
     seconds: float = 0.0
     proved: bool | None = None
     unproved: str = ""
+    not_compared: str = ""
 
     @property
     def instance(self) -> str:
@@ -102,6 +105,7 @@ class Case:
     solver: Any
     reference: Any
     tol: float
+    _answers: dict[str, Solution] = field(init=False, repr=False, default_factory=dict)
 
     @property
     def side(self) -> str:
@@ -118,12 +122,21 @@ class Case:
         return np.random.default_rng(12345 if self.seed is None else self.seed)
 
     def solve_fast(self) -> Solution:
-        """Return the answer of the fast side."""
-        return _solve(self.problem, self.solver, "solver")
+        """Return the answer of the fast side; it is computed once."""
+        return self._solved(self.point, self.solver, "solver")
 
     def solve_exact(self) -> Solution:
-        """Return the answer of the exact side."""
-        return _solve(self.problem, self.reference, "reference")
+        """Return the answer of the exact side; it is computed once."""
+        return self._solved("the exact point", self.reference, "reference")
+
+    def _solved(self, where: str, solver: Any, name: str) -> Solution:
+        if where not in self._answers:
+            self._answers[where] = _solve(self.problem, solver, name)
+        return self._answers[where]
+
+    def answers(self) -> dict[str, Solution]:
+        """Return the answers so far, by the names of their points in messages."""
+        return dict(self._answers)
 
     def found(
         self, failures: list[str], objective_error: float = math.nan, point_error: float = math.nan
@@ -147,36 +160,12 @@ def _solve(problem: Any, solver: Any, name: str) -> Solution:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # statuses are compared
             return problem.solve(solver)
-    x = _answer(problem, solver, name)
+    x = point_of(solver(problem) if callable(solver) else solver, problem, name, gave=callable(solver))
     certificate = problem.certificate(x)
     return Solution(
         x, problem.value_at(x), certificate.gap, certificate.gap, Status.CONVERGED, 0, 0.0, {}, certificate,
         getattr(solver, "__name__", type(solver).__name__), type(problem).__name__, "",
     )  # fmt: skip
-
-
-def _answer(problem: Any, solver: Any, name: str) -> Array:
-    """Return the point that the caller's algorithm gives, or gave."""
-    given = solver(problem) if callable(solver) else solver
-    given = getattr(given, "x", given)  # of a Solution, or of scipy's OptimizeResult
-    try:
-        x = np.asarray(given, dtype=np.float64)
-    except (OverflowError, TypeError, ValueError) as error:
-        x, cause = np.empty(()), error
-    else:
-        cause = None
-    if x.ndim == 0:
-        what = "gave" if callable(solver) else "is"
-        raise TypeError(
-            f"{name} {what} {shown(given, 200)}, expected None, a name, a solver object, or a point: an array, scipy's "
-            "OptimizeResult or a Solution, itself or from a function of the problem."
-        ) from cause
-    if wrong := int(np.count_nonzero(~np.isfinite(x))):
-        raise ValueError(
-            f"{name} gave a point with {wrong} of {x.size} entries NaN or infinite, expected finite numbers: it failed "
-            f"on this {type(problem).__name__}."
-        )
-    return problem.check_point(x, f"the point of {name}")
 
 
 def disagree(a: float, b: float, tolerance: float = ORACLE) -> bool:

@@ -109,10 +109,6 @@ def _check_oracles(problem: Any, model: CvxpyModel, rng: np.random.Generator) ->
         value = problem.objective(w)
         if disagree(value, expected, precision):
             yield f"objective {value:.10g}, the model gives {expected:.10g} at a random point"
-        if (definition := getattr(problem, "definition", None)) is not None:
-            stated = definition(problem.scores(w)) + problem.penalty.value(w)
-            if disagree(stated, expected, precision):
-                yield f"the definition {stated:.10g}, the model gives {expected:.10g} at a random point"
         if hasattr(problem, "reference_risk"):
             reference = problem.reference_risk(w)[0] + problem.penalty.value(w)
             if disagree(reference, expected, precision):

@@ -1,7 +1,7 @@
 """The verifier: compare the fast solver with the exact model, on random instances or on given ones.
 
-For each convex instance it compares the compiled oracle, the cvxpy model and the reference code of the certificate,
-which are independent statements of the formulation, and the solution of the fast solver with that of the conic solver.
+For each convex instance it compares the compiled oracle, the cvxpy model, the reference code of the certificate and the
+definition, plain loops from the source's formula, and the solution of the fast solver with that of the conic solver.
 Fixed points are compared with a slow reference, feasibility problems with the verdict of the conic solver: one module
 for each kind.
 """
@@ -46,6 +46,8 @@ class Report:
         All disagreements, with their seeds.
     proved, unproved : int, dict of str to int
         The number of proved bounds, and the reasons of the others with their numbers; 0 and empty without ``prove``.
+    not_compared : dict of str to int
+        Reasons for which a second statement of the formula, its definition, was not compared, with their numbers.
     worst : dict
         Largest relative objective error, largest relative point error (where the minimiser is unique) and the seed of
         the former (of the latter where there is no objective).
@@ -79,6 +81,12 @@ class Report:
     def unproved(self) -> dict[str, int]:
         """Reasons for which bounds were not proved, with their numbers."""
         reasons = [f"{item.problem}: {item.unproved}" for item in self.comparisons if item.proved is False]
+        return {reason: reasons.count(reason) for reason in dict.fromkeys(reasons)}
+
+    @property
+    def not_compared(self) -> dict[str, int]:
+        """Reasons for which there was no second statement to compare with, with their numbers."""
+        reasons = [item.not_compared for item in self.comparisons if item.not_compared]
         return {reason: reasons.count(reason) for reason in dict.fromkeys(reasons)}
 
     @property
@@ -123,6 +131,7 @@ class Report:
             "worst": self.worst,
             "proved": self.proved,
             "unproved": self.unproved,
+            "not_compared": self.not_compared,
             "comparisons": [asdict(item) for item in self.comparisons],
         }
 
@@ -180,6 +189,7 @@ class Report:
             f"skipped: {text}" for text in self.skipped
         ]
         lines += [f"not proved, {count} times: {reason}" for reason, count in self.unproved.items()]
+        lines += [f"not compared, {count} times: {reason}" for reason, count in self.not_compared.items()]
         return "\n".join(lines)
 
 
@@ -210,6 +220,9 @@ def verify(
     progress: Callable[[Comparison], Any] | bool | None = None,
 ) -> Report:
     """Compare the fast solver with the exact model, or with a slow reference where there is no objective.
+
+    The definition of a problem, its formula as plain loops, is compared with objective and certificate at the start, at
+    random points and at both answers; ``report.not_compared`` says where there is none.
 
     Parameters
     ----------
@@ -254,8 +267,7 @@ def verify(
     >>> report.ok, report.compared
     (True, 2)
     """
-    check_integer(instances, "instances", 1)
-    check_integer(seed, "seed", 0)
+    instances, seed = check_integer(instances, "instances", 1), check_integer(seed, "seed", 0)
     check_positive(tol, "tol")
     check_flag(prove, "prove")
     check_flag(designs, "designs")

@@ -333,8 +333,8 @@ class Chunks(Design):
         """Return the vectors of this length that the processes compute from their rows, one row for each process."""
         return local()[None]
 
-    def agree(self, name: str, said: dict[str, str]) -> None:
-        """Refuse arguments that differ between processes."""
+    def agree(self, name: str, said: Callable[[], dict[str, str]]) -> None:
+        """Refuse arguments that differ between processes; they are put into words where there are several."""
 
     def ending_after(self, seconds: float | None) -> AbstractContextManager[float | None]:
         """End the body after this number of seconds, on all processes at once; yield the seconds left for others."""

@@ -142,7 +142,7 @@ def read_letor(
     if not files:
         raise ValueError("paths is empty; pass at least one file.")
     if n_features is not None:
-        check_integer(n_features, "n_features", 1)
+        n_features = check_integer(n_features, "n_features", 1)
     if null is not None and not math.isfinite(check_real(null, "null")):
         raise ValueError(f"null is {null}, expected a finite number.")
     base, fill = 0 if zero_based else 1, None if null is None else float(null)

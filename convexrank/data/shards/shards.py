@@ -176,7 +176,7 @@ class Shards(Chunks):
         """Return the vectors of this length that the processes compute from their rows, one row for each process."""
         return self._together.gather(local, length, same)
 
-    def agree(self, name: str, said: dict[str, str]) -> None:
+    def agree(self, name: str, said: Callable[[], dict[str, str]]) -> None:
         """Refuse arguments that differ between processes.
 
         Raises
@@ -185,7 +185,8 @@ class Shards(Chunks):
             On all ranks; the message names the argument and two ranks.
         """
         advice = ", and of arrays those of all rows: shards.y, shards.qid, shards.whole(weights)"
-        check_arguments(self._together.exchange([name, said]), advice)
+        if self.ranks > 1:
+            check_arguments(self._together.exchange([name, said()]), advice)
 
     @contextmanager
     def ending_after(self, seconds: float | None) -> Iterator[None]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.results import CertificateError
+from convexrank.data.recorded import Recorded
 from convexrank.modelling.functions import Function
 
 __all__ = ["as_objects", "in_balls", "lines"]
@@ -23,7 +24,9 @@ def as_objects(values: Any) -> Array:
 
 
 def in_balls(values: Any) -> Array:
-    """Return floats as the rational numbers that they are."""
+    """Return floats as the rational numbers that they are; what remembers its computation is enclosed."""
+    if isinstance(values, Recorded):
+        return np.ravel(values.replayed(lambda one: in_balls(one).reshape(one.shape)))
     from convexrank.proof.balls import arb
 
     return as_objects(arb(float(value)) for value in np.ravel(values))

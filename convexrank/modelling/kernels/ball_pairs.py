@@ -14,12 +14,12 @@ from convexrank.modelling.expressions import PairSums
 from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.ball_arrays import as_objects, in_balls, lines
 
-__all__ = ["BallPairs", "ball_pairs"]
+__all__ = ["MOST_PAIRS", "BallPairs", "ball_pairs"]
 
 Array = np.ndarray
 
-# Pairs that are taken one by one in balls.
-_MOST_PAIRS = 2_000_000
+#: Pairs that are taken one by one in balls.
+MOST_PAIRS = 2_000_000
 
 
 class BallPairs(Protocol):
@@ -47,9 +47,9 @@ class _Listed:
     """Any function, pair by pair."""
 
     def __init__(self, node: PairSums, upper: Array, lower: Array) -> None:
-        if node.pair_count > _MOST_PAIRS:
+        if node.pair_count > MOST_PAIRS:
             raise CertificateError(
-                f"there are {node.pair_count} pairs of rows, and no more than {_MOST_PAIRS} are taken one by one over "
+                f"there are {node.pair_count} pairs of rows, and no more than {MOST_PAIRS} are taken one by one over "
                 "balls; hinge, squared hinge and exponential loss need no pairs, or prove on a part of the rows."
             )
         self.node, (up, low) = node, node.pairs

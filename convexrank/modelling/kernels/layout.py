@@ -81,7 +81,14 @@ class Layout:
 
 
 def layout_of(node: PairSums) -> Layout:
-    """Return the layout of a pair sum."""
+    """Return the layout of a pair sum, which its copies with another function have, too."""
+    kept = vars(node)
+    if "_layout" not in kept:
+        kept["_layout"] = _layout_of(node)
+    return kept["_layout"]
+
+
+def _layout_of(node: PairSums) -> Layout:
     up, low = node.upper_axis, node.axis
     if node.grades is None:
         spread = [axis.starts[:-1][query] for axis, query in ((up, low.query), (low, up.query))]

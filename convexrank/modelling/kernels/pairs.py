@@ -14,15 +14,26 @@ from typing import Protocol
 
 import numpy as np
 
+from convexrank.backend.deadline import check_time
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import PairSums
-from convexrank.modelling.kernels.layout import Layout, layout_of
+from convexrank.modelling.kernels.layout import layout_of
 from convexrank.modelling.kernels.logistic import WIDEST, LogisticPairs
 from convexrank.modelling.kernels.running_sums import RunningSums
 from convexrank.modelling.kernels.sorted_runs import sorted_runs
 from convexrank.modelling.kernels.swept import SweptPairs
+from convexrank.modelling.kernels.windows import window_loops
 
-__all__ = ["BlockedPairs", "PairKernel", "SortedPairs", "is_running", "pair_kernel", "segments"]
+__all__ = [
+    "BlockedPairs",
+    "PairKernel",
+    "SortedPairs",
+    "WindowedPairs",
+    "is_running",
+    "pair_kernel",
+    "segments",
+    "some_pairs",
+]
 
 Array = np.ndarray
 
@@ -45,14 +56,18 @@ class PairKernel(Protocol):
 
 def pair_kernel(node: PairSums) -> Callable[[Array, Array], PairKernel]:
     """Return what makes the kernel of an atom at the scores of upper and of lower rows."""
-    function, layout = node.function, layout_of(node)
+    function = node.function
+    if function.window is not None:
+        sides = _segments(node)
+        return lambda upper, lower: WindowedPairs(node, sides, upper, lower)
     if function.coefficients is not None:
         return _sorted(node)
     if is_running(node):
+        layout = layout_of(node)
         return lambda upper, lower: RunningSums(layout, upper, lower)
     if function.multiple_of is functions.softplus:
-        return lambda upper, lower: _logistic(node, layout, upper, lower)
-    return lambda upper, lower: BlockedPairs(node, layout, upper, lower)
+        return lambda upper, lower: _logistic(node, upper, lower)
+    return lambda upper, lower: BlockedPairs(node, upper, lower)
 
 
 def is_running(node: PairSums) -> bool:
@@ -69,14 +84,21 @@ def _sorted(node: PairSums) -> Callable[[Array, Array], PairKernel]:
             found = ranks[number.ravel()]
             both = found, int(ranks.max()) - found
             return lambda upper, lower: SweptPairs(node, both, upper, lower)
-    sides = segments(node)
+    sides = _segments(node)
     return lambda upper, lower: SortedPairs(node, sides, upper, lower)
 
 
-def _logistic(node: PairSums, layout: Layout, upper: Array, lower: Array) -> PairKernel:
+def _segments(node: PairSums) -> list[tuple[Array, Array, int]]:
+    kept = vars(node)  # also of its copies with another function
+    if "_segments" not in kept:
+        kept["_segments"] = segments(node)
+    return kept["_segments"]
+
+
+def _logistic(node: PairSums, upper: Array, lower: Array) -> PairKernel:
     if max(upper.max(), lower.max()) - min(upper.min(), lower.min()) <= WIDEST:
-        return LogisticPairs(layout, node.function.slopes(np.zeros(1))[1][0] * 2.0, upper, lower)
-    return BlockedPairs(node, layout, upper, lower)
+        return LogisticPairs(layout_of(node), node.function.slopes(np.zeros(1))[1][0] * 2.0, upper, lower)
+    return BlockedPairs(node, upper, lower)
 
 
 def segments(node: PairSums) -> list[tuple[Array, Array, int]]:
@@ -138,13 +160,84 @@ class SortedPairs:
         return [reduce(np.add, parts) if parts else 0.0 * powers[0] for parts in found]
 
 
+class WindowedPairs(SortedPairs):
+    r"""A multiple of ``smooth_hinge``, O(n log n) and the pairs between, which are few when the width μ is small.
+
+    With short = 1 + x_k − x_i a pair is short²/(2μ) where short is between 0 and μ; beyond, short − μ/2, by a sort.
+    """
+
+    def __init__(
+        self, node: PairSums, splits: list[tuple[Array, Array, int]], upper: Array, lower: Array
+    ) -> None:
+        # only differences of a query matter, and near 0 they have less rounding
+        up, low = node.upper_axis, node.axis
+        middle = up.sums(upper) / up.sizes
+        super().__init__(node, splits, upper - up.spread(middle), lower - low.spread(middle))
+        self.factor, self.width = node.function.window or (1.0, 0.0)
+        self.starts = self.points[1] - self.width
+        self._of_lower: dict[str, Array] = {}
+
+    def parts(self, weights: Array, *, to_lower: bool) -> dict[str, Array]:
+        """Return sums over the partners of φ, its derivatives, their derivatives in the width, and of the hinge."""
+        if to_lower and weights is self.node.weights and self._of_lower:
+            return self._of_lower
+        upper, n = self.points[0], len(self.points[1 if to_lower else 0])
+        far, near = np.zeros((3, n)), np.zeros((3, n))
+        weights_of = np.ascontiguousarray(
+            np.broadcast_to(weights, (len(self.points[0 if to_lower else 1]),)), dtype=np.float64
+        )
+        between, _ = window_loops()
+        for ups, lows in self.sides:
+            if to_lower:
+                self.run(1.0, upper, *ups, weights_of, self.starts, *lows, far)
+            else:
+                self.run(-1.0, self.starts, *lows, weights_of, upper, *ups, far)
+            between(upper, *ups, self.starts, self.points[1], *lows, weights_of, to_lower, near)
+        c, w = self.factor, self.width
+        halves = near[2] / w
+        found = {
+            "value": c * (far[1] + 0.5 * (w * far[0] + halves)),
+            "slope": c * (far[0] + near[1] / w),
+            "bend": c * (near[0] / w),
+            "moved value": -0.5 * c * (far[0] + halves / w),
+            "moved slope": -c * (near[1] / w / w),
+            "hinge": c * (far[1] + w * far[0] + near[1]),
+        }
+        if to_lower and weights is self.node.weights:
+            self._of_lower = found
+        return found
+
+    def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
+        """Return Σ w φ⁽ʲ⁾ over the partners."""
+        found = self.parts(weights, to_lower=to_lower)
+        return [found[("value", "slope", "bend")[j]] for j in derivatives]
+
+    def listed(self, most: int) -> tuple[Array, Array, int]:
+        """Return places of the upper and lower rows of pairs between, every so many-th, so that there are not more."""
+        _, listing = window_loops()
+        nothing = np.empty(0, dtype=np.intp)
+        count = self._walk(listing, 1, nothing, nothing)
+        every = max(1, -(-count // most))
+        upper, lower = (np.empty(-(-count // every), dtype=np.intp) for _ in range(2))
+        self._walk(listing, every, upper, lower)
+        return upper, lower, every
+
+    def _walk(self, listing: Callable[..., int], every: int, upper: Array, lower: Array) -> int:
+        seen = 0
+        for ups, lows in self.sides:
+            seen = listing(
+                self.points[0], *ups, self.starts, self.points[1], *lows, every, seen, upper, lower
+            )
+        return seen
+
+
 class BlockedPairs:
     """Any function, all pairs, in blocks of lower rows of one query: O(number of pairs) time, bounded memory."""
 
     takes_columns = True
 
-    def __init__(self, node: PairSums, layout: Layout, upper: Array, lower: Array) -> None:
-        self.node, self.layout = node, layout
+    def __init__(self, node: PairSums, upper: Array, lower: Array) -> None:
+        self.node, self.layout = node, (layout := layout_of(node))
         self.upper, self.lower = layout.sort(upper), layout.sort(lower)
         # derivatives of a few pairs are kept: they are asked for again
         self._kept: dict[tuple[int, int], Array] | None = {} if node.pair_count <= _KEPT else None
@@ -168,6 +261,7 @@ class BlockedPairs:
         length, weights = len(self.lower if to_lower else self.upper), self.layout.sort(weights)
         found = [np.zeros((length, *weights.shape[1:])) for _ in derivatives]
         for up, low, counts in self.layout.blocks(_BLOCK):
+            check_time()
             for sums, values in zip(found, self._lines(up, low, counts, derivatives), strict=True):
                 if to_lower:
                     sums[low] += values @ weights[up]
@@ -185,3 +279,22 @@ def derivatives_of(node: PairSums, x: Array, orders: tuple[int, ...]) -> list[Ar
             raise TypeError(f"{function.name} has no second derivatives.")
         lines = (*(lines or (x, x)), function.bend(x))
     return [lines[j] for j in orders]
+
+
+def some_pairs(node: PairSums, most: int) -> tuple[Array, Array, int]:
+    """Return places of the upper and lower rows of every so many-th pair, so that there are not more, and this step."""
+    up, low, count = node.upper_axis, node.axis, node.pair_count
+    every = max(1, -(-count // most))
+    if node.grades is None:
+        falling, partners = np.arange(len(up.rows)), up.sizes[low.query]
+    else:  # the upper rows of a row are the first ones by falling grade
+        falling = np.lexsort((-node.grades, up.query))
+        ranks = np.unique(node.grades, return_inverse=True)[1].ravel()
+        step = int(ranks.max()) + 1
+        keys = up.query * step + step - 1 - ranks
+        partners = np.searchsorted(keys[falling], keys) - low.starts[low.query]
+    ends = np.cumsum(partners)
+    numbers = np.arange(0, count, every)
+    lower = np.searchsorted(ends, numbers, side="right")
+    within = numbers - (ends - partners)[lower]
+    return falling[up.starts[low.query[lower]] + within], lower, every

@@ -18,7 +18,14 @@ from convexrank.backend.deadline import check_time
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import PairSums
 
-__all__ = ["DistancePowers", "Merged", "PlainPairs", "merged_by_bits", "products"]
+__all__ = [
+    "DistancePowers",
+    "Merged",
+    "PlainPairs",
+    "has_plain_sums",
+    "merged_by_bits",
+    "products",
+]
 
 Array = np.ndarray
 
@@ -107,6 +114,14 @@ def products(factors: Array, most: int) -> Array:
     return logs
 
 
+def has_plain_sums(node: PairSums) -> bool:
+    """Whether sums over pairs take no list of pairs."""
+    coefficients = node.function.coefficients
+    if coefficients is not None:
+        return len(coefficients) <= 3
+    return node.function is functions.exp and node.grades is not None
+
+
 class PlainPairs:
     """Sums over the partners of each row, as :class:`convexrank.modelling.kernels.pairs.PairKernel` names them."""
 
@@ -134,6 +149,14 @@ class PlainPairs:
             return [found for _ in derivatives]
         lines = self._in_blocks(weights, to_lower)
         return [lines[j] for j in derivatives]
+
+    def conjugates(self, weights: Array) -> Array:
+        r"""Return Σ w φ*(φ′) over the upper partners, of a polynomial: x φ′ − φ with nothing that cancels."""
+        coefficients = self.node.function.coefficients or ()
+        powers = self._distances.sums(weights, len(coefficients) - 1, True)
+        # of (1 + x)ᵐ: (m − 1)(1 + x)ᵐ − m (1 + x)ᵐ⁻¹
+        parts = [c * ((m - 1) * powers[m] - m * powers[m - 1]) for m, c in enumerate(coefficients) if c]
+        return np.add.reduce(parts)
 
     @cached_property
     def _distances(self) -> DistancePowers:

@@ -2,73 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from convexrank.backend.cached import cached_property
-from convexrank.backend.jax_oracles import log_sum_exp
 from convexrank.data import check_nonnegative, check_positive, keep_checked
-from convexrank.problems._linear_scores import RiskData
-from convexrank.problems._pair_reference import reference_log_sum_exp
-from convexrank.problems.bipartite._base import random_features, random_labels
-from convexrank.problems.bipartite._boosting_oracle import LogSumExpTerm
-from convexrank.problems.bipartite._log_form import LogForm, ReferenceLevel
+from convexrank.modelling import Groups, Node, log_mean_exp
+from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 
 __all__ = ["BottomPush", "TopBottomPush"]
 
 Array = np.ndarray
 
 
-def _powers(a: Any, b: Any, log_shares: Any, positive: Any, negative: Any) -> Any:
-    of_positives, of_negatives = log_shares
-    return log_sum_exp(of_positives - a * positive) / a + log_sum_exp(of_negatives + b * negative) / b
-
-
-def _bottom_risk(data: Any, positive: Any, negative: Any) -> Any:
-    return _powers(data[0], 1.0, data[1:], positive, negative)
-
-
-def _both_risk(data: Any, positive: Any, negative: Any) -> Any:
-    p, bottom_weight, *log_shares = data
-    top = _powers(1.0, p, log_shares, positive, negative)
-    return top + bottom_weight * _powers(p, 1.0, log_shares, positive, negative)
-
-
-class _Powers(LogForm):
-    """The p-norm form with powers a of the positives and b of the negatives: the push is (1, p), the pull (p, 1)."""
-
-    def _power_terms(self, a: float, b: float, weight: float = 1.0) -> tuple[LogSumExpTerm, ...]:
-        return (
-            LogSumExpTerm(self.positives, -a, weight / a, self.log_positive_shares),
-            LogSumExpTerm(self.negatives, b, weight / b, self.log_negative_shares),
-        )
-
-    def _power_reference(
-        self, a: float, b: float, scores: Array, weight: float = 1.0
-    ) -> list[ReferenceLevel]:
-        positive, negative = self.split(scores)
-        low, pull = reference_log_sum_exp(self.log_positive_shares - a * positive)
-        high, push = reference_log_sum_exp(self.log_negative_shares + b * negative)
-        of_positives = weight / a, low, self.positives, -a * pull
-        return [of_positives, (weight / b, high, self.negatives, b * push)]
-
-    def _powers(self, a: float, b: float, factor: float = 1.0) -> list[Any]:
-        from convexrank.proof.pushes import Power
-
-        low = Power(self.positives, self.positive_weights, -a, factor)
-        return [low, Power(self.negatives, self.negative_weights, b, factor)]
-
-    def _power_model(self, a: float, b: float, scores: Any) -> Any:
-        import cvxpy as cp
-
-        positive = cp.log_sum_exp(self.log_positive_shares - a * scores[self.positives])
-        return positive / a + cp.log_sum_exp(self.log_negative_shares + b * scores[self.negatives]) / b
-
-
-@dataclass(frozen=True, eq=False)
-class BottomPush(_Powers):
+class BottomPush(Bipartite):
     r"""Pull the worst positives up from the bottom of the list: the P-Norm Push with the roles exchanged.
 
     .. math::
@@ -109,37 +56,35 @@ class BottomPush(_Powers):
         keep_checked(self, check_positive, "p")
         super().__post_init__()
 
-    @cached_property
-    def terms(self) -> tuple[LogSumExpTerm, ...]:
-        """The two log-sum-exps of the risk."""
-        return self._power_terms(self.p, 1.0)
-
-    @cached_property
-    def jax_risk(self) -> RiskData:
-        """The risk as a JAX function of the positives' and negatives' scores."""
-        weights = self.padded_log_weights(self.log_positive_shares, self.log_negative_shares)
-        return RiskData(_bottom_risk, (np.asarray(self.p, self.X.dtype), *weights), self.part_sizes)
-
-    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
-        """Return the risk as a cvxpy expression."""
-        return self._power_model(self.p, 1.0, scores), []
-
-    def reference_levels(self, scores: Array) -> list[ReferenceLevel]:
-        """Return the two log-sum-exps of the risk in plain numpy: factor, value, rows, and gradient in their scores."""
-        return self._power_reference(self.p, 1.0, scores)
-
-    def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
-        from convexrank.proof.pushes import tangent_of_powers
-
-        return tangent_of_powers(scores, self._powers(self.p, 1.0))
+    def risk(self, f: Groups) -> Node:
+        """Return the risk."""
+        return log_mean_exp(-self.p * f.positive) / self.p + log_mean_exp(f.negative)
 
     def paper_value(self, w: Any) -> float:
         r"""Return the paper's :math:`R^{Bottom}_{p,\exp} = \sum_i(\sum_k e^{-(f_i-f_k)})^p` (section 7)."""
-        risk, _ = self.reference_scores(self.scores(self.check_point(w)))
+        risk = self.reference_value(self.scores(self.check_point(w)))
         counts = self.p * np.log(self.negative_weights.sum()) + np.log(self.positive_weights.sum())
         with np.errstate(over="ignore"):
             return float(np.exp(self.p * risk + counts))
+
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""
+        from math import exp, log
+
+        from convexrank.problems._plain import sides_of
+
+        f, risk = [float(score) for score in scores], 0.0
+        for positives, negatives, weight in sides_of(self.y, self.qid, self.sample_weight):
+            # in logarithms, each sum over its largest term: powers of sums of exponentials leave the range of floats
+            powers = []
+            for i in positives:
+                top = max(f[k] - f[i] for k in negatives)
+                total = sum(weight[k] * exp(f[k] - f[i] - top) for k in negatives)
+                powers.append(self.p * (top + log(total / sum(weight[k] for k in negatives))))
+            top = max(powers)
+            total = sum(weight[i] * exp(value - top) for i, value in zip(positives, powers, strict=True))
+            risk += (top + log(total / sum(weight[i] for i in positives))) / self.p
+        return risk
 
     @classmethod
     def random(cls, seed: int) -> Self:
@@ -151,8 +96,7 @@ class BottomPush(_Powers):
         return cls(X, random_labels(rng, X), p=p, l2=float(rng.choice([1e-3, 1e-1])), l1=l1)
 
 
-@dataclass(frozen=True, eq=False)
-class TopBottomPush(_Powers):
+class TopBottomPush(Bipartite):
     r"""Push at the top and pull at the bottom at once: :class:`PNormPush` plus a multiple of :class:`BottomPush`.
 
     .. math::
@@ -198,35 +142,42 @@ class TopBottomPush(_Powers):
         keep_checked(self, check_nonnegative, "bottom_weight")
         super().__post_init__()
 
-    @cached_property
-    def terms(self) -> tuple[LogSumExpTerm, ...]:
-        """The two log-sum-exps of the push, and the two of the pull unless its weight is 0."""
-        pull = self._power_terms(self.p, 1.0, self.bottom_weight) if self.bottom_weight else ()
-        return self._power_terms(1.0, self.p) + pull
+    def risk(self, f: Groups) -> Node:
+        """Return the risk."""
+        push = log_mean_exp(-f.positive) + log_mean_exp(self.p * f.negative) / self.p
+        if not self.bottom_weight:
+            return push
+        return push + self.bottom_weight * (
+            log_mean_exp(-self.p * f.positive) / self.p + log_mean_exp(f.negative)
+        )
 
-    @cached_property
-    def jax_risk(self) -> RiskData:
-        """The risk as a JAX function of the positives' and negatives' scores."""
-        weights = self.padded_log_weights(self.log_positive_shares, self.log_negative_shares)
-        scalars = np.asarray(self.p, self.X.dtype), np.asarray(self.bottom_weight, self.X.dtype)
-        return RiskData(_both_risk, (*scalars, *weights), self.part_sizes)
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""
+        from math import exp, log
 
-    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
-        """Return the risk as a cvxpy expression."""
-        top = self._power_model(1.0, self.p, scores)
-        return top + self.bottom_weight * self._power_model(self.p, 1.0, scores), []
+        from convexrank.problems._plain import sides_of
 
-    def reference_levels(self, scores: Array) -> list[ReferenceLevel]:
-        """Return the log-sum-exps of the risk in plain numpy: factor, value, rows, and gradient in their scores."""
-        bottom = self._power_reference(self.p, 1.0, scores, self.bottom_weight)
-        return self._power_reference(1.0, self.p, scores) + bottom
-
-    def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
-        from convexrank.proof.pushes import tangent_of_powers
-
-        bottom = self._powers(self.p, 1.0, self.bottom_weight)
-        return tangent_of_powers(scores, [*self._powers(1.0, self.p), *bottom])
+        f, risk = [float(score) for score in scores], 0.0
+        for positives, negatives, weight in sides_of(self.y, self.qid, self.sample_weight):
+            # in logarithms, each sum over its largest term: powers of sums of exponentials leave the range of floats
+            powers = []
+            for k in negatives:
+                top = max(f[k] - f[i] for i in positives)
+                total = sum(weight[i] * exp(f[k] - f[i] - top) for i in positives)
+                powers.append(self.p * (top + log(total / sum(weight[i] for i in positives))))
+            top = max(powers)
+            total = sum(weight[k] * exp(value - top) for k, value in zip(negatives, powers, strict=True))
+            push = (top + log(total / sum(weight[k] for k in negatives))) / self.p
+            powers = []
+            for i in positives:
+                top = max(f[k] - f[i] for k in negatives)
+                total = sum(weight[k] * exp(f[k] - f[i] - top) for k in negatives)
+                powers.append(self.p * (top + log(total / sum(weight[k] for k in negatives))))
+            top = max(powers)
+            total = sum(weight[i] * exp(value - top) for i, value in zip(positives, powers, strict=True))
+            pull = (top + log(total / sum(weight[i] for i in positives))) / self.p
+            risk += push + self.bottom_weight * pull
+        return risk
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from convexrank.backend.cached import cached_property
-from convexrank.backend.jax_oracles import log_sum_exp
 from convexrank.data import check_positive, keep_checked
-from convexrank.problems._linear_scores import RiskData
-from convexrank.problems._pair_reference import reference_log_sum_exp
-from convexrank.problems.bipartite._base import random_features, random_labels
-from convexrank.problems.bipartite._boosting_oracle import LogSumExpTerm
-from convexrank.problems.bipartite._log_form import LogForm, ReferenceLevel
+from convexrank.modelling import Groups, Node, log_mean_exp
+from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 
 __all__ = ["PNormPush"]
 
 Array = np.ndarray
 
 
-def _risk(data: Any, positive: Any, negative: Any) -> Any:
-    p, log_positive, log_negative = data
-    return log_sum_exp(log_positive - positive) + log_sum_exp(log_negative + p * negative) / p
-
-
-@dataclass(frozen=True, eq=False)
-class PNormPush(LogForm):
+class PNormPush(Bipartite):
     r"""The P-Norm Push: rank positives above negatives, with a push of strength p at the top of the list.
 
     .. math::
@@ -90,45 +78,13 @@ class PNormPush(LogForm):
             raise ValueError(f"p is {self.p}, expected a finite number; problems.TopPush is the limit p = ∞.")
         super().__post_init__()
 
-    @cached_property
-    def jax_risk(self) -> RiskData:
-        """The risk as a JAX function of the positives' and negatives' scores."""
-        weights = self.padded_log_weights(self.log_positive_shares, self.log_negative_shares)
-        return RiskData(_risk, (np.asarray(self.p, self.X.dtype), *weights), self.part_sizes)
-
-    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
-        """Return the risk as a cvxpy expression."""
-        import cvxpy as cp
-
-        positive = cp.log_sum_exp(self.log_positive_shares - scores[self.positives])
-        negative = cp.log_sum_exp(self.log_negative_shares + self.p * scores[self.negatives])
-        return positive + negative / self.p, []
-
-    def reference_levels(self, scores: Array) -> list[ReferenceLevel]:
-        """Return the two log-sum-exps of the risk in plain numpy: factor, value, rows, and gradient in their scores."""
-        positive, negative = self.split(scores)
-        low, pull = reference_log_sum_exp(self.log_positive_shares - positive)
-        high, push = reference_log_sum_exp(self.log_negative_shares + self.p * negative)
-        return [(1.0, low, self.positives, -pull), (1.0 / self.p, high, self.negatives, self.p * push)]
-
-    def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
-        from convexrank.proof.pushes import Power, tangent_of_powers
-
-        low = Power(self.positives, self.positive_weights, -1.0)
-        return tangent_of_powers(scores, [low, Power(self.negatives, self.negative_weights, self.p)])
-
-    @cached_property
-    def terms(self) -> tuple[LogSumExpTerm, ...]:
-        """The two log-sum-exps of the risk."""
-        return (
-            LogSumExpTerm(self.positives, -1.0, 1.0, self.log_positive_shares),
-            LogSumExpTerm(self.negatives, self.p, 1.0 / self.p, self.log_negative_shares),
-        )
+    def risk(self, f: Groups) -> Node:
+        """Return the risk: the pairs factorise, and a power of an exponential is one of its exponent."""
+        return log_mean_exp(-f.positive) + log_mean_exp(self.p * f.negative) / self.p
 
     def log_paper_value(self, w: Any) -> float:
         r"""Return :math:`\log R_{p,\exp}`, which never overflows; row weights count as repeated rows."""
-        risk, _ = self.reference_scores(self.scores(self.check_point(w)))
+        risk = self.reference_value(self.scores(self.check_point(w)))
         counts = self.p * np.log(self.positive_weights.sum()) + np.log(self.negative_weights.sum())
         return float(self.p * risk + counts)
 
@@ -141,6 +97,25 @@ class PNormPush(LogForm):
         """
         with np.errstate(over="ignore"):
             return float(np.exp(self.log_paper_value(w)))
+
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""
+        from math import exp, log
+
+        from convexrank.problems._plain import sides_of
+
+        f, risk = [float(score) for score in scores], 0.0
+        for positives, negatives, weight in sides_of(self.y, self.qid, self.sample_weight):
+            # in logarithms, each sum over its largest term: powers of sums of exponentials leave the range of floats
+            powers = []
+            for k in negatives:
+                top = max(f[k] - f[i] for i in positives)
+                total = sum(weight[i] * exp(f[k] - f[i] - top) for i in positives)
+                powers.append(self.p * (top + log(total / sum(weight[i] for i in positives))))
+            top = max(powers)
+            total = sum(weight[k] * exp(value - top) for k, value in zip(negatives, powers, strict=True))
+            risk += (top + log(total / sum(weight[k] for k in negatives))) / self.p
+        return risk
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -2,54 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
 from convexrank import losses
-from convexrank.backend.cached import cached_property
-from convexrank.backend.jax_oracles import pad
 from convexrank.data import keep
-from convexrank.problems._linear_scores import RiskData
-from convexrank.problems._pair_reference import reference_derivatives
-from convexrank.problems._smoothed import Smoothed
-from convexrank.problems._smoothed_reference import reference_highest
+from convexrank.modelling import Groups, Node, apply, maximum, mean
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
-from convexrank.problems.bipartite._smoothed_top import KNOWN_LOSSES, mean_loss, smoothed_top
 from convexrank.problems.bipartite._trivial_top import limit_problem, trivial_remark
 from convexrank.problems.bipartite.p_norm_push import PNormPush
-from convexrank.problems.duals._blocks import Conjugate
-from convexrank.problems.duals._loss_blocks import AgainstLevel
-from convexrank.problems.duals._losses import loss_conjugate
 
 __all__ = ["RmaxPush"]
 
 Array = np.ndarray
 
-# A hinge is smoothed over a width so many times smaller than the maximum's, over which hundreds of negatives may share
-# it: so that what smoothing costs falls at about the same rate in both.
-_NARROWER = 30.0
 
-
-@dataclass(frozen=True)
-class _Rmax:
-    """Mean loss of the positives against the highest negative. Hashable by its loss."""
-
-    loss: losses.Loss
-
-    def __call__(self, data: Any, positive: Any, negative: Any) -> Any:
-        import jax.numpy as jnp
-
-        shares, mask = data
-        top = jnp.max(negative + mask)
-        # padding has share 0; give it a harmless argument, since 0 · inf would be NaN
-        differences = jnp.where(shares > 0, positive - top, 0.0)
-        return shares @ self.loss(differences)
-
-
-@dataclass(frozen=True, eq=False)
 class RmaxPush(Bipartite):
     r"""The largest mean loss of any negative.
 
@@ -92,92 +60,9 @@ class RmaxPush(Bipartite):
         keep(self, loss=losses.resolve(self.loss))
         super().__post_init__()
 
-    differentiable = False  # the maximum over negatives has kinks
-
-    @property
-    def shared_at_zero(self) -> Array | None:
-        """The negatives: all are the highest; None of a loss that may have a kink at 0."""
-        return self.negatives if self.loss.smooth or isinstance(self.loss, losses.Hinge) else None
-
-    @cached_property
-    def jax_risk(self) -> RiskData:
-        """The risk as a JAX function of the positives' and negatives' scores."""
-        sizes, kind = self.part_sizes, self.X.dtype
-        mask = pad(np.zeros(len(self.negatives), kind), sizes[1], -np.inf)
-        return RiskData(_Rmax(self.loss), (pad(self.positive_shares.astype(kind), sizes[0]), mask), sizes)
-
-    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
-        """Return the risk as a cvxpy expression."""
-        import cvxpy as cp
-
-        return self.positive_shares @ self.loss(scores[self.positives] - cp.max(scores[self.negatives])), []
-
-    def reference_scores(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and a subgradient in the scores, in plain numpy."""
-        positive, negative = self.split(scores)
-        values, slopes = reference_derivatives(self.loss, positive - negative.max())
-        pull = self.positive_shares * slopes
-        highest = negative == negative.max()
-        return float(self.positive_shares @ values), self.join((pull, -pull.sum() * highest / highest.sum()))
-
-    @cached_property
-    def conjugate(self) -> Conjugate | None:
-        """Multipliers of the positives' losses, and of the negatives that share the maximum; None of other losses."""
-        found = loss_conjugate(self.loss)
-        if found is None:
-            return None
-        sides = self.positives, self.negatives, self.positive_shares
-        return Conjugate((AgainstLevel(found, *sides, None, _NARROWER),), self.rows)
-
-    @property
-    def has_smoothing(self) -> bool:
-        """Whether the loss is one of this package; of another no second derivatives are known."""
-        return type(self.loss) in KNOWN_LOSSES
-
-    @property
-    def first_width(self) -> float:
-        """A width at which all negatives have their share of the maximum while scores are below 1."""
-        return float(len(self.negatives))
-
-    def smoothed(self, w: Array, width: float) -> Smoothed:
-        """Return a smooth function below the risk at w, with its derivatives."""
-        rows, scores = (self.positives, self.negatives), np.asarray(self.scores(w), dtype=np.float64)
-        outer = partial(mean_loss, self.loss, shares=self.positive_shares, width=width, narrower=_NARROWER)
-        return smoothed_top(self.X, *rows, scores, width, outer)
-
-    def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
-        """Return a linear function below the risk: negatives near the highest share its part, by a projection."""
-        positive, negative = self.split(scores)
-        share = reference_highest(negative, width)
-        # any threshold gives a tangent of the loss, and the maximum is at least the mean of shares
-        size = float(share @ share)
-        margins = positive - (float(share @ negative) - 0.5 * width * size)
-        values, slopes = reference_derivatives(self.loss, margins)
-        if isinstance(self.loss, losses.Hinge):
-            # any part from 0 to 1 of a hinge's slope is that of a line below it
-            part = np.clip((1.0 - margins) / min(width / _NARROWER, 1.0), 0.0, 1.0)
-            values, slopes = part * (1.0 - margins), -part
-        pull = self.positive_shares * slopes
-        lifted = values + slopes * (positive - float(share @ negative) - margins)
-        return float(self.positive_shares @ lifted), self.join((pull, -pull.sum() * share))
-
-    def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
-        from convexrank.proof.pushes import tangent_of_worst
-
-        return tangent_of_worst(scores, self.loss, (self.positives, self.positive_weights), self.negatives)
-
-    def ball_below(self, scores: Any, width: float) -> Any:
-        """Return :meth:`reference_below` in ball arithmetic."""
-        from convexrank.proof.pushes import below_worst
-
-        sides = (self.positives, self.positive_weights), self.negatives
-        return below_worst(scores, self.loss, *sides, width, min(width / _NARROWER, 1.0))
-
-    @property
-    def attained(self) -> bool:
-        """Whether the loss reaches its infimum, so that separable data have a minimiser."""
-        return self.loss.attained
+    def risk(self, f: Groups) -> Node:
+        """Return the risk."""
+        return mean(apply(self.loss.phi, maximum(f.negative) - f.positive))
 
     def remark(self, x: Array) -> str:
         """Say so where the minimum is w = 0."""
@@ -198,6 +83,19 @@ class RmaxPush(Bipartite):
             With p = 1, one positive row, the mean, and the negatives; its weights score the rows of this problem.
         """
         return limit_problem(self)
+
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""
+        from convexrank.problems._plain import loss_of, sides_of
+
+        f, risk = [float(score) for score in scores], 0.0
+        for positives, negatives, weight in sides_of(self.y, self.qid, self.sample_weight):
+            loss, means = loss_of(self.loss), []
+            for k in negatives:
+                total = sum(weight[i] * loss(f[i] - f[k]) for i in positives)
+                means.append(total / sum(weight[i] for i in positives))
+            risk += max(means)
+        return risk
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
-from convexrank.backend.cached import cached_property
-from convexrank.problems._linear_scores import RiskData
-from convexrank.problems._pair_reference import reference_log_sum_exp
-from convexrank.problems._smoothed import Smoothed
-from convexrank.problems._smoothed_reference import reference_highest
+from convexrank.modelling import Groups, Node, log_mean_exp, maximum
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
-from convexrank.problems.bipartite._smoothed_top import log_mean, smoothed_top
 from convexrank.problems.bipartite._trivial_top import limit_problem, trivial_remark
 from convexrank.problems.bipartite.p_norm_push import PNormPush
-from convexrank.problems.duals._blocks import Conjugate, Shares
 
 __all__ = ["TopPush"]
 
 Array = np.ndarray
 
 
-def _risk(data: Any, positive: Any, negative: Any) -> Any:
-    import jax.nn
-    import jax.numpy as jnp
-
-    log_positive, mask = data
-    return jax.nn.logsumexp(log_positive - positive) + jnp.max(negative + mask)
-
-
-@dataclass(frozen=True, eq=False)
 class TopPush(Bipartite):
     r"""The push at the very top: the limit p = ∞ of :class:`PNormPush`, a smoothed R_max.
 
@@ -68,72 +51,9 @@ class TopPush(Bipartite):
     (-0.682733, -0.682733)
     """
 
-    differentiable = False  # the maximum over negatives has kinks
-    logarithmic_slope = 1.0  # the risk is a logarithm: a unit of margin lowers it by one
-
-    @property
-    def shared_at_zero(self) -> Array:
-        """The negatives: all are the highest."""
-        return self.negatives
-
-    @cached_property
-    def jax_risk(self) -> RiskData:
-        """The risk as a JAX function of the positives' and negatives' scores."""
-        weights = self.padded_log_weights(self.log_positive_shares, np.zeros(len(self.negatives)))
-        return RiskData(_risk, weights, self.part_sizes)
-
-    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
-        """Return the risk as a cvxpy expression."""
-        import cvxpy as cp
-
-        positive = cp.log_sum_exp(self.log_positive_shares - scores[self.positives])
-        return positive + cp.max(scores[self.negatives]), []
-
-    def reference_scores(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and a subgradient in the scores, in plain numpy."""
-        positive, negative = self.split(scores)
-        low, pull = reference_log_sum_exp(self.log_positive_shares - positive)
-        highest = negative == negative.max()
-        return low + float(negative.max()), self.join((-pull, highest / highest.sum()))
-
-    @cached_property
-    def conjugate(self) -> Conjugate:
-        """Distributions over both classes; the one over the negatives has no cost."""
-        low = Shares(self.positives, -1.0, 1.0, self.log_positive_shares)
-        return Conjugate((low, Shares(self.negatives, 1.0, 1.0, None)), self.rows)
-
-    has_smoothing = True
-
-    @property
-    def first_width(self) -> float:
-        """A width at which all negatives have their share of the maximum while scores are below 1."""
-        return float(len(self.negatives))
-
-    def smoothed(self, w: Array, width: float) -> Smoothed:
-        """Return a smooth function below the risk at w, with its derivatives."""
-        rows, scores = (self.positives, self.negatives), np.asarray(self.scores(w), dtype=np.float64)
-        return smoothed_top(
-            self.X, *rows, scores, width, partial(log_mean, log_shares=self.log_positive_shares)
-        )
-
-    def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
-        """Return a linear function below the risk: negatives near the highest share its part, by a projection."""
-        positive, negative = self.split(scores)
-        low, pull = reference_log_sum_exp(self.log_positive_shares - positive)
-        share = reference_highest(negative, width)
-        return low + float(share @ negative), self.join((-pull, share))
-
-    def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
-        from convexrank.proof.pushes import tangent_of_top
-
-        return tangent_of_top(scores, (self.positives, self.positive_weights), self.negatives)
-
-    def ball_below(self, scores: Any, width: float) -> Any:
-        """Return :meth:`reference_below` in ball arithmetic."""
-        from convexrank.proof.pushes import below_top
-
-        return below_top(scores, (self.positives, self.positive_weights), self.negatives, width)
+    def risk(self, f: Groups) -> Node:
+        """Return the risk."""
+        return log_mean_exp(-f.positive) + maximum(f.negative)
 
     def remark(self, x: Array) -> str:
         """Return a remark if the minimum is w = 0."""
@@ -155,6 +75,22 @@ class TopPush(Bipartite):
             for the features of this problem.
         """
         return limit_problem(self)
+
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more: log max over k of the mean of e^-(f_i - f_k)."""
+        from math import exp, log
+
+        from convexrank.problems._plain import sides_of
+
+        f, risk = [float(score) for score in scores], 0.0
+        for positives, negatives, weight in sides_of(self.y, self.qid, self.sample_weight):
+            means = []  # their logarithms: a sum of exponentials leaves the range of floats
+            for k in negatives:
+                top = max(f[k] - f[i] for i in positives)
+                total = sum(weight[i] * exp(f[k] - f[i] - top) for i in positives)
+                means.append(top + log(total / sum(weight[i] for i in positives)))
+            risk += max(means)
+        return risk
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -259,6 +259,12 @@ class ConsensusRank(Problem):
         """Return the fixed point by the same steps with other methods: least squares over corners, and eigenvectors."""
         return Projection(self.absorbed).reference()
 
+    def definition(self, x: Array) -> float:
+        """Return the objective at x once more, from the formula of the view; of the projections ‖x − Tx‖₁."""
+        from convexrank.problems.consensus._definition import plain_value
+
+        return plain_value(self, x)
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance, pessimistic or projection; the same seed gives the same instance."""

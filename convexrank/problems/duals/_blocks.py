@@ -14,8 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.problems._smoothed_reference import reference_highest
-from convexrank.problems.bipartite._boosting_oracle import log_sum_exp_gradient
+from convexrank.modelling.log_sum_exps.terms import log_sum_exp_gradient
 from convexrank.problems.duals._losses import entropies
 
 __all__ = ["Block", "Conjugate", "Shares", "scaled_to", "shares_of_terms"]
@@ -73,6 +72,22 @@ class Block(Protocol):
     def ball_value(self, parts: list[Any]) -> Any:
         """Return G over balls."""
         ...
+
+
+def reference_highest(scores: Array, width: float) -> Array:
+    """Return weights on the simplex that favour scores within a width of the highest: the projection of scores / width.
+
+    For any weights on the simplex the mean is at most the maximum. The weights are at least 0, and their sum is 1.
+    """
+    with np.errstate(over="ignore"):  # for width 0 only the highest scores have weight
+        short = (scores.max() - scores) / width
+    order = np.argsort(short)
+    rising = short[order[: int(np.searchsorted(short[order], 1.0)) + 1]]
+    rising = rising[np.isfinite(rising)]
+    # the level at which the first m weights sum to 1; the lowest of these levels is that of the projection
+    levels = (1.0 + np.cumsum(rising)) / np.arange(1.0, len(rising) + 1.0)
+    shares = np.maximum(levels.min() - short, 0.0)
+    return shares / shares.sum()
 
 
 def scaled_to(v: Array, total: float) -> Array:
@@ -211,6 +226,13 @@ class Conjugate:
         columns = np.concatenate([part[1] + end for part, end in zip(parts, self.ends, strict=False)])
         rows, factors = (np.concatenate([part[place] for part in parts]) for place in (0, 2))
         return sparse.csr_array((factors, (rows, columns)), shape=(self.rows, int(self.ends[-1])))
+
+    @property
+    def sums(self) -> sparse.csr_array:
+        """The matrix of the sums of each block."""
+        owner = np.repeat(np.arange(len(self.blocks)), np.diff(self.ends))
+        count = len(owner)
+        return sparse.csr_array((np.ones(count), (owner, np.arange(count))), shape=(len(self.blocks), count))
 
     @property
     def modulus(self) -> float:

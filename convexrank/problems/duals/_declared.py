@@ -9,11 +9,12 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.modelling.balls import Balls, as_objects, in_balls
-from convexrank.modelling.conjugate import conjugate, feasible, multipliers, sizes
+from convexrank.modelling.conjugate import conjugate, feasible, multipliers, resting, sizes
 from convexrank.modelling.cvxpy_reading import Cvxpy
-from convexrank.modelling.expressions import Affine, Axis, Dot, PairSums, Scores
+from convexrank.modelling.expressions import Affine, Axis, Dot, Highest, LogSumExp, PairSums, Scores
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
+from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth
 from convexrank.problems.duals._loss_blocks import refuse_many_pairs
 
 __all__ = ["DeclaredConjugate"]
@@ -42,6 +43,10 @@ class DeclaredConjugate:
         self._sizes = sizes(program)
 
     @cached_property
+    def _smoothing(self) -> Smoothing | None:
+        return Smoothing(self.program) if can_be_smooth(self.program) else None
+
+    @cached_property
     def ends(self) -> Array:
         """Where the multipliers of each atom begin and end in v."""
         return np.cumsum([0, *self._sizes.values()])
@@ -60,10 +65,11 @@ class DeclaredConjugate:
         return {k: v[start:end] for k, start, end in starts}
 
     @cached_property
-    def _maps(self) -> _Map:
-        """The slopes in the scores of all rows as a linear map of v, and a shift."""
+    def _maps(self) -> tuple[_Map, Any]:
+        """The slopes in the scores of all rows as a linear map of v and a shift, and what its constraints add up."""
         program, m = self.program, int(self.ends[-1])
         maps: list[_Map | None] = [None] * len(program.nodes)
+        sums: list[Any] = [sparse.csr_array((0, m))]
         maps[-1] = sparse.csr_array((program.count, m)), np.ones(program.count)
         own = {
             k: sparse.csr_array(
@@ -75,6 +81,8 @@ class DeclaredConjugate:
             node, here = program.nodes[k], maps[k]
             if isinstance(node, Scores) or here is None:
                 continue
+            if isinstance(node, LogSumExp | Highest):  # shares of each query add up to its own multiplier
+                sums.append(_spread(node.over).T @ own[k] - here[0])
             for a, one in zip(program.args[k], _pulls(node, here, own.get(k)), strict=True):
                 before = maps[a]
                 maps[a] = one if before is None else (before[0] + one[0], before[1] + one[1])
@@ -84,27 +92,32 @@ class DeclaredConjugate:
             found = maps[k]
             if found is not None:
                 matrix, shift = matrix + place @ found[0], shift + place @ found[1]
-        return matrix.tocsr(), shift
+        return (matrix.tocsr(), shift), sparse.csr_array(sparse.vstack(sums))
+
+    @property
+    def sums(self) -> Any:
+        """The matrix of the sums of v that its constraints fix."""
+        return self._maps[1]
 
     @property
     def matrix(self) -> Any:
         """The matrix A of the slopes Av + b, shape (n, m)."""
-        return self._maps[0]
+        return self._maps[0][0]
 
     @property
     def shift(self) -> Array | None:
         """The vector b; None where it is 0."""
-        return self._maps[1] if self._maps[1].any() else None
+        return self._maps[0][1] if self._maps[0][1].any() else None
 
     @cached_property
     def rest(self) -> Array | None:
-        """The v without any slope, 0, where it is feasible."""
-        nothing = np.zeros(int(self.ends[-1]))
-        return nothing if self.shift is None and self.violation(nothing) == 0.0 else None
+        """A feasible v without any slope, where one is known."""
+        found = resting(self.program)
+        return None if found is None else np.concatenate(self._in_order(found[0]))
 
     def slopes(self, v: Array) -> Array:
         """Return Av + b: the derivative of the risk in each row's score."""
-        return self.matrix @ v + self._maps[1]
+        return self.matrix @ v + self._maps[0][1]
 
     def _evaluated(self, v: Array) -> tuple[float, float]:
         language = Numpy()
@@ -127,8 +140,9 @@ class DeclaredConjugate:
         return [found[k] for k in self._sizes]
 
     def at(self, scores: Array, width: float = 0.0) -> Array:
-        """Return the v of scores."""
-        return np.concatenate(self._in_order(multipliers(self.program, scores)))
+        """Return the v of scores; for a risk with kinks, of the risk smoothed by the width."""
+        program = self.program if self._smoothing is None or width == 0.0 else self._smoothing.at(width)
+        return np.concatenate(self._in_order(multipliers(program, scores)))
 
     def model(self, v: Any) -> tuple[Any, list[Any]]:
         """Return G and the constraints in cvxpy."""

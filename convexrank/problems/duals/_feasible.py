@@ -94,18 +94,11 @@ def balanced(conjugate: Conjugate, X: Any, v: Array) -> Array | None:
     for _ in range(_ROUNDS):
         scaled = products @ sparse.diags_array(np.abs(v))
         gram, rest = (scaled @ products.T).toarray(), products @ v + shift
-        sums, ones = _sums(conjugate, np.abs(v)), _sums(conjugate, np.ones(len(v)))
+        ones = conjugate.sums.toarray()
+        sums = ones * np.abs(v)
         joint = np.block([[gram, scaled @ ones.T], [ones @ scaled.T, sums @ ones.T]])
         step = np.linalg.lstsq(joint, np.r_[rest, np.zeros(len(ones))], rcond=1e-13)[0]
         moved = v - np.abs(v) * (np.r_[products.T @ step[: len(rest)]] + ones.T @ step[len(rest) :])
         v = conjugate.near(moved)
     close = np.abs(products @ v + shift).max(initial=0.0) <= 1e-11 * max(1.0, float(np.abs(v).sum()))
     return v if close else None
-
-
-def _sums(conjugate: Conjugate, values: Array) -> Array:
-    """One row for each block, with the values at its places."""
-    table = np.zeros((len(conjugate.blocks), len(values)))
-    for row, start, end in zip(table, conjugate.ends, conjugate.ends[1:], strict=False):
-        row[start:end] = values[start:end]
-    return table

@@ -196,6 +196,11 @@ class RankingDual(DualPoints):
         term, more = conjugate_model(primal.penalty, pull, primal.dimension)
         return CvxpyModel(cp.Problem(cp.Minimize(value + term), [*limits, *more]), {"v": v})
 
+    without_definition = (
+        "G is the conjugate of the primal's risk, one formula for each kind of risk; its values are held against the "
+        "primal's definition instead, as lower bounds and at the solutions"
+    )
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""

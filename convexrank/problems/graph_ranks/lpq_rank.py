@@ -312,6 +312,40 @@ class LpqRank(GraphRank):
         """Return the rank by iteration with a dense matrix of entries, O(n²) per round."""
         return dense_rank(self)
 
+    def definition(self, x: Array) -> float:
+        """Return Hilbert's distance of x and U(x) from their formulas, over all pairs of nodes; it is 0 at the rank."""
+        from convexrank.problems._plain import links_of
+
+        n, r, total = self.graph.n, [float(rank) for rank in x], float(math.fsum(x))
+        theta = (1.0 if self.theta is None else self.theta) if math.isinf(self.p) else self.p / self.q
+        a, degree, weak = [[0.0] * n for _ in range(n)], [0.0] * n, (1.0 - self.alpha) / n
+        for source, _, weight in links_of(self.graph):
+            degree[source] += weight
+        for source, target, weight in links_of(self.graph):
+            if weight > 0.0:
+                a[target][source] += weight / max(degree[source], self.outdegree_floor or 0.0)
+        for j in range(n):
+            if degree[j] == 0.0:
+                for i in range(n):
+                    a[i][j] = 1.0 / n
+        ratios = []
+        for i in range(n):
+            if self.weak_links == "inside":
+                terms = [(self.alpha * a[i][j] + weak) * r[j] for j in range(n)]
+            elif self.weak_links == "entry":
+                terms = [*(self.alpha * a[i][j] * r[j] for j in range(n)), weak * total]
+            else:
+                terms = [a[i][j] * r[j] for j in range(n)]
+            # over the largest entry: a power of a small number is 0 in floats
+            norm = top = max(terms)
+            if math.isfinite(self.p) and top > 0.0:
+                norm = top * sum((term / top) ** self.p for term in terms) ** (1.0 / self.p)
+            image = norm**theta
+            if self.weak_links == "outside":
+                image = self.alpha * image + weak * total**theta
+            ratios.append(math.log(image) - math.log(r[i]))
+        return max(ratios) - min(ratios)
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance with θ < 1; the same seed gives the same instance."""

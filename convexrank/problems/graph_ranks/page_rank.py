@@ -327,6 +327,33 @@ class PageRank(GraphRank):
             answers.append(np.linalg.solve(system, (1.0 - self.alpha) * operator.teleport))
         return answers[0] if len(self.shape) == 1 else np.stack(answers, axis=1)
 
+    def definition(self, x: Array) -> float:
+        """Return ‖αTx + (1−α)v − x‖₁ from its formula, link by link; of a batch the largest. It is 0 at the rank."""
+        from convexrank.problems._plain import links_of
+
+        n, links = self.graph.n, links_of(self.graph)
+        out = [0.0] * n
+        for source, _, weight in links:
+            out[source] += weight
+        ranks = [x.tolist()] if np.ndim(x) == 1 else x.T.tolist()
+        teleports = (
+            [[1.0 / n] * n]
+            if self.personalization is None
+            else np.atleast_2d(self.personalization.T).tolist()
+        )
+        largest = 0.0
+        for w, v in zip(ranks, teleports, strict=True):
+            moved = [(1.0 - self.alpha) * share for share in v]
+            for source, target, weight in links:
+                if weight > 0.0:
+                    moved[target] += self.alpha * weight / out[source] * w[source]
+            for j in range(n):
+                if out[j] == 0.0 and self.dangling != "drop":
+                    for i in range(n):
+                        moved[i] += self.alpha * (v[i] if self.dangling == "teleport" else 1.0 / n) * w[j]
+            largest = max(largest, sum(abs(moved[i] - w[i]) for i in range(n)))
+        return largest
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""

@@ -259,6 +259,19 @@ class PenaltyRank(WalkRank):
         logarithms = np.log(beta * (self.operator @ w) + (1.0 - beta) * w)
         return np.exp(_normalized(logarithms - beta / (1.0 - beta) * self._parts(logarithms)[0]))
 
+    def definition(self, x: Array) -> float:
+        """Return G(ρ) once more, from its formula by loops over a dense matrix; infinity off the simplex."""
+        from convexrank.problems._plain import walk_matrix
+
+        rho, value = [float(share) for share in x], 0.0
+        if min(rho) <= 0.0 or abs(math.fsum(rho) - 1.0) > _SUM:
+            return math.inf
+        P = walk_matrix(self.graph, self.alpha, self.personalization, self.dangling)
+        for i in range(len(rho)):
+            for j in range(len(rho)):
+                value += rho[i] * P[j][i] * math.log(P[j][i] / rho[j])
+        return value
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""

@@ -260,6 +260,42 @@ class TrustPropagation(GraphRank):
             answers.append(r)
         return np.concatenate(answers)
 
+    def definition(self, x: Array) -> float:
+        """Return the distance of x and γU(x) + (1−γ)s from their formulas, link by link; it is 0 at the answer."""
+        from convexrank.problems._plain import links_of
+
+        n, links, distances = self.graph.n, links_of(self.graph), []
+        sides = [(links, self.trusted.tolist())]
+        if self.distrusted is not None:  # the same against the links
+            backwards = [(target, source, weight) for source, target, weight in links]
+            sides.append((backwards, self.distrusted.tolist()))
+        for part, (side, seeds) in enumerate(sides):
+            r, out = [float(trust) for trust in x[part * n : (part + 1) * n]], [0.0] * n
+            for source, _, weight in side:
+                out[source] += weight
+            into: list[list[float]] = [[] for _ in range(n)]
+            for source, target, weight in side:
+                if weight > 0.0:
+                    into[target].append(weight * r[source] / out[source])
+            image = []
+            for i in range(n):
+                # over the largest term: a power of a small number is 0 in floats
+                top = max(into[i], default=0.0)
+                total = sum((term / top) ** self.p for term in into[i]) if top > 0.0 else 0.0
+                power = top ** (self.p / self.q) * total ** (1.0 / self.q)
+                image.append(self.gamma * power + (1.0 - self.gamma) * seeds[i])
+            apart = [abs(image[i] - r[i]) for i in range(n)]
+            if self.p == self.q:
+                top = max(apart)
+                total = sum((entry / top) ** self.p for entry in apart) if top > 0.0 else 0.0
+                distances.append(top * total ** (1.0 / self.p))
+            elif any((image[i] > 0.0) != (r[i] > 0.0) for i in range(n)):
+                distances.append(math.inf)
+            else:
+                both = [i for i in range(n) if r[i] > 0.0]
+                distances.append(max((abs(math.log(r[i] / image[i])) for i in both), default=0.0))
+        return max(distances)
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""

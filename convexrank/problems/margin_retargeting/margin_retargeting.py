@@ -306,6 +306,12 @@ class MarginRetargeting(MarginScores):
         """Return a remark if the minimum is trivial."""
         return _TRIVIAL if self.trivial_minimum else ""
 
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, by another minimisation over targets and offsets."""
+        from convexrank.problems.margin_retargeting._definition import plain_risk
+
+        return plain_risk(self, scores)
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""

@@ -170,6 +170,12 @@ class PageRankDual(Problem):
         constraints: list[Any] = [cp.norm(s, self.game.ball.order) <= self.radius] if self.bounded else []
         return CvxpyModel(cp.Problem(cp.Minimize(value), constraints), {"s": s})
 
+    def definition(self, x: Array) -> float:
+        """Return the objective at s once more, from its formula with a dense matrix and another inner maximum."""
+        from convexrank.problems.page_rank_game._definition import plain_conjugate
+
+        return plain_conjugate(self.game, [float(entry) for entry in x], self.bounded)
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""

@@ -199,3 +199,9 @@ class PageRankGame(PageRankPayoff):
             size = self.ball.of(s)
             s = s if size <= self.radius else s * (self.radius / size)
         return s if np.isfinite(s).all() else none
+
+    def definition(self, x: Array) -> float:
+        """Return the objective at w once more, from its formula with a dense matrix."""
+        from convexrank.problems.page_rank_game._definition import plain_loss
+
+        return plain_loss(self, [float(entry) for entry in x])

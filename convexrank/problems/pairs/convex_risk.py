@@ -43,10 +43,13 @@ class ConvexRisk(Formulation):
     cost : Loss or str
         A loss object or a name: exponential, logistic, hinge, squared_hinge. ``losses.Logistic(base=2)`` is the
         paper's logit cost, with φ(0) = 1.
+    qid : array of int or str, shape (n,), QueryGroups, or None
+        The query of each row; the risk is the sum over queries of A_n of their rows. One query by default.
     l1_ball, l2_ball : float, optional
         Radius B of the constraint :math:`\|w\|_1 \le B` or :math:`\|w\|_2 \le B`; at most one of the two constraints.
     sample_weight : array, shape (n,), optional
-        Weights of rows, like repeated rows: a pair has the weight :math:`w_i w_j`, and n is the total weight (above 1).
+        Weights of rows, like repeated rows: a pair has the weight :math:`w_i w_j`, and n is the total weight of a
+        query (above 1).
 
     Raises
     ------
@@ -100,12 +103,30 @@ class ConvexRisk(Formulation):
 
     def paper_value(self, w: Any) -> float:
         r"""Return A_n as printed: pairs with equal labels included, which add the constant φ(0) each."""
-        axis, grades = self.groups.rows.axis, self.groups.grades
+        axis, grades = self._groups.rows.axis, self._groups.grades
         kinds, number = np.unique(np.stack([axis.query, grades]), axis=1, return_inverse=True)
         mass, total_mass = np.bincount(number.ravel(), axis.weights), axis.sums(axis.weights)
         ties = np.bincount(kinds[0].astype(int), mass * (mass - 1.0)) / (total_mass * (total_mass - 1.0))
         with np.errstate(all="ignore"):
             return self.reference_value(self.scores(self.check_point(w))) + float(ties.sum() * self.cost(0.0))
+
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, from its formula by loops over ordered pairs."""
+        from convexrank.problems._plain import loss_of, queries_of
+
+        f, y = [float(score) for score in scores], self.y.tolist()
+        weight = [1.0] * len(f) if self.sample_weight is None else self.sample_weight.tolist()
+        cost, whole = loss_of(self.cost), 0.0
+        for query in queries_of(self.qid, len(f)):
+            rows, risk = [i for i in query if weight[i] > 0.0], 0.0
+            for i in rows:
+                for j in rows:
+                    if y[i] != y[j]:
+                        sign = 1.0 if y[i] > y[j] else -1.0
+                        risk += weight[i] * weight[j] * cost(sign * (f[i] - f[j]))
+            n = sum(weight[i] for i in rows)
+            whole += risk / (n * (n - 1.0)) if risk else 0.0
+        return whole
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank import losses, prices
+from convexrank.backend.cached import cached_property
 from convexrank.data import check_pairs, keep
 from convexrank.modelling import total_loss
 from convexrank.modelling.expressions import Node
@@ -17,6 +18,8 @@ from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.bipartite.push import check_price_fits, random_price_and_loss
 
 __all__ = ["CrucialPairs"]
+
+Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +71,36 @@ class CrucialPairs(Declared):
         keep(self, pairs=check_pairs(self.pairs, self.X.shape[0]))
         keep(self, price=prices.resolve(self.price), loss=losses.resolve(self.loss))
         check_price_fits(self.price, self.loss)
-        self._declare(ListedPairs(self.pairs))
+        _ = self.form  # an expression that is not convex is refused here, not at the first solve
+
+    @cached_property
+    def _groups(self) -> ListedPairs:  # type: ignore[override]
+        return ListedPairs(self.pairs)
 
     def risk(self, f: ListedPairs) -> Node:
         """The price of the losses of each lower row, summed over the lower rows."""
         return prices.priced(self.price, total_loss(self.loss, f.differences))
+
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, from its formula by loops over the pairs."""
+        from math import exp, log
+
+        from convexrank.problems._plain import loss_of, price_of, price_of_exp
+
+        f, pairs = [float(score) for score in scores], self.pairs.tolist()
+        loss, price, price_of_power = loss_of(self.loss), price_of(self.price), price_of_exp(self.price)
+        above: dict[int, list[int]] = {}
+        for i, k in pairs:
+            above.setdefault(k, []).append(i)
+        risk = 0.0
+        for k, rows in above.items():
+            if isinstance(self.loss, losses.Exponential):
+                # the logarithm of the sum of e^-(f_i - f_k): the price may be finite where the sum is not
+                top = max(f[k] - f[i] for i in rows)
+                risk += price_of_power(top + log(sum(exp(f[k] - f[i] - top) for i in rows)))
+            else:
+                risk += price(sum(loss(f[i] - f[k]) for i in rows))
+        return risk
 
     @classmethod
     def random(cls, seed: int) -> Self:

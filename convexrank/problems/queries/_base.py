@@ -13,11 +13,12 @@ from convexrank.backend.gram import dense
 from convexrank.backend.jax_oracles import shape_class
 from convexrank.data import Chunks, QueryGroups, as_groups, check_vector, keep
 from convexrank.problems._linear_scores import LinearScores, RiskData
+from convexrank.problems._query_streams import QuerySample, goes_in_order, sample_of
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.queries._host_risk import HostRisk
-from convexrank.problems.queries._streams import QuerySample, QueryStream, goes_in_order, sample_of
+from convexrank.problems.queries._pieces import ScoresStream
 
-__all__ = ["QueryScores", "query_sums", "random_queries"]
+__all__ = ["QueryScores", "counting_rows", "notes_of", "query_sums", "random_queries"]
 
 Array = np.ndarray
 
@@ -47,26 +48,29 @@ class QueryScores(LinearScores):
                 f"none of the {len(groups)} queries has two rows of different grades, so there is nothing to rank; "
                 "pass y with more grades, and check that y and qid describe the same rows."
             )
-        rows_that_count, counting = groups.repeated(np.repeat(asks.astype(np.int64), groups.sizes))
+        rows_that_count, counting = counting_rows(groups, asks)
         keep(self, _rows=rows_that_count, groups=counting, idle_queries=len(groups) - len(counting))
 
     def _data_notes(self) -> list[str]:
         """How many queries, and how many of them have nothing to rank."""
         if "groups" not in self.__dict__:
             return []
-        count = len(self.groups)
-        idle = [f"{self.idle_queries} without an order"] if self.idle_queries else []
-        return [f"{count} {'query' if count == 1 else 'queries'}", *idle]
+        return notes_of(len(self.groups), self.idle_queries)
 
     @cached_property
-    def stream(self) -> QueryStream | None:
+    def stream(self) -> ScoresStream | None:
         """The evaluator of rows out of memory in one pass, if the rows of each query are adjacent; else None."""
-        in_order = isinstance(self.X, Chunks) and goes_in_order(self._rows, self.groups, self.X.most_rows)
-        return QueryStream(self) if in_order else None
+        in_order = isinstance(self.X, Chunks) and goes_in_order(*self.by_query, self.X.most_rows)
+        return ScoresStream(self) if in_order else None
 
     def sample(self) -> QuerySample | None:
         """Return the problem of some of the queries of tall rows out of memory, in memory; else None."""
         return sample_of(self) if isinstance(self.X, Chunks) else None
+
+    @property
+    def by_query(self) -> tuple[Array, Array]:
+        """The rows that count, query by query, and where each query begins and the last ends."""
+        return self._rows, self.groups.offsets
 
     @property
     def groups(self) -> QueryGroups:
@@ -156,6 +160,17 @@ class QueryScores(LinearScores):
 
     def _ordered(self, w: Array) -> Array:
         return self.split(np.asarray(self.scores(w), dtype=np.float64))[0]
+
+
+def counting_rows(groups: QueryGroups, asks: Array) -> tuple[Array, QueryGroups]:
+    """Return the rows of the queries that have an order, query by query, and these queries."""
+    return groups.repeated(np.repeat(asks.astype(np.int64), groups.sizes))
+
+
+def notes_of(count: int, idle: int) -> list[str]:
+    """Return how many queries there are, and how many of them have nothing to rank, in words."""
+    words = [f"{idle} without an order"] if idle else []
+    return [f"{count} {'query' if count == 1 else 'queries'}", *words]
 
 
 def query_sums(groups: QueryGroups, values: Array, rows: Any) -> Any:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from convexrank.backend.cached import cached_property
 from convexrank.data import check_choice
-from convexrank.data.gains import gains
+from convexrank.data.recorded import Recorded, plain, recorded
+from convexrank.modelling import log_mean_exp, total
+from convexrank.modelling.expressions import Node
+from convexrank.modelling.groups import Groups
 from convexrank.problems.queries._base import random_queries
-from convexrank.problems.queries._softmax import SoftmaxQueries
+from convexrank.problems.queries._declared import GradedQueries, exact_gains
 
 __all__ = ["ListNet"]
 
@@ -20,8 +22,7 @@ Array = np.ndarray
 _TARGETS = {name: name for name in ("softmax", "exp2", "linear")}
 
 
-@dataclass(frozen=True, eq=False)
-class ListNet(SoftmaxQueries):
+class ListNet(GradedQueries):
     r"""ListNet: fit the probabilities that each document is at the top.
 
     .. math::
@@ -71,33 +72,58 @@ class ListNet(SoftmaxQueries):
     def __post_init__(self) -> None:
         check_choice(self.target, _TARGETS, "target")
         super().__post_init__()
-        _ = self.distributions  # bad grades are refused here, not at the first solve
 
-    @cached_property
+    def risk(self, f: Groups) -> Node:
+        """The divergence of each query, its terms beside the uniform distribution, so that they are small."""
+        axis, q = f.rows.axis, self._distributions(f)
+        entropy = axis.sums(q * np.log((q + (q == 0.0)) * axis.spread(axis.sizes)))
+        divergence = log_mean_exp(f.rows) - total(f.rows, q) + entropy
+        return divergence / recorded(axis.sizes) if self.normalize else divergence
+
+    def _distributions(self, f: Groups) -> Recorded:
+        axis, grades = f.rows.axis, recorded(f.grades)
+        if self.target == "softmax":
+            worth = np.exp(grades - axis.spread(axis.highest(f.grades)))
+        else:
+            worth = exact_gains(grades, self.target)
+            worth = worth / axis.spread(axis.highest(plain(worth)))
+        return worth / axis.spread(axis.sums(worth))
+
+    risk_infimum = 0.0  # type: ignore[assignment]  # divergences are never negative
+
+    @property
     def distributions(self) -> Array:
         """The target distribution of each query, query by query."""
-        groups, grades = self.groups, self.grades
-        if self.target == "softmax":
-            worth = np.exp(grades - groups.maxima(grades)[groups.query])
-        else:
-            worth = gains(grades, self.target)
-            worth = worth / groups.maxima(worth)[groups.query]
-        return worth / groups.sums(worth)[groups.query]
+        return plain(self._distributions(self._groups))
 
-    @cached_property
+    @property
     def query_weights(self) -> Array:
         """One, or one over the number of rows."""
         return 1.0 / self.groups.sizes if self.normalize else np.ones(len(self.groups))
 
-    def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
-        from convexrank.proof.queries import Fit, tangent_of_softmax, top_one
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, from its formula by loops over queries and rows."""
+        from math import exp, log
 
-        fits = [
-            Fit(rows, top_one(grades, self.target), len(rows) if self.normalize else 1)
-            for rows, grades in self._queries()
-        ]
-        return tangent_of_softmax(scores, fits)
+        from convexrank.problems._plain import queries_of
+
+        f, y, risk = [float(score) for score in scores], self.y.tolist(), 0.0
+        for rows in queries_of(self.qid, len(f)):
+            highest, top = max(y[j] for j in rows), max(f[j] for j in rows)
+            if highest == min(y[j] for j in rows):
+                continue
+            if self.target == "softmax":  # over e^highest, which may be no float
+                worth = {j: exp(y[j] - highest) for j in rows}
+            else:
+                worth = {j: 2.0 ** y[j] - 1.0 if self.target == "exp2" else y[j] for j in rows}
+            total, divergence = sum(worth.values()), 0.0
+            normalizer = top + log(sum(exp(f[j] - top) for j in rows))
+            for j in rows:
+                q = worth[j] / total
+                if q > 0.0:
+                    divergence += q * (log(q) - (f[j] - normalizer))
+            risk += divergence / len(rows) if self.normalize else divergence
+        return risk
 
     @classmethod
     def random(cls, seed: int) -> Self:

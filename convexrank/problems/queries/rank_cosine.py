@@ -182,6 +182,29 @@ class RankCosine(QueryScores):
         residual = float(np.linalg.norm(gradient + self.l2 * w))
         return Certificate(residual, value + self.penalty.value(w), -np.inf, "residual")
 
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, from its formula by loops over queries and rows."""
+        from math import hypot
+
+        from convexrank.problems._plain import queries_of
+
+        f, y, risk = [float(score) for score in scores], self.y.tolist(), 0.0
+        for rows in queries_of(self.qid, len(f)):
+            highest = max(y[j] for j in rows)
+            if highest == min(y[j] for j in rows):
+                continue
+            # over the largest gain: a cosine does not change, and squares of gains may be no floats
+            scale = 2.0**highest - 1.0 if self.gain == "exp2" else highest
+            g = {j: (2.0 ** y[j] - 1.0 if self.gain == "exp2" else y[j]) / scale for j in rows}
+            s = {j: f[j] for j in rows}
+            if self.center:
+                means = sum(g.values()) / len(rows), sum(s.values()) / len(rows)
+                g, s = {j: g[j] - means[0] for j in rows}, {j: s[j] - means[1] for j in rows}
+            length = hypot(*s.values(), len(rows) ** 0.5 * self.smoothing)
+            cosine = sum(g[j] * (s[j] / length) for j in rows) / hypot(*g.values())
+            risk += 0.5 * (1.0 - cosine)
+        return risk
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -10,20 +10,20 @@ from scipy import sparse
 
 from convexrank import losses
 from convexrank.backend.cached import cached_property
-from convexrank.backend.jax_oracles import pad, shape_class
+from convexrank.backend.gram import dense
+from convexrank.core.minorants import Minorant
 from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.data import keep
+from convexrank.data.recorded import recorded
+from convexrank.modelling import pair_sums, total
+from convexrank.modelling.expressions import Node
+from convexrank.modelling.groups import Groups
 from convexrank.pair_sums.within_queries import active_sums, pair_list
-from convexrank.problems._linear_scores import RiskData
-from convexrank.problems._pair_reference import centred, graded_in_blocks, reference_graded
-from convexrank.problems._second_order import SecondOrder
-from convexrank.problems._smoothed import Smoothed
-from convexrank.problems._smoothed_reference import lowered_pairs
-from convexrank.problems.duals._blocks import Conjugate
-from convexrank.problems.duals._loss_blocks import MODEL, Pairs, refuse_many_pairs
-from convexrank.problems.duals._losses import loss_conjugate
-from convexrank.problems.queries._base import QueryScores, random_queries
-from convexrank.problems.queries._smoothed_pairs import PairRows, smoothed_pairs
+from convexrank.problems._linear_scores import LinearScores
+from convexrank.problems._pair_reference import centred, reference_graded
+from convexrank.problems._streams import refuse_chunks
+from convexrank.problems.queries._base import random_queries
+from convexrank.problems.queries._declared import GradedQueries
 
 __all__ = ["RankSVM"]
 
@@ -33,21 +33,7 @@ Array = np.ndarray
 _PAIRS_PER_ROW = 200.0
 
 
-@dataclass(frozen=True)
-class _PairRisk:
-    """The risk as a JAX function over a list of pairs. Hashable by its loss."""
-
-    loss: Any
-
-    def __call__(self, data: Any, scores: Any) -> Any:
-        import jax.numpy as jnp
-
-        upper, lower, weights = data
-        return weights @ jnp.where(weights > 0, self.loss(scores[upper] - scores[lower]), 0.0)
-
-
-@dataclass(frozen=True, eq=False)
-class RankSVM(SecondOrder, QueryScores):
+class RankSVM(GradedQueries):
     r"""RankSVM: the scores of two documents of a query with different grades should differ by a margin of 1.
 
     .. math::
@@ -110,79 +96,50 @@ class RankSVM(SecondOrder, QueryScores):
             )
         super().__post_init__()
 
-    @property
-    def differentiable(self) -> bool:
-        """Whether the loss is: the square is."""
-        return self.loss.smooth
+    def risk(self, f: Groups) -> Node:
+        """The losses of the pairs of each query."""
+        found = total(pair_sums(self.loss, f.rows, f.rows, f.grades))
+        return found / recorded(_pair_counts(f)) if self.normalize else found
+
+    smooth_at_zero = True  # type: ignore[assignment]  # the kink of the hinge is at a margin of 1
 
     @property
-    def smooth_at_zero(self) -> bool:
-        """Yes: the kink of the hinge is at a margin of 1."""
-        return True
-
-    attained = True  # the hinge reaches zero
-
-    depends_on_differences = True
-
-    @cached_property
     def ranks(self) -> Array:
         """The grades of each query as 0, 1, 2, …, query by query."""
-        return self._numbers - self.groups.minima(self._numbers, 0)[self.groups.query]
-
-    @cached_property
-    def _numbers(self) -> Array:
-        return self.groups.numbered(self.grades)
+        numbers = self.groups.numbered(self.grades)
+        return numbers - self.groups.minima(numbers, 0)[self.groups.query]
 
     @cached_property
     def pair_counts(self) -> Array:
         """The number of pairs of each query."""
-        groups, equal = self.groups, np.bincount(self._numbers)[self._numbers]
-        return (groups.sizes**2 - groups.sums(equal)) // 2
+        return _pair_counts(self._groups)
 
-    @cached_property
+    @property
     def query_weights(self) -> Array:
         """One over the number of pairs, or one."""
         return 1.0 / self.pair_counts if self.normalize else np.ones(len(self.groups))
 
-    @cached_property
-    def _row_weights(self) -> Array:
-        return self.query_weights[self.groups.query]
-
-    @cached_property
+    @property
     def pairs(self) -> tuple[Array, Array]:
-        """Places of the upper and of the lower row of every pair: what the exact model and JAX use."""
+        """Places of the upper and of the lower row of every pair."""
         return pair_list(self.ranks, self.groups)
 
-    @cached_property
-    def jax_risk(self) -> RiskData:
-        """The risk as a JAX function of the scores, over a list of pairs."""
-        upper, lower = self.pairs
-        size, kind = shape_class(len(upper)), self.X.dtype
-        weights = pad(self._row_weights[upper].astype(kind), size)
-        return RiskData(
-            _PairRisk(self.loss), (pad(upper, size), pad(lower, size), weights), self.padded_sizes[:1]
-        )
+    # --- until the layer has these for pairs: second derivatives, sorted references and proofs -------------
+
+    pairwise_curvature = False  # type: ignore[assignment]
+
+    @property
+    def has_curvature(self) -> bool:
+        """Whether the loss has second derivatives."""
+        return self.differentiable
 
     def _sides(self, scores: Array) -> tuple[Array, Array, Array]:
-        """Centred scores; and count, sum and sum of squares of the violating partners below and above each row."""
-        groups, ranks = self.groups, self.ranks
-        centred = scores - (groups.sums(scores) / groups.sizes)[groups.query]
-        moments = np.column_stack([np.ones(len(centred)), centred, centred**2])
+        """Centred scores; and the numbers of violating partners below and above each row."""
+        groups, (ranks, _) = self.groups, self._ranked
+        near_zero, ones = centred(scores[self.by_query[0]], groups.query), np.ones((len(ranks), 1))
         reversed_ranks = groups.maxima(ranks, 0)[groups.query] - ranks
-        below = active_sums(centred, ranks, groups, moments)
-        above = active_sums(-centred, reversed_ranks, groups, moments[:, :2])
-        return centred, below, above
-
-    def query_oracle(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and its gradient (a subgradient) in the scores, all queries at once."""
-        centred, below, above = self._sides(scores)
-        short = 1.0 - centred
-        if not self.loss.smooth:
-            values, slopes = short * below[:, 0] + below[:, 1], above[:, 0] - below[:, 0]
-        else:
-            values = short**2 * below[:, 0] + 2.0 * short * below[:, 1] + below[:, 2]
-            slopes = 2.0 * ((1.0 + centred) * above[:, 0] - above[:, 1] - short * below[:, 0] - below[:, 1])
-        return float(self._row_weights @ np.maximum(values, 0.0)), self._row_weights * slopes
+        below = active_sums(near_zero, ranks, groups, ones)[:, 0]
+        return near_zero, below, active_sums(-near_zero, reversed_ranks, groups, ones)[:, 0]
 
     def score_model(self, scores: Array) -> ScoreModel:
         r"""Return the risk to second order in the scores, roughly: the pairs of each row are counted, not listed.
@@ -191,87 +148,51 @@ class RankSVM(SecondOrder, QueryScores):
         are taken to have :math:`(b_i a_j + a_i b_j) / T` pairs, which keeps all counts. It is exact where all pairs of
         two grades violate the margin, as at the start.
         """
-        ordered = self.split(np.asarray(scores, dtype=np.float64))[0]
-        value, slope = self.query_oracle(ordered)
-        if not self.loss.smooth:
-            return ScoreModel(value, self.join((slope,)))
-        groups, (_, below, above) = self.groups, self._sides(ordered)
-        lower, upper = (2.0 * self._row_weights * side[:, 0] for side in (below, above))
-        totals = groups.sums(lower)
+        value, slope = self.risk_and_score_gradient(scores)
+        if not self.differentiable:
+            return ScoreModel(value, slope)
+        (rows, starts), (_, below, above) = self.by_query, self._sides(np.asarray(scores, dtype=np.float64))
+        lower, upper = (2.0 * self._ranked[1] * side for side in (below, above))
+        totals, diagonal = self.groups.sums(lower), np.zeros(self.rows)
+        diagonal[rows] = lower + upper
         rates = 0.5 / np.where(totals > 0.0, totals, np.inf)
-        shape, parts = (self.rows, len(groups)), (lower + upper, lower - upper)
-        columns = [sparse.csc_array((part, self._rows, groups.offsets), shape=shape) for part in parts]
+        shape = (self.rows, len(totals))
+        columns = [
+            sparse.csc_array((part, rows, starts), shape=shape) for part in (lower + upper, lower - upper)
+        ]
         shares = sparse.csc_array(sparse.hstack(columns, format="csc"))
-        curvature = Curvature(self.join((parts[0],)), shares, np.concatenate([rates, -rates]), exact=False)
-        return ScoreModel(value, self.join((slope,)), curvature)
+        return ScoreModel(
+            value, slope, Curvature(diagonal, shares, np.concatenate([rates, -rates]), exact=False)
+        )
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and (generalised) Hessian of risk + l2/2·‖w‖². O(n d² + n d log n)."""
+        refuse_chunks(self.X, "second derivatives")
         w = self.check_point(w)
         value, gradient = self.smooth_value_and_gradient(w)
-        centred, below, above = self._sides(self._ordered(w))
-        rows, weights = self._dense_rows, self._row_weights[:, None]
-        partners = active_sums(centred, self.ranks, self.groups, rows)
-        cross = (weights * rows).T @ partners
-        curvature = (weights * (below[:, :1] + above[:, :1]) * rows).T @ rows - cross - cross.T
+        near_zero, below, above = self._sides(np.asarray(self.scores(w), dtype=np.float64))
+        rows, (ranks, each) = dense(self.X[self.by_query[0]]), self._ranked
+        partners = active_sums(near_zero, ranks, self.groups, rows)
+        cross = (each[:, None] * rows).T @ partners
+        curvature = ((each * (below + above))[:, None] * rows).T @ rows - cross - cross.T
         return value, gradient, 2.0 * curvature + self.l2 * np.eye(self.dimension)
 
-    @property
-    def has_smoothing(self) -> bool:
-        """Whether the loss has a kink."""
-        return not self.differentiable
-
-    @property
-    def first_width(self) -> float:
-        """Twice the margin, so that all pairs are within at w = 0; less where there are very many pairs a row."""
-        return min(2.0, _PAIRS_PER_ROW * self.groups.rows / float(self.pair_counts.sum()))
-
     @cached_property
-    def _pair_rows(self) -> PairRows:
-        return PairRows(self.rows_of_queries, self.ranks, self.groups, self._row_weights)
-
-    def smoothed(self, w: Array, width: float) -> Smoothed:
-        """Return a smooth function below the risk at w, with its derivatives."""
-        return smoothed_pairs(self._pair_rows, self._ordered(w), width)
-
-    def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
-        """Return a linear function below the risk: a pair at the margin, within the width, has a part of its slope."""
-        value, gradient = self.reference_scores(scores)
-        query = self.groups.query
-        near_zero = centred(self.split(scores)[0], query)
-        change, slope = lowered_pairs(near_zero, self.ranks, self._row_weights, query, width)
-        return value + change, gradient + self.join((slope,))
-
-    @cached_property
-    def conjugate(self) -> Conjugate | None:
-        """A multiplier for each pair of a query."""
-        found = loss_conjugate(self.loss)
-        if found is None:
-            return None
-        refuse_many_pairs(int(self.pair_counts.sum()))
-        upper, lower = self.pairs
-        pairs = Pairs(found, self._rows[upper], self._rows[lower], self._row_weights[upper])
-        return Conjugate((pairs,), self.rows)
-
-    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
-        """Return the risk as a cvxpy expression, one term for each pair."""
-        refuse_many_pairs(int(self.pair_counts.sum()), MODEL)
-        upper, lower = self.pairs
-        ordered = scores[self._rows]
-        return self._row_weights[upper] @ self.loss(ordered[upper] - ordered[lower]), []
+    def _ranked(self) -> tuple[Array, Array]:
+        return self.ranks, self.query_weights[self.groups.query]
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in the scores, sorted; O(n log n log g) for g grades."""
-        ones = np.ones(len(self.ranks))
-        query, ordered = self.groups.query, self.split(scores)[0]
-        value, gradient = reference_graded(self.loss, ordered, self.ranks, self._row_weights, ones, query)
-        return value, self.join((gradient,))
+        rows, gradient, (ranks, weights) = self.by_query[0], np.zeros(len(scores)), self._ranked
+        query = self.groups.query
+        value, gradient[rows] = reference_graded(
+            self.loss, scores[rows], ranks, weights, np.ones(len(ranks)), query
+        )
+        return value, gradient
 
-    def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
-        """Return the weighted loss of one query from its double sum, and a subgradient."""
-        ones, grades = np.ones(len(scores)), self.grades[self.stretch(query)]
-        value, slope = graded_in_blocks(self.loss, scores, grades, ones, ones)
-        return self.query_weights[query] * value, self.query_weights[query] * slope
+    def minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
+        """Return the tangent at w, or what a smoothed risk proves there; rounding is for rows of these lengths."""
+        return LinearScores.minorant_of(self, w, width, lengths)
 
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
@@ -279,23 +200,28 @@ class RankSVM(SecondOrder, QueryScores):
 
         return tangent_of_queries_pairs(scores, self.loss, self._queries(), self.normalize)
 
-    def ball_below(self, scores: Any, width: float) -> Any:
-        """Return :meth:`reference_below` in ball arithmetic."""
-        from convexrank.proof.queries import tangent_of_parts_of_hinge
+    def _queries(self) -> list[tuple[Array, Array]]:
+        """Row numbers and grades of each query that counts."""
+        rows, parts = self.by_query[0], [self.stretch(query) for query in range(len(self.groups))]
+        return [(rows[part], self.grades[part]) for part in parts]
 
-        return tangent_of_parts_of_hinge(scores, width, self._queries(), self.normalize)
+    # ------------------------------------------------------------------------------------------------------------------
 
-    def is_separating(self, w: Array) -> bool:
-        """Whether every pair is ranked strictly in the right order."""
-        upper, lower = self.pairs
-        scores = self.split(self.scores(w))[0]
-        return bool((scores[upper] > scores[lower]).all())
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""
+        from convexrank.problems._plain import loss_of, queries_of
 
-    def ordering(self) -> tuple[Any, Any]:
-        """Return the constraint that each pair is in the right order."""
-        upper, lower = self.pairs
-        rows = self.rows_of_queries
-        return rows[upper] - rows[lower], np.zeros((len(upper), 0))
+        f, y, loss, risk = [float(score) for score in scores], self.y.tolist(), loss_of(self.loss), 0.0
+        for rows in queries_of(self.qid, len(f)):
+            count, total = 0, 0.0
+            for j in rows:
+                for k in rows:
+                    if y[j] > y[k]:
+                        count += 1
+                        total += loss(f[j] - f[k])
+            if count:
+                risk += total / count if self.normalize else total
+        return risk
 
     @classmethod
     def random(cls, seed: int) -> Self:
@@ -305,3 +231,12 @@ class RankSVM(SecondOrder, QueryScores):
         loss = ["hinge", "squared_hinge"][int(rng.integers(2))]
         l2, l1 = float(rng.choice([1e-2, 0.3])), float(rng.choice([0.0, 0.0, 0.05]))
         return cls(X, y, qid, loss, normalize=bool(rng.random() < 0.5), l2=l2, l1=l1)
+
+
+def _pair_counts(f: Groups) -> Array:
+    """The number of pairs of different grades of each query."""
+    axis, order = f.rows.axis, np.lexsort((f.grades, f.rows.axis.query))
+    grades, query = f.grades[order], axis.query[order]
+    starts = np.flatnonzero(np.r_[True, (np.diff(grades) != 0) | (np.diff(query) != 0)])
+    equal = np.diff(starts, append=len(order))
+    return (axis.sizes**2 - np.bincount(query[starts], equal**2, axis.count).astype(np.int64)) // 2

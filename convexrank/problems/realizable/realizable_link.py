@@ -205,6 +205,34 @@ class RealizableLink(Problem):
         variables = {"w": w, "smallest": smallest, "largest": largest}
         return CvxpyModel(cp.Problem(cp.Minimize(0), limits), variables)
 
+    def definition(self, x: Array) -> float:
+        """Return the violation at w once more: constraints pair by pair, and the nearest scores by least squares."""
+        from scipy.optimize import nnls
+
+        w = [float(entry) for entry in x]
+        theta, y = [float(score) for score in self.X @ np.asarray(w)], self.y.tolist()
+        n, rows, least = len(y), [], []
+        for i in range(n):
+            for j in range(n):
+                if i == j or y[i] > y[j]:
+                    continue
+                rising = [(k == j) - (k == i) for k in range(n)]
+                if y[i] < y[j]:
+                    rows.append(rising)
+                    least.append((self.strong or 0.0) * (y[j] - y[i]) - (theta[j] - theta[i]))
+                if self.smooth is not None:
+                    rows.append([-sign for sign in rising])
+                    least.append((theta[j] - theta[i]) - self.smooth * (y[j] - y[i]))
+        change = 0.0
+        if max(least, default=0.0) > 0.0:
+            # the shortest z with Gz ≥ h, from the residual r of Eu = e_(n+1) for u ≥ 0, E = (G, h)ᵀ: Lawson and Hanson
+            scale = max(least)
+            E = np.array([[*row, h / scale] for row, h in zip(rows, least, strict=True)], dtype=np.float64).T
+            u, _ = nnls(E, np.eye(n + 1)[n])
+            residual = E @ u - np.eye(n + 1)[n]
+            change = scale * math.hypot(*(residual[:n] / residual[n])) / math.sqrt(n)
+        return max(change, math.hypot(*w) - self.radius)
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance, three in four of them satisfiable; the same seed gives the same instance."""

@@ -305,6 +305,12 @@ class Retargeting(QueryScores):
             )
         return ""
 
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, by another minimisation over targets and offsets."""
+        from convexrank.problems.retargeting._definition import plain_risk
+
+        return plain_risk(self, scores)
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small convex instance without offsets, so that the minimum is not w = 0; seeds repeat."""

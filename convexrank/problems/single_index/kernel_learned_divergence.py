@@ -249,6 +249,17 @@ class KernelLearnedDivergence(Problem):
         """Return the learned link at :meth:`scores_at`; :func:`convexrank.links.fit_link` has more to say."""
         return fit_link(self.linear, self.coordinates(x))(self.scores_at(rows, x))
 
+    def definition(self, x: Array) -> float:
+        """Return the objective at α once more, by loops over K and another solution of the inner minimum."""
+        from convexrank.problems.single_index._definition import least_divergence
+
+        K, y, alpha = self.K.tolist(), self.y.tolist(), [float(entry) for entry in x]
+        theta = [0.0 + sum(K[i][j] * alpha[j] for j in range(len(y))) for i in range(len(y))]
+        limits: Any = self.output_range
+        least = least_divergence(theta, y, self.strong, self.smooth, limits)
+        norm = sum(alpha[i] * theta[i] for i in range(len(y)))
+        return least / len(y) + 0.5 * self.l2 * norm
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""

@@ -285,6 +285,13 @@ class LearnedDivergence(LinearScores):
         moved = w - self.prox(w - self.field(w), 1.0)
         return Certificate(float(np.linalg.norm(moved)), math.nan, -math.inf, kind="residual")
 
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, by another solution of the inner minimum."""
+        from convexrank.problems.single_index._definition import least_divergence
+
+        theta, y = [float(score) for score in scores], self.y.tolist()
+        return least_divergence(theta, y, self.strong, self.smooth, self.output_range) / len(y)
+
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""

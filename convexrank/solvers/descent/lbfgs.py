@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from convexrank.core.loop import State, scale_of
 from convexrank.core.results import Solution
 from convexrank.core.score_model import SampledCurvature
 from convexrank.data import check_flags, check_integer, keep_checked
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 __all__ = ["LBFGS"]
 
@@ -32,34 +35,25 @@ class Sample(TwiceDifferentiable, Protocol):
 
 
 @runtime_checkable
-class Sampled(Protocol):
-    """A problem of many rows, of which some tell the shape of the objective."""
-
-    @property
-    def sample_rows(self) -> int:
-        """How many rows a sample has; 0 where none is drawn."""
-        ...
+class Sampled(Smooth, Protocol):
+    """An objective over rows, of which some may tell its shape."""
 
     def sample(self) -> Sample | None:
         """Return the problem of a sample of the rows; None where it does not pay."""
         ...
 
-
-@runtime_checkable
-class SampledHessian(Protocol):
-    """A problem of many rows, of which some tell the Hessian at a point."""
-
     def sampled_curvature(self, w: Array) -> SampledCurvature | None:
         """Return what some rows tell of the Hessian at w; None where that does not pay, or a sample tells it."""
         ...
 
-
-class SharedReference(Protocol):
-    """A problem whose certificate uses again what was evaluated last."""
-
     def reference_value_and_gradient(self, w: Array) -> tuple[float, Array]:
-        """Return the objective and its gradient from the definition, which the certificate at w uses again."""
+        """Return the objective and its gradient from the definition, which the certificate at w may use again."""
         ...
+
+
+def _is_sampled(problem: Smooth) -> TypeIs[Sampled]:
+    """Whether rows may be sampled, as the type checker understands it."""
+    return "Sampled" in problem.capabilities
 
 
 # What is asked of the answer for a sample: the difference to all rows is larger.
@@ -121,13 +115,12 @@ class LBFGS:
 
     def init(self, problem: Smooth, x0: Array) -> State:
         """Evaluate at the start."""
-        sample = problem.sample() if self.sample and isinstance(problem, Sampled) else None
+        sampled = problem if self.sample and _is_sampled(problem) else None
+        sample = None if sampled is None else sampled.sample()
         if sample is not None and not x0.any():
             x0 = _start(sample, x0)
         value, gradient = problem.value_and_gradient(x0)
-        curvature = None
-        if self.sample and isinstance(problem, SampledHessian):
-            curvature = problem.sampled_curvature(x0)
+        curvature = None if sampled is None else sampled.sampled_curvature(x0)
         metric = None if curvature is None else _metric(curvature.hessian)
         if curvature is None and sample is not None:
             metric = _metric(sample.second_order(x0)[2])
@@ -153,14 +146,15 @@ class LBFGS:
     def _oracle(problem: Smooth, state: State) -> Callable[[Array], tuple[float, Array]]:
         """What evaluates the next point: the code of the certificate where this step is expected to be the last."""
         memory: _Memory = state.memory
-        if memory.curvature is None or not (memory.curvature.least and memory.pairs):
+        told = memory.curvature
+        if told is None or not (told.least and memory.pairs) or not _is_sampled(problem):
             return problem.value_and_gradient
         gradient = memory.gradient / memory.units
         before = gradient - memory.pairs[-1][1] / memory.units
         slope = _CAUTION * float(gradient @ gradient) / float(np.linalg.norm(before))
-        if _curved(memory.curvature, slope) > state.tol * scale_of(state.value):
+        if _curved(told, slope) > state.tol * scale_of(state.value):
             return problem.value_and_gradient
-        return cast(SharedReference, problem).reference_value_and_gradient
+        return problem.reference_value_and_gradient
 
     def _search(self, oracle: _Cached, state: State, direction: Array, first: bool) -> float | None:
         from scipy.optimize import line_search  # slow to import; the default solver does without

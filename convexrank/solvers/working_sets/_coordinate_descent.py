@@ -8,10 +8,11 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # made by f2py
 
+from convexrank.backend.deadline import check_time
 from convexrank.backend.numba_cache import compiled, part, read_only_array, types
 from convexrank.core.score_model import Curvature
 
-__all__ = ["ColumnModel"]
+__all__ = ["ColumnModel", "longer"]
 
 Array = np.ndarray
 
@@ -30,6 +31,10 @@ _RIDGES = (1e-13, 1e-11, 1e-9, 1e-7, 1e-5)
 # With the products sweeps cost little: there may be more of them, and the minimum is found more precisely, by turns
 # with a linear system for the weights in use.
 _CHEAPER, _TIGHTER, _TURNS = 2, 0.01, 100
+# Below this share of itself a weight on its way to 0 is there.
+_PASSED = 1e-12
+# They end where a turn adds less than this share to what the model promises: the model itself holds no better.
+_WORTH_A_TURN = 0.2
 
 # So many terms of a risk are few.
 _FEW_TERMS = 8
@@ -146,6 +151,12 @@ def _descend_dense(
     return sweeps
 
 
+def longer(w: Array, delta: Array) -> float:
+    """Return how much a step adds to the sum of sizes, without the rounding of that sum."""
+    stays = w * (w + delta) > 0.0
+    return float(np.where(stays, np.sign(w) * delta, np.abs(w + delta) - np.abs(w)).sum())
+
+
 class ColumnModel:
     """Quadratic models of the objective over some columns.
 
@@ -205,8 +216,9 @@ class ColumnModel:
         squares = bends.diagonal().copy()
         bends -= (sums * curvature.rates) @ sums.T
         bends.flat[:: len(point) + 1] = _positive(bends.diagonal(), squares) + self.l2
-        bent = np.zeros(len(point))
+        bent, promised = np.zeros(len(point)), 0.0
         for turn in range(_TURNS):
+            check_time()
             used = _descend_dense(
                 *(
                     bends,
@@ -223,7 +235,10 @@ class ColumnModel:
             # sweeps stop where each slope is small, and creep where curvature is, as on columns that are nearly equal
             if turn and used == 1:
                 break
-            _to_the_minimum_of_the_face(bends, slopes + bent, point, self.l1, step, bent)
+            _to_the_minimum_of_the_face(bends, slopes, point, self.l1, step, bent)
+            before, promised = promised, _promise(slopes, point, self.l1, step, bent)
+            if before - promised <= _WORTH_A_TURN * -promised:
+                break
         return step, np.asarray(self.columns @ step)
 
     def _by_entries(
@@ -254,12 +269,12 @@ class ColumnModel:
 def _to_the_minimum_of_the_face(
     bends: Array, slopes: Array, point: Array, l1: float, step: Array, bent: Array
 ) -> None:
-    """Move the weights in use towards the minimum of the model among weights of the same signs, until one is 0."""
+    """Move the weights in use towards the minimum of the model among weights of the same signs; others become 0."""
     there = point + step
     (used,) = np.nonzero(there)
     if not len(used):
         return
-    block, rest = bends[np.ix_(used, used)], slopes[used] + l1 * np.sign(there[used])
+    block, rest = bends[np.ix_(used, used)], (slopes + bent)[used] + l1 * np.sign(there[used])
     diagonal, way = block.diagonal().copy(), np.zeros(len(used))
     for ridge in _RIDGES:
         block.flat[:: len(used) + 1] = (1.0 + ridge) * diagonal
@@ -267,14 +282,28 @@ def _to_the_minimum_of_the_face(
         if info == 0 and np.isfinite(solved).all():
             way = -solved
             break
-    towards = np.flatnonzero(there[used] * way < 0.0)
-    lengths = -there[used[towards]] / way[towards]
-    length = min(1.0, float(lengths.min(initial=1.0)))
-    step[used] += length * way
-    if length < 1.0:
-        gone = used[towards[int(np.argmin(lengths))]]
-        step[gone] = -point[gone]
-    bent[:] = bends @ step
+    # weights that would pass 0 stop there, many at a time; up to the first of them the model falls in any case
+    here, signs = there[used], np.sign(there[used])
+    towards = here * way < 0.0
+    first = float((-here[towards] / way[towards]).min(initial=1.0))
+    now, length = _promise(slopes, point, l1, step, bent), 2.0
+    while length > first:
+        length = max(0.5 * length, first)
+        moved = here + length * way
+        moved[towards & (signs * moved <= _PASSED * np.abs(here))] = 0.0
+        found = step.copy()
+        found[used] = moved - point[used]
+        with np.errstate(over="ignore", invalid="ignore"):  # columns that are nearly collinear lead far away
+            curved = bends @ found
+            better = _promise(slopes, point, l1, found, curved) <= now
+        if better:
+            step[:], bent[:] = found, curved
+            return
+
+
+def _promise(slopes: Array, point: Array, l1: float, step: Array, bent: Array) -> float:
+    """Return what a model says a step adds to the objective."""
+    return float((slopes + 0.5 * bent) @ step) + l1 * longer(point, step)
 
 
 def _products_of(columns: sparse.csc_array) -> Callable[[Array], Array] | None:

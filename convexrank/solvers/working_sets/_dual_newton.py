@@ -154,7 +154,8 @@ class DualIterate:
     @cached_property
     def gap(self) -> float:
         """How far the objective at the weights is above the dual."""
-        return self.problem.score_model(self.products).value + self.penalty.value(self.w) - self.bound
+        with np.errstate(over="ignore", invalid="ignore"):  # without a minimum the weights have no limit
+            return self.problem.score_model(self.products).value + self.penalty.value(self.w) - self.bound
 
     def is_closer_than(self, share: float) -> bool:
         """Whether the gap is at most this share of the value."""
@@ -163,7 +164,8 @@ class DualIterate:
     @property
     def ends_without_l2(self) -> bool:
         """Whether l2 is a small part of the objective, or the scores are so large that they have no limit."""
-        part = 0.5 * self.penalty.l2 * float(self.w @ self.w)
+        with np.errstate(over="ignore", invalid="ignore"):
+            part = 0.5 * self.penalty.l2 * float(self.w @ self.w)
         return part <= _NEGLIGIBLE * max(1.0, abs(self.bound)) or float(np.abs(self.scores).max()) > _ENDLESS
 
     def next(self) -> DualIterate | None:

@@ -13,7 +13,7 @@ from scipy import sparse
 from convexrank.backend.deadline import check_time
 from convexrank.core.score_model import ScoreModel
 from convexrank.regularizers import Penalty
-from convexrank.solvers.working_sets._coordinate_descent import ColumnModel
+from convexrank.solvers.working_sets._coordinate_descent import ColumnModel, longer
 
 __all__ = ["ByColumns", "Part", "Point", "followed", "penalty_at", "violations_of"]
 
@@ -42,12 +42,6 @@ class ByColumns(Protocol):
 def penalty_at(penalty: Penalty, w: Array) -> float:
     """Evaluate both norms, at weights within the constraints."""
     return 0.5 * penalty.l2 * float(w @ w) + penalty.l1 * float(np.abs(w).sum())
-
-
-def _longer(w: Array, delta: Array) -> float:
-    """How much a step adds to the sum of sizes, without the rounding of that sum."""
-    stays = w * (w + delta) > 0.0
-    return float(np.where(stays, np.sign(w) * delta, np.abs(w + delta) - np.abs(w)).sum())
 
 
 def violations_of(w: Array, slopes: Array, l1: float, nonnegative: Array | None) -> Array:
@@ -103,8 +97,8 @@ class Part:
         slopes at both ends give: its rounding is that of slopes times the step.
         """
         (delta, change), penalty = step, self.penalty
-        longer = _longer(point.w, delta)
-        promised = float(slopes @ delta) + penalty.l1 * longer
+        added = longer(point.w, delta)
+        promised = float(slopes @ delta) + penalty.l1 * added
         hidden = -promised <= _ROUNDING * max(1.0, abs(point.value))
         noise = np.finfo(float).eps * float((np.abs(slopes) + penalty.l1) @ np.abs(delta))
         rest = point.value - point.model.value - penalty_at(penalty, point.w)
@@ -117,7 +111,7 @@ class Part:
             if hidden:
                 ahead = self.slopes(found)
                 fall = 0.5 * length * float((slopes + ahead) @ delta)
-                fall += penalty.l1 * _longer(point.w, length * delta)
+                fall += penalty.l1 * longer(point.w, length * delta)
                 if fall <= 0.1 * length * promised < -noise or self.violation(found, ahead) < 0.9 * violation:
                     return found
             elif found.value <= point.value + 1e-4 * length * promised:

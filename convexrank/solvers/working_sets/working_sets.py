@@ -13,7 +13,7 @@ from convexrank.backend.deadline import check_time
 from convexrank.backend.gram import times, transposed_times
 from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
-from convexrank.core.results import Witness
+from convexrank.core.results import Solution, Witness
 from convexrank.core.score_model import ScoreModel, without_products
 from convexrank.data import check_integer, keep_checked
 from convexrank.regularizers import Penalty
@@ -454,6 +454,10 @@ class _AlongPath(WorkingSets):
                     view = replace(seen, gradient=gradient)
                     return self._from(problem, view.penalised(problem.penalty), ended.memory.screening)
         return super().init(problem, x0)
+
+    def next_start(self, solution: Solution) -> Array:
+        """Return the second point of the evidence, of a weaker penalty, if there is one."""
+        return solution.x if solution.witness is None else np.asarray(solution.witness.points)[-1]
 
     def _shares(self, penalty: Penalty) -> tuple[float, ...]:
         """The second point is where the next value starts: it is best found for the strength of that."""

@@ -6,6 +6,7 @@ import dataclasses
 import types
 import typing
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from convexrank.core.problem import Problem
 from convexrank.data import as_groups, check_real_array, check_vector, shown
 from convexrank.data.display import short_text
+from convexrank.problems._formulation import Formulation as Declared
 from convexrank.problems._linear_scores import LinearScores
 from convexrank.problems.bipartite._base import Bipartite
 from convexrank.problems.pairs.crucial_pairs import CrucialPairs
@@ -63,12 +65,23 @@ class Formulation:
         """Whether rows may have weights."""
         return "sample_weight" in self.fields
 
-    @property
+    @cached_property
     def labels(self) -> str:
         """The kind of labels that are drawn."""
-        if issubclass(self.kind, Bipartite):
+        if issubclass(self.kind, Bipartite) or self._refuses_grades:
             return "binary"
         return "graded" if self.by_queries else "real"
+
+    @property
+    def _refuses_grades(self) -> bool:
+        """Whether a declared risk is one of positives and negatives: it takes two different labels, not three."""
+        if not issubclass(self.kind, Declared):
+            return False
+        try:
+            self.kind(np.zeros((3, 1)), np.arange(3.0), **self.parameters)
+        except ValueError:
+            return True
+        return False
 
     def __str__(self) -> str:
         parts = [f"{name}={short_text(value)}" for name, value in self.parameters.items()]

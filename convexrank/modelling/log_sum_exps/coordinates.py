@@ -18,66 +18,14 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_gradient, risk_and_shares
 
-__all__ = ["Line", "LogSumExpCoordinates", "LogSumExpTerm", "log_sum_exp_gradient", "risk_and_shares"]
+__all__ = ["Line", "LogSumExpCoordinates"]
 
 Array = np.ndarray
 _EPS = float(np.finfo(np.float64).eps)
 # Exponents this far below the largest carry weight 1e-14: what a long step adds to the range of the exponents.
 _BEYOND = 32.0
-
-
-@dataclass(frozen=True, eq=False)
-class LogSumExpTerm:
-    r"""One term :math:`c \log\sum_{r\in G} e^{t\theta_r + v_r}`.
-
-    Parameters
-    ----------
-    rows : ndarray of int, shape (g,)
-        The rows G; at least one.
-    sign_times_power : float
-        The factor t: the sign with which scores enter, times the power p.
-    outer_coefficient : float
-        The factor c, positive.
-    log_weights : ndarray, shape (g,)
-        The terms v, finite.
-    """
-
-    rows: Array
-    sign_times_power: float
-    outer_coefficient: float
-    log_weights: Array
-
-    @property
-    def rate(self) -> float:
-        """Derivative of the term when all scores rise together: c·t."""
-        return self.outer_coefficient * self.sign_times_power
-
-    def exponents(self, scores: Array) -> Array:
-        """Return t·θ + v for the rows of the term."""
-        return self.sign_times_power * scores[self.rows] + self.log_weights
-
-
-def log_sum_exp_gradient(exponents: Array) -> tuple[float, Array]:
-    """Return log Σ eˣ and its gradient, the softmax, in plain numpy; minus infinity and nothing for no entries."""
-    if not len(exponents):
-        return -np.inf, exponents
-    top = float(np.maximum.reduce(exponents))
-    terms = exponents - top
-    np.exp(terms, out=terms)
-    total = float(np.add.reduce(terms))
-    terms /= total
-    return top + float(np.log(total)), terms
-
-
-def risk_and_shares(terms: tuple[LogSumExpTerm, ...], scores: Array) -> tuple[float, list[Array]]:
-    """Return the sum of the terms, and for each the shares of its rows, which sum to 1. O(n)."""
-    value, parts = 0.0, []
-    for term in terms:
-        part, shares = log_sum_exp_gradient(term.sign_times_power * scores[term.rows] + term.log_weights)
-        value += term.outer_coefficient * part
-        parts.append(shares)
-    return value, parts
 
 
 @dataclass(frozen=True, eq=False)

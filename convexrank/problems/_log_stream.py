@@ -1,8 +1,8 @@
-"""Rows out of memory for risks made of log-sum-exps over positives and over negatives."""
+"""Rows out of memory for risks that are sums of log-sum-exps of groups of rows of one query."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,33 +10,35 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.data.shards.sums import compensated_sum
+from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_gradient
+from convexrank.problems._log_sum_exps import LogSumExps
 from convexrank.problems._streams import LogSums, Stream, shared
-from convexrank.problems.bipartite._boosting_oracle import LogSumExpTerm, log_sum_exp_gradient
 
-__all__ = ["LogStream", "Spread"]
+__all__ = ["LogStream", "Spread", "Terms"]
 
 Array = np.ndarray
+#: The log-sum-exps of some rows, as parts of those of all rows.
+Terms = Callable[[slice], tuple[LogSumExpTerm, ...]]
 
 
+@dataclass(frozen=True, eq=False)
 class LogPortion:
-    """A piece: the problem with its rows alone, whose shares are those of all rows."""
+    """A piece: its log-sum-exps, with the shares of its rows of all rows."""
 
-    def __init__(self, problem: Any) -> None:
-        self.problem = problem
+    terms: tuple[LogSumExpTerm, ...]
 
     def contributions(self, scores: Array) -> tuple[Array, Array, Array]:
         """Return factors, values and gradients of the log-sum-exps."""
-        terms = self.problem.terms
-        values, pulls = np.empty(len(terms)), np.zeros((len(terms), len(scores)))
-        for place, term in enumerate(terms):
+        values, pulls = np.empty(len(self.terms)), np.zeros((len(self.terms), len(scores)))
+        for place, term in enumerate(self.terms):
             values[place], shares = log_sum_exp_gradient(term.exponents(scores))
             shares *= term.sign_times_power
             pulls[place, term.rows] = shares
-        return np.array([term.outer_coefficient for term in terms]), values, pulls
+        return np.array([term.outer_coefficient for term in self.terms]), values, pulls
 
     def reference(self, scores: Array) -> tuple[Array, Array, Array]:
-        """Return the same from the definition."""
-        levels = self.problem.reference_levels(scores)
+        """Return the same by code that no solver runs."""
+        levels = LogSumExps(self.terms, len(scores)).levels(scores)
         pulls = np.zeros((len(levels), len(scores)))
         for place, (_, _, rows, pull) in enumerate(levels):
             pulls[place, rows] = pull
@@ -94,37 +96,39 @@ class Spread:
 
 
 class LogStream(Stream):
-    """Evaluates a problem whose risk is a weighted sum of log-sum-exps, piece by piece."""
+    """Evaluates a problem whose risk is a weighted sum of log-sum-exps, piece by piece.
+
+    Parameters
+    ----------
+    problem : LinearScores
+        The problem, whose X are Chunks.
+    terms : callable
+        Takes rows to their log-sum-exps.
+    """
 
     kind = LogSums
 
-    def __init__(self, problem: Any) -> None:
+    def __init__(self, problem: Any, terms: Terms) -> None:
         super().__init__(problem)
-        weights = problem.sample_weight
-        counted = (problem._counted(True), problem._counted(False))
-        self._totals = [float(rows.sum() if weights is None else weights[rows].sum()) for rows in counted]
+        self._terms = terms
 
-    @property
+    @cached_property
     def terms(self) -> tuple[LogSumExpTerm, ...]:
         """The log-sum-exps of the first row: their factors and powers are those of all."""
-        return self._alone(slice(0, 1)).terms
+        return self._terms(slice(0, 1))
 
     def count(self, reference: bool) -> int:
         """Return how many log-sum-exps there are."""
-        return self._counts[reference]
-
-    @cached_property
-    def _counts(self) -> tuple[int, int]:
-        return len(self.terms), len(self._alone(slice(0, 1)).reference_levels(np.zeros(1)))
+        return len(self.terms)
 
     def spread(self, w: Array, v: Array) -> Spread:
         """Return the moments of all rows for a product of the Hessian with v: one pass."""
-        count, columns = self.count(False), len(w)
+        count, columns = len(self.terms), len(w)
 
         def packed() -> Array:
             total = None
             for portion, X in self.portions():
-                part = Spread.of(portion.problem.terms, X, w, v)
+                part = Spread.of(portion.terms, X, w, v)
                 total = part if total is None else Spread.together([total, part])
             if total is None:  # of no rows
                 return np.concatenate((np.full(count, -np.inf), np.zeros(count * (1 + 2 * columns))))
@@ -140,29 +144,21 @@ class LogStream(Stream):
         ------
         tuple of LogPortion and matrix
             A piece.
+
+        Raises
+        ------
+        TypeError
+            When factors of the risk depend on which rows it is evaluated for.
         """
         for piece in self.problem.X.pieces():
-            yield LogPortion(self._alone(piece.rows)), piece.X
-
-    def _alone(self, rows: slice) -> Any:
-        """The problem with some rows alone, without their features."""
-        whole = self.problem
-        made = object.__new__(type(whole))
-        made.__dict__.update({name: whole.__dict__[name] for name in type(whole).__dataclass_fields__})
-        weights = None if whole.sample_weight is None else whole.sample_weight[rows]
-        made.__dict__.update(
-            X=np.empty((rows.stop - rows.start, 0)),
-            y=None,
-            sample_weight=weights,
-            _labels=whole._labels[rows],
-        )
-        for name, counts, total in zip(("positive", "negative"), _weights(made), self._totals, strict=True):
-            made.__dict__[f"log_{name}_shares"] = np.log(counts / total)
-        return made
+            portion = LogPortion(self._terms(piece.rows))
+            if _factors(portion.terms) != _factors(self.terms):
+                raise TypeError(
+                    f"{self.problem.X!r} are rows out of memory, but the factors of the risk depend on the rows that "
+                    "f holds; write them with means and totals, or as parameters of the formulation."
+                )
+            yield portion, piece.X
 
 
-def _weights(alone: Any) -> tuple[Any, Any]:
-    """The weights of positives and of negatives: one number where all count alike."""
-    if alone.sample_weight is None:
-        return 1.0, 1.0
-    return alone.positive_weights, alone.negative_weights
+def _factors(terms: tuple[LogSumExpTerm, ...]) -> list[tuple[float, float]]:
+    return [(term.outer_coefficient, term.sign_times_power) for term in terms]

@@ -6,7 +6,7 @@ import numpy as np
 
 from convexrank.backend.gram import centred_gram
 from convexrank.core.minorants import rounding
-from convexrank.problems.bipartite._boosting_oracle import LogSumExpTerm
+from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm
 
 __all__ = ["OnePass", "covariance_of_rows", "drawn_by_weight", "expected_modulus", "modulus"]
 

@@ -1,0 +1,348 @@
+r"""The risk by plain numpy in one pass up the tree, and what its conjugate proves in one pass down.
+
+Certificates rest on this, and no solver runs any of it. Slopes serve as multipliers; right or wrong, the conjugate
+there is a lower bound, as long as they satisfy its constraints, which is checked. Everything that does not depend on
+the scores is computed once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from operator import itemgetter, matmul, pos
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.modelling.certificates.pair_blocks import blocks
+from convexrank.modelling.certificates.rounding import Sizes, summed
+from convexrank.modelling.conjugate import has_conjugate
+from convexrank.modelling.expressions import (
+    Affine,
+    Axis,
+    Dot,
+    Elementwise,
+    Highest,
+    LogSumExp,
+    Node,
+    PairSums,
+)
+from convexrank.modelling.functions import Function
+from convexrank.modelling.kernels.plain import PlainPairs, has_plain_sums
+from convexrank.modelling.language import Numpy
+from convexrank.modelling.program import Program
+
+__all__ = ["Below", "Reference"]
+
+Array = np.ndarray
+# The multipliers of the arguments, what the conjugate of the node costs, and how far outside its range they are.
+Parts = tuple[tuple[Any, ...], float, float]
+Up = Callable[..., tuple[Any, Any]]
+Down = Callable[[Any, Any], Parts]
+
+# Multipliers may be outside their constraints by this, from rounding.
+_OUTSIDE = 1e-13
+_TINY = float(np.finfo(np.float64).tiny)
+# From so many pairs on a sort takes less time than all of them.
+_SORTED = 10_000
+
+
+class Below(NamedTuple):
+    """The risk at scores and a linear function below it, given by its slopes and its value at scores of 0.
+
+    Beside these are the entries and multipliers of all nodes, and the multipliers of their arguments, node by node.
+    """
+
+    value: float
+    slopes: Array
+    offset: float
+    values: list[Any]
+    multipliers: list[Any]
+    parts: list[tuple[Any, ...]]
+
+
+class Reference:
+    """The value of a program and lower bounds on it, for certificates."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._leaves = [(k, leaf.axis.places) for k, leaf in program.leaves if len(leaf.sides) == 1]
+        self._differences = [(k, leaf.sides) for k, leaf in program.leaves if len(leaf.sides) > 1]
+        self._plan = [
+            (k, *_bound(node), _factor(node), program.args[k])
+            for k, node in enumerate(program.nodes)
+            if program.args[k]
+        ]
+        self._backwards = self._plan[::-1]
+        self._proves = has_conjugate(program)
+        self._whole = 1.0 if program.count == 1 else np.ones(program.count)
+
+    def _up(self, scores: Array) -> tuple[list[Any], list[Any]]:
+        values: list[Any] = [None] * len(self.program.nodes)
+        memories = values.copy()
+        for k, rows in self._leaves:
+            values[k] = scores[rows]
+        for k, ((_, upper), (_, lower)) in self._differences:
+            values[k] = scores[upper] - scores[lower]
+        for k, up, _, factor, args in self._plan:
+            if factor is not None:
+                values[k] = factor * values[args[0]]
+                continue
+            found = up(values[args[0]]) if len(args) == 1 else up(*map(values.__getitem__, args))
+            values[k], memories[k] = found
+        return values, memories
+
+    def value(self, scores: Array) -> float:
+        """Return the risk."""
+        return summed(self._up(scores)[0][-1])
+
+    def below(self, scores: Array) -> Below:
+        """Return the risk, and a linear function below it by the conjugate; its offset is −∞ where none is proved.
+
+        Where a function has no conjugate, that is the tangent.
+        """
+        values, memories = self._up(scores)
+        multipliers: list[Any] = [None] * len(values)
+        parts: list[Any] = [()] * len(values)
+        multipliers[-1], cost, outside = self._whole, 0.0, 0.0
+        for k, _, down, factor, args in self._backwards:
+            if factor is not None:
+                parts[k] = (factor * multipliers[k],)
+            else:
+                parts[k], one, off = down(memories[k], multipliers[k])
+                cost, outside = cost + one, outside + off
+            for a, part in zip(args, parts[k], strict=True):
+                before = multipliers[a]
+                multipliers[a] = part if before is None else before + part
+        value, slopes, apart = summed(values[-1]), np.zeros(self.program.rows), self.program.apart
+        for k, rows in self._leaves:
+            slopes[rows] = multipliers[k] if apart else slopes[rows] + multipliers[k]
+        for k, sides in self._differences:
+            for sign, rows in sides:
+                slopes += sign * np.bincount(rows, multipliers[k], len(slopes))
+        offset = -summed(cost) if self._proves else value - float(slopes @ scores)
+        if not (outside <= _OUTSIDE and offset == offset):
+            offset = -math.inf
+        return Below(value, slopes, offset, values, multipliers, parts)
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """A bound on the size of all terms."""
+        return Sizes(self.program)
+
+
+def _most(x: Any) -> float:
+    return float(x if isinstance(x, float) else x.max())
+
+
+def _bound(node: Node) -> tuple[Up, Down]:
+    match node:
+        case Affine():
+            return _of_sum(node)
+        case Dot():
+            dots, shares, spread = _Levels(node.over).dots, node.shares, _Levels(node.over).spread
+            return lambda x: (dots(shares, x), None), lambda memory, u: ((shares * spread(u),), 0.0, 0.0)
+        case LogSumExp():
+            return _of_log_sum_exp(node)
+        case Highest():
+            return _of_highest(node)
+        case Elementwise():
+            return _of_function(node)
+        case PairSums():
+            many = node.pair_count >= _SORTED and has_plain_sums(node)
+            return _of_sorted_pairs(node) if many else _of_pairs(node)
+        case _:
+            raise TypeError(f"{type(node).__name__} has no step.")
+
+
+def _factor(node: Node) -> Any:
+    """The factor of a multiple of one node, which takes no function."""
+    if not isinstance(node, Affine) or len(node.terms) != 1 or np.any(node.constant):
+        return None
+    ((factor, part),) = node.terms
+    return None if node.is_level(part) else factor
+
+
+class _Levels:
+    """Sums, products and maxima of each query, and what gives each row the number of its query.
+
+    With one query levels are numbers, which take less time than arrays of one.
+    """
+
+    def __init__(self, axis: Axis) -> None:
+        self.firsts = np.flatnonzero(np.diff(axis.query, prepend=-1))
+        self.sums: Callable[[Any], Any]
+        self.tops: Callable[[Any], Any]
+        self.dots: Callable[[Any, Any], Any]
+        self.spread: Callable[[Any], Any]
+        if axis.count == 1:
+            self.sums, self.tops, self.dots, self.spread = np.add.reduce, np.maximum.reduce, matmul, pos
+            return
+        self.sums, self.tops = (partial(of.reduceat, indices=self.firsts) for of in (np.add, np.maximum))
+        self.dots = lambda x, y: np.add.reduceat(x * y, self.firsts)
+        self.spread = itemgetter(axis.query)
+
+
+def _of_sum(node: Affine) -> tuple[Up, Down]:
+    constant, fixed = node.constant, bool(np.any(node.constant))
+    terms = [(c, node.is_level(part)) for c, part in node.terms]
+    levels = None if node.axis is None else _Levels(node.axis)
+
+    def up(*arguments: Any) -> tuple[Any, Any]:
+        found = None
+        for (c, level), x in zip(terms, arguments, strict=True):
+            one = c * (levels.spread(x) if level and levels else x)
+            found = one if found is None else found + one
+        return found + constant if fixed else found, None
+
+    def down(memory: Any, u: Array) -> Parts:
+        parts: tuple[Any, ...] = ()
+        for c, level in terms:
+            parts += (levels.sums(c * u) if level and levels else c * u,)
+        return parts, -summed(constant * u) if fixed else 0.0, 0.0
+
+    return up, down
+
+
+def _of_log_sum_exp(node: LogSumExp) -> tuple[Up, Down]:
+    levels = _Levels(node.over)
+    sums, tops, dots, spread = levels.sums, levels.tops, levels.dots, levels.spread
+    even, logs = bool((node.weights == 1.0).all()), np.log(node.shares)
+    log = math.log if node.over.count == 1 else np.log
+    # of all rows of a query, if even
+    level = logs[levels.firsts] if len(levels.firsts) > 1 else float(logs[0])
+
+    def up(x: Array) -> tuple[Array, Any]:
+        exponents = x if even else x + logs
+        top = tops(exponents)
+        shares = np.exp(exponents - spread(top))
+        whole = sums(shares)
+        value = top + log(whole)
+        return value + level if even else value, shares / spread(whole)
+
+    def down(shares: Array, u: Array) -> Parts:
+        whole, entropies = sums(shares), np.log(shares + _TINY)  # not a number below 0
+        # Σ s log(s/c)
+        cost = dots(shares, entropies) - whole * level if even else dots(shares, entropies - logs)
+        return (shares * spread(u),), summed(u * cost), _most(abs(whole - 1.0))
+
+    return up, down
+
+
+def _of_highest(node: Highest) -> tuple[Up, Down]:
+    axis, counts, levels = node.over, node.counts, _Levels(node.over)
+    sums, spread, most = levels.sums, levels.spread, 1.0 / counts
+
+    def maximum(x: Array) -> tuple[Array, Any]:
+        top = levels.tops(x)
+        at = (x == spread(top)) * 1.0
+        return top, at / spread(sums(at))
+
+    first_counted = np.cumsum(axis.sizes) - counts
+    counted = spread(first_counted) <= np.arange(len(axis.rows))
+
+    def mean_of_highest(x: Array) -> tuple[Array, Any]:
+        rising = x[np.lexsort((x, axis.query))]
+        border = spread(rising[first_counted])
+        above, at = (x > border) * 1.0, (x == border) * 1.0
+        left = (counts - sums(above)) / sums(at)
+        return sums(counted * rising) / counts, (above + at * spread(left)) / spread(counts)
+
+    def down(shares: Array, u: Array) -> Parts:
+        outside = _most(abs(sums(shares) - 1.0)) - min(float(np.minimum.reduce(shares)), 0.0)
+        if node.most > 1:
+            outside += max(float((shares - spread(most)).max()), 0.0)
+        return (shares * spread(u),), 0.0, outside
+
+    return (maximum if node.most == 1 else mean_of_highest), down
+
+
+class _Slopes(Numpy):
+    """Conjugates at slopes v beside a number u > 0; those of what has to be at least 0 are not a number below 0."""
+
+    @staticmethod
+    def rel_entr(v: Array, u: Any) -> Array:
+        """Return v log(v/u)."""
+        return v * np.log((v if u == 1.0 else v / u) + _TINY)
+
+    @staticmethod
+    def power_over(v: Array, u: Any, q: float) -> Array:
+        """Return \\|v\\|^q u^(1−q)."""
+        return u * (np.abs(v) / u) ** q
+
+
+_PLAIN, _SLOPES = Numpy(), _Slopes()
+
+
+def _cost(function: Function, slopes: Array) -> tuple[Any, float]:
+    """The conjugate at slopes, and how far these are outside the range where it is finite, beside the largest."""
+    most = function.most
+    low = float(np.minimum.reduce(slopes, axis=None, initial=0.0))
+    high = float(np.maximum.reduce(slopes, axis=None, initial=0.0))
+    outside = max(high - most, 0.0) + max((0.0 if function.increasing else -most) - low, 0.0)
+    cost = None if function.perspective is None else function.perspective(_SLOPES, slopes, 1.0)
+    return cost, outside / max(1.0, high, -low) if outside else 0.0
+
+
+def _of_function(node: Elementwise) -> tuple[Up, Down]:
+    function, slope = node.function, node.function.slope
+
+    def up(x: Array) -> tuple[Array, Any]:
+        x = np.array(x, ndmin=1, copy=None)  # levels may be numbers
+        value = function.read(_PLAIN, x)
+        return value, (x, value)
+
+    def down(memory: Any, u: Array) -> Parts:
+        slopes = function.slopes(memory[0])[1] if slope is None else slope(*memory)
+        cost, outside = _cost(function, slopes)
+        return (u * slopes,), 0.0 if cost is None else summed(u * cost), outside
+
+    return up, down
+
+
+def _of_sorted_pairs(node: PairSums) -> tuple[Up, Down]:
+    """Sums over pairs by a sort; slopes are those of φ, where φ* is x φ′(x) − φ(x)."""
+    weights, coefficients = node.weights, node.function.coefficients
+
+    def up(upper: Array, lower: Array) -> tuple[Array, Any]:
+        sums = PlainPairs(node, upper, lower)
+        value, slope = sums.sums(weights, (0, 1), to_lower=True)
+        return value, (sums, value, slope)
+
+    def down(memory: Any, u: Array) -> Parts:
+        sums, value, ahead = memory
+        (back,) = sums.sums(u, (1,), to_lower=False)
+        if coefficients is None:
+            cost = float(u @ (sums.lower * ahead - value)) - float((weights * back) @ sums.upper)
+        else:
+            cost = float(u @ sums.conjugates(weights))
+        return (-weights * back, u * ahead), cost, 0.0
+
+    return up, down
+
+
+def _of_pairs(node: PairSums) -> tuple[Up, Down]:
+    function, weights = node.function, node.weights
+    lengths = len(node.upper_axis.rows), len(node.axis.rows)
+
+    def up(upper: Array, lower: Array) -> tuple[Array, Any]:
+        found = np.zeros(lengths[1])
+        for block in blocks(node):
+            block.to_lower(function.read(_PLAIN, block.apart(upper, lower)), weights, found)
+        return found, (upper, lower)
+
+    def down(memory: Any, u: Array) -> Parts:
+        back, (ahead, costs), outside = np.zeros(lengths[0]), np.zeros((2, lengths[1])), 0.0
+        for block in blocks(node):
+            slopes = function.slopes(block.apart(*memory))[1]
+            cost, off = _cost(function, slopes)
+            block.to_upper(slopes, u, back)
+            block.to_lower(slopes, weights, ahead)
+            if cost is not None:
+                block.to_lower(cost, weights, costs)
+            outside = max(outside, off)
+        return (-weights * back, u * ahead), float(u @ costs), outside
+
+    return up, down

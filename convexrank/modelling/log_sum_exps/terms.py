@@ -1,0 +1,126 @@
+r"""The pattern :math:`R(\theta) = \sum_m c_m \log \sum_{r \in G_m} e^{t_m\theta_r + v_{mr}}` in an expression.
+
+Nothing of the size of all pairs is needed for it, and more than convexity is known: edges of boosting, one read of tall
+data, curvature from a sample of the rows, radii of screening, and pieces that merge by their weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from convexrank.modelling.expressions import Highest, LogSumExp, Node, Scores, affine
+
+__all__ = ["LogSumExpTerm", "log_sum_exp_gradient", "log_sum_exps", "risk_and_shares"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class LogSumExpTerm:
+    r"""One term :math:`c \log\sum_{r\in G} e^{t\theta_r + v_r}`.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (g,)
+        The rows G; at least one.
+    sign_times_power : float
+        The factor t: the sign with which scores enter, times the power p.
+    outer_coefficient : float
+        The factor c, positive.
+    log_weights : ndarray, shape (g,)
+        The terms v, finite.
+    """
+
+    rows: Array
+    sign_times_power: float
+    outer_coefficient: float
+    log_weights: Any
+
+    @property
+    def rate(self) -> float:
+        """Derivative of the term when all scores rise together: c·t."""
+        return self.outer_coefficient * self.sign_times_power
+
+    def exponents(self, scores: Array) -> Array:
+        """Return t·θ + v for the rows of the term."""
+        return self.sign_times_power * scores[self.rows] + self.log_weights
+
+
+def log_sum_exps(
+    root: Node, totals: Mapping[str, float] | None = None, *, maxima: bool = False
+) -> tuple[LogSumExpTerm, ...] | None:
+    """Return the log-sum-exps of one query whose weighted sum a risk is; None where it is something else.
+
+    Parameters
+    ----------
+    root : Node
+        The risk.
+    totals : mapping of str to float, optional
+        The total weight of each group, where the expression is of some of its rows: what means are divided by.
+    maxima : bool
+        Whether terms may be maxima, their limits: their logarithms of weights are None.
+    """
+    whole, found = affine(root), []
+    if whole.axis is not None or root.leaf.axis.count != 1:
+        return None
+    for c, part in whole.terms:
+        kinds = (LogSumExp, Highest) if maxima else (LogSumExp,)
+        term = _term(float(np.sum(c)), part, totals) if isinstance(part, kinds) else None
+        if term is None:
+            return None
+        found.append(term)
+    if not found:
+        return None
+    if constant := float(np.sum(whole.constant)):
+        first = found[0]
+        if first.log_weights is None:
+            return None
+        found[0] = replace(first, log_weights=first.log_weights + constant / first.outer_coefficient)
+    return tuple(found)
+
+
+def _term(c: float, node: Any, totals: Mapping[str, float] | None) -> LogSumExpTerm | None:
+    """A log-sum-exp of multiples of scores as a term."""
+    inner = affine(node.x)
+    if not c > 0.0 or len(inner.terms) != 1 or type(inner.args[0]) is not Scores:
+        return None
+    t, leaf = inner.terms[0]
+    if np.ndim(t) or t == 0.0:
+        return None
+    count = len(leaf.axis.rows)
+    if isinstance(node, Highest):
+        flat = node.most == 1 and not np.any(inner.constant)
+        return LogSumExpTerm(leaf.axis.rows, float(t), c, None) if flat else None
+    if totals is not None:
+        logs = np.log(node.weights) - (np.log(totals[leaf.axis.name]) if node.mean else 0.0)
+    elif node.mean and count and (node.weights == node.weights[0]).all():
+        logs = np.full(count, np.log(1.0 / count))
+    else:
+        logs = np.log(node.shares)
+    return LogSumExpTerm(leaf.axis.rows, float(t), c, logs + inner.constant)
+
+
+def log_sum_exp_gradient(exponents: Array) -> tuple[float, Array]:
+    """Return log Σ eˣ and its gradient, the softmax, in plain numpy; minus infinity and nothing for no entries."""
+    if not len(exponents):
+        return -np.inf, exponents
+    top = float(np.maximum.reduce(exponents))
+    terms = exponents - top
+    np.exp(terms, out=terms)
+    total = float(np.add.reduce(terms))
+    terms /= total
+    return top + float(np.log(total)), terms
+
+
+def risk_and_shares(terms: tuple[LogSumExpTerm, ...], scores: Array) -> tuple[float, list[Array]]:
+    """Return the sum of the terms, and for each the shares of its rows, which sum to 1. O(n)."""
+    value, parts = 0.0, []
+    for term in terms:
+        part, shares = log_sum_exp_gradient(term.sign_times_power * scores[term.rows] + term.log_weights)
+        value += term.outer_coefficient * part
+        parts.append(shares)
+    return value, parts

@@ -1,0 +1,1 @@
+"""Smooth expressions below those with kinks, and what their multipliers prove."""

@@ -1,0 +1,293 @@
+r"""An expression with kinks, rewritten as a smooth one below it, of a width μ.
+
+The mean of the highest entries becomes :math:`\max_\beta \langle\beta, x\rangle - \tfrac12\mu\|\beta\|^2` over shares
+β, whose β is a projection; a hinge :math:`\max_\lambda \lambda(1 + x) - \tfrac12\mu\lambda^2` over λ in [0, 1]. Atoms
+do not decrease in what they are taken of, so the whole is
+:math:`\max_v \langle s(v), \theta\rangle - G(v) - \mu\,d(v)` with the conjugate G of the expression itself and d at
+least 0. Its multipliers v prove the lower bound :math:`\langle s(v), \theta\rangle - G(v)` on the risk, and
+:math:`d(v)` is minus the derivative in μ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.modelling import conjugate
+from convexrank.modelling.curvature import State, gradient_moved
+from convexrank.modelling.expressions import Elementwise, Highest, Node, PairSums
+from convexrank.modelling.functions import Function
+from convexrank.modelling.kernels.highest import partial_shares
+from convexrank.modelling.kernels.pairs import WindowedPairs
+from convexrank.modelling.program import Program
+
+__all__ = ["SmoothRisk", "Smoothing", "blocked_pairs", "can_be_smooth", "sums_pairs_only"]
+
+Array = np.ndarray
+
+# A hinge is smoothed over a width so many times smaller than a maximum's, over which hundreds of entries may share it:
+# so that what smoothing costs falls at about the same rate in both.
+_NARROWER = 30.0
+# The largest width of a hinge beside a maximum; the first one without: all pairs of equal scores are within it.
+_HINGE, _TWICE = 1.0, 2.0
+# Pairs for each row that are taken one by one at the first width.
+_PAIRS_PER_ROW = 200.0
+# Steps of differences that stand for second derivatives which are not known.
+_STEP = 1e-4
+
+
+def can_be_smooth(program: Program) -> bool:
+    """Whether there are kinks, each in an atom with a smooth one below it, and a conjugate that proves bounds."""
+    functions = [node.function for node in program.nodes if isinstance(node, Elementwise | PairSums)]
+    known = all(function.smooth or function.smoothed is not None for function in functions)
+    return not program.smooth and known and conjugate.has_conjugate(program)
+
+
+class Smoothing:
+    """The smooth programs of a program with kinks, by their width.
+
+    Parameters
+    ----------
+    program : Program
+        The risk, whose atoms :func:`can_be_smooth`.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._last: tuple[float, Program] | None = None
+
+    @cached_property
+    def _tops(self) -> list[int]:
+        return [int(node.over.sizes.max()) for node in self.program.nodes if isinstance(node, Highest)]
+
+    @cached_property
+    def _window(self) -> float:
+        """A width of hinges within which there are not very many pairs a row, where scores are equal."""
+        counts = [
+            _PAIRS_PER_ROW * _rows(node) / node.pair_count
+            for node in self.program.nodes
+            if isinstance(node, PairSums) and not node.function.smooth
+        ]
+        return min([_HINGE if self._tops else _TWICE, *counts])
+
+    @cached_property
+    def first_width(self) -> float:
+        """A width from which on the smooth function changes slowly while scores are below 1.
+
+        All entries have a share of a maximum then; without one all pairs are within the width of a hinge.
+        """
+        return float(max(self._tops)) if self._tops else self._window
+
+    def widths(self, width: float) -> dict[int, tuple[float, float]]:
+        """Return the widths of the atoms with kinks by their places, and their derivatives in the width."""
+        narrow = (width, 1.0)
+        if self._tops:
+            narrow = (width / _NARROWER, 1.0 / _NARROWER)
+            narrow = narrow if narrow[0] <= self._window else (self._window, 0.0)
+        found = {}
+        for k, node in enumerate(self.program.nodes):
+            if isinstance(node, Highest):
+                found[k] = (width, 1.0)
+            elif isinstance(node, Elementwise | PairSums) and not node.function.smooth:
+                found[k] = narrow
+        return found
+
+    def at(self, width: float) -> Program:
+        """Return the smooth program of a width; the last one is kept."""
+        if self._last is None or self._last[0] != width:
+            widths, atoms = self.widths(width), {}
+            for k, node in enumerate(self.program.nodes):
+                one = smooth_atom(node, widths[k][0] if k in widths else 0.0)
+                if one is not node:
+                    atoms[k] = one
+            self._last = width, self.program.with_atoms(atoms)
+        return self._last[1]
+
+    def risk(self, scores: Array, width: float) -> SmoothRisk:
+        """Return the smooth function at the scores of all rows."""
+        made = self.at(width)
+        values, memories = made.up(scores)
+        return SmoothRisk(self, width, made, scores, (values, memories, made.down(memories)))
+
+    @cached_property
+    def of_kinks(self) -> list[int]:
+        """Places of what depends on atoms with kinks, and of these."""
+        found = set(self.widths(1.0))
+        for k, args in enumerate(self.program.args):
+            if not found.isdisjoint(args):
+                found.add(k)
+        return sorted(found)
+
+
+def _rows(node: PairSums) -> int:
+    one, other = node.upper_axis, node.axis
+    return len(one.rows) + (len(other.rows) if other is not one else 0)
+
+
+def smooth_atom(node: Node, width: float) -> Node:
+    """Return the atom of a width, 0 for atoms without kinks; what is known about its rows and pairs stays known."""
+    if isinstance(node, Highest):
+        found = copy(node)
+        vars(found)["width"] = width
+        return found
+    if not isinstance(node, Elementwise | PairSums):
+        return node
+    function = node.function
+    if function.smoothed is not None and width:
+        function = function.smoothed(width)
+    if function.bend is None:
+        function = replace(function, bend=_differences(function))
+    if function is node.function:
+        return node
+    found = copy(node)
+    vars(found)["function"] = function
+    return found
+
+
+def _differences(function: Function) -> Any:
+    """Second derivatives by differences: a direction may be rough, where it ends is decided by the gradient."""
+
+    def bend(x: Array) -> Array:
+        step = _STEP * np.maximum(np.abs(x), 1.0)
+        ahead, behind = (function.slopes(x + side * step)[1] for side in (1.0, -1.0))
+        return np.maximum(ahead - behind, 0.0) / (2.0 * step)
+
+    return bend
+
+
+@dataclass(frozen=True)
+class SmoothRisk:
+    """A smooth function below a risk, at the scores of all rows.
+
+    Parameters
+    ----------
+    smoothing : Smoothing
+        The smooth functions of all widths.
+    width : float
+        The width μ.
+    program : Program
+        The smooth function.
+    scores : ndarray, shape (n,)
+        The scores.
+    state : tuple of list
+        Values, memories and adjoints.
+    """
+
+    smoothing: Smoothing
+    width: float
+    program: Program
+    scores: Array
+    state: State
+
+    @property
+    def value(self) -> float:
+        """The smooth function."""
+        return float(np.add.reduce(self.state[0][-1]))
+
+    @cached_property
+    def gradient(self) -> Array:
+        """Its gradient in the scores."""
+        return self.program.placed(self.state[2])
+
+    @property
+    def risk(self) -> float:
+        """The risk itself: what has no kinks below it is known."""
+        values, original = list(self.state[0]), self.smoothing.program
+        for k in self.smoothing.of_kinks:
+            node, memory, args = original.nodes[k], self.state[1][k], original.args[k]
+            if isinstance(node, Highest) and node.most == 1:
+                values[k] = node.over.highest(values[args[0]])
+            elif isinstance(node, PairSums) and isinstance(memory[0], WindowedPairs):
+                values[k] = memory[0].parts(node.weights, to_lower=True)["hinge"]
+            else:
+                values[k] = original.steps[k].up(*[values[a] for a in args])[0]
+        return float(np.add.reduce(values[-1]))
+
+    def along(self, image: Array) -> Callable[[float], tuple[float, float]]:
+        """Return value and derivative as a function of the length of a step with these scores."""
+        made = self.program
+        parts = [(k, leaf.entries(image)) for k, leaf in made.leaves]
+
+        def at(length: float) -> tuple[float, float]:
+            values, memories = made.up(self.scores + length * image)
+            adjoints = made.down(memories)
+            return float(np.add.reduce(values[-1])), sum(float(adjoints[k] @ part) for k, part in parts)
+
+        return at
+
+    @property
+    def offset(self) -> float:
+        """What the multipliers prove at scores of 0: −G(v)."""
+        paid = self.value - float(self.gradient @ self.scores)
+        for k, (width, _) in self.smoothing.widths(self.width).items():
+            paid -= width * float(np.add.reduce(self.state[2][k] * self._moved_values(k)))
+        return paid
+
+    def drift(self) -> Array:
+        """Return the derivative of the gradient in the width."""
+        own = {
+            k: (rate * self._moved_values(k), [rate * part for part in self._moved_pulls(k)])
+            for k, (_, rate) in self.smoothing.widths(self.width).items()
+            if rate
+        }
+        return gradient_moved(self.program, self.state, np.zeros(len(self.scores)), own)
+
+    def _moved_values(self, k: int) -> Array:
+        """How the values of an atom move with its own width."""
+        node, memory = self.program.nodes[k], self.state[1][k]
+        match node:
+            case Highest():
+                return -0.5 * node.over.sums(memory * memory)
+            case PairSums():
+                return memory[0].parts(node.weights, to_lower=True)["moved value"]
+            case _:
+                return self._moved(k)[0]
+
+    def _moved_pulls(self, k: int) -> list[Array]:
+        """How the adjoints of an atom's arguments move with its own width, its own adjoint held."""
+        node, memory, u = self.program.nodes[k], self.state[1][k], self.state[2][k]
+        match node:
+            case Highest():
+                axis, part = node.over, partial_shares(node, memory)
+                mean = axis.sums(part * memory) / np.maximum(axis.sums(part * 1.0), 1.0)
+                return [axis.spread(u / node.width) * part * (axis.spread(mean) - memory)]
+            case PairSums():
+                lower, upper = (
+                    memory[0].parts(w, to_lower=low)["moved slope"]
+                    for w, low in ((node.weights, True), (u, False))
+                )
+                return [-node.weights * upper, u * lower]
+            case _:
+                return [u * self._moved(k)[1]]
+
+    def _moved(self, k: int) -> tuple[Array, Array]:
+        node, (place,) = self.program.nodes[k], self.program.args[k]
+        moved = node.function.moved  # type: ignore[attr-defined]  # elementwise
+        return moved(self.state[0][place])
+
+
+def blocked_pairs(program: Program) -> int:
+    """Return how many pairs are taken one by one at every evaluation of a smooth program."""
+    pairs = [node for node in program.nodes if isinstance(node, PairSums)]
+    sorted_ones = [node.function.coefficients or node.function.window for node in pairs]
+    return sum(node.pair_count for node, found in zip(pairs, sorted_ones, strict=True) if not found)
+
+
+def sums_pairs_only(program: Program) -> bool:
+    """Whether no curved atom is taken of sums over pairs, and these are sums over rows' own scores."""
+    over_pairs: set[int] = set()
+    for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
+        if isinstance(node, PairSums):
+            if not all(a in program.own_factors for a in args):
+                return False
+            over_pairs.add(k)
+        elif not over_pairs.isdisjoint(args):
+            if conjugate.is_curved(node):
+                return False
+            over_pairs.add(k)
+    return True

@@ -1,0 +1,152 @@
+"""A formulation from an expression of cvxpy alone: an exact solve, subgradients, and a certificate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, dataclass_transform
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.core.results import CertificateError
+from convexrank.data import keep, read_array
+from convexrank.problems._linear_scores import LinearScores
+
+__all__ = ["CvxpyFormulation"]
+
+Array = np.ndarray
+
+
+@dataclass_transform(frozen_default=True)
+@dataclass(frozen=True, eq=False)
+class CvxpyFormulation(LinearScores):
+    r"""A ranking risk of your own, stated in cvxpy alone.
+
+    .. math:: \min_w \; R(Xw) + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1
+
+    Derive a class and state :meth:`risk_model`. It is for risks that the atoms of :mod:`convexrank.modelling` do not
+    have; for those, :class:`Formulation` gives fast solvers, second derivatives and proofs as well. Here there are the
+    exact solve, the bundle method, and a certificate. The latter takes the value of the expression and its gradient as
+    cvxpy computes them: by the rules of disciplined convex programming the expression is convex, so that its tangent
+    is nowhere above it, up to rounding, which is allowed for as a sum over rows and columns. A proof in ball arithmetic
+    does not exist.
+
+    Parameters
+    ----------
+    X : array or sparse array, shape (n, d)
+        One row per example.
+    y : array, shape (n,)
+        What the risk takes of each row, as it is.
+    l2, l1 : float
+        Strengths :math:`\lambda_2, \lambda_1` of the penalties.
+    dtype : {"float64", "float32"}
+        Precision of the data.
+
+    Raises
+    ------
+    TypeError
+        When ``risk_model`` returns no scalar expression of the scores that is convex by cvxpy's rules, or constraints.
+    ValueError, TypeError
+        When the data are not finite and real, lengths differ, or a number is out of range.
+
+    Examples
+    --------
+    The largest loss and the mean of the losses, for the pairs of neighbours in the order of y:
+
+    >>> import cvxpy as cp
+    >>> import numpy as np
+    >>> import convexrank as cr
+    >>> class Neighbours(cr.CvxpyFormulation):
+    ...     share: float = 0.5
+    ...     def risk_model(self, scores):
+    ...         order = np.argsort(self.y)
+    ...         losses = cp.logistic(scores[order[:-1]] - scores[order[1:]])
+    ...         return self.share * cp.max(losses) + (1 - self.share) * cp.sum(losses) / (len(order) - 1), []
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(30, 3))
+    >>> problem = Neighbours(X, X[:, 0] + rng.normal(size=30), l2=0.1)
+    >>> exact, bundle = problem.solve("exact"), problem.solve("bundle")
+    >>> exact.status.name, bundle.status.name, bool(abs(exact.value - bundle.value) < 1e-5)
+    ('CONVERGED', 'CONVERGED', True)
+    """
+
+    y: Any
+
+    #: The risk at scores by plain loops, ``definition(scores) -> float``: a second statement that verify compares.
+    definition: ClassVar[Callable[..., float] | None] = None
+
+    #: Whether X may be a design that is never built.
+    takes_designs = False
+    differentiable = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        dataclass(frozen=True, eq=False)(cls)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        labels = read_array(self.y, "y")
+        if labels.shape[:1] != (self.rows,):
+            raise ValueError(
+                f"y has shape {labels.shape}, expected ({self.rows},), one label for each row of X."
+            )
+        keep(self, y=labels)
+        _ = self._model  # what is not convex is refused here, not at the first solve
+
+    @property
+    def default_solver(self) -> str:
+        """The exact solver: each subgradient is a pass of cvxpy over the expression."""
+        return "exact"
+
+    @cached_property
+    def _model(self) -> tuple[Any, Any]:
+        """A variable for the scores, and the risk of it."""
+        import cvxpy as cp
+
+        scores = cp.Variable(self.rows, name="scores")
+        found, name = self.risk_model(scores), f"risk_model(scores) of {type(self).__name__}"
+        if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], cp.Expression)):
+            raise TypeError(
+                f"{name} returned {type(found).__name__}, expected an expression of cvxpy and a list, []."
+            )
+        risk, constraints = found
+        if constraints or [variable.id for variable in risk.variables()] != [scores.id]:
+            raise TypeError(
+                f"{name} has constraints or variables besides the scores, so that it has no value at given scores; "
+                "write what is minimised over them as an atom of cvxpy, such as cp.max or cp.sum_largest."
+            )
+        if not (risk.is_scalar() and risk.is_convex()):
+            what = "convex by cvxpy's rules" if risk.is_scalar() else "one number"
+            raise TypeError(f"{name} is not {what}: {risk}; expected a convex scalar.")
+        return scores, risk
+
+    @property
+    def risk_infimum(self) -> float:  # type: ignore[override]
+        """0 where the expression is non-negative by cvxpy's rules, else minus infinity."""
+        return 0.0 if self._model[1].is_nonneg() else -math.inf
+
+    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+        """Return value and a subgradient in the scores, as cvxpy computes them.
+
+        Raises
+        ------
+        CertificateError
+            When cvxpy has no gradient there, as on the border of a domain.
+        """
+        variable, risk = self._model
+        variable.value = np.asarray(scores, dtype=np.float64)
+        with np.errstate(all="ignore"):  # beyond a domain
+            value, slope = risk.value, risk.grad[variable]
+        if value is None or slope is None or not np.isfinite(value).all():
+            raise CertificateError(
+                f"cvxpy has no gradient of {type(self).__name__}'s risk at these scores: they are on the border of its "
+                "domain or beyond it; change the risk there."
+            )
+        slope = slope.toarray() if hasattr(slope, "toarray") else np.asarray(slope)
+        return float(np.asarray(value).reshape(())), np.asarray(slope, dtype=np.float64).reshape(-1)
+
+    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
+        """Return value and a subgradient in the scores."""
+        return self.reference_scores(scores)

@@ -1,0 +1,168 @@
+"""What is known of a declared risk that is a weighted sum of log-sum-exps, beyond its convexity."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.gram import centred_gram, row_lengths, times_and_lengths, transposed_times
+from convexrank.core.minorants import Minorant, tangent_at
+from convexrank.core.score_model import Curvature, SampledCurvature, ScoreModel
+from convexrank.modelling.log_sum_exps.many_rows import (
+    OnePass,
+    covariance_of_rows,
+    drawn_by_weight,
+    expected_modulus,
+    modulus,
+)
+from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, risk_and_shares
+from convexrank.problems._pair_reference import reference_log_sum_exp
+
+__all__ = ["LogSumExps"]
+
+Array = np.ndarray
+
+# A log-sum-exp of a risk: its factor, its value, its rows, and its gradient in their scores.
+Level = tuple[float, float, Array, Array]
+
+# The longest row is expected to be so many times longer than the longest of a few.
+_SOME, _LONGER = 50, 1.5
+
+
+class LogSumExps:
+    """The members of a problem whose risk is a weighted sum of log-sum-exps of groups of scores.
+
+    Parameters
+    ----------
+    terms : tuple of LogSumExpTerm
+        Their sum is the risk.
+    rows : int
+        Number of rows n.
+    """
+
+    def __init__(self, terms: tuple[LogSumExpTerm, ...], rows: int) -> None:
+        self.terms, self.rows = terms, rows
+        self._last: tuple[Array, Minorant] | None = None
+
+    @cached_property
+    def rates(self) -> tuple[Array, Array]:
+        """Of each term c·t and c·t²: what its gradient and its covariance are multiplied by."""
+        rates = np.array([term.rate for term in self.terms])
+        return rates, rates * [term.sign_times_power for term in self.terms]
+
+    @cached_property
+    def steepness(self) -> float:
+        """The largest power."""
+        return max(abs(term.sign_times_power) for term in self.terms)
+
+    @cached_property
+    def apart(self) -> bool:
+        """Whether no row is in two terms."""
+        seen = np.zeros(self.rows, dtype=bool)
+        for term in self.terms:
+            seen[term.rows] = True
+        return int(seen.sum()) == sum(len(term.rows) for term in self.terms)
+
+    def value_and_gradient(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient in the scores. O(n)."""
+        value, parts = risk_and_shares(self.terms, scores)
+        return value, self._summed(self.rates[0], parts)
+
+    def second_order(self, X: Any, scores: Array) -> tuple[float, Array, Array]:
+        """Return the risk, and its gradient and Hessian in w. O(n d²), in blocks of rows: X is not copied.
+
+        With shares s of a term at the scores, its Hessian in w is c·t² times the covariance of the rows under s.
+        """
+        value, parts = risk_and_shares(self.terms, scores)
+        weights = np.zeros((len(scores), len(parts)))
+        for column, term, shares in zip(weights.T, self.terms, parts, strict=True):
+            column[term.rows] = shares
+        means = np.asarray(transposed_times(X, weights), dtype=np.float64).T
+        rates, bends = self.rates
+        # about one common centre, so that an offset of the features does not cancel
+        centre = means[0]
+        apart = means - centre
+        hessian = centred_gram(X, centre, weights @ bends) - apart.T @ (bends[:, None] * apart)
+        return value, rates @ means, hessian
+
+    def score_model(self, scores: Array) -> ScoreModel:
+        """Return the risk to second order in the scores; each log-sum-exp takes one product away."""
+        value, parts = risk_and_shares(self.terms, scores)
+        rates, bends = self.rates
+        starts = np.cumsum([0, *map(len, parts)])
+        rows = np.concatenate([term.rows for term in self.terms])
+        columns = sparse.csc_array((np.concatenate(parts), rows, starts), shape=(self.rows, len(parts)))
+        curvature = Curvature(self._summed(bends, parts), columns, bends, steepness=self.steepness)
+        return ScoreModel(value, self._summed(rates, parts), curvature)
+
+    def _summed(self, factors: Array, parts: list[Array]) -> Array:
+        """The shares times a factor for each term, in all rows."""
+        total = np.zeros(self.rows)
+        for term, factor, shares in zip(self.terms, factors, parts, strict=True):
+            total[term.rows] = factor * shares if self.apart else total[term.rows] + factor * shares
+        return total
+
+    def levels(self, scores: Array) -> list[Level]:
+        """Return factor, value, rows and gradient of each log-sum-exp, by code that no solver runs."""
+        found = []
+        for term in self.terms:
+            value, shares = reference_log_sum_exp(
+                term.sign_times_power * scores[term.rows] + term.log_weights
+            )
+            found.append((term.outer_coefficient, value, term.rows, term.sign_times_power * shares))
+        return found
+
+    # --- very many rows in memory ---------------------------------------------------------------------------------
+
+    @cached_property
+    def one_pass(self) -> OnePass | None:
+        """What evaluates many rows of a dense X in one read; None where a row is in two terms, or there are others."""
+        return OnePass(self.terms, self.rows) if len(self.terms) == 2 and self.apart else None
+
+    def sampled_curvature(self, X: Array, scores: Array, wanted: int, l2: float) -> SampledCurvature:
+        """Return the Hessian of some rows, drawn by their weights in it, and what bounds that of all from below."""
+        parts = risk_and_shares(self.terms, scores)[1]
+        hessian = np.zeros((X.shape[1], X.shape[1]))
+        for term, bend, shares in zip(self.terms, self.rates[1], parts, strict=True):
+            places = drawn_by_weight(shares, min(wanted // len(parts), len(shares)))
+            hessian += bend * covariance_of_rows(X, term.rows[places])
+        # without l2 the certificate takes a ball, and no curvature
+        least = expected_modulus(hessian, X.shape, parts) if l2 > 0 else 0.0
+        hessian.flat[:: len(hessian) + 1] += l2
+        some = row_lengths(X[self.terms[0].rows[:_SOME]])
+        return SampledCurvature(hessian, least, _LONGER * _fall(self.steepness, some))
+
+    def minorant(self, X: Array, w: Array) -> Minorant:
+        """Return the tangent at w with a bound on the curvature of the risk, for very many rows."""
+        if self._last is not None and np.array_equal(self._last[0], w):
+            return self._last[1]
+        levels: list[Level] = []
+
+        def risk(scores: Array) -> tuple[float, Array]:
+            levels.extend(self.levels(scores))
+            value, slope = 0.0, np.zeros(len(scores))
+            for factor, level, rows, pull in levels:
+                value += factor * level
+                slope[rows] += factor * pull
+            return value, slope
+
+        scores, lengths = times_and_lengths(X, w)
+        found = tangent_at(X, scores, lengths, risk, w)
+        if not found.usable:
+            return found
+        # of a level that is steeper by s the pull is s times its shares, and the curvature s² times their covariance
+        powers = [float(pull.sum()) for _, _, _, pull in levels]
+        heavy = [(rows, factor * s * pull) for s, (factor, _, rows, pull) in zip(powers, levels, strict=True)]
+        fall = _fall(max(map(abs, powers)), lengths)
+        found = replace(found, curvature=modulus(X, heavy), fall=fall)
+        self._last = np.array(w), found
+        return found
+
+
+def _fall(steepness: float, lengths: Array) -> float:
+    """How fast the logarithm of a log-sum-exp's curvature may fall with the distance: scores differ by so much."""
+    return 2.0 * steepness * float(lengths.max())

@@ -1,0 +1,242 @@
+"""Rows out of memory for risks that are sums over queries: queries that straddle pieces are joined."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.cached import cached_property
+from convexrank.data import QueryGroups
+from convexrank.modelling.conjugate import conjugate, has_conjugate, multipliers
+from convexrank.modelling.expressions import PairSums
+from convexrank.modelling.groups import Groups
+from convexrank.modelling.language import Numpy, read
+from convexrank.modelling.program import Program
+from convexrank.problems._streams import Portion, Stream, Sums
+
+__all__ = ["DeclaredStream", "QuerySample", "QueryStream", "drawn", "goes_in_order", "sample_of", "streamed"]
+
+Array = np.ndarray
+
+# A sample has this number of rows per column, or one row out of this number, and at most 32 MB of entries unless the
+# columns need more. It is drawn if all rows are at least four times as many, and have this number of entries.
+_ROWS_PER_COLUMN, _SHARE, _SAMPLED, _WORTH, _TALL = 60, 32, 1 << 22, 4, 4_000_000
+
+# A query with more rows than this number of pieces is not held at once.
+_MOST_PIECES = 4
+
+# Values of a query alone and among all others are equal, up to rounding relative to their size.
+_SAME = 1e-9
+# Multipliers that are this far outside of their constraints, beside those of their nodes, are so by rounding.
+_BALANCED = 1e-13
+# More pairs of a piece have no list of multipliers.
+_MULTIPLIERS = 5_000_000
+
+
+def goes_in_order(rows: Array, starts: Array, piece: int) -> bool:
+    """Whether rows laid out query by query come in their order, and no query is much longer than a piece."""
+    return bool((np.diff(rows) > 0).all()) and int(np.diff(starts).max()) <= _MOST_PIECES * piece
+
+
+class QueryStream(Stream):
+    """Evaluates a problem whose risk is a sum over queries, piece by piece.
+
+    The problem's ``by_query`` are the rows that count, query by query, and where each query begins and the last ends.
+    """
+
+    kind = Sums
+
+    def portion(self, first: int, last: int, rows: slice) -> Portion:
+        """Return the queries from a first to a last one as functions of the scores of these rows."""
+        raise NotImplementedError
+
+    @cached_property
+    def _plan(self) -> list[tuple[slice, Portion]]:
+        """Of each piece that ends a query: the rows of the queries that it ends, and these queries alone."""
+        whole, (rows, starts) = self.problem, self.problem.by_query
+        first, last = rows[starts[:-1]], rows[starts[1:] - 1]
+        borders, plan, before = whole.X.borders, [], int(np.searchsorted(first, whole.X.begin))
+        for border in borders:
+            after = int(np.searchsorted(last, border))
+            if after > before:
+                part = slice(int(first[before]), int(last[after - 1]) + 1)
+                plan.append((part, self.portion(before, after, part)))
+                before = after
+        return plan
+
+    def portions(self) -> Iterator[tuple[Portion, Any]]:
+        """Go through the pieces once; rows of a query that has not ended wait for the next piece.
+
+        Yields
+        ------
+        tuple of Portion and matrix
+            The queries that end in a piece.
+        """
+        if not self._plan:
+            return
+        plan, held, start = iter(self._plan), [], self.problem.X.begin
+        rows, portion = next(plan)
+        for piece in self.problem.X.pieces():
+            held = [*held, piece.X]
+            stop = piece.rows.stop
+            while portion is not None and rows.stop <= stop:
+                joined = _stacked(held)
+                yield portion, joined[rows.start - start : rows.stop - start]
+                held, start = [joined[rows.stop - start :]], rows.stop
+                rows, portion = next(plan, (rows, None))
+            # rows before the next query that counts are of no use
+            unused = (stop if portion is None else min(rows.start, stop)) - start
+            if unused > 0:
+                held, start = [_stacked(held)[unused:]], start + unused
+            if start == stop:
+                held = []
+
+
+def _stacked(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.csr_array(sparse.vstack(parts, format="csr"))
+    return np.concatenate(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class DeclaredPortion:
+    """Some queries of a declared risk: the risk of their rows alone."""
+
+    program: Program
+    by_conjugate: bool
+
+    def contributions(self, scores: Array) -> tuple[Array, Array, Array]:
+        """Return the sum over the queries and its gradient."""
+        value, gradient = self.program.value_and_gradient(scores)
+        return np.ones(1), np.array([value]), gradient[None]
+
+    def reference(self, scores: Array) -> tuple[Array, Array, Array]:
+        """Return the same by plain numpy and the conjugate, and by how much that proves less than a tangent."""
+        value, lost = float(read(self.program.root, Numpy(), scores).sum()), 0.0
+        if self.by_conjugate:
+            found = multipliers(self.program, scores)
+            cost, slopes = conjugate(self.program, language := Numpy(), found)
+            lost = value - slopes @ scores + cost if language.violation <= _BALANCED else math.inf
+        else:
+            slopes = self.program.value_and_gradient(scores)[1]
+        return np.array([1.0, 0.0]), np.array([value, lost]), slopes[None]
+
+
+class DeclaredStream(QueryStream):
+    """Evaluates a declared formulation: the risk of some queries is the same expression of their rows."""
+
+    def portion(self, first: int, last: int, rows: slice) -> DeclaredPortion:
+        """Return the expression of these rows."""
+        whole = self.problem
+        (places, starts), numbers = whole.by_query, np.zeros(rows.stop - rows.start, dtype=np.int64)
+        count, inside = last - first, places[starts[first] : starts[last]] - rows.start
+        # rows that do not count are each a query of its own, without an order
+        numbers[:] = count + np.arange(len(numbers))
+        numbers[inside] = np.repeat(np.arange(count), np.diff(starts[first : last + 1]))
+        weights = None if whole.sample_weight is None else whole.sample_weight[rows]
+        groups = Groups(whole.y[rows], QueryGroups.from_qid(numbers), weights)
+        program = whole._program_of(groups)
+        pairs = sum(node.pair_count for node in program.nodes if isinstance(node, PairSums))
+        return DeclaredPortion(program, has_conjugate(program) and pairs <= _MULTIPLIERS)
+
+    def count(self, reference: bool) -> int:
+        """The risk, and what its lower bound loses."""
+        return 2 if reference else 1
+
+    def lost(self, total: Sums) -> float:
+        """Return by how much the conjugate proves less than the tangent."""
+        return float(total.values[1])
+
+    def is_sum(self) -> bool:
+        """Whether the values of half of the queries are the same alone and among all: none looks at the others."""
+        program, (rows, starts) = self.problem.program, self.problem.by_query
+        scores, half = np.random.default_rng(0).normal(size=program.rows), program.count // 2
+        part = slice(int(rows[0]), int(rows[starts[half] - 1]) + 1)
+        try:
+            alone = self.portion(0, half, part).program.up(scores[part])[0][-1]
+        except ValueError:  # constants that are numbers of all rows
+            return False
+        whole = program.up(scores)[0][-1][:half]
+        return bool(np.abs(alone - whole).max() <= _SAME * max(1.0, float(np.abs(whole).max())))
+
+
+def streamed(problem: Any) -> DeclaredStream | None:
+    """Return the evaluator of a declared formulation in one pass, where it is a sum over queries that stand together.
+
+    Parameters
+    ----------
+    problem : Formulation
+        The problem, whose X are Chunks.
+    """
+    rows, starts = problem.by_query
+    if len(starts) < 3 or not goes_in_order(rows, starts, problem.X.most_rows):
+        return None
+    found = DeclaredStream(problem)
+    return found if found.is_sum() else None
+
+
+@dataclass(frozen=True, eq=False)
+class QuerySample:
+    """A sample of the queries in memory; each query represents several queries.
+
+    Parameters
+    ----------
+    problem : LinearScores
+        Their problem, whose l2 is smaller by that factor, so that it has about the minimiser of all.
+    factor : float
+        The number of queries that each one represents.
+    """
+
+    problem: Any
+    factor: float
+
+    def solve(self, *, tol: float, time_limit: float | None) -> Any:
+        """Solve it."""
+        return self.problem.solve(tol=tol, time_limit=time_limit)
+
+    def second_order(self, w: Array) -> tuple[float, Array, Array]:
+        """Return value, gradient and Hessian of about the objective of all queries."""
+        value, gradient, hessian = self.problem.second_order(w)
+        return self.factor * value, self.factor * gradient, self.factor * hessian
+
+
+def sample_of(problem: Any) -> QuerySample | None:
+    """Draw some queries of tall dense rows out of memory, one from each of as many stretches.
+
+    Parameters
+    ----------
+    problem : LinearScores
+        The problem, whose X are Chunks.
+    """
+    (places, starts), (rows, columns) = problem.by_query, problem.X.shape
+    wanted = max(_ROWS_PER_COLUMN * columns, min(rows // _SHARE, _SAMPLED // columns))
+    if problem.X.sparse or rows * columns < _TALL or _WORTH * wanted > rows:
+        return None
+    queries = len(starts) - 1
+    count = max(1, round(queries * wanted / len(places)))
+    found = None if _WORTH * count > queries else drawn(problem, count)
+    return found if found is not None and found.problem.has_curvature else None
+
+
+def drawn(problem: Any, count: int) -> QuerySample | None:
+    """Draw so many queries, one from each of as many stretches; None where they lack some of the grades."""
+    rows, starts = problem.by_query
+    queries = len(starts) - 1
+    places = ((np.arange(count) + np.random.default_rng(0).random(count)) * (queries / count)).astype(np.intp)
+    places = np.minimum(places, queries - 1)
+    some = np.concatenate([rows[starts[query] : starts[query + 1]] for query in places.tolist()])
+    if len(np.unique(problem.y[some])) < len(np.unique(problem.y)):
+        return None  # margins are given for each step of the grades
+    values: dict[str, Any] = {"X": problem.X[some], "l2": problem.l2 * count / queries}
+    for name in ("y", "center", "sample_weight"):
+        if problem.__dict__.get(name) is not None:
+            values[name] = problem.__dict__[name][some]
+    made = problem.changed(qid=QueryGroups.from_sizes(np.diff(starts)[places]), **values)
+    return QuerySample(made, queries / count)

@@ -1,0 +1,48 @@
+"""A sample of the rows that tells the shape of an objective of very many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from convexrank.data import Chunks
+
+__all__ = ["TALL", "drawn_rows", "rows_of_sample"]
+
+Array = np.ndarray
+
+# Data with this number of entries are tall. A sample has this number of rows per column, or one row out of this number,
+# and at most a quarter of the rows.
+TALL, _ROWS_PER_COLUMN, _SHARE = 4_000_000, 120, 20
+
+# The same of rows in memory: rows per column, and rows per row and column of X.
+_IN_MEMORY, _WORTH = 90, 5
+
+# Entries of a sample of rows out of memory: 32 MB, unless the columns ask for more.
+_SAMPLED = 1 << 22
+
+
+def rows_of_sample(X: Any) -> int:
+    """Return how many rows tell the shape of an objective of dense rows; 0 where there are not enough of them."""
+    rows, columns = X.shape
+    chunks = isinstance(X, Chunks) and not X.sparse
+    if chunks:
+        per_column, share = _ROWS_PER_COLUMN, min(rows // _SHARE, _SAMPLED // columns)
+    else:  # a pass for the Hessian of these rows is to cost about one over all
+        per_column, share = _IN_MEMORY, min(2 * rows // _SHARE, _WORTH * rows // columns)
+    enough = rows * columns >= TALL and 2 * _ROWS_PER_COLUMN * columns <= rows
+    tall = enough and (chunks or isinstance(X, np.ndarray))
+    return max(min(per_column * columns, rows // 4), share) if tall else 0
+
+
+def drawn_rows(classes: list[Array], wanted: int) -> list[tuple[Array, float]]:
+    """Draw from each class of rows at most its part of those that are wanted, and say how many each row stands for."""
+    rng, found = np.random.default_rng(0), []
+    for part in classes:
+        count = min(wanted // len(classes), len(part))
+        # one row from each of ``count`` stretches
+        places = ((np.arange(count) + rng.random(count)) * (len(part) / count)).astype(np.intp)
+        places = np.minimum(places, len(part) - 1)
+        found.append((part[places], len(part) / len(places)))
+    return found

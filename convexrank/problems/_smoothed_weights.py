@@ -1,0 +1,248 @@
+"""The smooth function of an expression as a function of w, by products of X with its derivatives in the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.gram import (
+    centred_gram,
+    dense,
+    entries,
+    gram_of_rows,
+    squares_times,
+    times,
+    transposed_times,
+    weighted_gram,
+)
+from convexrank.modelling.curvature import Columns, columns_of, gradient_moved
+from convexrank.modelling.expressions import PairSums
+from convexrank.modelling.kernels.pairs import WindowedPairs, some_pairs
+from convexrank.modelling.recession import shift
+from convexrank.modelling.smoothing.programs import Smoothing, SmoothRisk, sums_pairs_only
+from convexrank.problems._smoothed import Smoothed
+
+__all__ = ["SmoothedRisks"]
+
+Array = np.ndarray
+
+# Pairs for each row, and for each unknown, on which a Hessian rests. Where more have curvature, every so many-th stands
+# for the others: a direction may be rough, where it ends is decided by the gradient.
+_PAIRS_PER_ROW, _PAIRS_PER_UNKNOWN = 10, 200
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothedRisks:
+    """The smooth functions of w.
+
+    Parameters
+    ----------
+    X : matrix, shape (n, d)
+        The features.
+    smoothing : Smoothing
+        The smooth functions of scores.
+    """
+
+    X: Any
+    smoothing: Smoothing
+
+    @cached_property
+    def lists_pairs(self) -> bool:
+        """Whether pairs are listed for second derivatives; else these are products of the whole expression."""
+        return sums_pairs_only(self.smoothing.program)
+
+    @cached_property
+    def depends_on_differences(self) -> bool:
+        """Whether the Hessian does not see a shift of all scores."""
+        return shift(self.smoothing.program) is not None
+
+    def pulled(self, u: Array) -> Array:
+        """Return Xᵀu."""
+        return np.asarray(transposed_times(self.X, u), dtype=np.float64)
+
+    def at(self, scores: Array, width: float) -> Smoothed:
+        """Return the smooth function at the scores Xw."""
+        here = self.smoothing.risk(scores, width)
+        curved = (_Listed if self.lists_pairs else _Whole)(self, here)
+        return Smoothed(
+            risk=here.risk,
+            value=here.value,
+            offset=here.offset,
+            slope=self.pulled(here.gradient),
+            drift=lambda: self.pulled(here.drift()),
+            product=curved.product,
+            diagonal=curved.diagonal,
+            matrix=curved.matrix,
+            along=lambda direction: here.along(np.asarray(times(self.X, direction), dtype=np.float64)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Whole:
+    """Second derivatives by products of the whole expression: where a curved atom is taken of sums over pairs."""
+
+    risks: SmoothedRisks
+    here: SmoothRisk
+
+    def _turned(self, v: Array) -> Array:
+        here = self.here
+        return self.risks.pulled(gradient_moved(here.program, here.state, v, {}))
+
+    def product(self) -> Callable[[Array], Array]:
+        """Return the product with the Hessian."""
+        return lambda v: self._turned(np.asarray(times(self.risks.X, v), dtype=np.float64))
+
+    def diagonal(self) -> Array:
+        """Return roughly the diagonal of the Hessian: without products of different rows."""
+        found = columns_of(self.here.program, self.here.state, pairs=True)
+        return squares_times(entries(self.risks.X), found.diagonal)
+
+    def matrix(self) -> Array:
+        """Return the Hessian, column by column."""
+        X = dense(self.risks.X)
+        found = np.stack([self._turned(np.ascontiguousarray(column)) for column in X.T])
+        return 0.5 * (found + found.T)
+
+
+@dataclass(frozen=True, eq=False)
+class _Listed:
+    """Second derivatives by a diagonal, columns, and a list of pairs. X is read where these are not 0."""
+
+    risks: SmoothedRisks
+    here: SmoothRisk
+
+    @cached_property
+    def _columns(self) -> Columns:
+        return columns_of(self.here.program, self.here.state)
+
+    @cached_property
+    def _form(self) -> tuple[Array, Array, Any, Array]:
+        """Rows with curvature, their diagonal, columns on them, and rates."""
+        found = self._columns
+        if found.count == 1:
+            listed, parts = found.listed()
+            whole = np.array([found.diagonal, *listed])
+            rows = np.flatnonzero(whole.any(axis=0))
+            return rows, whole[0, rows], whole[1:, rows].T, np.concatenate([np.zeros(0), *parts])
+        columns, rates = found.collected()
+        columns = columns.copy()  # its places may be those of all queries, which others read
+        columns.eliminate_zeros()
+        seen = found.diagonal != 0.0
+        seen[columns.indices] = True
+        rows = np.flatnonzero(seen)
+        return rows, found.diagonal[rows], columns.T.tocsr()[rows], rates
+
+    @cached_property
+    def _bent(self) -> Any:
+        """The rows of X with curvature."""
+        return entries(self.risks.X)[self._form[0]]
+
+    @cached_property
+    def _pairs(self) -> tuple[Array, Array, Array, Array, Array]:
+        """Numbers of the lower and upper rows of pairs with curvature, how fast scores move, and curvatures."""
+        program, found = self.here.program, []
+        values, memories, adjoints = self.here.state
+        for k, node in enumerate(program.nodes):
+            if not isinstance(node, PairSums):
+                continue
+            (up_place, low_place), kernel = program.args[k], memories[k][0]
+            upper, lower, every = self._list(node, kernel)
+            bend: Any = node.function.bend
+            bends = bend(values[low_place][lower] - values[up_place][upper])
+            if isinstance(kernel, WindowedPairs):  # all are between, whatever rounding says
+                bends = np.full(len(lower), kernel.factor / kernel.width)
+            weights = adjoints[k][lower] * node.weights[upper] * bends * every
+            own = [
+                np.broadcast_to(program.own_factors[a], len(axis.rows))[places]
+                for a, axis, places in (
+                    (low_place, node.axis, lower),
+                    (up_place, node.upper_axis, upper),
+                )
+            ]
+            kept = weights > 0.0
+            parts = node.axis.rows[lower], node.upper_axis.rows[upper], *own, weights
+            found.append([part[kept] for part in parts])
+        if not found:
+            found = [[np.zeros(0, dtype=np.intp)] * 2 + [np.zeros(0)] * 3]
+        lower, upper, of_lower, of_upper, weights = map(np.concatenate, zip(*found, strict=True))
+        return lower, upper, of_lower, of_upper, weights
+
+    def _list(self, node: PairSums, kernel: Any) -> tuple[Array, Array, int]:
+        rows, unknowns = len(node.axis.rows), self.risks.X.shape[1]
+        most = min(_PAIRS_PER_ROW * rows, _PAIRS_PER_UNKNOWN * min(rows, unknowns))
+        return kernel.listed(most) if isinstance(kernel, WindowedPairs) else some_pairs(node, most)
+
+    @cached_property
+    def _touched(self) -> tuple[Any, Array, Array]:
+        """The rows of those pairs, each once, and the places of the pairs among them."""
+        lower, upper, *_ = self._pairs
+        places, ends = np.unique(np.concatenate([lower, upper]), return_inverse=True)
+        return entries(self.risks.X)[places], ends[: len(lower)], ends[len(lower) :]
+
+    def product(self) -> Callable[[Array], Array]:
+        """Return the product with the Hessian."""
+        _, bends, columns, rates = self._form
+        rows, (touched, lower, upper), (_, _, of_lower, of_upper, weights) = (
+            self._bent,
+            self._touched,
+            self._pairs,
+        )
+
+        def product(v: Array) -> Array:
+            image = np.asarray(times(rows, v), dtype=np.float64)
+            back = bends * image - columns @ (rates * (columns.T @ image))
+            found = np.asarray(transposed_times(rows, back), dtype=np.float64)
+            if not len(weights):
+                return found
+            image = np.asarray(times(touched, v), dtype=np.float64)
+            turned = weights * (of_lower * image[lower] - of_upper * image[upper])
+            back = np.bincount(lower, of_lower * turned, len(image))
+            back -= np.bincount(upper, of_upper * turned, len(image))
+            return found + np.asarray(transposed_times(touched, back), dtype=np.float64)
+
+        return product
+
+    def diagonal(self) -> Array:
+        """Return about what the diagonal of the Hessian is: without products of the two rows of a pair."""
+        _, bends, columns, rates = self._form
+        found = squares_times(self._bent, bends)
+        if len(rates):
+            images = columns.T @ self._bent
+            squares = images.multiply(images) if sparse.issparse(images) else np.square(images)
+            found = np.maximum(found - squares.T @ rates, 0.0)
+        touched, lower, upper = self._touched
+        _, _, of_lower, of_upper, weights = self._pairs
+        of_rows = np.bincount(lower, weights * of_lower**2, touched.shape[0])
+        return found + squares_times(
+            touched, of_rows + np.bincount(upper, weights * of_upper**2, touched.shape[0])
+        )
+
+    def matrix(self) -> Array:
+        """Return the Hessian; about a common centre where a shift of all scores does not matter."""
+        rows, bends, columns, rates = self._form
+        X, whole = entries(self.risks.X), float(bends.sum())
+        centre = np.zeros(X.shape[1])
+        if whole > 0.0 and self.risks.depends_on_differences:
+            centre = np.asarray(transposed_times(self._bent, bends / whole), dtype=np.float64)
+        if sparse.issparse(X):
+            found = gram_of_rows(X, rows, bends, centre)
+        else:
+            found = centred_gram(self._bent, centre, bends)
+        if len(rates):
+            images = dense(columns.T @ self._bent) - np.outer(np.asarray(columns.sum(axis=0)).ravel(), centre)
+            found -= images.T @ (rates[:, None] * images)
+        lower, upper, of_lower, of_upper, weights = self._pairs
+        if len(weights):
+            found += dense(weighted_gram(_scaled(of_lower, X[lower]) - _scaled(of_upper, X[upper]), weights))
+        return found
+
+
+def _scaled(factors: Array, rows: Any) -> Any:
+    if (factors == 1.0).all():
+        return rows
+    return sparse.diags_array(factors) @ rows if sparse.issparse(rows) else factors[:, None] * rows

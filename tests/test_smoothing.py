@@ -1,0 +1,388 @@
+"""Smooth functions below declared risks: as the members of the package's own problems, and as their definitions say."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import convexrank as cr
+from convexrank import losses
+from convexrank.data import as_groups
+from convexrank.modelling import (
+    apply,
+    functions,
+    hinge,
+    huber,
+    log_mean_exp,
+    maximum,
+    mean,
+    mean_of_highest,
+    pair_sums,
+    power,
+    rules,
+    softplus,
+    square,
+    total,
+)
+from convexrank.modelling.groups import Groups
+from convexrank.modelling.kernels import highest, pairs
+from convexrank.modelling.kernels.highest import nearest_shares
+from convexrank.modelling.smoothing import below, programs
+from convexrank.problems import _smoothed_weights
+from tests.expression_readings import off
+from tests.test_continuation import LOSSES
+from tests.tolerances import tolerance
+
+SUMS = tolerance("summation")
+
+
+class Top(cr.Formulation):
+    def risk(self, f):
+        return log_mean_exp(-f.positive) + maximum(f.negative)
+
+
+class TopTen(cr.Formulation):
+    count: int = 10
+
+    def risk(self, f):
+        return log_mean_exp(-f.positive) + mean_of_highest(f.negative, self.count)
+
+
+class Rmax(cr.Formulation):
+    loss: object = losses.Hinge()
+
+    def risk(self, f):
+        return mean(apply(self.loss.phi, maximum(f.negative) - f.positive))
+
+
+class VectorMachine(cr.Formulation):
+    normalize: bool = True
+
+    def risk(self, f):
+        axis, sums = f.rows.axis, pair_sums(losses.Hinge(), f.rows, f.rows, f.grades)
+        partners = np.bincount(sums.pairs[1], minlength=len(axis.rows))
+        counts = axis.spread(axis.sums(partners)) if self.normalize else 1.0
+        return total(sums, 1.0 / counts)
+
+
+class PairsTop(cr.Formulation):
+    """Pairs without a kink beside a maximum: their curvature rests on every so many-th."""
+
+    def risk(self, f):
+        sums = pair_sums(losses.Logistic(), f.positive, f.negative)
+        return mean(sums) / 30.0 + mean_of_highest(0.1 * f.negative, 3)
+
+
+class Priced(cr.Formulation):
+    """A curved function of sums over pairs."""
+
+    def risk(self, f):
+        return 0.01 * total(square(pair_sums(losses.Hinge(), f.positive, f.negative)))
+
+
+class WorstPairs(cr.Formulation):
+    def risk(self, f):
+        return maximum(pair_sums(losses.Logistic(), f.positive, f.negative))
+
+
+class Steep(cr.Formulation):
+    """Powers without a second derivative at 0, of hinges and of a maximum."""
+
+    def risk(self, f):
+        return power(maximum(hinge(f.negative)), 1.5) + mean(power(hinge(-f.positive), 1.2))
+
+
+class Levels(cr.Formulation):
+    def risk(self, f):
+        return softplus(maximum(f.negative) + mean_of_highest(-f.positive, 3)) + mean(huber(f.positive))
+
+
+def binary(seed=0, n=60):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    return X, (X[:, 0] + 0.3 * rng.normal(size=n) > 0.4).astype(int)
+
+
+def graded(seed=0, n=60):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    return X, np.clip(np.round(X[:, 0] + rng.normal(size=n) + 1.0), 0, 3), np.arange(n) % 5
+
+
+def couples():
+    """Own problems of the package, and the same declared."""
+    p, (X, y), (Z, grades, qid) = cr.problems, binary(), graded()
+    weight = np.random.default_rng(1).integers(0, 3, size=len(y)) * 1.0
+    for name, kind in (("dense", np.asarray), ("sparse", sparse.csr_array)):
+        yield f"top {name}", p.TopPush(kind(X), y, l2=0.1), Top(kind(X), y, l2=0.1)
+        for loss in LOSSES:
+            declared = Rmax(kind(X), y, loss=losses.resolve(loss), l2=0.1)
+            yield f"{loss} {name}", p.RmaxPush(kind(X), y, loss, l2=0.1), declared
+        for normalize in (True, False):
+            own = p.RankSVM(kind(Z), grades, qid, normalize=normalize, l2=0.1)
+            declared = VectorMachine(kind(Z), grades, qid=qid, normalize=normalize, l2=0.1)
+            yield f"pairs {name} {normalize}", own, declared
+    options = {"l2": 0.1, "sample_weight": weight}
+    yield "top weighted", p.TopPush(X, y, **options), Top(X, y, **options)
+    yield "hinge weighted", p.RmaxPush(X, y, **options), Rmax(X, y, **options)
+
+
+COUPLES = {name: both for name, *both in couples()}
+KINDS = {
+    "top ten": TopTen,
+    "smooth pairs": PairsTop,
+    "priced": Priced,
+    "worst pairs": WorstPairs,
+    "steep": Steep,
+    "levels": Levels,
+}
+
+
+@pytest.mark.parametrize("name", COUPLES)
+def test_declared_risks_are_smoothed_as_the_packages_are(name):
+    own, declared = COUPLES[name]
+    rng = np.random.default_rng(3)
+    assert declared.first_width == own.first_width
+    assert "Smoothable" in declared.capabilities
+    assert declared.default_solver == "continuation"
+    for width in (1e-4, 0.05, 2.0, 60.0):
+        w, v = 0.3 * rng.normal(size=4), rng.normal(size=4)
+        found, expected = declared.smoothed(w, width), own.smoothed(w, width)
+        size = 1.0 + 1.0 / width
+        for member in ("risk", "value", "offset", "slope"):
+            assert off(getattr(found, member), getattr(expected, member)) < SUMS, member
+        for member in ("drift", "diagonal", "matrix"):
+            assert off(getattr(found, member)(), getattr(expected, member)(), size) < SUMS, member
+        assert off(found.product()(v), expected.product()(v), size) < SUMS
+        assert off(found.along(v)(0.3), expected.along(v)(0.3)) < SUMS
+        scores = np.asarray(own.scores(w))
+        (value, slope), known = declared.reference_below(scores, width), own.reference_below(scores, width)
+        assert off(value, known[0]) < SUMS
+        assert off(own.X.T @ slope, own.X.T @ known[1]) < SUMS
+
+
+@pytest.mark.parametrize("name", COUPLES)
+def test_declared_risks_are_solved_as_the_packages_are(name):
+    own, declared = COUPLES[name]
+    found, expected = declared.solve(), own.solve()
+    assert found.solver == "continuation"
+    assert found.status is cr.Status.CONVERGED
+    assert off(found.value, expected.value) < tolerance("two solvers")
+    assert abs(found.iterations - expected.iterations) <= 5
+    pytest.importorskip("flint")
+    assert float(found.prove().gap) == pytest.approx(found.gap, rel=1e-3, abs=1e-12)
+
+
+@pytest.mark.parametrize("dense", [1, 1_000])
+@pytest.mark.parametrize("queries", [1, 4])
+@pytest.mark.parametrize("name", KINDS)
+def test_kinks_of_every_form_are_solved_and_proved(name, queries, dense):
+    X, y = binary(5, 80)
+    problem = KINDS[name](X, y, qid=np.arange(80) % queries, l2=0.05)
+    assert problem.default_solver == "continuation"
+    solution = problem.solve(cr.solvers.Continuation(dense=dense))
+    assert solution.status is cr.Status.CONVERGED, solution.message
+    exact = problem.solve("exact")
+    assert off(solution.value, exact.value) < tolerance("two solvers")
+    assert np.abs(solution.x).max() > 1e-3, "a trivial optimum would test nothing"
+    pytest.importorskip("flint")
+    assert float(solution.prove().gap) == pytest.approx(solution.gap, rel=1e-3, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["top dense", "hinge dense", "pairs dense True"])
+def test_the_dual_has_the_point_of_the_evidence(name):
+    _, declared = COUPLES[name]
+    solution, dual = declared.solve(tol=1e-9), declared.dual()
+    start = dual.at(solution)
+    assert solution.value + dual.objective(start) <= 10.0 * max(solution.gap, 1e-9)
+
+
+def test_a_kink_that_nobody_smooths_is_left_to_the_bundle_method():
+    class Absolute(cr.Formulation):
+        def risk(self, f):
+            kinked = functions.custom(np.abs, "size", increasing=False, smooth=False, least=0.0)
+            return mean(apply(kinked, f.positive)) + maximum(f.negative)
+
+    problem = Absolute(*binary(), l2=0.1)
+    assert "Smoothable" not in problem.capabilities
+    assert problem.default_solver == "bundle"
+
+
+def test_many_pairs_below_a_curved_function_are_left_to_the_bundle_method():
+    """Every column of the Hessian would be a few sums over all of these pairs; a sort needs no pairs."""
+    X, y = np.ones((1200, 1)), np.arange(1200) % 2
+    assert WorstPairs(X, y, l2=0.1).default_solver == "bundle"
+    assert Priced(X, y, l2=0.1).default_solver == "continuation"
+
+
+def test_a_smooth_risk_has_no_smoothing():
+    class Plain(cr.Formulation):
+        def risk(self, f):
+            return log_mean_exp(-f.positive)
+
+    assert not Plain(*binary(), l2=0.1).has_smoothing
+
+
+# --- what nothing but the definition says -----------------------------------------------------------------------------
+
+
+def shares_by_levels(x, width, count):
+    """Shares within [0, 1/count] nearest to x / width by rational arithmetic: every level of the others is tried."""
+    points, cap = [Fraction(one) / Fraction(width) for one in x], Fraction(1, count)
+    ends = sorted({one - side for one in points for side in (0, cap)})
+
+    def whole(level):
+        return sum(min(max(one - level, Fraction(0)), cap) for one in points)
+
+    low = max((end for end in ends if whole(end) >= 1), default=ends[0])
+    full = sum(1 for one in points if one - low > cap)
+    free = [one for one in points if 0 < one - low <= cap]
+    level = low if whole(low) == 1 else (sum(free) - (1 - full * cap)) / len(free)
+    assert whole(level) == 1
+    return [float(min(max(one - level, Fraction(0)), cap)) for one in points]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+@pytest.mark.parametrize("width", [1e-9, 0.3, 1.0, 50.0])
+def test_shares_are_the_nearest_ones(width, count):
+    rng = np.random.default_rng(count)
+    parts = [
+        rng.normal(size=9),
+        np.repeat(rng.normal(size=3), 3),
+        np.array([2.0]),
+        np.zeros(5),
+        rng.normal(size=4),
+    ]
+    for some in (parts, *([one] for one in parts)):  # all queries together, and each alone
+        sizes = [2 * len(one) for one in some]
+        qid = np.repeat(np.arange(len(some)), sizes)
+        y = np.concatenate([np.r_[np.zeros(len(one)), np.ones(len(one))] for one in some])
+        scores = np.concatenate([np.r_[one, 0.0 * one] for one in some])
+        node = rules.mean_of_highest(Groups(y, as_groups(qid, len(y))).negative, count)
+        node = programs.smooth_atom(node, width)
+        found = nearest_shares(node, scores[node.over.rows])
+        truth = [shares_by_levels(one.tolist(), width, min(count, len(one))) for one in some]
+        # entries of score / width carry the rounding of the quotient
+        spread = max(np.ptp(one) for one in some)
+        assert np.abs(found - np.concatenate(truth)).max() <= 8.0 * np.finfo(float).eps * (
+            1.0 + spread / width
+        )
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("width", [0.25, 0.7, 3.0])
+def test_pairs_at_the_margin_are_those_of_all_pairs(width, grouped):
+    """By blocks of all pairs: sums to either side, for any weights; scores on the kinks."""
+    rng = np.random.default_rng(0)
+    y, qid = rng.integers(0, 5, size=60) * 1.0, rng.integers(0, 4, size=60) if grouped else None
+    groups = Groups(y, as_groups(qid, 60), rng.integers(1, 4, size=60) * 1.0)
+    function = functions.scaled(functions.smooth_hinge(width), 0.5)
+    node = pair_sums(function, groups.rows, groups.rows, groups.grades)
+    for scores in (rng.integers(-8, 8, size=60) / 4.0, np.zeros(60), rng.normal(size=60)):
+        x = scores[node.axis.rows]
+        kernel, truth = pairs.pair_kernel(node)(x, x), pairs.BlockedPairs(node, x, x)
+        assert isinstance(kernel, pairs.WindowedPairs)
+        for to_lower in (True, False):
+            weights = rng.normal(size=len(x))
+            found = kernel.sums(weights, (0, 1), to_lower=to_lower)
+            assert off(found, truth.sums(weights, (0, 1), to_lower=to_lower)) < SUMS
+    # of scores that are on no kink
+    upper, lower, every = kernel.listed(10_000)
+    short = 1.0 + x[lower] - x[upper]
+    up, low = node.pairs
+    between = 1.0 + x[low] - x[up]
+    assert every == 1
+    assert len(lower) == ((between > 0.0) & (between <= width)).sum()
+    assert ((short > 0.0) & (short <= width)).all()
+    assert len(set(zip(upper.tolist(), lower.tolist(), strict=True))) == len(lower)
+    fewer = kernel.listed(7)
+    assert len(fewer[0]) <= 7
+    assert len(fewer[0]) == -(-len(lower) // fewer[2])
+
+
+@pytest.mark.parametrize("graded_rows", [False, True])
+def test_some_pairs_are_some_of_all_pairs(graded_rows):
+    _, y, qid = graded()
+    groups = Groups(y if graded_rows else (y > 1.0) * 1.0, as_groups(qid, 60))
+    sides = (groups.rows, groups.rows, groups.grades) if graded_rows else (groups.positive, groups.negative)
+    node = pair_sums(functions.softplus, *sides)
+    everything = set(zip(*map(np.ndarray.tolist, node.pairs), strict=True))
+    upper, lower, every = pairs.some_pairs(node, 10**6)
+    assert every == 1
+    assert sorted(zip(upper.tolist(), lower.tolist(), strict=True)) == sorted(everything)
+    upper, lower, every = pairs.some_pairs(node, 20)
+    assert len(upper) == -(-len(everything) // every) <= 20
+    assert set(zip(upper.tolist(), lower.tolist(), strict=True)) <= everything
+
+
+def test_pairs_beyond_a_list_are_taken_in_blocks(monkeypatch):
+    for name in ("pairs dense True", "pairs dense False"):
+        _, declared = COUPLES[name]
+        scores = np.asarray(declared.scores(np.ones(4)))
+        whole = declared.reference_below(scores, 0.3)
+        monkeypatch.setattr(below, "_LISTED", 0)
+        monkeypatch.setattr(pairs, "_BLOCK", 7)
+        parts = declared.reference_below(scores, 0.3)
+        monkeypatch.undo()
+        assert off(parts[0], whole[0]) < SUMS
+        assert off(parts[1], whole[1]) < SUMS
+
+
+@pytest.mark.parametrize("name", ["smooth pairs", "pairs dense True"])
+def test_every_so_many_th_pair_stands_for_the_others(name, monkeypatch):
+    """Steps are rougher, what is reached is certified all the same."""
+    problem = COUPLES[name][1] if name in COUPLES else PairsTop(*binary(5, 80), l2=0.05)
+    expected = problem.solve()
+    monkeypatch.setattr(_smoothed_weights, "_PAIRS_PER_ROW", 2)
+    found = problem.solve()
+    assert found.status is cr.Status.CONVERGED
+    assert off(found.value, expected.value) < tolerance("two solvers")
+
+
+# --- what is proved ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["top dense", "hinge dense", "pairs dense True", "top ten"])
+def test_no_width_and_no_point_prove_too_much(name):
+    problem = COUPLES[name][1] if name in COUPLES else TopTen(*binary(), qid=np.arange(60) % 3, l2=0.1)
+    best, rng = problem.solve(tol=1e-10), np.random.default_rng(0)
+    for width in (1e-12, 1e-6, 1.0, 1e6, 1e300):
+        point = best.x + rng.normal(size=4) * 10.0 ** rng.integers(-8, 3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = problem.certificate(best.x, cr.Witness(point[None, :], np.ones(1), np.array([width])))
+        assert found.lower_bound <= best.value + 1e-12
+
+
+def of_another_width(node, x):
+    return nearest_shares(node, 0.3 * x) * 1.7
+
+
+@pytest.mark.parametrize("name", ["top dense", "top ten", "pairs dense True"])
+def test_a_wrong_solver_makes_gaps_larger_but_not_false(name, monkeypatch):
+    """The shares and the slopes that solvers run only suggest multipliers."""
+    problem = COUPLES[name][1] if name in COUPLES else TopTen(*binary(), qid=np.arange(60) % 3, l2=0.1)
+    best = problem.solve()
+    right = problem.certificate(best)
+    fresh = pickle.loads(pickle.dumps(problem))  # nothing is known of the right ones
+    monkeypatch.setattr(highest, "nearest_shares", of_another_width)
+    smooth_hinge = functions.smooth_hinge.__wrapped__
+
+    def wrong(width):
+        return smooth_hinge(3.0 * width)
+
+    object.__setattr__(functions.hinge, "smoothed", wrong)
+    try:
+        found = fresh.certificate(best.x, best.witness)
+        pytest.importorskip("flint")
+        proof = fresh.prove(best.x, best.witness)
+    finally:
+        object.__setattr__(functions.hinge, "smoothed", smooth_hinge)
+    assert found.gap > 2.0 * right.gap
+    assert found.lower_bound <= best.value + 1e-12
+    assert float(proof.gap) > 2.0 * right.gap
