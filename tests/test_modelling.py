@@ -25,6 +25,7 @@ from convexrank.modelling.certificates import pair_blocks, reference, rounding
 from convexrank.modelling.cvxpy_reading import Cvxpy, cvxpy_model
 from convexrank.modelling.expressions import Affine, Axis, Highest, LogSumExp, PairSums
 from convexrank.modelling.kernels import highest, pairs
+from convexrank.modelling.kernels.logistic import LogisticPairs
 from convexrank.modelling.smoothing import below, programs
 from tests.expression_readings import (
     compare_all,
@@ -211,6 +212,12 @@ def with_moves_doubled(function):
 BUGS = {
     "softplus's slope doubled": of_table(functions.softplus, "slopes", second_doubled),
     "softplus's second derivative doubled": of_table(functions.softplus, "bend", twice),
+    "quotients in the place of their second derivatives": of_member(
+        LogisticPairs,
+        "sums",
+        lambda old: lambda self, w, orders, **side: old(self, w, (1,) if 2 in orders else orders, **side),
+    ),
+    "the exponential's second derivative doubled": of_table(functions.exp, "bend", twice),
     "the hinge's kink moved": of_table(functions.hinge, "plain", lambda old: lambda x: max(1.01 + x, 0.0)),
     "the hinge's sum over pairs doubled": of_table(functions.hinge, "coefficients", lambda old: (0.0, 2.0)),
     "the hinge's model doubled": of_table(functions.hinge, "read", twice),

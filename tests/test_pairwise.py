@@ -15,19 +15,9 @@ from hypothesis import strategies as st
 
 from convexrank import atoms, losses, prices
 from convexrank.backend.compilation import jit
-from convexrank.backend.jax_oracles import curvature
-from convexrank.data import QueryGroups
-from convexrank.pair_sums import all_pairs, logistic, positive_negative
-from convexrank.pair_sums.all_pairs import (
-    BlockedGraded,
-    exponential_curvature,
-    exponential_graded,
-    exponential_value_and_gradient,
-    polynomial_graded,
-)
+from convexrank.pair_sums import positive_negative
 from convexrank.pair_sums.positive_negative import BlockedPairs, block_length, polynomial_push
-from convexrank.pair_sums.within_queries import active_sums
-from convexrank.problems._pair_reference import logistic_in_blocks, push_in_blocks, reference_exponential
+from convexrank.problems._pair_reference import push_in_blocks
 from convexrank.problems._plain import price_of
 from tests.tolerances import tolerance
 
@@ -114,10 +104,6 @@ def blocked(kernel, data, *parts):
 
 def blocked_push(loss, price, a, b, u, v):
     return blocked(BlockedPairs(loss, price), (u, v), a, b)
-
-
-def blocked_graded(loss, f, y, w, factor=1.0):
-    return blocked(BlockedGraded(loss), (w, y, factor), f)
 
 
 SCORES = {
@@ -230,8 +216,6 @@ def test_the_last_block_is_filled_up_harmlessly(offset, monkeypatch):
     assert len(b) % 2
     found = blocked_push(losses.Exponential(), prices.Power(2.5).g, a + offset, b + offset, u, v)
     same(found, brute_push("exponential", "power", a, b, u, v))
-    found = blocked_graded(losses.Exponential(), a + offset, np.arange(len(a)), u)
-    same(found, brute_graded("exponential", a, np.arange(len(a)), u))
 
 
 @pytest.mark.parametrize("name", POLYNOMIAL)
@@ -346,16 +330,12 @@ def test_memory_does_not_grow_with_the_pairs():
     assert peak < 8 * rows * rows / 10  # a tenth of one array of all pairs
 
 
-@pytest.mark.parametrize("which", ["pairs", "graded"])
-def test_the_blocked_kernels_hold_no_array_of_all_pairs(which):
+def test_the_blocked_kernel_holds_no_array_of_all_pairs():
     """The largest array in forward and backward pass, read off the traced program."""
     size = 4096
     with jax.enable_x64(True):
         x = np.zeros(size)
-        if which == "pairs":
-            kernel = lambda p: BlockedPairs(losses.Logistic(), prices.Identity().g)((x + 1, x + 1), p, p)  # noqa: E731
-        else:
-            kernel = lambda p: BlockedGraded(losses.Logistic())((x + 1, x, 1.0), p)  # noqa: E731
+        kernel = lambda p: BlockedPairs(losses.Logistic(), prices.Identity().g)((x + 1, x + 1), p, p)  # noqa: E731
         program = jax.make_jaxpr(jax.value_and_grad(kernel))(x)
 
     def largest(jaxpr):
@@ -387,163 +367,3 @@ def draw_graded(kind, seed):
     labels[:2] = [0, labels.max() + (labels.max() == 0)]
     ranks = np.unique(labels, return_inverse=True)[1]
     return SCORES[kind](rng, n), ranks, rng.choice([0.5, 1.0, 2.0], size=n)
-
-
-@DRAWN
-@pytest.mark.parametrize("name", POLYNOMIAL)
-@pytest.mark.parametrize("seed", range(4))
-def test_polynomial_graded_is_the_double_loop(scores, name, seed):
-    f, y, w = draw_graded(scores, seed)
-    same(polynomial_graded(PLAIN[name][0].polynomial, f, y, w), brute_graded(name, f, y, w))
-
-
-@pytest.mark.parametrize(
-    ("name", "pairs"), [("logistic", 1), ("logistic", 60), ("huber", 25), ("exponential", 1 << 18)]
-)
-def test_blocked_graded_is_the_double_loop(name, pairs, monkeypatch):
-    monkeypatch.setattr(positive_negative, "_PAIRS_PER_BLOCK", pairs)
-    f, y, w = draw_graded("ties", 0)
-    same(blocked_graded(PLAIN[name][0], f, y, w), brute_graded(name, f, y, w))
-
-
-@pytest.mark.parametrize("offset", [0.0, -800.0, 800.0])
-@pytest.mark.parametrize("name", ["logistic", "exponential"])
-def test_graded_rows_without_weight_never_count(name, offset):
-    f, y, w = draw_graded("plain", 0)
-    expected = brute_graded(name, f + offset, y, w)
-    padded = np.append(f + offset, np.zeros(4)), np.append(y, [0, 0, 9, 9]), np.append(w, np.zeros(4))
-    value, gradient = blocked_graded(PLAIN[name][0], *padded)
-    same((value, gradient), (expected[0], np.append(expected[1], np.zeros(4))))
-
-
-EXPONENTIAL = jit(jax.value_and_grad(exponential_graded, argnums=1), small=True)
-
-
-def compiled_exponential(data, scores):
-    with jax.enable_x64(True):
-        value, slope = EXPONENTIAL(data, scores)
-        return float(value), np.asarray(slope)
-
-
-def exponential_by_all(f, y, w):
-    """The exponential kernels on rows sorted by label: (value, gradient) of each, in the order given."""
-    order = np.argsort(y, kind="stable")
-    below = np.searchsorted(y[order], y[order], side="left")
-    logs, undo = np.log(w[order]), np.argsort(order)
-    data = f[order], logs, below
-    answers = (
-        reference_exponential(*data),
-        exponential_value_and_gradient(*data),
-        compiled_exponential((logs, below, 1.0), f[order]),
-    )
-    return [(value, gradient[undo]) for value, gradient in answers]
-
-
-@pytest.mark.parametrize("scores", ["plain", "ties", "all equal", "offset", "tiny", "on the kink"])
-@pytest.mark.parametrize("seed", range(4))
-def test_exponential_graded_is_the_double_loop(scores, seed):
-    f, y, w = draw_graded(scores, seed)
-    expected = brute_graded("exponential", f, y, w)
-    for found in exponential_by_all(f, y, w):
-        same(found, expected, "offset" if scores == "offset" else "summation")
-
-
-@pytest.mark.parametrize("offset", [0.0, -2000.0, 2000.0])
-def test_exponential_graded_with_padding(offset):
-    """Padding comes last, has weight 0 and no rows below it."""
-    f, y, w = draw_graded("plain", 0)
-    order = np.argsort(y, kind="stable")
-    expected = brute_graded("exponential", f[order] + offset, y[order], w[order])
-    below = np.searchsorted(y[order], y[order], side="left")
-    data = np.append(np.log(w[order]), [-np.inf] * 4), np.append(below, [0] * 4), 1.0
-    found = compiled_exponential(data, np.append(f[order] + offset, np.zeros(4)))
-    same(found, (expected[0], np.append(expected[1], np.zeros(4))))
-
-
-def brute_curvature(f, y, w, rows):
-    total = np.zeros((rows.shape[1], rows.shape[1]))
-    for i, j in itertools.product(range(len(f)), repeat=2):
-        if y[i] > y[j]:
-            step = rows[i] - rows[j]
-            total += w[i] * w[j] * math.exp(f[j] - f[i]) * np.outer(step, step)
-    return total
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("scale", [1.0, 200.0])
-def test_exponential_curvature_is_the_double_loop(seed, scale):
-    f, y, w = draw_graded("plain", seed)
-    order = np.argsort(y, kind="stable")
-    # at the larger scale well ranked, so that exponents span thousands without overflow
-    f, y, w = (f if scale == 1.0 else scale * y + f)[order], y[order], w[order]
-    rows = np.random.default_rng(seed).normal(size=(len(f), 3)) + 10.0
-    below = np.searchsorted(y, y, side="left")
-    expected = brute_curvature(f, y, w, rows)
-    # the mean of the rows is taken out by cancellation
-    found = exponential_curvature(f, np.log(w), below, rows)
-    assert np.abs(found - expected).max() <= tolerance("offset") * np.abs(expected).max()
-    # the same by automatic differentiation, with padding
-    data = np.append(np.log(w), [-np.inf] * 3), np.append(below, [0] * 3), 1.0
-    padded, zeros = np.append(f, np.zeros(3)), np.zeros((3, 3))
-    hessian = curvature(exponential_graded, data, (padded,), (np.vstack([rows, zeros]),))
-    assert np.abs(hessian - expected).max() <= tolerance("offset") * np.abs(expected).max()
-
-
-def test_exponential_graded_in_the_far_range():
-    """Well ranked, hundreds apart: the pairs next to each other decide, and nothing overflows on the way."""
-    f, y = np.arange(8) * 300.0 + 5e4, np.arange(8)
-    w = np.ones(8)
-    expected = brute_graded("exponential", f, y, w)
-    for found in exponential_by_all(f, y, w):
-        same(found, expected)
-    badly = -f
-    with np.errstate(over="ignore", invalid="ignore"):
-        for value, _ in exponential_by_all(badly, y, w):
-            assert value == math.inf
-
-
-@pytest.mark.parametrize("name", POLYNOMIAL)
-def test_graded_kernel_never_goes_below_zero(name):
-    """Pairs a hair inside the margin: moments of large scores cancel to rounding."""
-    for far in np.random.default_rng(0).uniform(1e5, 1e6, size=20):
-        f, y = np.array([far, far + 1 - 1e-9, 0.0, 0.0, 0.0]), np.array([0, 1, 0, 0, 0])
-        value, _ = polynomial_graded(PLAIN[name][0].polynomial, f, y, np.ones(5))
-        assert value >= 0.0
-
-
-def test_the_sweep_is_compiled_once():
-    assert all_pairs._sweep() is all_pairs._sweep()
-
-
-@DRAWN
-@pytest.mark.parametrize("weights", ["equal", "drawn"])
-def test_logistic_pairs_without_an_exponential_each_are_the_double_loop(scores, weights, monkeypatch):
-    """Also where products of quotients are cut: after one factor, and where scores lie far apart."""
-    for seed in range(4):
-        f, y, w = draw_graded(scores, seed)
-        w = np.full(len(w), 0.5) if weights == "equal" else w
-        order = np.argsort(y, kind="stable")
-        f, y, w = f[order], y[order], w[order]
-        if np.ptp(f) > logistic.WIDEST:
-            f = f * (logistic.WIDEST / np.ptp(f))
-        expected = brute_graded("logistic", f, y, w)
-        for factors in (1, 3, 64):
-            monkeypatch.setattr(logistic, "_FACTORS", factors)
-            same(logistic.logistic_graded(f, np.searchsorted(y, y), w), expected)
-            same(logistic_in_blocks(f, y, w, w), expected)
-        if scores == "plain":  # elsewhere a pair that is left out may have had no loss
-            with pytest.raises(AssertionError):
-                same(logistic.logistic_graded(f, np.maximum(np.searchsorted(y, y) - 1, 0), w), expected)
-
-
-@pytest.mark.parametrize("unit", [0.1, 0.3, 1 / 3])
-def test_pairs_at_the_margin_count_in_both_roles_or_in_neither(unit):
-    """At a kink rounding decides; slopes that differ in the two roles of a pair are those of no tangent."""
-    rng, groups, ones = np.random.default_rng(0), QueryGroups.from_sizes([20]), np.ones(20)
-    for _ in range(100):
-        scores, ranks = unit * rng.integers(-30, 31, size=20), rng.permutation(20) % 3
-        _, slopes = polynomial_graded((0.0, 1.0), scores, ranks, ones)
-        assert slopes.sum() == 0.0
-        below = active_sums(scores, ranks, groups, ones[:, None])
-        above = active_sums(-scores, 2 - ranks, groups, ones[:, None])
-        assert below.sum() == above.sum()

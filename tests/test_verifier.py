@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank.backend.cached import cached_property
 from convexrank.core.results import Certificate
+from convexrank.modelling.certificates.reference import Reference
 from convexrank.problems import REGISTRY
+from convexrank.problems._formulation import Declared
 from convexrank.problems._linear_scores import LinearScores
 from convexrank.verification.comparison import Case, Comparison, disagree
 from convexrank.verification.designs import takes_designs
@@ -24,7 +27,10 @@ EVERY = pytest.mark.parametrize("name", SCORERS)
 def planted(name, **members):
     """A subclass of a registered formulation with some members replaced; its instances are those of the original."""
     base = REGISTRY[name]
-    changed = {key: value(base) for key, value in members.items()}
+    changed = {}
+    for key, value in members.items():
+        made = value(base)
+        changed |= made if isinstance(made, dict) else {key: made}
     return dataclasses.dataclass(frozen=True, eq=False)(type(name, (base,), changed))
 
 
@@ -56,9 +62,26 @@ def scaled_reference(value=1.0, gradient=1.0):
             risk, slope = base.reference_scores(self, scores)
             return value * risk, gradient * slope
 
-        return reference_scores
+        class Spoilt(Reference):
+            def value(self, scores):
+                return value * super().value(scores)
+
+            def below(self, scores):
+                found = super().below(scores)
+                return found._replace(value=value * found.value, slopes=gradient * found.slopes)
+
+        # certificates of declared formulations read more of it than members
+        if getattr(base, "reference_scores", None) is Declared.reference_scores:
+            return {"_reference": cached(lambda self: Spoilt(self.program))}
+        return {"reference_scores": reference_scores}
 
     return make
+
+
+def cached(function):
+    found = cached_property(function)
+    found.__set_name__(None, "_reference")
+    return found
 
 
 PLANTED = {

@@ -246,6 +246,8 @@ def derivatives(function: Callable[[Any], Any], x: Array) -> tuple[Array, Array]
     if (coefficients := getattr(function, "polynomial", None)) is not None:
         return _positive_part_polynomial(coefficients, np.asarray(x))
     flat = np.ravel(x)
+    if not len(flat):
+        return np.array(x), np.array(x)
     size = shape_class(len(flat))
     # pad with a value of the input itself: any other number may lie outside the function's domain
     padded = pad(flat, size, float(flat[0]))

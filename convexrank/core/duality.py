@@ -14,7 +14,7 @@ __all__ = ["HAVE_DUALS", "dual_of", "dual_solution"]
 #: The formulations with a dual. They know their conjugates; this is for messages.
 HAVE_DUALS = (
     "PNormPush", "TopPush", "BottomPush", "TopBottomPush", "IRPush", "RmaxPush", "Push", "ConvexRisk", "ListNet",
-    "NDCGRegression", "RankSVM", "PageRankGame",
+    "NDCGRegression", "RankSVM", "CrucialPairs", "PageRankGame",
 )  # fmt: skip
 
 # Where the class is. As a solver it is imported when it is asked for: it draws random instances of the formulations.

@@ -25,6 +25,7 @@ from convexrank.modelling.rules import (
     square,
     squared_hinge,
     total,
+    total_loss,
 )
 
 __all__ = [
@@ -48,4 +49,5 @@ __all__ = [
     "square",
     "squared_hinge",
     "total",
+    "total_loss",
 ]

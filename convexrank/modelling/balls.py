@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.results import CertificateError
-from convexrank.data.recorded import Recorded
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -23,33 +21,14 @@ from convexrank.modelling.expressions import (
     PairSums,
     Scores,
 )
-from convexrank.modelling.functions import Function
+from convexrank.modelling.kernels.ball_arrays import as_objects, in_balls, lines
+from convexrank.modelling.kernels.ball_pairs import MOST_PAIRS, ball_pairs
 from convexrank.modelling.language import Language
 from convexrank.modelling.program import Program, highest_rows
 
 __all__ = ["MOST_PAIRS", "Balls", "as_objects", "in_balls", "tangent_in_balls"]
 
 Array = np.ndarray
-
-#: Pairs that are taken one by one in balls.
-MOST_PAIRS = 2_000_000
-
-
-def as_objects(values: Any) -> Array:
-    """Return an array of Python objects."""
-    values = list(values)
-    found = np.empty(len(values), dtype=object)
-    found[:] = values
-    return found
-
-
-def in_balls(values: Any) -> Array:
-    """Return floats as the rational numbers that they are; what remembers its computation is enclosed."""
-    if isinstance(values, Recorded):
-        return np.ravel(values.replayed(lambda one: in_balls(one).reshape(one.shape)))
-    from convexrank.proof.balls import arb
-
-    return as_objects(arb(float(value)) for value in np.ravel(values))
 
 
 class Balls(Language):
@@ -122,16 +101,6 @@ class Balls(Language):
         """Do nothing: adjoints satisfy it."""
 
 
-def lines(function: Function, x: Array) -> tuple[Array, ...]:
-    """Return values, slopes and slacks over balls."""
-    line = function.line
-    if line is None:
-        raise CertificateError(
-            f"{function.name} has no form in balls, so that nothing is proved; give a Function with a line."
-        )
-    return tuple(map(as_objects, zip(*map(line, x), strict=True)))
-
-
 def up_in_balls(program: Program, scores: Array) -> tuple[list[Any], list[Any], list[Any]]:
     """Return values, memories and slacks of all nodes."""
     found: list[tuple[Any, Any, Any]] = []
@@ -144,7 +113,7 @@ def up_in_balls(program: Program, scores: Array) -> tuple[list[Any], list[Any], 
 def _up(node: Node, scores: Array, *x: Array) -> tuple[Any, Any, Any]:
     match node:
         case Scores():
-            return scores[node.axis.rows], None, 0
+            return Balls().gathered(scores, node), None, 0
         case Affine():
             return _sum(node, x), None, 0
         case Dot():
@@ -160,7 +129,9 @@ def _up(node: Node, scores: Array, *x: Array) -> tuple[Any, Any, Any]:
             value, slope, slack = lines(node.function, x[0])
             return value, slope, slack
         case PairSums():
-            return _pair_sums(node, *x)
+            pairs = ball_pairs(node, *x)
+            value, slack = pairs.sums()
+            return value, pairs, slack
         case _:
             raise TypeError(f"{type(node).__name__} has no form in balls.")
 
@@ -201,18 +172,6 @@ def _sum_of_highest(part: Any, count: int) -> Any:
     return below.union(above)
 
 
-def _pair_sums(node: PairSums, upper: Array, lower: Array) -> tuple[Array, Any, Array]:
-    if node.pair_count > MOST_PAIRS:
-        raise CertificateError(
-            f"{node.pair_count} pairs of rows are more than {MOST_PAIRS}, which are taken one by one in balls."
-        )
-    up, low = node.pairs
-    value, slope, slack = lines(node.function, lower[low] - upper[up])
-    weights, n = in_balls(node.weights)[up], len(node.axis.rows)
-    scatter = Balls.scatter
-    return scatter(low, weights * value, n), slope, scatter(low, weights * slack, n)
-
-
 def down_in_balls(program: Program, memories: list[Any]) -> list[Any]:
     """Return the adjoints of all nodes."""
     adjoints: list[Any] = [None] * len(program.nodes)
@@ -235,12 +194,7 @@ def _down(node: Node, memory: Any, u: Array) -> tuple[Any, ...]:
         case Elementwise():
             return (u * memory,)
         case PairSums():
-            up, low = node.pairs
-            pulls = u[low] * in_balls(node.weights)[up] * memory
-            return (
-                -Balls.scatter(up, pulls, len(node.upper_axis.rows)),
-                Balls.scatter(low, pulls, len(node.axis.rows)),
-            )
+            return memory.pulls(u)
         case _:
             return (memory * node.over.spread(u),)  # type: ignore[attr-defined]  # a reduction
 
@@ -252,5 +206,5 @@ def tangent_in_balls(program: Program, scores: Array) -> tuple[Any, Array, Any]:
     slack = sum((u * one).sum() for u, one in zip(adjoints, slacks, strict=True) if np.ndim(one))
     slope = in_balls(np.zeros(program.rows))
     for k, leaf in program.leaves:
-        np.add.at(slope, leaf.axis.rows, adjoints[k])
+        slope = slope + Balls().scattered(adjoints[k], leaf, program.rows)
     return values[-1].sum(), slope, slack

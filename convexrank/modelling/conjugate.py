@@ -125,7 +125,7 @@ def conjugate(program: Program, m: Any, v: Multipliers) -> tuple[Any, Any]:
             adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
     slopes = m.exact(np.zeros(program.rows))
     for k, leaf in program.leaves:
-        slopes = slopes + m.scatter(leaf.axis.rows, adjoints[k], program.rows)
+        slopes = slopes + m.scattered(adjoints[k], leaf, program.rows)
     return cost, slopes
 
 

@@ -39,8 +39,10 @@ __all__ = [
     "curvature",
     "gradient_moved",
     "has_columns",
+    "has_pair_hessian",
     "has_second_derivatives",
     "hessian_product",
+    "pair_hessian",
     "second_derivatives",
     "steepness",
 ]
@@ -89,6 +91,48 @@ def hessian_product(program: Program, scores: Array) -> Callable[[Array], Array]
     return lambda v: gradient_moved(program, state, v, {})
 
 
+def has_pair_hessian(program: Program) -> bool:
+    """Whether nothing bends but sums over pairs of rows, and nothing curved depends on these."""
+    curved = [k for k, node in enumerate(program.nodes) if not isinstance(node, Scores | Affine | Dot)]
+    return all(
+        k in program.constant_adjoints and all(a in program.own_factors for a in program.args[k])
+        for k in curved
+    )
+
+
+def pair_hessian(program: Program, scores: Array, X: Array) -> tuple[float, Array, Array]:
+    """Return value, gradient in the scores, and XᵀHX of the Hessian H in them, where nothing bends but sums over pairs.
+
+    A pair has u a φ″ (x_k − x_i)(x_k − x_i)ᵀ; the cross terms need the weighed sums of the rows of the partners.
+    """
+    values, memories = program.up(scores)
+    adjoints = program.down(memories)
+    hessian = np.zeros((X.shape[1], X.shape[1]))
+    for k, u in program.constant_adjoints.items():
+        node: Any = program.nodes[k]
+        upper, lower = (
+            np.reshape(program.own_factors[a], (-1, 1)) * X[axis.rows]
+            for a, axis in zip(program.args[k], (node.upper_axis, node.axis), strict=True)
+        )
+        kernel, weights = memories[k][0], node.weights
+        (to_lower,) = kernel.sums(weights, (2,), to_lower=True)
+        (to_upper,) = kernel.sums(u, (2,), to_lower=False)
+        partners = _column_sums(kernel, weights[:, None] * upper)
+        cross = (u[:, None] * lower).T @ partners
+        hessian += (lower * (u * to_lower)[:, None]).T @ lower + (
+            upper * (weights * to_upper)[:, None]
+        ).T @ upper
+        hessian -= cross + cross.T
+    return float(np.add.reduce(values[-1])), program.placed(adjoints), hessian
+
+
+def _column_sums(kernel: Any, columns: Array) -> Array:
+    """The sums of columns over the upper partners, weighed by second derivatives."""
+    if kernel.takes_columns:
+        return kernel.sums(columns, (2,), to_lower=True)[0]
+    return np.stack([kernel.sums(column, (2,), to_lower=True)[0] for column in columns.T], axis=1)
+
+
 def gradient_moved(
     program: Program, state: State, v: Array, own: Mapping[int, tuple[Any, Sequence[Any]]]
 ) -> Array:
@@ -99,7 +143,7 @@ def gradient_moved(
     (values, memories, adjoints), moved = state, []
     for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
         if isinstance(node, Scores):
-            moved.append(v[node.axis.places])
+            moved.append(node.entries(v))
         else:
             moved.append(_push(node, memories[k], [moved[a] for a in args]))
         if k in own:
@@ -140,7 +184,7 @@ def _push(node: Node, memory: Any, dx: list[Any]) -> Any:
         case Elementwise():
             return memory * dx[0]
         case PairSums():
-            kernel, slope = memory
+            kernel, slope, _ = memory
             (moved,) = kernel.sums(node.weights * dx[0], (1,), to_lower=True)
             return dx[1] * slope - moved
         case LogSumExp() | Highest():

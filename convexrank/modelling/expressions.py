@@ -19,6 +19,7 @@ from convexrank.modelling.functions import Function
 __all__ = [
     "Affine",
     "Axis",
+    "Differences",
     "Dot",
     "Elementwise",
     "Highest",
@@ -183,7 +184,9 @@ def _constant(node: Node, value: Any, zero: bool = True) -> Any:
         raise ValueError(
             f"a constant beside {node} has shape {found.shape}, expected one number, or {length}, one for each {each}."
         )
-    return found
+    if not (plain(found) == plain(found)[0]).all():
+        return found
+    return found[0] if isinstance(found, Recorded) else float(found[0])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -193,8 +196,38 @@ class Scores(Node):
     axis: Axis
     args: ClassVar[tuple[Node, ...]] = ()
 
+    @property
+    def sides(self) -> tuple[tuple[float, Array], ...]:
+        """What an entry is the sum of: scores of rows, with their signs."""
+        return ((1.0, self.axis.rows),)
+
+    def entries(self, scores: Array) -> Array:
+        """Return the entries, of the scores of all rows."""
+        return scores[self.axis.places]
+
+    def place(self, pulls: Array, found: Array) -> None:
+        """Add numbers of the entries to those of all rows."""
+        for sign, rows in self.sides:
+            found += sign * np.bincount(rows, np.broadcast_to(pulls, rows.shape), len(found))
+
     def __str__(self) -> str:
         return self.axis.name
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Differences(Scores):
+    """The differences of the scores of listed pairs, those of the axis over the lower rows: a leaf."""
+
+    lower: Array
+
+    @property
+    def sides(self) -> tuple[tuple[float, Array], ...]:
+        """The scores of the upper rows, less those of the lower."""
+        return (1.0, self.axis.rows), (-1.0, self.lower)
+
+    def entries(self, scores: Array) -> Array:
+        """Return the differences, of the scores of all rows."""
+        return scores[self.axis.rows] - scores[self.lower]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

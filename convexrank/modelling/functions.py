@@ -77,6 +77,8 @@ class Function:
         The slope far out in a direction: :math:`\\lim φ(t d)/t` of an array d.
     coefficients : tuple of float or None
         Those of the powers of :math:`(1 + x)_+`, where it is a sum of them: pair sums are then taken by a sort.
+    multiple_of : Function
+        The function that it is a multiple of; by default itself.
     kink : float or None
         The only place without a derivative, where it is known.
     own : callable or None
@@ -107,12 +109,17 @@ class Function:
     is_quadratic: bool = False
     recession: Callable[[Array], Array] = _unbounded
     coefficients: tuple[float, ...] | None = None
+    multiple_of: Function | None = None
     kink: float | None = None
     own: Callable[[Any], Any] | None = None
     slope: Callable[[Array, Array], Array] | None = None
     smoothed: Callable[[float], Function] | None = None
     moved: Callable[[Array], tuple[Array, Array]] | None = None
     window: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.multiple_of is None:
+            object.__setattr__(self, "multiple_of", self)
 
     def __repr__(self) -> str:
         return self.name
@@ -349,6 +356,7 @@ def scaled(function: Function, c: float) -> Function:
         reaches_least=function.reaches_least,
         is_quadratic=function.is_quadratic,
         recession=lambda d: c * function.recession(d),
+        multiple_of=function.multiple_of,
         coefficients=None
         if function.coefficients is None
         else tuple(c * one for one in function.coefficients),

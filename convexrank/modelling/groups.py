@@ -8,9 +8,9 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.data import QueryGroups, check_binary_labels
-from convexrank.modelling.expressions import Axis, Scores
+from convexrank.modelling.expressions import Axis, Differences, Scores
 
-__all__ = ["Groups"]
+__all__ = ["Groups", "ListedPairs"]
 
 Array = np.ndarray
 
@@ -126,6 +126,23 @@ class Groups:
     def by_query(self) -> tuple[Array, Array]:
         """The rows of queries with an order, query by query, and where each query begins and the last ends."""
         return self.rows.axis.rows, self.rows.axis.starts
+
+
+class ListedPairs:
+    """The differences of the scores of listed pairs, lower row by lower row: what a risk of pairs is written with.
+
+    Parameters
+    ----------
+    pairs : ndarray of int, shape (m, 2)
+        Row numbers, upper and lower; a repeated pair counts repeatedly.
+    """
+
+    def __init__(self, pairs: Array) -> None:
+        upper, lower = pairs[np.argsort(pairs[:, 1], kind="stable")].T
+        rows, group = np.unique(lower, return_inverse=True)
+        axis = Axis("pairs", upper, np.ones(len(upper)), group.ravel(), len(rows))
+        #: The score of the upper row less that of the lower; a query is a lower row.
+        self.differences = Differences(axis, lower)
 
 
 def _ordered(y: Array, groups: QueryGroups, counts: Array | None) -> Array:

@@ -37,15 +37,31 @@ def never_rising(program: Program) -> tuple[Any, Any] | None:
 
     None where there are too many pairs.
     """
-    if sum(node.pair_count for node in program.nodes if isinstance(node, PairSums)) > _MOST_PAIRS:
-        return None
     system = _System(program.rows)
-    slopes: list[Any] = []
-    for node, args in zip(program.nodes, program.args, strict=True):
-        slopes.append(system.slope(node, [slopes[a] for a in args]))
-    system.at_least_zero(-sparse.csr_array(np.ones((1, program.count))) @ slopes[-1])
+    try:
+        system.never_positive(program.root)
+    except _TooManyPairs:
+        return None
     whole = system.stacked()
     return whole[:, : program.rows], whole[:, program.rows :]
+
+
+class _TooManyPairs(Exception):
+    """Pairs would have an inequality each."""
+
+
+def _is_definite(node: Node) -> bool:
+    """Whether slopes far out are at least 0, and are 0 exactly where those of no argument are above 0."""
+    match node:
+        case Elementwise() | PairSums():
+            up, down = node.function.recession(np.array([1.0, -1.0])).tolist()
+            return node.function.increasing and up > 0.0 and down == 0.0
+        case Dot():
+            return bool((node.shares > 0.0).all()) and _is_definite(node.x)
+        case Affine():
+            return all(np.min(c) > 0.0 and _is_definite(part) for c, part in node.terms)
+        case _:
+            return False
 
 
 class _System:
@@ -54,6 +70,7 @@ class _System:
     def __init__(self, rows: int) -> None:
         self.rows, self.width = rows, rows
         self.limits: list[Any] = []
+        self._known: dict[int, Any] = {}
 
     def at_least_zero(self, rows: Any) -> None:
         """Ask for expressions of at least 0."""
@@ -79,11 +96,51 @@ class _System:
         """Return all inequalities."""
         return sparse.csr_array(sparse.vstack([self.padded(rows) for rows in self.limits]))
 
-    def slope(self, node: Node, x: list[Any]) -> Any:
+    def never_positive(self, node: Node) -> None:
+        """Ask for slopes of at most 0, of each entry."""
+        if isinstance(node, LogSumExp) or (isinstance(node, Highest) and node.most == 1):
+            self.never_positive(node.x)
+        elif not _is_definite(node):
+            self.at_least_zero(-self.slope(node))
+        elif isinstance(node, PairSums):
+            self._ordered(node)
+        else:
+            for part in node.args:
+                self.never_positive(part)
+
+    def _ordered(self, node: PairSums) -> None:
+        """Ask for thresholds between lower and upper rows, one for each query, or between two grades."""
+        up, low = node.upper_axis, node.axis
+        if node.grades is None:
+            below, above, count = low.query, up.query, low.count
+            lower, upper = np.arange(len(below)), np.arange(len(above))
+        else:
+            kinds, number = np.unique(np.stack([low.query, node.grades]), axis=1, return_inverse=True)
+            number, count = number.ravel(), kinds.shape[1]
+            last = np.append(np.diff(kinds[0]) != 0.0, True)
+            lower, upper = (
+                np.flatnonzero(~last[number]),
+                np.flatnonzero(~np.insert(last, 0, True)[:-1][number]),
+            )
+            below, above = number[lower], number[upper] - 1
+        level = self.fresh(count)
+        self.at_least_zero(
+            self.minus(_picked(upper, len(up.rows)) @ self.slope(node.upper), _picked(above, count) @ level)
+        )
+        self.at_least_zero(
+            self.minus(_picked(below, count) @ level, _picked(lower, len(low.rows)) @ self.slope(node.lower))
+        )
+
+    def slope(self, node: Node) -> Any:
         """Return numbers that are at least the entries' slopes far out, equal to them where they are least."""
+        if id(node) not in self._known:
+            self._known[id(node)] = self._slope(node, [self.slope(part) for part in node.args])
+        return self._known[id(node)]
+
+    def _slope(self, node: Node, x: list[Any]) -> Any:
         match node:
             case Scores():
-                return _picked(node.axis.rows, self.rows)
+                return sum(sign * _picked(rows, self.rows) for sign, rows in node.sides)
             case Affine():
                 return self._sum(node, x)
             case Dot():
@@ -95,6 +152,8 @@ class _System:
             case Elementwise():
                 return self._of(node.function, x[0])
             case PairSums():
+                if node.pair_count > _MOST_PAIRS:
+                    raise _TooManyPairs
                 up, low = node.pairs
                 upper, lower = _picked(up, x[0].shape[0]) @ x[0], _picked(low, x[1].shape[0]) @ x[1]
                 rises = self._of(node.function, self.minus(lower, upper))

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.jax_oracles import shape_class
+from convexrank.modelling import functions
 from convexrank.modelling.expressions import (
     Affine,
     Axis,
+    Differences,
     Dot,
     Elementwise,
     Highest,
@@ -30,19 +32,18 @@ __all__ = ["JaxRisk", "padded"]
 
 Array = np.ndarray
 
+# Pairs that are listed, and pairs held at once where they are not.
+_LISTED, _BLOCK = 1 << 18, 1 << 18
 _STATIC = {"name", "count", "mean", "function", "most", "is_padded"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Pairs(Node):
-    """A pair sum as a list of padded pairs."""
+class _Sums(Node):
+    """A pair sum in some form."""
 
     function: Any
     upper: Node
     lower: Node
-    up: Array
-    low: Array
-    weights: Array
 
     @property
     def args(self) -> tuple[Node, ...]:  # type: ignore[override]
@@ -53,6 +54,64 @@ class _Pairs(Node):
     def axis(self) -> Axis | None:  # type: ignore[override]
         """The lower rows."""
         return self.lower.axis
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Pairs(_Sums):
+    """A pair sum as a list of padded pairs."""
+
+    up: Array
+    low: Array
+    weights: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Blocks(_Sums):
+    """All pairs in blocks of lower rows; those of one query count, whose upper rows have the higher level."""
+
+    query: tuple[Array, Array]
+    level: tuple[Array, Array]
+    weights: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Running(_Sums):
+    """The exponential between the grades of one query: rows by falling grade, and how many have a higher one."""
+
+    order: Array
+    above: Array
+    logs: Array
+
+
+def _sums(node: PairSums, upper: Node, lower: Node) -> _Sums:
+    """The form that fits: running sums, a list of few pairs, or blocks."""
+    function, up, low = node.function, node.upper_axis, node.axis
+    if function is functions.exp and node.grades is not None and low.count == 1:
+        order = np.argsort(-node.grades, kind="stable")
+        above = np.searchsorted(-node.grades[order], -node.grades)
+        size = shape_class(len(order))
+        # rows of padding have the logarithm of 0, and come last
+        logs = _pad(np.log(node.weights)[order], size, -np.inf)
+        return _Running(function, upper, lower, _pad(order, size, 0), _pad(above, size, 0), logs)
+    if node.pair_count > _LISTED:
+        sizes = shape_class(len(up.rows)), shape_class(len(low.rows))
+        levels = (
+            (np.ones(len(up.rows)), np.zeros(len(low.rows))) if node.grades is None else (node.grades,) * 2
+        )
+        query = _pad(up.query, sizes[0], up.query[0]), _pad(low.query, sizes[1], low.query[0])
+        level = _pad(levels[0], sizes[0], 0.0), _pad(levels[1], sizes[1], 0.0)
+        return _Blocks(function, upper, lower, query, level, _pad(node.weights, sizes[0], 0.0))
+    up_places, low_places = node.pairs
+    size = shape_class(len(up_places))
+    first = int(up_places[0]), int(low_places[0])
+    return _Pairs(
+        function,
+        upper,
+        lower,
+        _pad(up_places, size, first[0]),
+        _pad(low_places, size, first[1]),
+        _pad(node.weights[up_places], size, 0.0),
+    )
 
 
 def _pad(values: Array, size: int, fill: Any) -> Array:
@@ -82,8 +141,11 @@ def padded(root: Node) -> Node:
             return known[id(node)]
         parts = [visit(part) for part in node.args]
         match node:
+            case Differences():
+                axis = axis_of(node.axis)
+                found: Node = Differences(axis, _pad(node.lower, len(axis.rows), node.lower[0]))
             case Scores():
-                found: Node = Scores(axis_of(node.axis))
+                found = Scores(axis_of(node.axis))
             case Affine():
                 axis = None if node.axis is None else axis_of(node.axis)
                 terms = tuple(
@@ -98,18 +160,7 @@ def padded(root: Node) -> Node:
             case Elementwise():
                 found = replace(node, x=parts[0])
             case PairSums():
-                up, low = node.pairs
-                size = shape_class(len(up))
-                weights = _pad(node.weights[up], size, 0.0)
-                first = int(up[0]), int(low[0])
-                found = _Pairs(
-                    node.function,
-                    parts[0],
-                    parts[1],
-                    _pad(up, size, first[0]),
-                    _pad(low, size, first[1]),
-                    weights,
-                )
+                found = _sums(node, parts[0], parts[1])
             case _:
                 raise TypeError(f"{type(node).__name__} is not read by JAX.")
         known[id(node)] = found
@@ -124,7 +175,19 @@ def _language() -> Any:
     import jax
     import jax.numpy as jnp
 
-    for kind in (Axis, Scores, Affine, Dot, LogSumExp, Highest, Elementwise, _Pairs):
+    for kind in (
+        Axis,
+        Scores,
+        Differences,
+        Affine,
+        Dot,
+        LogSumExp,
+        Highest,
+        Elementwise,
+        _Pairs,
+        _Blocks,
+        _Running,
+    ):
         names = [field.name for field in fields(kind)]
         static = [name for name in names if name in _STATIC]
         jax.tree_util.register_dataclass(kind, [name for name in names if name not in static], static)
@@ -177,8 +240,36 @@ def _language() -> Any:
             return jax.ops.segment_sum(values, axis.query[order], axis.count) / counts
 
         def pair_sums(self, node: Any, upper: Any, lower: Any) -> Any:
+            if isinstance(node, _Running):
+                # minus infinity has no derivative, a hugely negative number has derivative 0
+                logs = jnp.maximum(node.logs, 0.1 * jnp.finfo(upper.dtype).min)
+                levels = jax.lax.cumlogsumexp(logs - upper[node.order])
+                counts = node.above > 0
+                level = jnp.where(counts, levels[jnp.maximum(node.above - 1, 0)], 0.0)
+                return jnp.where(counts, jnp.exp(jnp.where(counts, lower + level, 0.0)), 0.0)
+            if isinstance(node, _Blocks):
+                return self.in_blocks(node, upper, lower)
             costs = node.function.read(self, lower[node.low] - upper[node.up])
             return jax.ops.segment_sum(node.weights * costs, node.low, lower.shape[0])
+
+        def in_blocks(self, node: Any, upper: Any, lower: Any) -> Any:
+            n, weights = lower.shape[0], node.weights
+            length = max(1, min(n, _BLOCK // upper.shape[0]))
+            blocks = -(-n // length)
+            rows = [lower, node.query[1], node.level[1]]
+            rows = [jnp.pad(x, (0, blocks * length - n), mode="edge").reshape(blocks, length) for x in rows]
+
+            # checkpoint: the backward pass computes each block again instead of keeping all pairs
+            @jax.checkpoint
+            def block(item: Any) -> Any:
+                x, query, level = item
+                counts = (
+                    (query[:, None] == node.query[0]) & (level[:, None] < node.level[0]) & (weights > 0.0)
+                )
+                differences = jnp.where(counts, x[:, None] - upper, 0.0)
+                return jnp.where(counts, node.function.read(self, differences), 0.0) @ weights
+
+            return jax.lax.map(block, tuple(rows)).ravel()[:n]
 
     return Jax()
 

@@ -38,7 +38,7 @@ def read(node: Node, m: Any, scores: Any, known: dict[int, Any] | None = None) -
     x = [read(part, m, scores, known) for part in node.args]
     match node:
         case Scores():
-            found = m.take(scores, node.axis.rows)
+            found = m.gathered(scores, node)
         case Affine():
             found = node.constant
             for (c, part), one in zip(node.terms, x, strict=True):
@@ -94,6 +94,16 @@ class Language:
     def take(x: Any, places: Any) -> Any:
         """Return entries at places."""
         return x[places]
+
+    def gathered(self, scores: Any, leaf: Scores) -> Any:
+        """Return the entries of a leaf, of the scores of all rows."""
+        parts = [self.take(scores, rows) for _, rows in leaf.sides]
+        return parts[0] if len(parts) == 1 else parts[0] - parts[1]
+
+    def scattered(self, x: Any, leaf: Scores, rows: int) -> Any:
+        """Return the sums of the entries of a leaf for each row."""
+        parts = [self.scatter(places, x, rows) for _, places in leaf.sides]
+        return parts[0] if len(parts) == 1 else parts[0] - parts[1]
 
     def apply(self, node: Elementwise, x: Any) -> Any:
         """Return the function of each entry."""

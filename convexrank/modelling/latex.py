@@ -9,6 +9,7 @@ import numpy as np
 from convexrank.modelling.expressions import (
     Affine,
     Axis,
+    Differences,
     Dot,
     Elementwise,
     Highest,
@@ -20,12 +21,15 @@ from convexrank.modelling.expressions import (
 
 __all__ = ["latex"]
 
-_LETTERS = {"positive": ("i", "I"), "negative": ("k", "K"), "rows": ("r", "n")}
+_LETTERS = {"positive": ("i", "I"), "negative": ("k", "K"), "rows": ("r", "n"), "pairs": ("i", "I")}
 
 
 def latex(root: Node) -> str:
     """Return the formula of a risk; a sum over queries where there are several."""
-    return rf"\sum_q \Bigl[{_formula(root)}\Bigr]" if root.leaf.axis.count > 1 else _formula(root)
+    text = _formula(root).replace("+ -", "- ")
+    if isinstance(root.leaf, Differences):  # a query for each lower row
+        return rf"\sum_k {text}"
+    return rf"\sum_q \Bigl[{text}\Bigr]" if root.leaf.axis.count > 1 else text
 
 
 def _letters(axis: Axis) -> tuple[str, str]:
@@ -34,6 +38,8 @@ def _letters(axis: Axis) -> tuple[str, str]:
 
 def _formula(node: Node) -> str:
     match node:
+        case Differences():
+            return r"\bigl(f_{i} - f_{k}\bigr)"
         case Scores():
             return f"f_{{{_letters(node.axis)[0]}}}"
         case Affine():

@@ -35,7 +35,7 @@ def _entry(node: Node, scores: list[float], k: int) -> float:
 
     match node:
         case Scores():
-            return scores[int(node.axis.rows[k])]
+            return sum(sign * scores[int(rows[k])] for sign, rows in node.sides)
         case Affine():
             found = at(node.constant)
             for c, part in node.terms:

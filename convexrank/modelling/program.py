@@ -14,6 +14,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.modelling.expressions import (
     Affine,
+    Differences,
     Dot,
     Elementwise,
     Highest,
@@ -23,7 +24,7 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 from convexrank.modelling.kernels.highest import border_of, smooth_highest_values
-from convexrank.modelling.kernels.pairs import pair_kernel
+from convexrank.modelling.kernels.pairs import is_running, pair_kernel
 from convexrank.modelling.rules import check_convex
 
 __all__ = ["Program", "Step", "highest_rows", "highest_shares", "highest_values", "kinks_at_zero"]
@@ -39,11 +40,13 @@ class Step:
 
     Where ``factor`` is not None, ``up`` and ``down`` are products with it. Where ``pull`` is not None, ``down`` is a
     product with that; with ``carries``, one of memory and adjoint. Who knows that calls no function.
+
+    ``adjoint`` is that of sums over pairs, where it is the same at all scores.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, adjoint: Array | None = None) -> None:
         self.node = node
-        self.up, self.down = _bound(node)
+        self.up, self.down = _of_pairs(node, adjoint) if isinstance(node, PairSums) else _bound(node)
         self.factor = node.terms[0][0] if isinstance(node, Affine) and _is_multiple(node) else None
         one_query = not isinstance(node, Scores) and node.leaf.axis.count == 1
         self.pull = node.shares if isinstance(node, Dot) and one_query else self.factor
@@ -77,8 +80,6 @@ def _bound(node: Node) -> tuple[Callable[..., tuple[Array, Any]], Callable[[Any,
         case Elementwise():
             slopes = node.function.slopes
             return slopes, lambda memory, u: (u * memory,)  # the derivatives are the memory
-        case PairSums():
-            return _of_pairs(node)
         case _:
             raise TypeError(f"{type(node).__name__} has no step.")
 
@@ -152,6 +153,20 @@ def _of_log_sum_exp(node: LogSumExp) -> tuple[Any, Any]:
     return up, lambda memory, u: (memory * axis.spread(u),)
 
 
+def _constant_adjoints(nodes: list[Node], args: list[list[int]], count: int) -> dict[int, Array]:
+    """By place, the adjoints of the nodes that nothing curved depends on."""
+    found: dict[int, Any] = {len(nodes) - 1: np.ones(count)}
+    curved: set[int] = set()
+    for k in range(len(nodes) - 1, -1, -1):
+        node = nodes[k]
+        if k in curved or not isinstance(node, Affine | Dot):
+            curved.update(args[k])
+            continue
+        for a, part in zip(args[k], _bound(node)[1](None, found[k]), strict=True):
+            found[a] = part if a not in found else found[a] + part
+    return {k: u for k, u in found.items() if k not in curved and isinstance(nodes[k], PairSums)}
+
+
 def highest_values(node: Highest, x: Array) -> tuple[Array, Array]:
     """Return the mean of the highest entries of each query, and shares of the rows in it; ties share evenly."""
     shares = highest_shares(node, x)
@@ -172,17 +187,23 @@ def highest_rows(node: Highest, x: Array) -> tuple[Array, Array, Array]:
     return above, tied, node.counts - axis.sums(above)
 
 
-def _of_pairs(node: PairSums) -> tuple[Any, Any]:
+def _of_pairs(node: PairSums, adjoint: Array | None) -> tuple[Any, Any]:
+    """Sums over pairs; both sides come from one pass where the adjoint is known before the scores are."""
     make, weights = pair_kernel(node), node.weights
 
     def up(upper: Array, lower: Array) -> tuple[Array, Any]:
         kernel = make(upper, lower)
-        value, slope = kernel.sums(weights, (0, 1), to_lower=True)
-        return value, (kernel, slope)
+        both = None if adjoint is None else getattr(kernel, "both", None)
+        if both is None:
+            value, slope = kernel.sums(weights, (0, 1), to_lower=True)
+            return value, (kernel, slope, None)
+        value, slope, back = both(weights, adjoint)
+        return value, (kernel, slope, back)
 
     def down(memory: Any, u: Array) -> tuple[Any, ...]:
-        kernel, slope = memory
-        (back,) = kernel.sums(u, (1,), to_lower=False)
+        kernel, slope, back = memory
+        if back is None or not np.array_equal(u, adjoint):  # type: ignore[arg-type]  # known where there is back
+            (back,) = kernel.sums(u, (1,), to_lower=False)
         return -weights * back, u * slope
 
     return up, down
@@ -223,9 +244,12 @@ class Program:
         if not self.leaves:
             raise TypeError(f"the risk {root} has no scores; write it with f.positive, f.negative or f.rows.")
         self.count = self.leaves[0][1].axis.count
-        self.gathers = [(k, leaf.axis.places) for k, leaf in self.leaves]
+        self.gathers = [(k, leaf.axis.places) for k, leaf in self.leaves if not isinstance(leaf, Differences)]
+        self.differences = [(k, leaf) for k, leaf in self.leaves if isinstance(leaf, Differences)]
         self._ones = np.ones(self.count)
-        self._bind([Step(node) for node in self.nodes])
+        #: By place, the adjoints of sums over pairs that nothing curved depends on.
+        self.constant_adjoints = _constant_adjoints(self.nodes, self.args, self.count)
+        self._bind([Step(node, self.constant_adjoints.get(k)) for k, node in enumerate(self.nodes)])
 
     def _bind(self, steps: list[Step]) -> None:
         self.steps = steps
@@ -233,8 +257,8 @@ class Program:
         maxima = [node for node in self.nodes if isinstance(node, Highest) and not node.width]
         #: Whether the risk has a derivative everywhere.
         self.smooth = not maxima and all(kind.smooth for kind in kinds)
-        #: Whether there are sums over pairs.
-        self.has_pairs = any(isinstance(node, PairSums) for node in self.nodes)
+        #: Whether there are sums over pairs, or pairs that are listed.
+        self.has_pairs = any(isinstance(node, PairSums | Differences) for node in self.nodes)
         #: Whether second derivatives are known.
         self.bends = self.smooth and all(kind.bend is not None for kind in kinds)
         #: What readings find once, by their names.
@@ -260,6 +284,8 @@ class Program:
             "leaves",
             "count",
             "gathers",
+            "differences",
+            "constant_adjoints",
             "_ones",
             "apart",
             "own_factors",
@@ -267,15 +293,17 @@ class Program:
         }
         vars(found).update({name: value for name, value in vars(self).items() if name in plain})
         found.nodes = [atoms.get(k, node) for k, node in enumerate(self.nodes)]
-        found._bind([Step(atoms[k]) if k in atoms else step for k, step in enumerate(self.steps)])
+        known = self.constant_adjoints
+        steps = [Step(atoms[k], known.get(k)) if k in atoms else step for k, step in enumerate(self.steps)]
+        found._bind(steps)
         return found
 
     @cached_property
     def apart(self) -> bool:
         """Whether no row is in two groups."""
         seen = np.zeros(self.rows, dtype=int)
-        for _, leaf in self.leaves:
-            seen[leaf.axis.rows] += 1
+        for _, places in self.gathers:
+            seen[places] += 1
         return int(seen.max()) <= 1
 
     @cached_property
@@ -283,6 +311,8 @@ class Program:
         """By place, how fast entries move with their own rows, of nodes that depend on nothing else."""
         found: dict[int, Any] = {}
         for k, (node, args) in enumerate(zip(self.nodes, self.args, strict=True)):
+            if isinstance(node, Differences):
+                continue
             if isinstance(node, Scores):
                 found[k] = 1.0
             elif isinstance(node, Affine) and all(a in found for a in args):
@@ -310,12 +340,26 @@ class Program:
         rows = rows[np.argsort(self.query[rows], kind="stable")]
         return rows, np.searchsorted(self.query[rows], np.arange(self.count + 1))
 
+    @cached_property
+    def pair_count(self) -> int:
+        """How many pairs there are, in sums or listed."""
+        listed = sum(len(leaf.axis.rows) for _, leaf in self.differences)
+        return listed + sum(node.pair_count for node in self.nodes if isinstance(node, PairSums))
+
+    @cached_property
+    def curved_pairs(self) -> int:
+        """How many pairs a product with second derivatives runs over: none where running sums give it."""
+        sums = [node for node in self.nodes if isinstance(node, PairSums) and not is_running(node)]
+        return sum(node.pair_count for node in sums)
+
     def up(self, scores: Array) -> tuple[list[Any], list[Any]]:
         """Return values and memories of all nodes."""
         values: list[Any] = [None] * len(self.nodes)
         memories = values.copy()
         for k, places in self.gathers:
             values[k] = scores[places]
+        for k, leaf in self.differences:
+            values[k] = leaf.entries(scores)
         _go_up(self.upwards, values, memories)
         return values, memories
 
@@ -331,6 +375,8 @@ class Program:
         gradient, apart = np.zeros(self.rows), self.apart
         for k, places in self.gathers:
             gradient[places] = adjoints[k] if apart else gradient[places] + adjoints[k]
+        for k, leaf in self.differences:
+            leaf.place(adjoints[k], gradient)
         return gradient
 
     def value_and_gradient(self, scores: Array) -> tuple[float, Array]:
@@ -340,6 +386,8 @@ class Program:
         memories, adjoints = values.copy(), top.seeds.copy()
         for k, places in top.gathers:
             values[k] = scores[places]
+        for k, leaf in top.differences:
+            values[k] = leaf.entries(scores)
         _go_up(top.upwards, values, memories)
         value = top.constant + float(top.slope @ scores)
         for k in top.curved:
@@ -350,6 +398,8 @@ class Program:
         gradient = top.slope.copy()
         for k, places in top.gathers:
             gradient[places] += adjoints[k]
+        for k, leaf in top.differences:
+            leaf.place(adjoints[k], gradient)
         return value, gradient
 
     @cached_property
@@ -389,7 +439,7 @@ class _Top:
                 continue
             self.seeds[k] = None
             if isinstance(node, Scores):
-                slope[node.axis.rows] += seed
+                node.place(seed, slope)
             for a, part in zip(
                 program.args[k], program.steps[k].down(None, seed) if linear[k] else (), strict=True
             ):
@@ -402,9 +452,10 @@ class _Top:
         self.upwards = [one for one in program.upwards if one[0] in kept]
         self.downwards = [one for one in program.downwards if one[0] in kept]
         self.gathers = [one for one in program.gathers if one[0] in kept]
+        self.differences = [one for one in program.differences if one[0] in kept]
         #: Whether the only group is all rows.
         groups = [leaf for k, leaf in program.leaves if k in kept]
-        self.is_whole = len(groups) == 1 and _is_all(groups[0].axis.places, program.rows)
+        self.is_whole = len(self.gathers) == len(groups) == 1 and _is_all(groups[0].axis.places, program.rows)
 
 
 def _is_all(places: Any, rows: int) -> bool:

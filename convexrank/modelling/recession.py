@@ -23,6 +23,9 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 from convexrank.modelling.functions import Function
+from convexrank.modelling.kernels.layout import highest_partner
+from convexrank.modelling.kernels.plain import DistancePowers
+from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program, highest_rows, highest_values
 
 __all__ = ["falls", "infimum", "is_reached", "recession", "shift"]
@@ -72,7 +75,7 @@ def _slopes(node: Node, d: Array, *x: Array) -> Array:
     """Slopes of the entries of a node far out along scores d, from those of its arguments."""
     match node:
         case Scores():
-            return d[node.axis.rows]
+            return Numpy().gathered(d, node)
         case Affine():
             terms = zip(node.terms, x, strict=True)
             return sum((_times(c, _spread(node, part, one)) for (c, part), one in terms), np.zeros(1))
@@ -86,11 +89,20 @@ def _slopes(node: Node, d: Array, *x: Array) -> Array:
         case Elementwise():
             return node.function.recession(x[0])
         case PairSums():
-            up, low = node.pairs
-            rises = node.weights[up] * node.function.recession(x[1][low] - x[0][up])
-            return np.bincount(low, rises, len(node.axis.rows))
+            return _pair_slopes(node, *x)
         case _:
             raise TypeError(f"{type(node).__name__} has no recession function.")
+
+
+def _pair_slopes(node: PairSums, upper: Array, lower: Array) -> Array:
+    """Sums of slopes far out over pairs: a ramp of differences, infinite where one is above 0 and φ rises so fast."""
+    up, down = node.function.recession(np.array([1.0, -1.0])).tolist()
+    if down == 0.0:
+        above, ramps = DistancePowers(node, upper, lower, 0.0).sums(node.weights, 1, True)
+        return up * ramps if math.isfinite(up) else np.where(above > 0.0, math.inf, 0.0)
+    places = node.pairs
+    rises = node.weights[places[0]] * node.function.recession(lower[places[1]] - upper[places[0]])
+    return np.bincount(places[1], rises, len(lower))
 
 
 def falls(program: Program, d: Array, size: float = 0.0) -> bool:
@@ -127,9 +139,8 @@ def falls(program: Program, d: Array, size: float = 0.0) -> bool:
             case Elementwise():
                 return slopes, of(node.function, *x[0])
             case PairSums():
-                up, low = node.pairs
-                pairs = of(node.function, x[1][0][low] - x[0][0][up], np.zeros(len(up), dtype=bool))
-                return slopes, np.bincount(low, pairs, len(node.axis.rows)) > 0.0
+                lowest = x[1][0] - highest_partner(node, x[0][0])
+                return slopes, of(node.function, lowest, np.zeros(len(lowest), dtype=bool))
             case _:
                 raise TypeError(f"{type(node).__name__} has no recession function.")
 
@@ -224,7 +235,7 @@ def shift(program: Program) -> float | None:
             return None
         match node:
             case Scores():
-                return np.ones(len(node.axis.rows))
+                return np.full(len(node.axis.rows), sum(sign for sign, _ in node.sides))
             case Affine():
                 terms = zip(node.terms, x, strict=True)
                 return sum((_times(c, _spread(node, part, one)) for (c, part), one in terms), np.zeros(1))

@@ -49,6 +49,7 @@ __all__ = [
     "square",
     "squared_hinge",
     "total",
+    "total_loss",
 ]
 
 Array = np.ndarray
@@ -208,6 +209,14 @@ def pair_sums(loss: Any, upper: Node, lower: Node, grades: Any = None) -> Node:
                 "grades are those of one group of rows, which are both the upper and the lower ones."
             )
     return PairSums(phi, upper, lower, grades)
+
+
+def total_loss(loss: Any, margins: Node, weights: Any = None) -> Node:
+    """Return Σ c ℓ(x) of a loss over the rows of each query; that of the exponential is one of a log-sum-exp."""
+    phi = _function_of(loss, "total_loss")
+    if phi is functions.exp:
+        return exp(log_sum_exp(-margins, weights))
+    return total(apply(phi, -margins), weights)
 
 
 def _function_of(loss: Any, what: str) -> Function:

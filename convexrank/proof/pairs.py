@@ -16,19 +16,14 @@ from convexrank.proof.balls import (
     above,
     arb,
     dot,
-    exact,
     midpoints,
-    total,
-    weight_of,
 )
-from convexrank.proof.sorted_sums import PAIRS, tangent_of_sides
+from convexrank.proof.sorted_sums import PAIRS
 
 __all__ = [
     "line_of",
     "log_line_of",
     "refuse_many",
-    "tangent_of_graded",
-    "tangent_of_groups",
     "tangent_of_pairs",
     "tangent_of_sums",
 ]
@@ -118,55 +113,6 @@ def tangent_of_sums(
     return Tangent(dot(weights, (line[0] for line in priced)), slope, slack)
 
 
-def tangent_of_groups(scores: Balls, price: Any, loss: Any, upper: Array, lower: Array) -> Tangent:
-    """Return the tangent of Σ_k g(Σ_i ℓ(f_i − f_k)) over the pairs given, k the lower rows."""
-    rows, numbers = np.unique(lower, return_inverse=True)
-    numbers = numbers.ravel()
-    if not loss.factorises:
-        groups = numbers, exact(np.ones(len(rows)))
-        return tangent_of_sums(scores, price, loss, (upper, lower, np.ones(len(upper))), groups)
-    better, worse = upper.tolist(), lower.tolist()
-    terms = [(scores[k] - scores[i]).exp() for i, k in zip(better, worse, strict=True)]
-    sums = [ZERO] * len(rows)
-    for group, term in zip(numbers.tolist(), terms, strict=True):
-        sums[group] = sums[group] + term
-    priced = [log_line_of(price, whole.log()) for whole in sums]
-    slope = [ZERO] * len(scores)
-    for i, k, group, term in zip(better, worse, numbers.tolist(), terms, strict=True):
-        push = priced[group][1] * term / sums[group]
-        slope[i] = slope[i] - push
-        slope[k] = slope[k] + push
-    return Tangent(total(line[0] for line in priced), slope, total(line[2] for line in priced))
-
-
-def tangent_of_graded(scores: Balls, loss: Any, rows: Array, labels: Array, weights: Array) -> Tangent:
-    """Return the tangent of 2/(n(n−1)) Σ a_i a_j ℓ(f_i − f_j) over pairs with y_i > y_j, n the sum of the weights.
-
-    Parameters
-    ----------
-    scores : list of arb
-        Scores of all rows.
-    loss : Loss
-        The loss of a pair.
-    rows, labels, weights : ndarray
-        The rows that count, by ascending label, with their labels and weights.
-    """
-    whole = weight_of(weights)
-    factor = 2 / (whole * (whole - 1))
-    if loss.factorises:
-        return _exponential(scores, factor, rows, labels, weights)
-    if loss.polynomial is not None:
-        return tangent_of_sides(scores, loss, [(rows, labels, weights)], [factor])
-    refuse_many(len(rows) ** 2 // 2)
-    upper, lower = np.nonzero(labels[:, None] > labels[None, :])
-    shares = exact(weights)
-
-    def share(pair: int) -> arb:
-        return factor * shares[upper[pair]] * shares[lower[pair]]
-
-    return tangent_of_pairs(scores, loss, rows[upper], rows[lower], share)
-
-
 def tangent_of_pairs(
     scores: Balls, loss: Any, upper: Array, lower: Array, share: Callable[[int], arb]
 ) -> Tangent:
@@ -180,28 +126,3 @@ def tangent_of_pairs(
         slope[i] = slope[i] + factor * steep
         slope[j] = slope[j] - factor * steep
     return Tangent(value, slope, slack)
-
-
-def _exponential(scores: Balls, factor: arb, rows: Array, labels: Array, weights: Array) -> Tangent:
-    """The exponential loss, a product of a factor of each row: sums over all lower labels by one pass up, one down."""
-    places = rows.tolist()
-    ups = [(-scores[r]).exp() * a for r, a in zip(places, weights.tolist(), strict=True)]
-    downs = [scores[r].exp() * a for r, a in zip(places, weights.tolist(), strict=True)]
-    below, above_them = _sums_before(downs, labels), _sums_before(ups[::-1], labels[::-1])[::-1]
-    value, slope = ZERO, [ZERO] * len(scores)
-    for place, row in enumerate(places):
-        lifted, pushed = factor * ups[place] * below[place], factor * downs[place] * above_them[place]
-        value += lifted
-        slope[row] = pushed - lifted
-    return Tangent(value, slope)
-
-
-def _sums_before(terms: Balls, labels: Array) -> Balls:
-    """For each entry, the sum of the terms before the first entry with its label."""
-    sums, running, waiting = [], ZERO, ZERO
-    for place, term in enumerate(terms):
-        if place and labels[place] != labels[place - 1]:
-            running, waiting = running + waiting, ZERO
-        sums.append(running)
-        waiting = waiting + term
-    return sums

@@ -27,6 +27,11 @@ class _Listed:
     high: Array
     low: Array
 
+    @property
+    def places(self) -> tuple[Array, Array]:
+        """Places of the upper and lower rows, pair by pair."""
+        return self.high, self.low
+
     def apart(self, upper: Array, lower: Array) -> Array:
         """Return lower less upper scores, pair by pair."""
         return lower[self.low] - upper[self.high]
@@ -47,6 +52,13 @@ class _Crossed:
     high: slice
     low: slice
     counts: Array | None
+
+    @property
+    def places(self) -> tuple[Array, Array]:
+        """Places of the upper and lower rows, pair by pair."""
+        shape = self.low.stop - self.low.start, self.high.stop - self.high.start
+        low, high = np.nonzero(np.ones(shape) if self.counts is None else self.counts)
+        return high + self.high.start, low + self.low.start
 
     def apart(self, upper: Array, lower: Array) -> Array:
         """Return lower less upper scores, a row for each lower one."""

@@ -30,6 +30,7 @@ from convexrank.modelling.expressions import (
     PairSums,
 )
 from convexrank.modelling.functions import Function
+from convexrank.modelling.kernels.plain import PlainPairs, has_plain_sums
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 
@@ -44,6 +45,8 @@ Down = Callable[[Any, Any], Parts]
 # Multipliers may be outside their constraints by this, from rounding.
 _OUTSIDE = 1e-13
 _TINY = float(np.finfo(np.float64).tiny)
+# From so many pairs on a sort takes less time than all of them.
+_SORTED = 10_000
 
 
 class Below(NamedTuple):
@@ -65,7 +68,8 @@ class Reference:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._leaves = [(k, leaf.axis.places) for k, leaf in program.leaves]
+        self._leaves = [(k, leaf.axis.places) for k, leaf in program.leaves if len(leaf.sides) == 1]
+        self._differences = [(k, leaf.sides) for k, leaf in program.leaves if len(leaf.sides) > 1]
         self._plan = [
             (k, *_bound(node), _factor(node), program.args[k])
             for k, node in enumerate(program.nodes)
@@ -80,6 +84,8 @@ class Reference:
         memories = values.copy()
         for k, rows in self._leaves:
             values[k] = scores[rows]
+        for k, ((_, upper), (_, lower)) in self._differences:
+            values[k] = scores[upper] - scores[lower]
         for k, up, _, factor, args in self._plan:
             if factor is not None:
                 values[k] = factor * values[args[0]]
@@ -113,6 +119,9 @@ class Reference:
         value, slopes, apart = summed(values[-1]), np.zeros(self.program.rows), self.program.apart
         for k, rows in self._leaves:
             slopes[rows] = multipliers[k] if apart else slopes[rows] + multipliers[k]
+        for k, sides in self._differences:
+            for sign, rows in sides:
+                slopes += sign * np.bincount(rows, multipliers[k], len(slopes))
         offset = -summed(cost) if self._proves else value - float(slopes @ scores)
         if not (outside <= _OUTSIDE and offset == offset):
             offset = -math.inf
@@ -142,7 +151,8 @@ def _bound(node: Node) -> tuple[Up, Down]:
         case Elementwise():
             return _of_function(node)
         case PairSums():
-            return _of_pairs(node)
+            many = node.pair_count >= _SORTED and has_plain_sums(node)
+            return _of_sorted_pairs(node) if many else _of_pairs(node)
         case _:
             raise TypeError(f"{type(node).__name__} has no step.")
 
@@ -288,6 +298,27 @@ def _of_function(node: Elementwise) -> tuple[Up, Down]:
         slopes = function.slopes(memory[0])[1] if slope is None else slope(*memory)
         cost, outside = _cost(function, slopes)
         return (u * slopes,), 0.0 if cost is None else summed(u * cost), outside
+
+    return up, down
+
+
+def _of_sorted_pairs(node: PairSums) -> tuple[Up, Down]:
+    """Sums over pairs by a sort; slopes are those of φ, where φ* is x φ′(x) − φ(x)."""
+    weights, coefficients = node.weights, node.function.coefficients
+
+    def up(upper: Array, lower: Array) -> tuple[Array, Any]:
+        sums = PlainPairs(node, upper, lower)
+        value, slope = sums.sums(weights, (0, 1), to_lower=True)
+        return value, (sums, value, slope)
+
+    def down(memory: Any, u: Array) -> Parts:
+        sums, value, ahead = memory
+        (back,) = sums.sums(u, (1,), to_lower=False)
+        if coefficients is None:
+            cost = float(u @ (sums.lower * ahead - value)) - float((weights * back) @ sums.upper)
+        else:
+            cost = float(u @ sums.conjugates(weights))
+        return (-weights * back, u * ahead), cost, 0.0
 
     return up, down
 

@@ -44,7 +44,8 @@ def sizes_of_terms(
             pulls[a] = pulls[a] + np.abs(part)
     slopes = np.zeros(program.rows)
     for k, leaf in program.leaves:
-        slopes[leaf.axis.rows] += pulls[k]
+        for _, rows in leaf.sides:
+            slopes += np.bincount(rows, np.broadcast_to(pulls[k], rows.shape), len(slopes))
     return whole, slopes
 
 

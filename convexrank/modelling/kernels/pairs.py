@@ -1,7 +1,8 @@
 r"""Sums over pairs, the one operation :math:`\sum w\,\varphi^{(j)}(x_k - x_i)` over the partners, to either side.
 
-The kernel follows from φ and the sizes: one sort where φ is a polynomial in :math:`(1+x)_+`, else all pairs in blocks
-of rows, so that memory stays bounded.
+The kernel follows from φ, the sizes and the number of grades: a sort where φ is a polynomial in :math:`(1+x)_+`,
+running sums for the exponential, quotients for the logistic function, else all pairs in blocks of rows, so that memory
+stays bounded.
 """
 
 from __future__ import annotations
@@ -14,8 +15,13 @@ from typing import Protocol
 import numpy as np
 
 from convexrank.backend.deadline import check_time
+from convexrank.modelling import functions
 from convexrank.modelling.expressions import PairSums
+from convexrank.modelling.kernels.layout import layout_of
+from convexrank.modelling.kernels.logistic import WIDEST, LogisticPairs
+from convexrank.modelling.kernels.running_sums import RunningSums
 from convexrank.modelling.kernels.sorted_runs import sorted_runs
+from convexrank.modelling.kernels.swept import SweptPairs
 from convexrank.modelling.kernels.windows import window_loops
 
 __all__ = [
@@ -23,6 +29,7 @@ __all__ = [
     "PairKernel",
     "SortedPairs",
     "WindowedPairs",
+    "is_running",
     "pair_kernel",
     "segments",
     "some_pairs",
@@ -30,12 +37,17 @@ __all__ = [
 
 Array = np.ndarray
 
-# Pairs held at once.
-_BLOCK = 1 << 18
+# Pairs held at once, and pairs whose derivatives are kept.
+_BLOCK, _KEPT = 1 << 16, 1 << 21
+# Up to this many grades above the lowest, pairs are split by the bits of the grades.
+_FEW_GRADES = 8
 
 
 class PairKernel(Protocol):
     """Sums over the partners of each row, at given scores."""
+
+    #: Whether weights may be columns of a matrix.
+    takes_columns: bool
 
     def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
         """Return Σ w φ⁽ʲ⁾ for each derivative j: over the upper partners of each lower row, or the other way round."""
@@ -44,15 +56,49 @@ class PairKernel(Protocol):
 
 def pair_kernel(node: PairSums) -> Callable[[Array, Array], PairKernel]:
     """Return what makes the kernel of an atom at the scores of upper and of lower rows."""
-    if node.function.coefficients is None and node.function.window is None:
-        return lambda upper, lower: BlockedPairs(node, upper, lower)
+    function = node.function
+    if function.window is not None:
+        sides = _segments(node)
+        return lambda upper, lower: WindowedPairs(node, sides, upper, lower)
+    if function.coefficients is not None:
+        return _sorted(node)
+    if is_running(node):
+        layout = layout_of(node)
+        return lambda upper, lower: RunningSums(layout, upper, lower)
+    if function.multiple_of is functions.softplus:
+        return lambda upper, lower: _logistic(node, upper, lower)
+    return lambda upper, lower: BlockedPairs(node, upper, lower)
+
+
+def is_running(node: PairSums) -> bool:
+    """Tell whether sums over pairs are running sums, of the exponential between grades."""
+    return node.function is functions.exp and node.grades is not None
+
+
+def _sorted(node: PairSums) -> Callable[[Array, Array], PairKernel]:
+    """One sort for each bit of the grades, or a sweep where that is too many."""
+    if node.grades is not None:
+        names, number = np.unique(np.stack([node.axis.query, node.grades]), axis=1, return_inverse=True)
+        ranks = np.arange(names.shape[1]) - np.searchsorted(names[0], names[0])
+        if int(ranks.max()) >= _FEW_GRADES:
+            found = ranks[number.ravel()]
+            both = found, int(ranks.max()) - found
+            return lambda upper, lower: SweptPairs(node, both, upper, lower)
+    sides = _segments(node)
+    return lambda upper, lower: SortedPairs(node, sides, upper, lower)
+
+
+def _segments(node: PairSums) -> list[tuple[Array, Array, int]]:
     kept = vars(node)  # also of its copies with another function
     if "_segments" not in kept:
         kept["_segments"] = segments(node)
-    sides = kept["_segments"]
-    if node.function.window is None:
-        return lambda upper, lower: SortedPairs(node, sides, upper, lower)
-    return lambda upper, lower: WindowedPairs(node, sides, upper, lower)
+    return kept["_segments"]
+
+
+def _logistic(node: PairSums, upper: Array, lower: Array) -> PairKernel:
+    if max(upper.max(), lower.max()) - min(upper.min(), lower.min()) <= WIDEST:
+        return LogisticPairs(layout_of(node), node.function.slopes(np.zeros(1))[1][0] * 2.0, upper, lower)
+    return BlockedPairs(node, upper, lower)
 
 
 def segments(node: PairSums) -> list[tuple[Array, Array, int]]:
@@ -78,6 +124,8 @@ class SortedPairs:
     Upper rows stand at x_i, lower rows at 1 + x_k; a pair counts where the upper row comes first. Running sums of
     powers of distances have terms of one sign, so that nothing cancels.
     """
+
+    takes_columns = False
 
     def __init__(
         self, node: PairSums, splits: list[tuple[Array, Array, int]], upper: Array, lower: Array
@@ -186,40 +234,40 @@ class WindowedPairs(SortedPairs):
 class BlockedPairs:
     """Any function, all pairs, in blocks of lower rows of one query: O(number of pairs) time, bounded memory."""
 
+    takes_columns = True
+
     def __init__(self, node: PairSums, upper: Array, lower: Array) -> None:
-        self.node, self.upper, self.lower = node, upper, lower
+        self.node, self.layout = node, (layout := layout_of(node))
+        self.upper, self.lower = layout.sort(upper), layout.sort(lower)
+        # derivatives of a few pairs are kept: they are asked for again
+        self._kept: dict[tuple[int, int], Array] | None = {} if node.pair_count <= _KEPT else None
 
-    def blocks(self) -> Iterator[tuple[slice, slice]]:
-        """Go through upper and lower rows of one query, few enough at a time.
-
-        Yields
-        ------
-        tuple of slice
-            Upper and lower rows.
-        """
-        up, low = self.node.upper_axis.starts, self.node.axis.starts
-        for q in range(self.node.axis.count):
-            there = slice(int(up[q]), int(up[q + 1]))
-            step = max(1, _BLOCK // max(there.stop - there.start, 1))
-            for start in range(int(low[q]), int(low[q + 1]), step):
-                check_time()
-                yield there, slice(start, min(start + step, int(low[q + 1])))
+    def _lines(
+        self, up: slice, low: slice, counts: Array | None, derivatives: tuple[int, ...]
+    ) -> Iterator[Array]:
+        """The derivatives of the pairs of a block, 0 where they do not count."""
+        kept = {} if self._kept is None else self._kept
+        missing = tuple(j for j in derivatives if (low.start, j) not in kept)
+        if missing:
+            missing = (0, 1) if max(missing) < 2 else missing
+            x = self.lower[low][:, None] - self.upper[up][None, :]
+            for j, values in zip(missing, derivatives_of(self.node, x, missing), strict=True):
+                kept[low.start, j] = values if counts is None else np.where(counts, values, 0.0)
+        for j in derivatives:
+            yield kept[low.start, j]
 
     def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
-        """Return Σ w φ⁽ʲ⁾ over the partners."""
-        grades, found = self.node.grades, [np.zeros(len(self.lower if to_lower else self.upper))]
-        found = [found[0].copy() for _ in derivatives]
-        for up, low in self.blocks():
-            x = self.lower[low][:, None] - self.upper[up][None, :]
-            lines = derivatives_of(self.node, x, derivatives)
-            counts = None if grades is None else grades[low][:, None] < grades[up][None, :]
-            for sums, values in zip(found, lines, strict=True):
-                values = values if counts is None else np.where(counts, values, 0.0)
+        """Return Σ w φ⁽ʲ⁾ over the partners; of columns of weights columns."""
+        length, weights = len(self.lower if to_lower else self.upper), self.layout.sort(weights)
+        found = [np.zeros((length, *weights.shape[1:])) for _ in derivatives]
+        for up, low, counts in self.layout.blocks(_BLOCK):
+            check_time()
+            for sums, values in zip(found, self._lines(up, low, counts, derivatives), strict=True):
                 if to_lower:
                     sums[low] += values @ weights[up]
                 else:
-                    sums[up] += weights[low] @ values
-        return found
+                    sums[up] += values.T @ weights[low]
+        return [self.layout.unsort(sums) for sums in found]
 
 
 def derivatives_of(node: PairSums, x: Array, orders: tuple[int, ...]) -> list[Array]:

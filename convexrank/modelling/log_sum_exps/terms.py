@@ -91,7 +91,7 @@ def _number(c: Any) -> float:
 def _term(c: float, node: Any, totals: Mapping[str, float] | None) -> LogSumExpTerm | None:
     """A log-sum-exp of multiples of scores as a term."""
     inner = affine(node.x)
-    if not c > 0.0 or len(inner.terms) != 1 or not isinstance(inner.args[0], Scores):
+    if not c > 0.0 or len(inner.terms) != 1 or type(inner.args[0]) is not Scores:
         return None
     t, leaf = inner.terms[0]
     axis: Any = leaf.axis

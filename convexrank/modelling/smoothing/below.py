@@ -14,18 +14,15 @@ import numpy as np
 from convexrank.core.results import CertificateError
 from convexrank.modelling import conjugate
 from convexrank.modelling.balls import MOST_PAIRS, Balls
+from convexrank.modelling.certificates.pair_blocks import LISTED, blocks
 from convexrank.modelling.expressions import PairSums
 from convexrank.modelling.functions import Function
-from convexrank.modelling.kernels.pairs import BlockedPairs
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 
 __all__ = ["below", "below_in_balls"]
 
 Array = np.ndarray
-
-# A list of so many pairs is kept.
-_LISTED = 5_000_000
 
 
 def below(program: Program, smooth: Program, scores: Array) -> tuple[float, Array]:
@@ -49,7 +46,7 @@ def below(program: Program, smooth: Program, scores: Array) -> tuple[float, Arra
             adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
     slopes = np.zeros(program.rows)
     for k, leaf in program.leaves:
-        slopes += m.scatter(leaf.axis.rows, adjoints[k], program.rows)
+        slopes += m.scattered(adjoints[k], leaf, program.rows)
     return -float(cost), slopes
 
 
@@ -60,7 +57,7 @@ def _below_pairs(
     function, cost = node.function, 0.0
     on_upper, on_lower = np.zeros(len(upper)), np.zeros(len(lower))
     least = 0.0 if function.increasing else -function.most
-    for up, low in _blocks_of_pairs(node, upper, lower):
+    for up, low in _blocks_of_pairs(node):
         each = node.weights[up] * u[low]
         v = each * np.clip(near.slopes(lower[low] - upper[up])[1], least, function.most)
         cost += float(np.sum(function.perspective(Numpy(), v, each)))  # type: ignore[misc]  # there is a conjugate
@@ -69,18 +66,13 @@ def _below_pairs(
     return cost, (on_upper, on_lower)
 
 
-def _blocks_of_pairs(node: PairSums, upper: Array, lower: Array) -> Iterator[tuple[Array, Array]]:
+def _blocks_of_pairs(node: PairSums) -> Iterator[tuple[Array, Array]]:
     """Places of upper and lower rows: of all pairs where a list is not too long, else some at a time."""
-    if node.pair_count <= _LISTED:
+    if node.pair_count <= LISTED:
         yield node.pairs
         return
-    for ups, lows in BlockedPairs(node, upper, lower).blocks():
-        up, low = np.arange(ups.start, ups.stop), np.arange(lows.start, lows.stop)
-        if node.grades is None:
-            yield np.tile(up, len(low)), np.repeat(low, len(up))
-        else:
-            k, i = np.nonzero(node.grades[low][:, None] < node.grades[up][None, :])
-            yield up[i], low[k]
+    for block in blocks(node):
+        yield block.places
 
 
 def below_in_balls(program: Program, smooth: Program, scores: Array) -> tuple[Any, Array]:

@@ -211,7 +211,7 @@ class SmoothRisk:
     def along(self, image: Array) -> Callable[[float], tuple[float, float]]:
         """Return value and derivative as a function of the length of a step with these scores."""
         made = self.program
-        parts = [(k, image[leaf.axis.places]) for k, leaf in made.leaves]
+        parts = [(k, leaf.entries(image)) for k, leaf in made.leaves]
 
         def at(length: float) -> tuple[float, float]:
             values, memories = made.up(self.scores + length * image)

@@ -39,7 +39,7 @@ class DeclaredConjugate:
 
     def __init__(self, program: Program) -> None:
         self.program, self.rows = program, program.rows
-        refuse_many_pairs(sum(node.pair_count for node in program.nodes if isinstance(node, PairSums)))
+        refuse_many_pairs(program.pair_count)
         self._sizes = sizes(program)
 
     @cached_property
@@ -88,7 +88,7 @@ class DeclaredConjugate:
                 maps[a] = one if before is None else (before[0] + one[0], before[1] + one[1])
         matrix, shift = sparse.csr_array((program.rows, m)), np.zeros(program.rows)
         for k, leaf in program.leaves:
-            place = _scatter(leaf.axis.rows, program.rows)
+            place = sum(sign * _scatter(rows, program.rows) for sign, rows in leaf.sides)
             found = maps[k]
             if found is not None:
                 matrix, shift = matrix + place @ found[0], shift + place @ found[1]

@@ -10,7 +10,7 @@ import numpy as np
 
 from convexrank.problems.duals._losses import LossConjugate
 
-__all__ = ["MODEL", "Pairs", "graded_pairs", "refuse_many_pairs"]
+__all__ = ["MODEL", "Pairs", "refuse_many_pairs"]
 
 Array = np.ndarray
 
@@ -30,14 +30,6 @@ def refuse_many_pairs(count: int, asked: tuple[str, str] = _DUAL) -> None:
             f"{what} for each of {count} pairs, expected at most {_MOST_PAIRS}; take fewer rows, {other}or a risk that "
             "is no sum over pairs, such as a PNormPush."
         )
-
-
-def graded_pairs(ranks: Array, asked: tuple[str, str] = _DUAL) -> tuple[Array, Array]:
-    """Return the pairs of places of which the first has the higher grade."""
-    counts = np.bincount(ranks)
-    refuse_many_pairs((len(ranks) ** 2 - int((counts**2).sum())) // 2, asked)
-    upper, lower = np.nonzero(ranks[:, None] > ranks[None, :])
-    return upper, lower
 
 
 def _perspective(conjugate: LossConjugate, v: Array, weights: Array) -> float:

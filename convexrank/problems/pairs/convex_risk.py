@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 
 from convexrank import losses
-from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import dense
-from convexrank.backend.jax_oracles import pad, shape_class
-from convexrank.data import check_positive, check_vector, check_weights, keep, keep_checked
-from convexrank.pair_sums import all_pairs, logistic
-from convexrank.problems._linear_scores import RiskData
-from convexrank.problems._pair_reference import reference_exponential, reference_graded
-from convexrank.problems._second_order import SecondOrder
-from convexrank.problems._streams import refuse_chunks
+from convexrank.data import check_positive, keep, keep_checked
+from convexrank.modelling import pair_sums, total
+from convexrank.modelling.expressions import Node
+from convexrank.modelling.groups import Groups
+from convexrank.problems._formulation import Formulation
 from convexrank.problems.bipartite._base import random_features
-from convexrank.problems.duals._blocks import Conjugate
-from convexrank.problems.duals._loss_blocks import MODEL, Pairs, graded_pairs
-from convexrank.problems.duals._losses import loss_conjugate
 from convexrank.regularizers import L1Ball, L2Ball
 
 __all__ = ["ConvexRisk"]
 
 Array = np.ndarray
 
-# Up to this many rows second derivatives are affordable.
-_FEW_ROWS = 1_500
 
-
-@dataclass(frozen=True, eq=False)
-class ConvexRisk(SecondOrder):
+class ConvexRisk(Formulation):
     r"""The empirical convex ranking risk A_n: a U-statistic over all pairs of rows with real-valued labels.
 
     .. math::
@@ -56,10 +43,13 @@ class ConvexRisk(SecondOrder):
     cost : Loss or str
         A loss object or a name: exponential, logistic, hinge, squared_hinge. ``losses.Logistic(base=2)`` is the
         paper's logit cost, with φ(0) = 1.
+    qid : array of int or str, shape (n,), QueryGroups, or None
+        The query of each row; the risk is the sum over queries of A_n of their rows. One query by default.
     l1_ball, l2_ball : float, optional
         Radius B of the constraint :math:`\|w\|_1 \le B` or :math:`\|w\|_2 \le B`; at most one of the two constraints.
     sample_weight : array, shape (n,), optional
-        Weights of rows, like repeated rows: a pair has the weight :math:`w_i w_j`, and n is the total weight (above 1).
+        Weights of rows, like repeated rows: a pair has the weight :math:`w_i w_j`, and n is the total weight of a
+        query (above 1).
 
     Raises
     ------
@@ -80,38 +70,24 @@ class ConvexRisk(SecondOrder):
     ('CONVERGED', 1.5518)
     """
 
-    y: Any
     cost: Any = "exponential"
     l1_ball: float | None = None
     l2_ball: float | None = None
-    sample_weight: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        rows = self.X.shape[0]
-        weights = check_weights(self.sample_weight, rows)
-        keep(
-            self,
-            y=check_vector(self.y, rows, "y"),
-            cost=losses.resolve(self.cost, "cost"),
-            sample_weight=weights,
-        )
-        kept = np.arange(rows) if weights is None else np.flatnonzero(weights)
-        if len(np.unique(self.y[kept])) < 2:
-            raise ValueError(
-                f"y has one distinct value ({self.y[kept[0]]}) among rows with a positive weight, expected at least "
-                "two; there is no pair to rank."
-            )
-        if weights is not None and not weights.sum() > 1:
-            raise ValueError(f"sample_weight sums to {weights.sum()}, expected more than 1: it stands for n.")
+        keep(self, cost=losses.resolve(self.cost, "cost"))
         if self.l1_ball is not None and self.l2_ball is not None:
             raise ValueError("l1_ball and l2_ball are both given; give at most one constraint.")
         keep_checked(self, check_positive, "l1_ball", "l2_ball")
         _ = self.ball  # a bad radius is refused here, not at the first solve
-        # stable sort by label: what the exponential cost sweeps over
-        keep(self, _order=kept[np.argsort(self.y[kept], kind="stable")])
+        super().__post_init__()
 
-    depends_on_differences = True
+    def risk(self, f: Groups) -> Node:
+        """The mean cost of a pair; each unordered pair counts twice, and n is the weight of the rows of a query."""
+        n = f.rows.axis.sums(f.rows.axis.weights)
+        if not (n > 1.0).all():
+            raise ValueError(f"sample_weight sums to {n.min()}, expected more than 1: it stands for n.")
+        return total(pair_sums(self.cost, f.rows, f.rows, f.grades)) * (2.0 / (n * (n - 1.0)))
 
     @property
     def takes_chunks(self) -> bool:  # type: ignore[override]
@@ -125,194 +101,32 @@ class ConvexRisk(SecondOrder):
             return L1Ball(check_positive(self.l1_ball, "l1_ball"))
         return None if self.l2_ball is None else L2Ball(check_positive(self.l2_ball, "l2_ball"))
 
-    @property
-    def differentiable(self) -> bool:
-        """Whether the cost is differentiable."""
-        return self.cost.smooth
-
-    @property
-    def smooth_at_zero(self) -> bool:
-        """Whether the cost is differentiable at 0: the hinge is, its kink is at 1."""
-        return self.cost.smooth or isinstance(self.cost, losses.Hinge)
-
-    @property
-    def has_curvature(self) -> bool:
-        """Newton's method, unless second derivatives would need too many pairs."""
-        return self.differentiable and (self.cost.factorises or self.X.shape[0] <= _FEW_ROWS)
-
-    @property
-    def pairwise_curvature(self) -> bool:  # type: ignore[override]
-        """Whether second derivatives run over all pairs: unless the cost factorises."""
-        return not self.cost.factorises
-
-    @property
-    def _order(self) -> Array:
-        return self.__dict__["_order"]
-
-    @cached_property
-    def _sorted_weights(self) -> Array:
-        return np.ones(len(self._order)) if self.sample_weight is None else self.sample_weight[self._order]
-
-    @property
-    def row_counts(self) -> Array | None:
-        """The weights of the rows."""
-        return self.sample_weight
-
-    @cached_property
-    def _log_weights(self) -> Array:
-        return np.log(self._sorted_weights)
-
-    @cached_property
-    def _ranks(self) -> Array:
-        """Labels in sorted order, as 0, 1, 2, …."""
-        return np.unique(self.y[self._order], return_inverse=True)[1].ravel()
-
-    @cached_property
-    def _below(self) -> Array:
-        """For each row in sorted order, how many rows have a smaller label."""
-        return np.searchsorted(self._ranks, self._ranks, side="left")
-
-    @cached_property
-    def _factor(self) -> float:
-        """Each unordered pair counts twice, and the mean is over n(n − 1) ordered pairs."""
-        total = self._sorted_weights.sum()
-        return 2.0 / (total * (total - 1.0))
-
-    @cached_property
-    def jax_risk(self) -> RiskData:
-        """The risk as a JAX function of the scores sorted by label."""
-        size, kind = shape_class(len(self._order)), self.X.dtype
-        factor = np.asarray(self._factor, kind)
-        if self.cost.factorises:
-            logs = pad(self._log_weights.astype(kind), size, -np.inf)
-            return RiskData(all_pairs.exponential_graded, (logs, pad(self._below, size), factor), (size,))
-        weights, ranks = pad(self._sorted_weights.astype(kind), size), pad(self._ranks, size)
-        return RiskData(all_pairs.BlockedGraded(self.cost), (weights, ranks, factor), (size,))
-
-    def split(self, scores: Array) -> tuple[Array, ...]:
-        """Return the scores sorted by label, without rows of weight 0."""
-        return (scores[self._order],)
-
-    def join(self, parts: tuple[Array, ...]) -> Array:
-        """Return the gradient in all scores."""
-        gradient = np.zeros(self.X.shape[0], dtype=parts[0].dtype)
-        gradient[self._order] = parts[0][: len(self._order)]
-        return gradient
-
-    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and its gradient in the scores, by the fastest sum over pairs that the cost allows."""
-        ordered = self.split(scores)[0]
-        if self.cost.factorises:
-            return self._scaled(
-                all_pairs.exponential_value_and_gradient(ordered, self._log_weights, self._below)
-            )
-        if isinstance(self.cost, losses.Logistic) and np.ptp(ordered) <= logistic.WIDEST:
-            value, slope = logistic.logistic_graded(ordered, self._below, self._sorted_weights)
-            unit = 1.0 / np.log(self.cost.base)
-            return self._scaled((unit * value, unit * slope))
-        if self.cost.polynomial is None:
-            return super().risk_and_score_gradient(scores)
-        return self._scaled(
-            all_pairs.polynomial_graded(self.cost.polynomial, ordered, self._ranks, self._sorted_weights)
-        )
-
-    @cached_property
-    def _ordered_rows(self) -> Array:
-        """The rows of X sorted by label, dense."""
-        return dense(self.X[self._order])
-
-    def second_order(self, w: Any) -> tuple[float, Array, Array]:
-        """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²) with the exponential cost."""
-        refuse_chunks(self.X, "second derivatives")
-        if not self.cost.factorises:
-            return super().second_order(w)
-        w = self.check_point(w)
-        value, gradient = self.smooth_value_and_gradient(w)
-        ordered = self.split(self.scores(w))[0]
-        curvature = all_pairs.exponential_curvature(
-            ordered, self._log_weights, self._below, self._ordered_rows
-        )
-        return value, gradient, self._factor * curvature + self.l2 * np.eye(self.dimension)
-
-    def _scaled(self, answer: tuple[float, Array]) -> tuple[float, Array]:
-        return self._factor * answer[0], self._factor * self.join((answer[1],))
-
-    @cached_property
-    def conjugate(self) -> Conjugate | None:
-        """A multiplier for each unordered pair; None for a cost of the caller's own."""
-        found = loss_conjugate(self.cost)
-        if found is None:
-            return None
-        upper, lower = graded_pairs(self._ranks)
-        rows, weights = self._order, self._sorted_weights
-        pairs = Pairs(found, rows[upper], rows[lower], self._factor * weights[upper] * weights[lower])
-        return Conjugate((pairs,), self.rows)
-
-    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
-        """Return the risk as a cvxpy expression, one term for each unordered pair."""
-        upper, lower = graded_pairs(self._ranks, MODEL)
-        rows, weights = self._order, self._sorted_weights
-        pair_costs = self.cost(scores[rows[upper]] - scores[rows[lower]])
-        return self._factor * ((weights[upper] * weights[lower]) @ pair_costs), []
-
-    def reference_scores(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and a subgradient in the scores: sorted, or from the double sum where no sort helps."""
-        ordered, weights = self.split(scores)[0], self._sorted_weights
-        if self.cost.factorises:
-            return self._scaled(reference_exponential(ordered, self._log_weights, self._below))
-        return self._scaled(reference_graded(self.cost, ordered, self._ranks, weights, weights))
-
-    def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
-        from convexrank.proof.pairs import tangent_of_graded
-
-        rows, weights = self._order, self._sorted_weights
-        return tangent_of_graded(scores, self.cost, rows, self.y[rows], weights)
-
     def paper_value(self, w: Any) -> float:
         r"""Return A_n as printed: pairs with equal labels included, which add the constant φ(0) each."""
-        risk, _ = self.reference_scores(self.scores(self.check_point(w)))
-        weights, total = self._sorted_weights, self._sorted_weights.sum()
-        mass = np.bincount(self._ranks, weights)
-        tied = float((mass * (mass - 1.0)).sum()) / (total * (total - 1.0))
+        axis, grades = self._groups.rows.axis, self._groups.grades
+        kinds, number = np.unique(np.stack([axis.query, grades]), axis=1, return_inverse=True)
+        mass, total_mass = np.bincount(number.ravel(), axis.weights), axis.sums(axis.weights)
+        ties = np.bincount(kinds[0].astype(int), mass * (mass - 1.0)) / (total_mass * (total_mass - 1.0))
         with np.errstate(all="ignore"):
-            return risk + tied * float(self.cost(0.0))
-
-    @property
-    def attained(self) -> bool:
-        """Whether the cost reaches its infimum, so that separable data have a minimiser."""
-        return self.cost.attained
-
-    def is_separating(self, w: Array) -> bool:
-        """Whether all pairs are ranked strictly in the right order."""
-        ordered = self.split(self.scores(w))[0]
-        starts = np.flatnonzero(np.diff(self._ranks, prepend=-1))
-        lowest, highest = np.minimum.reduceat(ordered, starts), np.maximum.reduceat(ordered, starts)
-        return bool((lowest[1:] > np.maximum.accumulate(highest)[:-1]).all())
-
-    def ordering(self) -> tuple[Any, Any]:
-        """Return the constraints t_g ≤ f for the rows of grade g and f ≤ t_(g+1), one threshold between two grades."""
-        ranks, count = self._ranks, int(self._ranks.max())
-        upper, lower = np.flatnonzero(ranks > 0), np.flatnonzero(ranks < count)
-        signs = np.r_[np.ones(len(upper)), -np.ones(len(lower))]
-        rows = self.X[self._order[np.r_[upper, lower]]]
-        columns = np.r_[ranks[upper] - 1, ranks[lower]]
-        places = np.arange(len(signs)), columns
-        return sparse.diags_array(signs) @ rows, sparse.csr_array((-signs, places), shape=(len(signs), count))
+            return self.reference_value(self.scores(self.check_point(w))) + float(ties.sum() * self.cost(0.0))
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over ordered pairs."""
-        from convexrank.problems._plain import loss_of
+        from convexrank.problems._plain import loss_of, queries_of
 
         f, y = [float(score) for score in scores], self.y.tolist()
         weight = [1.0] * len(f) if self.sample_weight is None else self.sample_weight.tolist()
-        cost, n, risk = loss_of(self.cost), sum(weight), 0.0
-        for i in range(len(f)):
-            for j in range(len(f)):
-                if y[i] != y[j] and weight[i] > 0.0 and weight[j] > 0.0:
-                    sign = 1.0 if y[i] > y[j] else -1.0
-                    risk += weight[i] * weight[j] * cost(sign * (f[i] - f[j]))
-        return risk / (n * (n - 1.0))
+        cost, whole = loss_of(self.cost), 0.0
+        for query in queries_of(self.qid, len(f)):
+            rows, risk = [i for i in query if weight[i] > 0.0], 0.0
+            for i in rows:
+                for j in rows:
+                    if y[i] != y[j]:
+                        sign = 1.0 if y[i] > y[j] else -1.0
+                        risk += weight[i] * weight[j] * cost(sign * (f[i] - f[j]))
+            n = sum(weight[i] for i in rows)
+            whole += risk / (n * (n - 1.0)) if risk else 0.0
+        return whole
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -1,0 +1,278 @@
+r"""Sums over pairs for certificates: plain numpy, and no code that a solver runs.
+
+* polynomials of degree 2 in :math:`(1+x)_+`: one sort by score, then integrals of a step function, O(n log n); between
+  many grades, pairs are cut by the bits of the grades, O(n log n log g);
+* the exponential between grades: running sums of logarithms;
+* any other function: the double sum itself, in blocks of rows, so that memory stays bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.deadline import check_time
+from convexrank.modelling import functions
+from convexrank.modelling.expressions import PairSums
+
+__all__ = [
+    "DistancePowers",
+    "Merged",
+    "PlainPairs",
+    "has_plain_sums",
+    "merged_by_bits",
+    "products",
+]
+
+Array = np.ndarray
+
+# Pairs held at once where there is nothing better than the double sum.
+_BLOCK = 1 << 16
+# Scores further apart have differences whose exponentials leave the range of floating point when multiplied.
+_SPREAD = 300.0
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Rows in the order of their points, group by group: the score of an upper row, the score + 1 of a lower one.
+
+    At equal points lower rows come first: a pair counts exactly where the upper point is strictly below the lower one.
+    """
+
+    rows: Array
+    points: Array
+    is_lower: Array
+    begins: Array
+
+    def powers(self, weights: Array, degree: int, *, below: bool) -> Array:
+        r"""Return :math:`\sum_j w_j |x_i - x_j|^m` over the partners of every row, m = 0 … degree; by row number.
+
+        With ``below``, the partners of a lower row are the upper rows with smaller points; otherwise, the partners of
+        an upper row are the lower rows with larger points. Nothing cancels: the sums are integrals of a step function
+        with positive pieces only.
+        """
+        along = slice(None) if below else slice(None, None, -1)
+        rows, points = self.rows[along], self.points[along]
+        wanted = self.is_lower[along] == below
+        begins = self.begins if below else np.append(self.begins[1:], True)[::-1]
+        first, group = np.flatnonzero(begins), np.cumsum(begins) - 1
+        places = np.arange(len(rows))
+        last = np.maximum.reduceat(np.where(wanted, places, -1), first)[group]
+        # rows after the last row whose sum is wanted would only add rounding to the following groups
+        counted = np.where(wanted | (places > last), 0.0, weights[rows])
+        gaps = np.where(begins | (places > last), 0.0, np.abs(np.diff(points, prepend=points[0])))
+        heights = _since(np.append(0.0, np.cumsum(counted)[:-1]), first, group)
+        sums = [heights]
+        for m in range(1, degree + 1):
+            before = np.append(0.0, sums[-1][:-1])
+            pieces = gaps * (heights if m == 1 else 0.5 * m * (before + sums[-1]))
+            sums.append(_since(np.cumsum(pieces), first, group))
+        answer = np.zeros((degree + 1, len(weights)))
+        answer[:, rows[wanted]] = np.array(sums)[:, wanted]
+        return answer
+
+
+def _since(sums: Array, first: Array, group: Array) -> Array:
+    """Running sums within groups, from running sums over all."""
+    return sums - sums[first][group]
+
+
+def merged_by_bits(scores: Array, ranks: Array, queries: Array) -> Iterator[tuple[Array, Merged]]:
+    """Every pair of one query with different ranks once: where the highest bit in which the ranks differ is set above.
+
+    Yields which rows have that bit clear, and the rows merged within groups that agree in all higher bits.
+    """
+    return _merged(np.concatenate([scores + 1.0, scores]), ranks, queries)
+
+
+def _merged(roles: Array, ranks: Array, queries: Array) -> Iterator[tuple[Array, Merged]]:
+    """The same from the points of all rows as lower ones, and as upper ones."""
+    n = len(ranks)
+    order = np.argsort(roles, kind="stable")
+    row = order % n
+    for bit in range(int(ranks.max()).bit_length()):
+        is_lower = (ranks >> bit) & 1 == 0
+        groups = queries * ((int(ranks.max()) >> bit + 1) + 1) + (ranks >> bit + 1)
+        kept = order[is_lower[row] == (order < n)]
+        kept = kept[np.argsort(groups[kept % n], kind="stable")]
+        rows = kept % n
+        begins = np.diff(groups[rows], prepend=-1) > 0
+        yield is_lower, Merged(rows, roles[kept], is_lower[rows], begins)
+
+
+def products(factors: Array, most: int) -> Array:
+    """Return the sum of logarithms of each row of entries, all at least 1; products of ``most`` entries are finite."""
+    rows, count = factors.shape
+    width = -(-count // most)
+    whole = factors[:, : count // width * width] if width else factors
+    logs = np.log(factors[:, whole.shape[1] :]).sum(axis=1)
+    if whole.size:
+        logs += np.log(whole.reshape(rows, -1, width).prod(axis=1)).sum(axis=1)
+    return logs
+
+
+def has_plain_sums(node: PairSums) -> bool:
+    """Whether sums over pairs take no list of pairs."""
+    coefficients = node.function.coefficients
+    if coefficients is not None:
+        return len(coefficients) <= 3
+    return node.function is functions.exp and node.grades is not None
+
+
+class PlainPairs:
+    """Sums over the partners of each row, as :class:`convexrank.modelling.kernels.pairs.PairKernel` names them."""
+
+    def __init__(self, node: PairSums, upper: Array, lower: Array) -> None:
+        self.node, self.upper, self.lower = node, upper, lower
+        function = node.function
+        coefficients = function.coefficients
+        self._is_sorted = coefficients is not None and len(coefficients) <= 3
+        self._is_running = function is functions.exp and node.grades is not None
+        highest, lowest = max(upper.max(), lower.max()), min(upper.min(), lower.min())
+        self._is_logistic = function.multiple_of is functions.softplus and highest - lowest <= _SPREAD
+
+    def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
+        """Return Σ w φ⁽ʲ⁾ over the partners, j = 0 and 1; weights of exponentials are at least 0."""
+        here = self.upper if to_lower else self.lower
+        weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), here.shape)
+        if self._is_sorted:
+            coefficients = self.node.function.coefficients or ()
+            powers = self._distances.sums(weights, len(coefficients) - 1, to_lower)
+            slopes = [m * c for m, c in enumerate(coefficients)][1:]
+            lines = np.asarray(coefficients) @ powers, np.asarray(slopes) @ powers[: len(slopes)]
+            return [lines[j] for j in derivatives]
+        if self._is_running:
+            found = self._running(weights, to_lower)
+            return [found for _ in derivatives]
+        lines = self._in_blocks(weights, to_lower)
+        return [lines[j] for j in derivatives]
+
+    def conjugates(self, weights: Array) -> Array:
+        r"""Return Σ w φ*(φ′) over the upper partners, of a polynomial: x φ′ − φ with nothing that cancels."""
+        coefficients = self.node.function.coefficients or ()
+        powers = self._distances.sums(weights, len(coefficients) - 1, True)
+        # of (1 + x)ᵐ: (m − 1)(1 + x)ᵐ − m (1 + x)ᵐ⁻¹
+        parts = [c * ((m - 1) * powers[m] - m * powers[m - 1]) for m, c in enumerate(coefficients) if c]
+        return np.add.reduce(parts)
+
+    @cached_property
+    def _distances(self) -> DistancePowers:
+        return DistancePowers(self.node, self.upper, self.lower)
+
+    def _running(self, weights: Array, to_lower: bool) -> Array:
+        """The exponential: by running sums of logarithms, query by query."""
+        node, found = self.node, np.zeros(len(weights))
+        with np.errstate(divide="ignore", over="ignore"):
+            logs = np.log(weights)
+            for start, end in zip(node.axis.starts[:-1], node.axis.starts[1:], strict=True):
+                grades = node.grades[start:end]  # type: ignore[index]  # there are some
+                order = np.argsort(grades if not to_lower else -grades, kind="stable")
+                rows, sign = start + order, 1.0 if to_lower else -1.0
+                partners, mine = (self.upper, self.lower) if to_lower else (self.lower, self.upper)
+                levels = np.logaddexp.accumulate(logs[rows] - sign * partners[rows])
+                before = np.searchsorted(sign * -grades[order], sign * -grades[order])
+                some = before > 0
+                found[rows[some]] = np.exp(levels[before[some] - 1] + sign * mine[rows[some]])
+        return found
+
+    def _in_blocks(self, weights: Array, to_lower: bool) -> tuple[Array, Array]:
+        """The double sum, query by query, in blocks of lower rows."""
+        node, rows = self.node, self.lower if to_lower else self.upper
+        value, slope = np.zeros(len(rows)), np.zeros(len(rows))
+        up, low = node.upper_axis.starts.tolist(), node.axis.starts.tolist()
+        for q in range(node.axis.count):
+            step = max(1, _BLOCK // max(up[q + 1] - up[q], 1))
+            order = np.arange(low[q], low[q + 1])
+            if node.grades is not None:
+                order = order[np.argsort(node.grades[order], kind="stable")]
+            for start in range(0, len(order), step):
+                check_time()
+                block = order[start : start + step]
+                partners = np.arange(up[q], up[q + 1])
+                if node.grades is not None:
+                    partners = order[
+                        np.searchsorted(node.grades[order], node.grades[block[0]], side="right") :
+                    ]
+                if not len(partners):
+                    continue
+                counts = None if node.grades is None else node.grades[block][:, None] < node.grades[partners]
+                weighed = weights[partners if to_lower else block]
+                values, slopes = self._block(block, partners, counts, weighed if to_lower else None)
+                if to_lower:
+                    value[block], slope[block] = values, slopes @ weighed
+                else:
+                    value[partners] += values if values.ndim == 1 else weighed @ values
+                    slope[partners] += weighed @ slopes
+        return value, slope
+
+    def _block(
+        self, block: Array, partners: Array, counts: Array | None, weights: Array | None
+    ) -> tuple[Array, Array]:
+        """Weighed sums of values to the lower rows, or the values, and the slopes of all pairs of a block."""
+        function = self.node.function
+        if not self._is_logistic:
+            values, slopes = function.slopes(self.lower[block][:, None] - self.upper[partners][None, :])
+            if counts is not None:
+                values, slopes = np.where(counts, values, 0.0), np.where(counts, slopes, 0.0)
+            return (values if weights is None else values @ weights), slopes
+        # with q = e^(x_k) e^(−x_i) the slope is q/(1 + q); exponentials are taken once for a row
+        middle = 0.5 * (self.lower.max() + self.upper.min())
+        odds = np.exp(self.lower[block] - middle)[:, None] * np.exp(middle - self.upper[partners])[None, :]
+        if counts is not None:
+            odds *= counts
+        whole, factor = 1.0 + odds, 2.0 * float(function.slopes(np.zeros(1))[1][0])
+        odds /= whole
+        odds *= factor
+        if weights is None:
+            return factor * np.log(whole), odds
+        if (weights != weights[0]).any():
+            return factor * (np.log(whole) @ weights), odds
+        spread = float(self.lower.max() - self.upper.min())
+        factors = int(min(max(600.0 / (max(spread, 0.0) + 1.0), 1.0), 64.0))
+        return factor * weights[0] * products(whole, factors), odds
+
+
+class DistancePowers:
+    r"""Sums :math:`\sum w (c + x_k - x_i)_+^m` over the partners of each row, m = 0, 1, … and c the margin.
+
+    For m = 0 a pair counts where the difference is above 0.
+    """
+
+    def __init__(self, node: PairSums, upper: Array, lower: Array, margin: float = 1.0) -> None:
+        self.graded, self.lower_rows = node.grades is not None, len(lower)
+        up, low, middle = node.upper_axis, node.axis, _middles(node, upper)
+        below, above = margin + lower - middle[low.query], upper - middle[up.query]
+        # every row as a lower one and as an upper one
+        if node.grades is None:  # lower rows before upper ones, of rank 0 and 1
+            ranks, queries = (
+                np.repeat([0, 1], [len(lower), len(upper)]),
+                np.concatenate([low.query, up.query]),
+            )
+            roles = np.concatenate([below, above, below, above])
+        else:
+            ranks, queries = np.unique(node.grades, return_inverse=True)[1].ravel(), low.query
+            roles = np.concatenate([below, above])
+        self.parts = list(_merged(roles, ranks, queries))
+
+    def sums(self, weights: Array, degree: int, to_lower: bool) -> Array:
+        """Return the sums for each row, m = 0 … degree."""
+        n = self.lower_rows
+        if not self.graded:
+            nothing = np.zeros(len(self.parts[0][0]) - len(weights))
+            weights = np.concatenate([nothing, weights] if to_lower else [weights, nothing])
+        found = np.zeros((degree + 1, len(weights)))
+        for is_lower, merged in self.parts:
+            found += merged.powers(np.where(is_lower != to_lower, weights, 0.0), degree, below=to_lower)
+        if self.graded:
+            return found
+        return found[:, :n] if to_lower else found[:, n:]
+
+
+def _middles(node: PairSums, upper: Array) -> Array:
+    """A score near the middle of each query: only differences matter, and near 0 the margin is added exactly."""
+    axis = node.upper_axis
+    order = np.lexsort((upper, axis.query))
+    return upper[order[(axis.starts[:-1] + axis.starts[1:] - 1) // 2]]

@@ -1,0 +1,321 @@
+"""Kernels of sums over pairs against plain double loops, in awkward cases; each with a planted bug."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+
+from convexrank import losses
+from convexrank.modelling import functions, jax_reading, pair_sums, total
+from convexrank.modelling import program as programs
+from convexrank.modelling.certificates import reference
+from convexrank.modelling.curvature import pair_hessian
+from convexrank.modelling.expressions import Axis, PairSums, Scores
+from convexrank.modelling.jax_reading import JaxRisk
+from convexrank.modelling.kernels import layout, logistic, pairs, plain, running_sums, swept
+from convexrank.modelling.kernels.pairs import BlockedPairs, pair_kernel
+from convexrank.modelling.kernels.plain import PlainPairs
+from convexrank.modelling.program import Program
+from tests.test_pairwise import DRAWN, PLAIN, POLYNOMIAL, SCORES, brute_graded, draw_graded, same
+from tests.tolerances import tolerance
+
+STEEP = ("wide", "one far above", "one far below")
+WAYS = {
+    "chosen": pair_kernel,
+    "in blocks": lambda node: partial(BlockedPairs, node),
+    "plain": lambda node: partial(PlainPairs, node),
+}
+
+
+def program(name, y, w, way="chosen"):
+    """The sum over all pairs of rows of different grades."""
+    n = len(y)
+    rows = Scores(Axis("rows", np.arange(n), np.asarray(w, dtype=float), np.zeros(n, dtype=int), 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(programs, "pair_kernel", WAYS[way])
+        return Program(total(pair_sums(PLAIN[name][0], rows, rows, y)), n)
+
+
+# --- graded rows ------------------------------------------------------------------------------------------------------
+
+
+@DRAWN
+@pytest.mark.parametrize("name", list(PLAIN))
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("way", WAYS)
+def test_graded_rows_are_the_double_loop(scores, name, seed, way, monkeypatch):
+    """Few grades by their bits and many by a sweep; blocks of one row, of a few, and of all."""
+    if name == "exponential" and scores in STEEP:
+        scores = "offset"
+    f, y, w = draw_graded(scores, seed)
+    expected = brute_graded(name, f, y, w)
+    limit = "offset" if scores == "offset" and name == "exponential" else "summation"
+    for block, grades in ((1, 8), (30, 1), (1 << 16, 1)):
+        monkeypatch.setattr(pairs, "_BLOCK", block)
+        monkeypatch.setattr(plain, "_BLOCK", block)
+        monkeypatch.setattr(pairs, "_FEW_GRADES", grades)
+        same(program(name, y, w, way).value_and_gradient(f), expected, limit)
+
+
+@DRAWN
+@pytest.mark.parametrize("weights", ["equal", "drawn"])
+def test_logistic_pairs_without_an_exponential_each_are_the_double_loop(scores, weights, monkeypatch):
+    """Also where products of quotients are cut: after one factor, and where scores lie far apart."""
+    for seed in range(4):
+        f, y, w = draw_graded(scores, seed)
+        w = np.full(len(w), 0.5) if weights == "equal" else w
+        if np.ptp(f) > logistic.WIDEST:
+            f = f * (logistic.WIDEST / np.ptp(f))
+        expected = brute_graded("logistic", f, y, w)
+        for factors in (1, 3, 64):
+            monkeypatch.setattr(logistic, "_FACTORS", factors)
+            same(program("logistic", y, w).value_and_gradient(f), expected)
+
+
+@pytest.mark.parametrize("way", ["chosen", "plain"])
+def test_exponentials_in_the_far_range(way):
+    """Well ranked, hundreds apart: the pairs next to each other decide, and nothing overflows on the way."""
+    f, y = np.arange(8) * 300.0 + 5e4, np.arange(8)
+    same(
+        program("exponential", y, np.ones(8), way).value_and_gradient(f),
+        brute_graded("exponential", f, y, np.ones(8)),
+    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert program("exponential", y, np.ones(8), way).value_and_gradient(-f)[0] == math.inf
+
+
+@pytest.mark.parametrize("name", POLYNOMIAL)
+def test_a_sweep_never_goes_below_zero(name, monkeypatch):
+    """Pairs a hair inside the margin: moments of large scores cancel to rounding."""
+    monkeypatch.setattr(pairs, "_FEW_GRADES", 1)
+    for far in np.random.default_rng(0).uniform(1e5, 1e6, size=20):
+        f, y = np.array([far, far + 1 - 1e-9, 0.0, 0.0, 0.0]), np.array([0, 1, 0, 0, 0])
+        assert program(name, y, np.ones(5)).value_and_gradient(f)[0] >= 0.0
+
+
+@pytest.mark.parametrize("unit", [0.1, 0.3, 1 / 3])
+@pytest.mark.parametrize("grades", [1, 8])
+def test_pairs_at_the_margin_count_in_both_roles_or_in_neither(unit, grades, monkeypatch):
+    """At a kink rounding decides; slopes that differ in the two roles of a pair are those of no tangent."""
+    monkeypatch.setattr(pairs, "_FEW_GRADES", grades)
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        f, y = unit * rng.integers(-30, 31, size=20), rng.permutation(20) % 3
+        assert program("hinge", y, np.ones(20)).value_and_gradient(f)[1].sum() == 0.0
+
+
+# --- any atom: queries, other derivatives, weights of any sign --------------------------------------------------------
+
+FUNCTIONS = {
+    "exponential": functions.exp,
+    "logistic": functions.softplus,
+    "logistic of base 2": losses.Logistic(2.0).phi,
+    "hinge": functions.hinge,
+    "squared hinge": functions.squared_hinge,
+    "huber": functions.huber(1.0),
+}
+
+
+def atom(function, rng, graded, several):
+    """Rows of queries with weights and ties; lower scores of a group of their own, or of the same rows."""
+    q = np.sort(rng.integers(0, 4 if several else 1, size=24))
+    q = np.unique(q, return_inverse=True)[1]
+    rows = Scores(Axis("rows", np.arange(24), rng.choice([0.5, 1.0, 3.0], size=24), q, int(q[-1]) + 1))
+    x = rng.integers(-16, 16, size=24) / 4.0  # exact, at the margin too
+    if graded:
+        grades = rng.normal(size=24) if rng.random() < 0.5 else rng.integers(0, 4, size=24) * 1.0
+        return PairSums(function, rows, rows, grades), x, x if rng.random() < 0.5 else 0.5 * x
+    others = np.sort(np.concatenate([np.arange(int(q[-1]) + 1), rng.integers(0, int(q[-1]) + 1, size=8)]))
+    low = Scores(Axis("low", 24 + np.arange(len(others)), np.ones(len(others)), others, int(q[-1]) + 1))
+    return PairSums(function, rows, low), x, rng.integers(-16, 16, size=len(others)) / 4.0
+
+
+def by_listing(node, x, y, weights, order, to_lower):
+    up, low = node.pairs
+    values = node.function.bend(y[low] - x[up]) if order == 2 else node.function.slopes(y[low] - x[up])[order]
+    if to_lower:
+        return np.bincount(low, values * weights[up], len(y))
+    return np.bincount(up, values * weights[low], len(x))
+
+
+def compare(function, graded, several, seed):
+    """All kernels of an atom against its list of pairs."""
+    rng = np.random.default_rng(seed)
+    node, x, y = atom(function, rng, graded, several)
+    for to_lower, signed in itertools.product((True, False), (False, True)):
+        weights = rng.random(len(x) if to_lower else len(y)) * (
+            rng.choice([-1.0, 0.0, 1.0], size=1)[0] if signed else 1.0
+        )
+        weights = weights * rng.choice([-1.0, 1.0], size=len(weights)) if signed else weights
+        size = np.abs(weights)
+        # the bend of a squared hinge jumps at the margin, where rounding decides
+        bends = [2] if function.bend is not None and function is not functions.squared_hinge else []
+        made = [pair_kernel(node)(x, y)]
+        if not signed:
+            made += [PlainPairs(node, x, y), BlockedPairs(node, x, y)]
+        for kernel, orders in itertools.product(made, ([0, 1], [1], bends)):
+            if not orders or (isinstance(kernel, PlainPairs) and 2 in orders):
+                continue
+            for order, found in zip(
+                orders, kernel.sums(weights, tuple(orders), to_lower=to_lower), strict=True
+            ):
+                expected = by_listing(node, x, y, weights, order, to_lower)
+                scale = max(float(np.abs(by_listing(node, x, y, size, order, to_lower)).max()), 1e-30)
+                assert np.abs(found - expected).max() <= tolerance("summation") * scale
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one query", "queries"])
+@pytest.mark.parametrize("graded", [False, True], ids=["two groups", "grades"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_kernels_are_the_list_of_pairs(name, graded, several):
+    for seed in range(12):
+        compare(FUNCTIONS[name], graded, several, seed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("scale", [1.0, 200.0])
+def test_second_derivatives_of_exponentials_are_the_double_loop(seed, scale):
+    f, y, w = draw_graded("plain", seed)
+    f = f if scale == 1.0 else scale * y + f  # at the larger scale well ranked, so that nothing overflows
+    rows = np.random.default_rng(seed).normal(size=(len(f), 3)) + 10.0
+    expected = np.zeros((3, 3))
+    for i, j in itertools.product(range(len(f)), repeat=2):
+        if y[i] > y[j]:
+            expected += w[i] * w[j] * math.exp(f[j] - f[i]) * np.outer(rows[i] - rows[j], rows[i] - rows[j])
+    _, _, found = pair_hessian(program("exponential", y, w), f, rows)
+    # the mean of the rows is taken out by cancellation
+    assert np.abs(found - expected).max() <= tolerance("offset") * np.abs(expected).max()
+
+
+@DRAWN
+@pytest.mark.parametrize("name", ["exponential", *POLYNOMIAL])
+def test_certificates_of_sorted_pairs_are_those_of_all(scores, name, monkeypatch):
+    scores = "offset" if name == "exponential" and scores in STEEP else scores
+    for seed in range(4):
+        compare_certificates(name, *draw_graded(scores, seed), monkeypatch)
+
+
+def compare_certificates(name, f, y, w, monkeypatch):
+    """Value, slopes, and what the conjugate proves at scores of 0."""
+    made, found = program(name, y, w), []
+    for least in (0, len(f) ** 2):
+        monkeypatch.setattr(reference, "_SORTED", least)
+        found.append(reference.Reference(made).below(f))
+    limit = "offset" if name == "exponential" else "summation"
+    same(found[0][:2], found[1][:2], limit)
+    size = max(1.0, abs(found[1].value), float(np.abs(found[1].slopes) @ np.abs(f)))
+    assert abs(found[0].offset - found[1].offset) <= tolerance(limit) * size
+
+
+# --- JAX --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(PLAIN))
+@pytest.mark.parametrize(("listed", "block"), [(1 << 18, 1), (1, 1), (1, 40), (1, 1 << 18)])
+def test_pairs_in_jax_are_the_double_loop(name, listed, block, monkeypatch):
+    """Listed, and in blocks of one row, of some, and of all; exponentials between grades by running sums."""
+    import jax
+
+    monkeypatch.setattr(jax_reading, "_LISTED", listed)
+    monkeypatch.setattr(jax_reading, "_BLOCK", block)
+    for seed, offset in itertools.product(range(3), (0.0, -800.0)):
+        f, y, w = draw_graded("plain", seed)
+        tree = JaxRisk.prepare(program(name, y, w).root)
+        with jax.enable_x64(True):
+            value, slope = jax.value_and_grad(JaxRisk(), argnums=1)(tree, f + offset)
+        same((float(value), np.asarray(slope)), brute_graded(name, f, y, w), "offset")
+
+
+# --- planted bugs -----------------------------------------------------------------------------------------------------
+
+
+def spoilt(owner, name, made):
+    return lambda monkeypatch: monkeypatch.setattr(owner, name, made(getattr(owner, name)))
+
+
+BUGS = {
+    "a partner of an equal grade": (
+        spoilt(layout.Layout, "sort", lambda old: lambda self, x: old(self, x) + 1e-3 * (self.order is not None)),
+        functions.exp,
+    ),
+    "running sums of the other side": (
+        spoilt(
+            running_sums.RunningSums,
+            "sums",
+            lambda old: lambda self, *a, to_lower: old(self, *a, to_lower=not to_lower),
+        ),
+        functions.exp,
+    ),
+    "the sweep by the wrong grades": (
+        spoilt(swept.SweptPairs, "sums", lambda old: lambda self, *a, to_lower: old(self, *a, to_lower=not to_lower)),
+        functions.hinge,
+    ),
+    "a factor forgotten": (
+        spoilt(
+            logistic.LogisticPairs, "__init__", lambda old: lambda self, layout, factor, *x: old(self, layout, 1.0, *x)
+        ),
+        losses.Logistic(2.0).phi,
+    ),
+    "second derivatives of quotients": (
+        spoilt(
+            logistic.LogisticPairs,
+            "sums",
+            lambda old: lambda self, w, orders, **o: old(self, w, (1,) if 2 in orders else orders, **o),
+        ),
+        functions.softplus,
+    ),
+    "plain sums without a bit": (
+        spoilt(plain, "_merged", lambda old: lambda *a: list(old(*a))[1:]), functions.hinge,
+    ),
+    "plain running sums of the other side": (
+        spoilt(PlainPairs, "_running", lambda old: lambda self, w, to_lower: old(self, w, not to_lower)), functions.exp,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_found(bug, monkeypatch):
+    plant, function = BUGS[bug]
+    plant(monkeypatch)
+    with pytest.raises((AssertionError, ValueError, IndexError)):
+        compare_some(function)
+
+
+def compare_some(function):
+    for seed in range(12):
+        compare(function, True, False, seed)
+
+
+@pytest.mark.parametrize("name", POLYNOMIAL)
+def test_a_planted_bug_in_what_is_proved_is_found(name, monkeypatch):
+    spoilt(PlainPairs, "conjugates", lambda old: lambda self, w: 1.01 * old(self, w))(monkeypatch)
+    with pytest.raises(AssertionError):
+        compare_certificates(name, *draw_graded("plain", 0), monkeypatch)
+
+
+@pytest.mark.parametrize("name", ["exponential", "hinge", "huber"])
+def test_memory_of_graded_rows_is_bounded(name):
+    import tracemalloc
+
+    rng, n = np.random.default_rng(0), 3000
+    made = program(name, rng.normal(size=n), np.ones(n))
+    made.value_and_gradient(rng.normal(size=n))
+    tracemalloc.start()
+    made.value_and_gradient(rng.normal(size=n))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * n * n / 10  # a tenth of one array of all pairs
+
+
+def test_scores_are_not_edited():
+    f, y, w = draw_graded("plain", 0)
+    before = [part.copy() for part in (f, y, w)]
+    for name in PLAIN:
+        program(name, y, w).value_and_gradient(f)
+    for part, copy in zip((f, y, w), before, strict=True):
+        assert np.array_equal(part, copy)
+    assert set(SCORES) >= set(STEEP)
