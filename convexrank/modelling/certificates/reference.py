@@ -46,7 +46,7 @@ Down = Callable[[Any, Any], Parts]
 _OUTSIDE = 1e-13
 _TINY = float(np.finfo(np.float64).tiny)
 # From so many pairs on a sort takes less time than all of them.
-_SORTED = 10_000
+_SORTED = 1 << 16
 
 
 class Below(NamedTuple):
