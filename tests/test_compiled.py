@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import convexrank as cr
-from convexrank import atoms, losses, prices
+from convexrank import atoms, prices
 from convexrank.backend import jax_oracles
 from convexrank.backend.jax_oracles import (
     by_value,
@@ -24,7 +24,6 @@ from convexrank.backend.jax_oracles import (
     shape_class,
     value_and_gradient,
 )
-from convexrank.pair_sums.positive_negative import BlockedPairs
 from tests.tolerances import tolerance
 
 # --- sizes --------------------------------------------------------------------------------------------------------
@@ -161,12 +160,6 @@ def test_by_value():
 
     method = Unhashable().g
     assert by_value(method) is method
-    assert BlockedPairs(losses.Hinge(), prices.Power(2.0).g) == BlockedPairs(
-        losses.Hinge(), prices.Power(2.0).g
-    )
-    assert BlockedPairs(losses.Hinge(), prices.Power(2.0).g) != BlockedPairs(
-        losses.Hinge(), prices.Power(3.0).g
-    )
 
 
 def folds(seed, rows):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import tracemalloc
+from dataclasses import replace
 from functools import cache
 
 import jax
@@ -15,8 +16,10 @@ from hypothesis import strategies as st
 
 from convexrank import atoms, losses, prices
 from convexrank.backend.compilation import jit
-from convexrank.pair_sums import positive_negative
-from convexrank.pair_sums.positive_negative import BlockedPairs, block_length, polynomial_push
+from convexrank.modelling import functions
+from convexrank.modelling.expressions import Axis, Dot, PairSums, Scores
+from convexrank.modelling.kernels import pairs as pair_kernels
+from convexrank.modelling.program import Program
 from convexrank.problems._pair_reference import push_in_blocks
 from convexrank.problems._plain import price_of
 from tests.tolerances import tolerance
@@ -92,18 +95,26 @@ def traced(kernel, parts, pairs_per_block):
     )
 
 
-def blocked(kernel, data, *parts):
-    """Value and gradients of a blocked kernel; both ways to the gradient must agree."""
-    with jax.enable_x64(True):
-        (value, slopes), (again, direct) = (
-            run(data, *parts) for run in traced(kernel, len(parts), positive_negative._PAIRS_PER_BLOCK)
-        )
-    same((float(again), *map(np.asarray, direct)), (float(value), *map(np.asarray, slopes)))
-    return (float(again), *map(np.asarray, direct))
+def summed(loss, price, a, b, u, v):
+    """Value and gradients of a push by the steps of the layer, whose kernel follows from the loss."""
+    places = np.zeros(len(a), int), np.zeros(len(b), int)
+    upper = Scores(Axis("positive", np.arange(len(a)), u, places[0], 1))
+    lower = Scores(Axis("negative", len(a) + np.arange(len(b)), v, places[1], 1))
+    phi = loss if isinstance(loss, functions.Function) else functions.of_loss(loss)
+    program = Program(Dot(prices.priced(price, PairSums(phi, upper, lower)), v), len(a) + len(b))
+    value, gradient = program.value_and_gradient(np.concatenate([a, b]))
+    return value, gradient[: len(a)], gradient[len(a) :]
+
+
+def polynomial_push(coefficients, price, a, b, u, v):
+    """The same for a polynomial in the positive part of 1 - z."""
+    return summed(replace(functions.squared_hinge, coefficients=tuple(coefficients)), price, a, b, u, v)
 
 
 def blocked_push(loss, price, a, b, u, v):
-    return blocked(BlockedPairs(loss, price), (u, v), a, b)
+    """The same for a loss that is summed over all pairs in blocks."""
+    assert functions.of_loss(loss).coefficients is None
+    return summed(loss, price, a, b, u, v)
 
 
 SCORES = {
@@ -138,7 +149,7 @@ def draw(kind, seed, sizes=((7, 9), (1, 6), (6, 1), (1, 1))):
 
 @DRAWN
 @pytest.mark.parametrize("name", POLYNOMIAL)
-@pytest.mark.parametrize("price", list(PRICES))
+@pytest.mark.parametrize("price", ["identity", "power", "exp"])  # with these losses the logarithm is not convex
 @pytest.mark.parametrize("seed", range(4))
 def test_polynomial_push_is_the_double_loop(scores, name, price, seed):
     if price == "exp" and scores in ("wide", "one far above", "one far below"):
@@ -151,10 +162,10 @@ def test_polynomial_push_is_the_double_loop(scores, name, price, seed):
 @given(
     quarters=st.lists(st.integers(-12, 12), min_size=2, max_size=12),
     cut=st.integers(1, 11),
-    coefficients=st.tuples(st.floats(0, 2), st.floats(0, 2), st.floats(0, 2), st.floats(0, 2)),
+    coefficients=st.tuples(st.floats(0, 2), st.floats(0, 2), st.floats(0, 2)),
 )
 def test_any_polynomial(quarters, cut, coefficients):
-    """Degrees 0 to 3, many ties and kinks: the indicator counts what is strictly inside the margin."""
+    """Degrees 0 to 2, many ties and kinks: the indicator counts what is strictly inside the margin."""
     cut = min(cut, len(quarters) - 1)
     a, b = np.array(quarters[:cut]) / 4.0, np.array(quarters[cut:]) / 4.0
     one_each = np.ones(len(a)), np.ones(len(b))
@@ -174,48 +185,16 @@ def test_blocked_pairs_are_the_double_loop(scores, name):
     if name == "exponential" and scores in ("wide", "one far above", "one far below"):
         scores = "offset"
     a, b, u, v = draw(scores, 0)
-    same(
-        blocked_push(PLAIN[name][0], PRICES["power"][0].g, a, b, u, v), brute_push(name, "power", a, b, u, v)
-    )
+    same(blocked_push(PLAIN[name][0], PRICES["power"][0], a, b, u, v), brute_push(name, "power", a, b, u, v))
 
 
 @pytest.mark.parametrize("pairs", [1, 14, 20, 64])
 def test_block_boundaries(pairs, monkeypatch):
     """7 positives and 9 negatives in blocks of 1, 2, 2 and 9 negatives."""
-    monkeypatch.setattr(positive_negative, "_PAIRS_PER_BLOCK", pairs)
+    monkeypatch.setattr(pair_kernels, "_BLOCK", pairs)
     a, b, u, v = draw("plain", 0)
     expected = brute_push("logistic", "power", a, b, u, v)
-    same(blocked_push(PLAIN["logistic"][0], PRICES["power"][0].g, a, b, u, v), expected)
-
-
-@pytest.mark.parametrize("padding", [0.0, 1e3, -1e3])
-@pytest.mark.parametrize(
-    ("name", "price"), [("exponential", prices.Power(256.0)), ("logistic", prices.ExpPrice(1.0))]
-)
-@pytest.mark.parametrize("offset", [-800.0, 800.0])
-def test_rows_without_weight_never_count(padding, name, price, offset):
-    """Padding has score 0 and weight 0; far from the true scores, its loss and price may well be infinite."""
-    a, b = np.array([0.5, 1.0]) + offset, np.array([0.25]) + offset
-    u, v = np.array([1.0, 0.75]), np.array([2.0])
-    loss = PLAIN[name][0]
-    expected = blocked_push(loss, price.g, a, b, u, v)
-    assert np.isfinite(expected[0])
-    padded = [
-        np.append(part, [fill, fill]) for part, fill in ((a, padding), (b, padding), (u, 0.0), (v, 0.0))
-    ]
-    value, up, down = blocked_push(loss, price.g, *padded)
-    same((value, up, down), (expected[0], np.append(expected[1], [0, 0]), np.append(expected[2], [0, 0])))
-    first = [np.append([fill], part) for part, fill in ((a, padding), (b, padding), (u, 0.0), (v, 0.0))]
-    assert math.isclose(blocked_push(loss, price.g, *first)[0], expected[0], rel_tol=tolerance("summation"))
-
-
-@pytest.mark.parametrize("offset", [-800.0, 800.0])
-def test_the_last_block_is_filled_up_harmlessly(offset, monkeypatch):
-    a, b, u, v = draw("on the kink", 0)
-    monkeypatch.setattr(positive_negative, "_PAIRS_PER_BLOCK", 2 * len(a))
-    assert len(b) % 2
-    found = blocked_push(losses.Exponential(), prices.Power(2.5).g, a + offset, b + offset, u, v)
-    same(found, brute_push("exponential", "power", a, b, u, v))
+    same(blocked_push(PLAIN["logistic"][0], PRICES["power"][0], a, b, u, v), expected)
 
 
 @pytest.mark.parametrize("name", POLYNOMIAL)
@@ -290,7 +269,7 @@ def test_nothing_of_the_callers_is_edited():
     arrays = draw("plain", 0)
     before = [part.copy() for part in arrays]
     polynomial_push((0.0, 1.0), prices.Identity(), *arrays)
-    blocked_push(losses.Logistic(), prices.Identity().g, *arrays)
+    blocked_push(losses.Logistic(), prices.Identity(), *arrays)
     for part, copy in zip(arrays, before, strict=True):
         assert np.array_equal(part, copy)
 
@@ -306,17 +285,6 @@ def test_a_planted_error_is_caught():
 # --- memory -------------------------------------------------------------------------------------------------------
 
 
-def test_block_length():
-    assert block_length(10, 5) == 5
-    assert block_length(positive_negative._PAIRS_PER_BLOCK, 5) == 1
-    assert block_length(10 * positive_negative._PAIRS_PER_BLOCK, 5) == 1  # a row is never cut
-    assert block_length(0, 5) == 5
-    for length, rows in itertools.product([1, 7, 1000, 300_000], [1, 13, 10**6]):
-        block = block_length(length, rows)
-        assert 1 <= block <= rows
-        assert block == 1 or block * length <= positive_negative._PAIRS_PER_BLOCK
-
-
 def test_memory_does_not_grow_with_the_pairs():
     rows = 3000
     rng = np.random.default_rng(0)
@@ -328,33 +296,6 @@ def test_memory_does_not_grow_with_the_pairs():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 8 * rows * rows / 10  # a tenth of one array of all pairs
-
-
-def test_the_blocked_kernel_holds_no_array_of_all_pairs():
-    """The largest array in forward and backward pass, read off the traced program."""
-    size = 4096
-    with jax.enable_x64(True):
-        x = np.zeros(size)
-        kernel = lambda p: BlockedPairs(losses.Logistic(), prices.Identity().g)((x + 1, x + 1), p, p)  # noqa: E731
-        program = jax.make_jaxpr(jax.value_and_grad(kernel))(x)
-
-    def largest(jaxpr):
-        inner = [
-            largest(part.jaxpr if hasattr(part, "jaxpr") else part)
-            for equation in jaxpr.eqns
-            for value in equation.params.values()
-            for part in (value if isinstance(value, list | tuple) else [value])
-            if hasattr(part, "eqns") or hasattr(part, "jaxpr")
-        ]
-        own = [math.prod(v.aval.shape) for equation in jaxpr.eqns for v in equation.outvars]
-        return max([*inner, *own, 0])
-
-    assert (
-        positive_negative._PAIRS_PER_BLOCK
-        <= largest(program.jaxpr)
-        <= 2 * positive_negative._PAIRS_PER_BLOCK
-        < size**2
-    )
 
 
 # --- graded labels ------------------------------------------------------------------------------------------------

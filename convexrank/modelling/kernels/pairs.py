@@ -60,7 +60,7 @@ def pair_kernel(node: PairSums) -> Callable[[Array, Array], PairKernel]:
     if function.window is not None:
         sides = _segments(node)
         return lambda upper, lower: WindowedPairs(node, sides, upper, lower)
-    if function.coefficients is not None:
+    if function.coefficients is not None and len(function.coefficients) <= 3:  # squares at most
         return _sorted(node)
     if is_running(node):
         layout = layout_of(node)
