@@ -158,7 +158,7 @@ def _registered(name: str) -> Any:
             f"NAME is {name!r}, which can be solved, but not verified: it is not convex, and has neither an exact "
             f"model nor a reference to be compared with. Expected one of: {', '.join(sorted(problems.REGISTRY))}."
         )
-    return check_choice(name, problems.REGISTRY, "NAME")
+    return check_choice(name, dict(problems.REGISTRY), "NAME")
 
 
 def _check(arguments: argparse.Namespace) -> int:

@@ -435,6 +435,11 @@ def priced(price: Price, x: Node) -> Node:
     >>> Priced([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], l2=0.1).solve().status.name
     'CONVERGED'
     """
+    price = resolve(price)
+    if not isinstance(x, Node):
+        raise TypeError(
+            f"x is {shown(x)}, expected an expression of the scores, such as pair_sums of a loss."
+        )
     stated = getattr(price, "of", None)
     if stated is not None:
         return stated(x)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import convexrank as cr
+from convexrank.modelling import mean, square
 from convexrank.problems.bipartite._base import Bipartite
 
 
@@ -46,6 +47,11 @@ def within(scores, y, qid):
 @dataclass(frozen=True, eq=False)
 class SquareAUC(Bipartite):
     """The mean of (1 - z)² over all pairs: what the AUC margin loss is where its three variables are optimal."""
+
+    def risk(self, f):
+        # variances, and the square of a difference of means
+        apart = [mean(square(group - mean(group))) for group in (f.positive, f.negative)]
+        return apart[0] + apart[1] + square(1.0 - mean(f.positive) + mean(f.negative))
 
     def reference_scores(self, scores):
         gaps = 1.0 - (scores[self.positives][:, None] - scores[self.negatives])

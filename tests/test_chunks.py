@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import tracemalloc
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -17,7 +18,7 @@ import convexrank as cr
 from convexrank.data import Chunks
 from convexrank.data.chunks.reader import read_ahead
 from convexrank.data.shards import agreement
-from convexrank.modelling import conjugate, huber, log_mean_exp, mean, pair_sums, total
+from convexrank.modelling import huber, log_mean_exp, mean, pair_sums, total
 from convexrank.problems import _query_streams as query_streams
 from convexrank.problems._streams import LogSums, Sums
 from tests.tolerances import tolerance
@@ -279,11 +280,25 @@ def test_a_wrong_slope_of_a_piece_widens_the_gap(monkeypatch):
     w = pieces.solve().x
     right = pieces.certificate(w).gap
 
-    def planted(program, scores):
-        return {k: 0.5 * v for k, v in conjugate.multipliers(program, scores).items()}
+    class Planted(query_streams.Reference):
+        def below(self, scores):
+            other = super().below(0.5 * scores - 1.0)
+            return super().below(scores)._replace(slopes=other.slopes, offset=other.offset)
 
-    monkeypatch.setattr(query_streams, "multipliers", planted)
+    monkeypatch.setattr(query_streams, "Reference", Planted)
     assert both("gains")[1].certificate(w).gap > 10.0 * right + 1e-3
+
+
+@pytest.mark.parametrize("kind", [P.TopPush, P.RmaxPush])
+def test_maxima_out_of_memory_are_solved_by_tangents(kind):
+    X, y, *_ = drawn()
+    memory, pieces = kind(X, y, l2=0.3), kind(Chunks(cut(X, y)), y, l2=0.3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cr.ConvergenceWarning)  # of the trivial minimum
+        found = pieces.solve(tol=1e-6)
+        truth = memory.solve(tol=1e-8)
+    assert found.solver == "bundle"
+    assert abs(found.value - truth.value) <= found.gap + truth.gap
 
 
 def test_hinges_in_pieces_are_solved_by_tangents():
@@ -311,7 +326,7 @@ def test_what_does_not_decompose_refuses_and_says_what_does():
                 small = Chunks([(problem.X, np.zeros(problem.rows))])
                 with pytest.raises(TypeError, match=r"does not decompose over pieces.*PNormPush"):
                     problem.changed(X=small)
-    assert taken == {cls.__name__ for cls, *_ in CASES.values()}
+    assert taken == {cls.__name__ for cls, *_ in CASES.values()} | {"TopPush", "RmaxPush"}
     with pytest.raises(ValueError, match="both l1 and l2 are 0"):
         P.PNormPush(chunks, chunks.y, p=2)
     problem = P.PNormPush(chunks, chunks.y, p=2, l2=0.1)

@@ -62,7 +62,7 @@ def test_doors_that_need_the_matrix_refuse():
     learned = P.LearnedDivergence(chunks, grades, strong=1.0, l2=0.1)
     doors = {
         "edges of columns": push.coordinates,
-        "out of memory, whose columns": lambda: cr.leave_one_out(push.solve()),
+        "bounds for each row": lambda: cr.leave_one_out(push.solve()),
         "distances to minimisers": lambda: cr.perturbation_bound(learned, grades),
         r"parts\[1\] is Chunks": lambda: cr.features.Stacked([X, chunks]),
         "of which no levels": lambda: cr.features.Thresholds(chunks),

@@ -233,7 +233,7 @@ class Concave(cr.Formulation):
     [
         ((), TypeError, "formulation is None, expected a class derived from convexrank.Formulation"),
         ((HuberTop(*draw()[:2]),), TypeError, "formulation is HuberTop.*, expected a class"),
-        ((cr.problems.PNormPush,), TypeError, "expected a class derived from convexrank.Formulation"),
+        ((cr.problems.PageRank,), TypeError, "expected a class derived from convexrank.Formulation"),
         ((HuberTop, 5), TypeError, "params is 5, expected a dictionary of the parameters of HuberTop"),
         ((HuberTop, {"l2": 1.0}), ValueError, "params has 'l2', which is an argument of Ranker or of fit"),
         ((HuberTop, {"depth": 1}), ValueError, "a name in params is 'depth', expected one of: count, dtype"),

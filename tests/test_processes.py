@@ -23,7 +23,7 @@ import convexrank as cr
 def solve(send=None):
     try:
         X, y = [[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0]
-        found = cr.problems.Push(X, y, 2, "logistic", l2=0.1).solve().status.name  # its oracle is compiled by JAX
+        found = cr.problems.PNormPush(X, y, 2, l2=0.1).solve("jaxopt-lbfgs").status.name  # compiled by JAX
     except Exception as error:
         found = f"{type(error).__name__}: {error}"
     if send is None:

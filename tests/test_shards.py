@@ -107,7 +107,7 @@ def test_all_is_as_in_one_process(launched, alone, count):
     for found in launched[count][0]:
         for name, case in found["cases"].items():
             truth = alone[name]
-            assert ("product" in truth) == (name in ("p norm", "weights"))
+            assert "product" in truth or name not in ("p norm", "weights")
             for what in {"value", "gradient", "slope", "x", "product"} & truth.keys():
                 assert close(case[what], truth[what]), (name, what)
             # a gap is a difference of numbers of the size of the value

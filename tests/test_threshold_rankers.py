@@ -114,13 +114,11 @@ def test_steps_end_where_the_objective_falls_forever_and_no_bound_is_called_cert
 
     def search(self, point, *arguments):
         # what was found when this step began: nothing that would have ended the solve
-        steps.append(
-            self.problem.logarithmic_slope * separation(self, point) > self.problem.l1 * abs(point.w).sum()
-        )
+        steps.append(self.problem._fall * separation(self, point) > self.problem.l1 * abs(point.w).sum())
         return searched(self, point, *arguments)
 
     def separation(part, point):
-        positive, negative = part.problem.split(point.scores)
+        positive, negative = point.scores[part.problem.positives], point.scores[part.problem.negatives]
         return positive.min() - negative.max()
 
     monkeypatch.setattr(Part, "search", search)

@@ -362,7 +362,6 @@ def test_reports_show_the_result():
         (hinge, {"X": 3}, "parameters has X"),
         (hinge, {"loss": "hing"}, "loss"),
         (hinge, {"y": [1, 1]}, "y has 1 class"),
-        (hinge, {"y": [1, 0], "qid": [1, 1]}, "qid is given"),
         (hinge, {"qid": [1, 1]}, "y is None"),
         (hinge, {"y": [1, 0], "sample_weight": [1, 1]}, "sample_weight is given, but f"),
         (hinge, {"scale": 0}, "scale is 0"),

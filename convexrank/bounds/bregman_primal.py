@@ -95,6 +95,8 @@ def bregman_primal(problem: PNormPush, w: Any) -> BregmanPrimal:
     """
     if not isinstance(problem, PNormPush):
         raise TypeError(f"problem is {shown(problem)}, expected a PNormPush.")
+    if problem.qid is not None:
+        raise ValueError("problem has qid, expected one query: the paper's identity is about one list.")
     if problem.l1 > 0 or problem.l2 > 0 or problem.sample_weight is not None:
         raise ValueError(
             f"problem has l1={problem.l1}, l2={problem.l2} and sample_weight "
@@ -102,7 +104,7 @@ def bregman_primal(problem: PNormPush, w: Any) -> BregmanPrimal:
             "identity is about the plain objective."
         )
     p, scores = problem.p, np.asarray(problem.scores(problem.check_point(w)), dtype=np.float64)
-    positive, negative = problem.split(scores)
+    positive, negative = scores[problem.positives], scores[problem.negatives]
     with np.errstate(over="ignore", invalid="ignore"):
         pairs = _pairs(negative[None, :] - positive[:, None], p)
         still = _pairs(np.zeros_like(pairs), p)

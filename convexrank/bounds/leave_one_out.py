@@ -28,6 +28,7 @@ from convexrank.core.minorants import EPS
 from convexrank.core.results import check_solution, problem_of
 from convexrank.data import check_flag, check_vector, read_array, shown
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_gradient
+from convexrank.problems._streams import refuse_chunks
 from convexrank.problems.bipartite._base import Bipartite
 from convexrank.problems.pairs.convex_risk import ConvexRisk
 from convexrank.regularizers import soft_threshold
@@ -111,8 +112,10 @@ def leave_one_out(solution: Any, rows: Any = None, *, progress: bool = False) ->
     if not isinstance(problem, Bipartite | ConvexRisk) or problem.conjugate is None:
         raise ValueError(
             f"solution is of a {type(problem).__name__}, expected one of a problem with a dual and with weights of "
-            "rows: PNormPush, BottomPush, TopBottomPush, IRPush, TopPush, RmaxPush, ConvexRisk."
+            "rows: PNormPush, BottomPush, TopBottomPush, IRPush, TopPush, RmaxPush, Push, ConvexRisk."
         )
+    if isinstance(problem, Bipartite) and problem.stream is not None:
+        refuse_chunks(problem.X, "bounds for each row")
     if not problem.l2 > 0:
         raise ValueError(f"l2 is {problem.l2}, expected more than 0: nothing else bounds how far w moves.")
     chosen, shows = _checked(rows, problem.rows), check_flag(progress, "progress")

@@ -13,7 +13,7 @@ __all__ = ["HAVE_DUALS", "dual_of", "dual_solution"]
 
 #: The formulations with a dual. They know their conjugates; this is for messages.
 HAVE_DUALS = (
-    "PNormPush", "TopPush", "BottomPush", "TopBottomPush", "IRPush", "RmaxPush", "ConvexRisk", "ListNet",
+    "PNormPush", "TopPush", "BottomPush", "TopBottomPush", "IRPush", "RmaxPush", "Push", "ConvexRisk", "ListNet",
     "NDCGRegression", "RankSVM", "CrucialPairs", "PageRankGame",
 )  # fmt: skip
 

@@ -48,7 +48,7 @@ class Problem(Displayed):
     >>> import convexrank as cr
     >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
     >>> sorted(problem.capabilities)
-    ['Certified', 'Convex', 'Coordinates', 'Exact', 'JaxObjective', 'Proximal', 'Smooth',
+    ['Certified', 'Convex', 'Coordinates', 'Exact', 'JaxObjective', 'Proximal', 'Sampled', 'Smooth',
      'TwiceDifferentiable']
     """
 

@@ -253,6 +253,14 @@ class Program:
 
     def _bind(self, steps: list[Step]) -> None:
         self.steps = steps
+        kinds = [node.function for node in self.nodes if isinstance(node, Elementwise | PairSums)]
+        maxima = [node for node in self.nodes if isinstance(node, Highest) and not node.width]
+        #: Whether the risk has a derivative everywhere.
+        self.smooth = not maxima and all(kind.smooth for kind in kinds)
+        #: Whether there are sums over pairs, or pairs that are listed.
+        self.has_pairs = any(isinstance(node, PairSums | Differences) for node in self.nodes)
+        #: Whether second derivatives are known.
+        self.bends = self.smooth and all(kind.bend is not None for kind in kinds)
         #: What readings find once, by their names.
         self.kept: dict[str, Any] = {}
         # place, step, the places of the arguments, and that of the only one
@@ -333,20 +341,6 @@ class Program:
         return rows, np.searchsorted(self.query[rows], np.arange(self.count + 1))
 
     @cached_property
-    def smooth(self) -> bool:
-        """Whether the risk has a derivative everywhere."""
-        return not any(
-            (isinstance(node, Highest) and not node.width)
-            or (isinstance(node, Elementwise | PairSums) and not node.function.smooth)
-            for node in self.nodes
-        )
-
-    @cached_property
-    def has_pairs(self) -> bool:
-        """Whether there are sums over pairs, or pairs that are listed."""
-        return any(isinstance(node, PairSums | Differences) for node in self.nodes)
-
-    @cached_property
     def pair_count(self) -> int:
         """How many pairs there are, in sums or listed."""
         listed = sum(len(leaf.axis.rows) for _, leaf in self.differences)
@@ -357,12 +351,6 @@ class Program:
         """How many pairs a product with second derivatives runs over: none where running sums give it."""
         sums = [node for node in self.nodes if isinstance(node, PairSums) and not is_running(node)]
         return sum(node.pair_count for node in sums)
-
-    @cached_property
-    def bends(self) -> bool:
-        """Whether second derivatives are known."""
-        functions = [node.function for node in self.nodes if isinstance(node, Elementwise | PairSums)]
-        return self.smooth and all(function.bend is not None for function in functions)
 
     def up(self, scores: Array) -> tuple[list[Any], list[Any]]:
         """Return values and memories of all nodes."""

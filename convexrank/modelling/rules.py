@@ -159,11 +159,14 @@ def log_mean_exp(x: Node, weights: Any = None) -> Node:
 def _log_sum_exp(x: Node, weights: Array, mean: bool) -> Node:
     """A log-sum-exp without what all rows of a query share: log Σ c e^(x + t) = t + log Σ c eˣ."""
     whole = x if isinstance(x, Affine) else affine(x)
-    shared = [(c, part) for c, part in whole.terms if whole.is_level(part) and not np.ndim(c)]
-    if not shared or len(shared) == len(whole.terms):
+    levels = [whole.is_level(part) and not np.ndim(c) for c, part in whole.exact_terms]
+    if not any(levels) or all(levels):
         return LogSumExp(x, weights, mean)
-    rest = tuple(term for term in whole.terms if not any(term is one for one in shared))
-    return Affine(None, tuple(shared)) + LogSumExp(Affine(whole.axis, rest, whole.constant), weights, mean)
+    shared, rest = (
+        tuple(term for term, is_level in zip(whole.exact_terms, levels, strict=True) if is_level is wanted)
+        for wanted in (True, False)
+    )
+    return Affine(None, shared) + LogSumExp(Affine(whole.axis, rest, whole.exact_constant), weights, mean)
 
 
 def maximum(x: Node) -> Node:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import FrozenInstanceError, dataclass, field, replace
 from inspect import get_annotations
-from typing import Any, ClassVar, Self, dataclass_transform
+from typing import Any, ClassVar, Self, cast, dataclass_transform
 
 import numpy as np
 
@@ -109,7 +110,7 @@ class Declared(SecondOrder):
         """Whether second derivatives run over pairs."""
         return self.form.curved_pairs > 0
 
-    @property
+    @cached_property
     def has_curvature(self) -> bool:
         """Whether second derivatives are known, and cheap enough for Newton's method."""
         if not curvature.has_second_derivatives(self.form):
@@ -190,12 +191,21 @@ class Declared(SecondOrder):
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²), or a sum over pairs for each column."""
-        refuse_chunks(self.X, "second derivatives")
+        if isinstance(self.X, Chunks):
+            refuse_chunks(self.X, "second derivatives")
         w = self.check_point(w)
         scores = np.asarray(self.scores(w), dtype=np.float64)
         if self.log_sum_exps is not None:
             value, pull, hessian = self.log_sum_exps.second_order(self.X, scores)
-        elif self.states_curvature:
+        else:  # far away a steep risk is infinite; callers check
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                value, pull, hessian = self._risk_to_second_order(scores)
+        hessian.flat[:: self.dimension + 1] += self.l2
+        return value + 0.5 * self.l2 * float(w @ w), pull + self.l2 * w, hessian
+
+    def _risk_to_second_order(self, scores: Array) -> tuple[float, Array, Array]:
+        """The risk, and its gradient and Hessian in w."""
+        if self.states_curvature:
             value, pull, hessian = self._second_order(scores)
         else:
             X = np.asarray(dense(self.X), dtype=np.float64)
@@ -207,8 +217,7 @@ class Declared(SecondOrder):
                 hessian = np.stack([product(column) for column in X.T]) @ X
             hessian = 0.5 * (hessian + hessian.T)
             pull = np.asarray(transposed_times(self.X, slope), dtype=np.float64)
-        hessian.flat[:: self.dimension + 1] += self.l2
-        return value + 0.5 * self.l2 * float(w @ w), pull + self.l2 * w, hessian
+        return value, pull, hessian
 
     def _second_order(self, scores: Array) -> tuple[float, Array, Array]:
         """The risk, Xᵀg and XᵀHX from a diagonal and columns, about a common centre.
@@ -253,7 +262,7 @@ class Declared(SecondOrder):
     @cached_property
     def _shift(self) -> float | None:
         if (terms := self._logarithmic) is not None:
-            return float(sum(term.rate for term in terms))
+            return float(sum([term.outer_coefficient * term.sign_times_power for term in terms]))
         return recession.shift(self.form)
 
     @property
@@ -293,10 +302,9 @@ class Declared(SecondOrder):
 
     def formula(self) -> str:
         """Return the objective in LaTeX: as the class documents it, else by its expression."""
-        return (
-            super().formula()
-            or latex(self.program.root) + r" + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1"
-        )
+        own = inspect.getdoc(type(self)) != inspect.getdoc(Formulation)
+        documented = super().formula() if own else ""
+        return documented or latex(self.program.root) + r" + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1"
 
     @property
     def smooth_at_zero(self) -> bool:
@@ -443,8 +451,9 @@ class Declared(SecondOrder):
         return found if self.penalty.bounded or found.rest is not None else None
 
     @cached_property
-    def _reference(self) -> Reference:
-        return Reference(self.program)
+    def _reference(self) -> Reference | LogSumExps:
+        """What certificates rest on: plain numpy, which shares no code with the steps that solvers run."""
+        return Reference(self.program) if self.log_sum_exps is None else self.log_sum_exps
 
     def reference_value(self, scores: Array) -> float:
         """Return the risk by plain numpy, which shares no code with the steps that solvers run."""
@@ -470,14 +479,17 @@ class Declared(SecondOrder):
         found = tangent_at(self.X, scores, lengths, risk, w)
         if not math.isfinite(found.risk):
             return found
-        return self._rounded(found.lowered_to(proved[0].offset), scores, lengths, proved[0])
+        found = found.lowered_to(proved[0].offset)
+        # of log-sum-exps the sizes of scores and logarithms of weights are in the bounds already
+        return found if self.log_sum_exps is not None else self._rounded(found, scores, lengths, proved[0])
 
     def _rounded(
         self, found: Minorant, scores: Array, lengths: Array, below: Below | None = None
     ) -> Minorant:
         """Widen bounds on rounding where terms cancel; beyond what each node may add, that counts as a gap."""
-        below = self._reference.below(scores) if below is None else below
-        relative, sizes = rounding(len(scores) + self.dimension), self._reference.sizes
+        reference = cast(Reference, self._reference)
+        below = reference.below(scores) if below is None else below
+        relative, sizes = rounding(len(scores) + self.dimension), reference.sizes
         enough = len(self.program.nodes) * found.risk_error
         # the error is relative to the largest score, and more
         if (
@@ -587,7 +599,8 @@ class Formulation(Declared):
         keep(self, sample_weight=check_weights(self.sample_weight, rows))
         keep(self, y=self._checked_labels(rows))
         self.__dict__["_query_groups"] = None if self.qid is None else as_groups(self.qid, rows)
-        _ = self.form  # an expression that is not convex is refused here, not at the first solve
+        # an expression that is not convex is refused here, not at the first solve
+        _ = self.log_sum_exps
 
     #: What messages call the labels.
     _labels_are: ClassVar[str] = "labels"
@@ -662,14 +675,14 @@ class Formulation(Declared):
         upper = float(np.count_nonzero(positives) if counts is None else counts @ positives)
         return {"positive": upper, "negative": whole - upper, "rows": whole}
 
-    @property
+    @cached_property
     def sample_rows(self) -> int:  # type: ignore[override]
         """Number of rows of a sample that approximates the objective, for dense data with many rows; else 0.
 
         None is drawn where slopes are not bounded: far from the minimiser sums of powers bend otherwise than near it.
         """
-        functions = [node.function for node in self.form.nodes if isinstance(node, Elementwise)]
-        steep = any(math.isinf(function.most) for function in functions)
+        kinds = [node.function for node in self.form.nodes if isinstance(node, Elementwise)]
+        steep = any(math.isinf(kind.most) for kind in kinds)
         if (
             steep
             or self.__dict__["_query_groups"] is not None

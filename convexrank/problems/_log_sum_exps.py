@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import rel_entr
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import centred_gram, row_lengths, times_and_lengths, transposed_times
 from convexrank.core.minorants import Minorant, tangent_at
 from convexrank.core.score_model import Curvature, SampledCurvature, ScoreModel
+from convexrank.modelling.certificates.reference import Below
 from convexrank.modelling.log_sum_exps.many_rows import (
     OnePass,
     covariance_of_rows,
@@ -46,26 +48,21 @@ class LogSumExps:
 
     def __init__(self, terms: tuple[LogSumExpTerm, ...], rows: int) -> None:
         self.terms, self.rows = terms, rows
+        powers = np.array([term.sign_times_power for term in terms])
+        factors = np.array([term.outer_coefficient for term in terms])
+        #: Of each term c·t and c·t²: what its gradient and its covariance are multiplied by.
+        self.rates = factors * powers, factors * powers * powers
+        seen = np.zeros(rows, dtype=bool)
+        for term in terms:
+            seen[term.rows] = True
+        #: Whether no row is in two terms.
+        self.apart = int(np.add.reduce(seen)) == sum([len(term.rows) for term in terms])
         self._last: tuple[Array, Minorant] | None = None
-
-    @cached_property
-    def rates(self) -> tuple[Array, Array]:
-        """Of each term c·t and c·t²: what its gradient and its covariance are multiplied by."""
-        rates = np.array([term.rate for term in self.terms])
-        return rates, rates * [term.sign_times_power for term in self.terms]
 
     @cached_property
     def steepness(self) -> float:
         """The largest power."""
         return max(abs(term.sign_times_power) for term in self.terms)
-
-    @cached_property
-    def apart(self) -> bool:
-        """Whether no row is in two terms."""
-        seen = np.zeros(self.rows, dtype=bool)
-        for term in self.terms:
-            seen[term.rows] = True
-        return int(seen.sum()) == sum(len(term.rows) for term in self.terms)
 
     def value_and_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores. O(n)."""
@@ -115,6 +112,21 @@ class LogSumExps:
             )
             found.append((term.outer_coefficient, value, term.rows, term.sign_times_power * shares))
         return found
+
+    def value(self, scores: Array) -> float:
+        """Return the risk, by code that no solver runs."""
+        return sum(factor * level for factor, level, _, _ in self.levels(scores))
+
+    def below(self, scores: Array) -> Below:
+        """Return the risk, and a linear function below it by the divergences of the shares from the weights."""
+        value, offset, slopes = 0.0, 0.0, np.zeros(len(scores))
+        for term, (factor, level, rows, pull) in zip(self.terms, self.levels(scores), strict=True):
+            value += factor * level
+            shares = pull / term.sign_times_power
+            # any shares that sum to 1 prove a bound: log Σ e^x ≥ Σ s (x − log s)
+            offset -= factor * float(np.add.reduce(rel_entr(shares, 1.0) - shares * term.log_weights))
+            slopes[rows] = factor * pull if self.apart else slopes[rows] + factor * pull
+        return Below(value, slopes, offset, [], [], [])
 
     # --- very many rows in memory ---------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +11,8 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.data import QueryGroups
-from convexrank.modelling.conjugate import conjugate, has_conjugate, multipliers
-from convexrank.modelling.expressions import PairSums
+from convexrank.modelling.certificates.reference import Reference
 from convexrank.modelling.groups import Groups
-from convexrank.modelling.language import Numpy, read
 from convexrank.modelling.program import Program
 from convexrank.problems._streams import Portion, Stream, Sums
 
@@ -32,10 +29,6 @@ _MOST_PIECES = 4
 
 # Values of a query alone and among all others are equal, up to rounding relative to their size.
 _SAME = 1e-9
-# Multipliers that are this far outside of their constraints, beside those of their nodes, are so by rounding.
-_BALANCED = 1e-13
-# More pairs of a piece have no list of multipliers.
-_MULTIPLIERS = 5_000_000
 
 
 def goes_in_order(rows: Array, starts: Array, piece: int) -> bool:
@@ -110,7 +103,6 @@ class DeclaredPortion:
     """Some queries of a declared risk: the risk of their rows alone."""
 
     program: Program
-    by_conjugate: bool
 
     def contributions(self, scores: Array) -> tuple[Array, Array, Array]:
         """Return the sum over the queries and its gradient."""
@@ -119,14 +111,13 @@ class DeclaredPortion:
 
     def reference(self, scores: Array) -> tuple[Array, Array, Array]:
         """Return the same by plain numpy and the conjugate, and by how much that proves less than a tangent."""
-        value, lost = float(read(self.program.root, Numpy(), scores).sum()), 0.0
-        if self.by_conjugate:
-            found = multipliers(self.program, scores)
-            cost, slopes = conjugate(self.program, language := Numpy(), found)
-            lost = value - slopes @ scores + cost if language.violation <= _BALANCED else math.inf
-        else:
-            slopes = self.program.value_and_gradient(scores)[1]
-        return np.array([1.0, 0.0]), np.array([value, lost]), slopes[None]
+        found = self._reference.below(scores)
+        lost = found.value - float(found.slopes @ scores) - found.offset
+        return np.array([1.0, 0.0]), np.array([found.value, lost]), found.slopes[None]
+
+    @cached_property
+    def _reference(self) -> Reference:
+        return Reference(self.program)
 
 
 class DeclaredStream(QueryStream):
@@ -143,8 +134,7 @@ class DeclaredStream(QueryStream):
         weights = None if whole.sample_weight is None else whole.sample_weight[rows]
         groups = Groups(whole.y[rows], QueryGroups.from_qid(numbers), weights)
         program = whole._program_of(groups)
-        pairs = sum(node.pair_count for node in program.nodes if isinstance(node, PairSums))
-        return DeclaredPortion(program, has_conjugate(program) and pairs <= _MULTIPLIERS)
+        return DeclaredPortion(program)
 
     def count(self, reference: bool) -> int:
         """The risk, and what its lower bound loses."""

@@ -130,10 +130,8 @@ class _Listed:
             rows = np.flatnonzero(whole.any(axis=0))
             return rows, whole[0, rows], whole[1:, rows].T, np.concatenate([np.zeros(0), *parts])
         columns, rates = found.collected()
-        columns = columns.copy()  # its places may be those of all queries, which others read
-        columns.eliminate_zeros()
         seen = found.diagonal != 0.0
-        seen[columns.indices] = True
+        seen[columns.indices[columns.data != 0.0]] = True
         rows = np.flatnonzero(seen)
         return rows, found.diagonal[rows], columns.T.tocsr()[rows], rates
 

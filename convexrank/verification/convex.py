@@ -107,6 +107,8 @@ def _check_oracles(problem: Any, model: CvxpyModel, rng: np.random.Generator) ->
         w = problem.project_feasible(scale * rng.normal(size=problem.dimension))
         expected = model.value_at(w)
         value = problem.objective(w)
+        if model.auxiliary and math.isnan(expected):
+            continue  # a conic solver found no values of the other variables, as at the edge of a power cone
         if disagree(value, expected, precision):
             yield f"objective {value:.10g}, the model gives {expected:.10g} at a random point"
         if hasattr(problem, "reference_risk"):

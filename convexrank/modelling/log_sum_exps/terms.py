@@ -69,18 +69,23 @@ def log_sum_exps(
         return None
     for c, part in whole.terms:
         kinds = (LogSumExp, Highest) if maxima else (LogSumExp,)
-        term = _term(float(np.sum(c)), part, totals) if isinstance(part, kinds) else None
+        term = _term(_number(c), part, totals) if isinstance(part, kinds) else None
         if term is None:
             return None
         found.append(term)
     if not found:
         return None
-    if constant := float(np.sum(whole.constant)):
+    if constant := _number(whole.constant):
         first = found[0]
         if first.log_weights is None:
             return None
         found[0] = replace(first, log_weights=first.log_weights + constant / first.outer_coefficient)
     return tuple(found)
+
+
+def _number(c: Any) -> float:
+    """A factor of the only query."""
+    return float(np.add.reduce(c)) if isinstance(c, np.ndarray) else float(c)
 
 
 def _term(c: float, node: Any, totals: Mapping[str, float] | None) -> LogSumExpTerm | None:
@@ -89,19 +94,20 @@ def _term(c: float, node: Any, totals: Mapping[str, float] | None) -> LogSumExpT
     if not c > 0.0 or len(inner.terms) != 1 or type(inner.args[0]) is not Scores:
         return None
     t, leaf = inner.terms[0]
-    if np.ndim(t) or t == 0.0:
+    axis: Any = leaf.axis
+    if isinstance(t, np.ndarray) or t == 0.0:
         return None
-    count = len(leaf.axis.rows)
+    count = len(axis.rows)
     if isinstance(node, Highest):
         flat = node.most == 1 and not np.any(inner.constant)
-        return LogSumExpTerm(leaf.axis.rows, float(t), c, None) if flat else None
+        return LogSumExpTerm(axis.rows, float(t), c, None) if flat else None
     if totals is not None:
-        logs = np.log(node.weights) - (np.log(totals[leaf.axis.name]) if node.mean else 0.0)
-    elif node.mean and count and (node.weights == node.weights[0]).all():
-        logs = np.full(count, np.log(1.0 / count))
+        logs = np.log(node.weights) - (np.log(totals[axis.name]) if node.mean else 0.0)
+    elif node.mean and count and np.logical_and.reduce(node.weights == node.weights[0]):
+        logs = np.zeros(count) + np.log(1.0 / count)
     else:
         logs = np.log(node.shares)
-    return LogSumExpTerm(leaf.axis.rows, float(t), c, logs + inner.constant)
+    return LogSumExpTerm(axis.rows, float(t), c, logs + inner.constant)
 
 
 def log_sum_exp_gradient(exponents: Array) -> tuple[float, Array]:

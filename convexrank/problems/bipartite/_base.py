@@ -124,7 +124,9 @@ class Bipartite(Formulation):
 
     def terminal_status(self, w: Array) -> Status | None:
         """Recognise separable data, and l1 too weak to bound a logarithm along a separating direction."""
-        if self.penalty.bounded or math.isfinite(self.risk_infimum):
+        if self.penalty.bounded:
+            return None
+        if math.isfinite(self.risk_infimum):
             return super().terminal_status(w)
         # the margin of a few rows is at least that of all, and nearly always too low already
         if self.qid is None and self._centred is None and self.l1 > 0:

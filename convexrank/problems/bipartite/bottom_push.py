@@ -28,7 +28,7 @@ class BottomPush(Bipartite):
 
     Parameters
     ----------
-    X, y, l2, l1, sample_weight, dtype : as for :class:`PNormPush`
+    X, y, l2, l1, qid, sample_weight, dtype : as for :class:`PNormPush`
         The data, the strengths, weights of rows and precision.
     p : float
         The strength of the pull, greater than 0.
@@ -110,7 +110,7 @@ class TopBottomPush(Bipartite):
 
     Parameters
     ----------
-    X, y, l2, l1, sample_weight, dtype : as for :class:`PNormPush`
+    X, y, l2, l1, qid, sample_weight, dtype : as for :class:`PNormPush`
         The data, the strengths, weights of rows and precision.
     p : float
         The power of both terms, greater than 0.

@@ -28,7 +28,7 @@ class IRPush(Bipartite):
 
     Parameters
     ----------
-    X, y, l2, l1, sample_weight, dtype : as for :class:`PNormPush`
+    X, y, l2, l1, qid, sample_weight, dtype : as for :class:`PNormPush`
         As for :class:`PNormPush`; with weights of rows, a weighted mean over positives and a weighted sum over
         negatives.
 

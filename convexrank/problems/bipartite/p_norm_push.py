@@ -44,6 +44,9 @@ class PNormPush(Bipartite):
         The power p of the push, greater than 0 and finite.
     l2, l1 : float
         Strengths :math:`\lambda_2, \lambda_1` of the penalties.
+    qid : array of int or str, shape (n,), QueryGroups, or None
+        The query of each row: the risk is the sum over queries, each with its own positives and negatives. One that
+        lacks a class contributes nothing. None is one query.
     sample_weight : array, shape (n,), optional
         Weights of rows; the means become weighted means.
     dtype : {"float64", "float32"}

@@ -72,7 +72,7 @@ class Push(Bipartite):
 
     Parameters
     ----------
-    X, y, l2, l1, sample_weight, dtype : as for :class:`PNormPush`
+    X, y, l2, l1, qid, sample_weight, dtype : as for :class:`PNormPush`
         As for :class:`PNormPush`; weights are like repeated rows: both sums become weighted sums.
     price : Price, float or str
         A price object, a number p for ``prices.Power(p)``, or a name: identity, log_one_plus, exp.

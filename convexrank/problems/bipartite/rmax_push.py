@@ -32,7 +32,7 @@ class RmaxPush(Bipartite):
 
     Parameters
     ----------
-    X, y, l2, l1, sample_weight, dtype : as for :class:`PNormPush`
+    X, y, l2, l1, qid, sample_weight, dtype : as for :class:`PNormPush`
         As for :class:`PNormPush`; the weight of a negative has an effect only if it is zero.
     loss : Loss or str
         A loss object or a name: hinge, logistic, exponential, squared_hinge.

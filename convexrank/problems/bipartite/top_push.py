@@ -31,7 +31,7 @@ class TopPush(Bipartite):
 
     Parameters
     ----------
-    X, y, l2, l1, sample_weight, dtype : as for :class:`PNormPush`
+    X, y, l2, l1, qid, sample_weight, dtype : as for :class:`PNormPush`
         As for :class:`PNormPush`; the weight of a negative has an effect only if it is zero.
 
     Raises

@@ -262,7 +262,7 @@ def exact_step(line: CoordinateLine, closed_form: bool) -> float:
     Parameters
     ----------
     line : Line
-        See :class:`convexrank.problems.bipartite._boosting_oracle.Line`.
+        See :class:`convexrank.modelling.log_sum_exps.coordinates.Line`.
     closed_form : bool
         Use the closed form where it holds.
     """

@@ -216,9 +216,10 @@ def formulation_of(
             )
         y, qid = problem.y, getattr(problem, "qid", None)
         weights = getattr(problem, "sample_weight", None)
+        of_class: Any = kind
         parameters = {
             item.name: getattr(problem, item.name)
-            for item in getattr(kind, "__dataclass_fields__", {}).values()
+            for item in dataclasses.fields(of_class)
             if item.init and item.name not in _DATA | _PENALTIES
         }
     parameters = {name: value for name, value in parameters.items() if name not in _PENALTIES}
