@@ -302,7 +302,7 @@ class Declared(SecondOrder):
 
     def formula(self) -> str:
         """Return the objective in LaTeX: as the class documents it, else by its expression."""
-        own = inspect.getdoc(type(self)) != inspect.getdoc(Formulation)
+        own = inspect.getdoc(type(self)) not in (inspect.getdoc(Declared), inspect.getdoc(Formulation))
         documented = super().formula() if own else ""
         return documented or latex(self.program.root) + r" + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1"
 
@@ -681,8 +681,8 @@ class Formulation(Declared):
 
         None is drawn where slopes are not bounded: far from the minimiser sums of powers bend otherwise than near it.
         """
-        kinds = [node.function for node in self.form.nodes if isinstance(node, Elementwise)]
-        steep = any(math.isinf(kind.most) for kind in kinds)
+        functions = [node.function for node in self.form.nodes if isinstance(node, Elementwise)]
+        steep = any(math.isinf(function.most) for function in functions)
         if (
             steep
             or self.__dict__["_query_groups"] is not None
