@@ -19,8 +19,8 @@ from convexrank.data import Chunks
 from convexrank.data.chunks.reader import read_ahead
 from convexrank.data.shards import agreement
 from convexrank.modelling import huber, log_mean_exp, mean, pair_sums, total
-from convexrank.problems import _query_streams as query_streams
-from convexrank.problems._streams import LogSums, Sums
+from convexrank.problems.out_of_memory import _queries as query_streams
+from convexrank.problems.out_of_memory._streams import LogSums, Sums
 from tests.tolerances import tolerance
 
 ROWS, COLUMNS = 240, 4

@@ -16,7 +16,6 @@ pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
 from flint import fmpq
 
 from convexrank.proof import balls, pairs, queries, sorted_sums
-from convexrank.proof.pushes import tangent_of_prices
 
 LOSSES = {1: cr.losses.Hinge(), 2: cr.losses.SquaredHinge()}
 
@@ -100,8 +99,8 @@ def test_priced_sums_are_those_of_single_pairs(power, price):
     scores, labels, weights = drawn(1, True)
     up, down = np.flatnonzero(labels > 1), np.flatnonzero(labels <= 1)
     point, loss = balls.exact(scores), LOSSES[power]
-    sides = (up, weights[up]), (down, weights[down])
-    sums = tangent_of_prices(point, price, loss, *sides)
+    problem = cr.problems.Push(np.zeros((len(scores), 1)), labels > 1, price, loss, sample_weight=weights)
+    sums = problem.ball_tangent(point)
     upper, lower = np.tile(up, len(down)), np.repeat(np.arange(len(down)), len(up))
     shares = np.tile(weights[up], len(down))
     groups = lower, balls.exact(weights[down])

@@ -28,8 +28,8 @@ from convexrank.core.minorants import EPS
 from convexrank.core.results import check_solution, problem_of
 from convexrank.data import check_flag, check_vector, read_array, shown
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_gradient
-from convexrank.problems._streams import refuse_chunks
 from convexrank.problems.bipartite._base import Bipartite
+from convexrank.problems.out_of_memory._streams import refuse_chunks
 from convexrank.problems.pairs.convex_risk import ConvexRisk
 from convexrank.regularizers import soft_threshold
 

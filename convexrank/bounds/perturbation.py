@@ -28,7 +28,7 @@ import numpy as np
 
 from convexrank.core.results import Solution
 from convexrank.data import check_positive_weights, check_vector
-from convexrank.problems._streams import refuse_chunks
+from convexrank.problems.out_of_memory._streams import refuse_chunks
 from convexrank.problems.single_index._centred_norm import centred_square_norm
 from convexrank.problems.single_index.kernel_learned_divergence import KernelLearnedDivergence
 from convexrank.problems.single_index.learned_divergence import LearnedDivergence

@@ -42,17 +42,17 @@ from convexrank.modelling.program import Program, kinks_at_zero
 from convexrank.modelling.smoothing.below import below, below_in_balls
 from convexrank.modelling.smoothing.programs import Smoothing, blocked_pairs, can_be_smooth, sums_pairs_only
 from convexrank.problems._linear_scores import RiskData
-from convexrank.problems._log_stream import LogStream
 from convexrank.problems._log_sum_exps import LogSumExps
-from convexrank.problems._query_streams import QuerySample, sample_of, streamed
 from convexrank.problems._samples import drawn_rows, rows_of_sample
 from convexrank.problems._second_order import SecondOrder
 from convexrank.problems._smoothed import Smoothed
 from convexrank.problems._smoothed_weights import SmoothedRisks
-from convexrank.problems._streams import Stream, refuse_chunks
 from convexrank.problems.duals._blocks import Conjugate, shares_of_terms
 from convexrank.problems.duals._declared import DeclaredConjugate
 from convexrank.problems.duals._loss_blocks import MODEL, refuse_many_pairs
+from convexrank.problems.out_of_memory._log_sum_exps import LogStream
+from convexrank.problems.out_of_memory._queries import QuerySample, sample_of, streamed
+from convexrank.problems.out_of_memory._streams import Stream, refuse_chunks
 
 __all__ = ["Declared", "Formulation"]
 

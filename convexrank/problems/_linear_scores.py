@@ -49,7 +49,7 @@ from convexrank.problems._conditioning import InUnits, centred, long, times_unit
 from convexrank.problems._largest_l1 import least_steepness
 from convexrank.problems._proved_zeros import proved_zeros
 from convexrank.problems._solver_choice import Choice, choose
-from convexrank.problems._streams import Stream, check_chunks
+from convexrank.problems.out_of_memory._streams import Stream, check_chunks
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 from convexrank.solvers.change_of_variables import ChangeOfVariables
 

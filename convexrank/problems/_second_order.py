@@ -9,7 +9,7 @@ import numpy as np
 from convexrank.backend import jax_oracles
 from convexrank.backend.cached import cached_property
 from convexrank.problems._linear_scores import LinearScores
-from convexrank.problems._streams import refuse_chunks
+from convexrank.problems.out_of_memory._streams import refuse_chunks
 
 __all__ = ["SecondOrder"]
 

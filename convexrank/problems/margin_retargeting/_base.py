@@ -11,11 +11,11 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import dense
 from convexrank.core.score_model import Curvature, SampledCurvature, ScoreModel
-from convexrank.problems._query_streams import drawn
 from convexrank.problems._second_order import SecondOrder
-from convexrank.problems._streams import refuse_chunks
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost
 from convexrank.problems.margin_retargeting._score_curvature import score_curvature
+from convexrank.problems.out_of_memory._queries import drawn
+from convexrank.problems.out_of_memory._streams import refuse_chunks
 from convexrank.problems.queries._base import QueryScores, query_sums
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
 

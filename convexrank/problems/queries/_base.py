@@ -13,8 +13,8 @@ from convexrank.backend.gram import dense
 from convexrank.backend.jax_oracles import shape_class
 from convexrank.data import Chunks, QueryGroups, as_groups, check_vector, keep
 from convexrank.problems._linear_scores import LinearScores, RiskData
-from convexrank.problems._query_streams import QuerySample, goes_in_order, sample_of
 from convexrank.problems.bipartite._base import random_features
+from convexrank.problems.out_of_memory._queries import QuerySample, goes_in_order, sample_of
 from convexrank.problems.queries._host_risk import HostRisk
 from convexrank.problems.queries._pieces import ScoresStream
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.data import QueryGroups
-from convexrank.problems._query_streams import QueryStream
+from convexrank.problems.out_of_memory._queries import QueryStream
 
 __all__ = ["ScoresStream"]
 

@@ -21,7 +21,7 @@ from convexrank.modelling.groups import Groups
 from convexrank.pair_sums.within_queries import active_sums, pair_list
 from convexrank.problems._linear_scores import LinearScores
 from convexrank.problems._pair_reference import centred, reference_graded
-from convexrank.problems._streams import refuse_chunks
+from convexrank.problems.out_of_memory._streams import refuse_chunks
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.queries._declared import GradedQueries
 

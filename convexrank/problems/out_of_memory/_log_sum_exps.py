@@ -12,7 +12,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.data.shards.sums import compensated_sum
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_gradient
 from convexrank.problems._log_sum_exps import LogSumExps
-from convexrank.problems._streams import LogSums, Stream, shared
+from convexrank.problems.out_of_memory._streams import LogSums, Stream, shared
 
 __all__ = ["LogStream", "Spread", "Terms"]
 

@@ -14,7 +14,7 @@ from convexrank.data import QueryGroups
 from convexrank.modelling.certificates.reference import Reference
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.program import Program
-from convexrank.problems._streams import Portion, Stream, Sums
+from convexrank.problems.out_of_memory._streams import Portion, Stream, Sums
 
 __all__ = ["DeclaredStream", "QuerySample", "QueryStream", "drawn", "goes_in_order", "sample_of", "streamed"]
 
@@ -133,7 +133,7 @@ class DeclaredStream(QueryStream):
         numbers[inside] = np.repeat(np.arange(count), np.diff(starts[first : last + 1]))
         weights = None if whole.sample_weight is None else whole.sample_weight[rows]
         groups = Groups(whole.y[rows], QueryGroups.from_qid(numbers), weights)
-        program = whole._program_of(groups)
+        program = whole._program_of(groups, len(groups.y))
         return DeclaredPortion(program)
 
     def count(self, reference: bool) -> int:
