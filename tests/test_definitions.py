@@ -178,6 +178,24 @@ def test_retargeting_to_the_itakura_saito_distance():
     assert_agrees(Retargeting(X, y, qid, "itakura_saito", l2=0.1), rng.normal(size=2))
 
 
+@pytest.mark.parametrize("cost", ["exponential", "logistic", "hinge", "squared_hinge"])
+def test_the_convex_risk_is_a_sum_over_queries(cost):
+    """Also with weights, of which some are 0, and with a query without an order."""
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.normal(size=(24, 2)), rng.integers(0, 3, size=24), np.repeat([4, 2, 7, 9], 6)
+    y[18:], w = 1, rng.normal(size=2)
+    weights = rng.choice([0.0, 1.0, 2.0], size=24, p=[0.2, 0.5, 0.3])
+    for counts in (None, weights):
+        given = lambda rows: None if counts is None else counts[rows]  # noqa: B023, E731
+        problem = cr.problems.ConvexRisk(X, y, cost, qid=qid, sample_weight=given(slice(None)), l2=0.1)
+        assert_agrees(problem, w)
+        parts = [
+            cr.problems.ConvexRisk(X[rows], y[rows], cost, sample_weight=given(rows))
+            for rows in (qid == query for query in (2, 4, 7))
+        ]
+        assert close(problem.objective(w) - 0.05 * w @ w, sum(part.objective(w) for part in parts))
+
+
 def test_a_divergence_of_your_own_is_called():
     rng, X, y, qid = queries(4)
     atoms = cr.atoms

@@ -192,7 +192,7 @@ def test_second_derivatives_of_exponentials_are_the_double_loop(seed, scale):
 
 
 @DRAWN
-@pytest.mark.parametrize("name", ["exponential", *POLYNOMIAL])
+@pytest.mark.parametrize("name", ["exponential", "logistic", *POLYNOMIAL])
 def test_certificates_of_sorted_pairs_are_those_of_all(scores, name, monkeypatch):
     scores = "offset" if name == "exponential" and scores in STEEP else scores
     for seed in range(4):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import math
@@ -12,7 +13,6 @@ import pytest
 import convexrank as cr
 from convexrank.backend.cached import cached_property
 from convexrank.core.results import Certificate
-from convexrank.modelling.certificates.reference import Reference
 from convexrank.problems import REGISTRY
 from convexrank.problems._formulation import Declared
 from convexrank.problems._linear_scores import LinearScores
@@ -62,17 +62,21 @@ def scaled_reference(value=1.0, gradient=1.0):
             risk, slope = base.reference_scores(self, scores)
             return value * risk, gradient * slope
 
-        class Spoilt(Reference):
-            def value(self, scores):
-                return value * super().value(scores)
+        def _reference(self):
+            true = base._reference.func(self)
+            found = copy.copy(true)
 
-            def below(self, scores):
-                found = super().below(scores)
-                return found._replace(value=value * found.value, slopes=gradient * found.slopes)
+            def below(scores):
+                below = true.below(scores)
+                return below._replace(value=value * below.value, slopes=gradient * below.slopes)
+
+            object.__setattr__(found, "below", below)
+            object.__setattr__(found, "value", lambda scores: value * true.value(scores))
+            return found
 
         # certificates of declared formulations read more of it than members
         if getattr(base, "reference_scores", None) is Declared.reference_scores:
-            return {"_reference": cached(lambda self: Spoilt(self.program))}
+            return {"_reference": cached(_reference)}
         return {"reference_scores": reference_scores}
 
     return make

@@ -110,10 +110,9 @@ def pair_hessian(program: Program, scores: Array, X: Array) -> tuple[float, Arra
     hessian = np.zeros((X.shape[1], X.shape[1]))
     for k, u in program.constant_adjoints.items():
         node: Any = program.nodes[k]
-        upper, lower = (
-            np.reshape(program.own_factors[a], (-1, 1)) * X[axis.rows]
-            for a, axis in zip(program.args[k], (node.upper_axis, node.axis), strict=True)
-        )
+        sides = dict(zip(program.args[k], (node.upper_axis, node.axis), strict=True))
+        rows = {a: _multiple(program.own_factors[a], X[axis.places]) for a, axis in sides.items()}
+        upper, lower = (rows[a] for a in program.args[k])
         kernel, weights = memories[k][0], node.weights
         (to_lower,) = kernel.sums(weights, (2,), to_lower=True)
         (to_upper,) = kernel.sums(u, (2,), to_lower=False)
@@ -124,6 +123,10 @@ def pair_hessian(program: Program, scores: Array, X: Array) -> tuple[float, Arra
         ).T @ upper
         hessian -= cross + cross.T
     return float(np.add.reduce(values[-1])), program.placed(adjoints), hessian
+
+
+def _multiple(factor: Any, rows: Array) -> Array:
+    return rows if isinstance(factor, float) and factor == 1.0 else np.reshape(factor, (-1, 1)) * rows
 
 
 def _column_sums(kernel: Any, columns: Array) -> Array:

@@ -303,7 +303,7 @@ def _of_function(node: Elementwise) -> tuple[Up, Down]:
 
 
 def _of_sorted_pairs(node: PairSums) -> tuple[Up, Down]:
-    """Sums over pairs by a sort; slopes are those of φ, where φ* is x φ′(x) − φ(x)."""
+    """Sums over pairs by a sort, or by quotients; slopes are those of φ, where φ* is x φ′(x) − φ(x)."""
     weights, coefficients = node.weights, node.function.coefficients
 
     def up(upper: Array, lower: Array) -> tuple[Array, Any]:

@@ -115,10 +115,12 @@ def products(factors: Array, most: int) -> Array:
 
 
 def has_plain_sums(node: PairSums) -> bool:
-    """Whether sums over pairs take no list of pairs."""
+    """Whether sums over pairs take no function of each pair."""
     coefficients = node.function.coefficients
     if coefficients is not None:
         return len(coefficients) <= 3
+    if node.function.multiple_of is functions.softplus:
+        return True
     return node.function is functions.exp and node.grades is not None
 
 

@@ -71,7 +71,8 @@ class CrucialPairs(Declared):
         keep(self, pairs=check_pairs(self.pairs, self.X.shape[0]))
         keep(self, price=prices.resolve(self.price), loss=losses.resolve(self.loss))
         check_price_fits(self.price, self.loss)
-        _ = self.form  # an expression that is not convex is refused here, not at the first solve
+        # an expression that is not convex is refused here, not at the first solve
+        _ = self.log_sum_exps
 
     @cached_property
     def _groups(self) -> ListedPairs:  # type: ignore[override]
