@@ -28,7 +28,7 @@ from convexrank.modelling import (
 )
 from convexrank.modelling.certificates import pair_blocks, reference
 from convexrank.modelling.expressions import PairSums
-from convexrank.problems import _linear_scores
+from convexrank.problems import _linear_scores, _log_sum_exps
 from tests.test_ways_of_data import calls_of
 from tests.tolerances import tolerance
 
@@ -358,6 +358,11 @@ def test_wrong_slopes_make_gaps_larger_but_not_false(factor):
     assert gaps[2] > expected[2] + 1e-3  # elsewhere other slopes may prove more
 
 
+class Discounted(cr.Formulation):
+    def risk(self, f):
+        return mean(softplus(log_sum_exp(f.negative) - f.positive))
+
+
 def off_by(wrong):
     """Log-sum-exps with another softmax."""
     right = reference._of_log_sum_exp
@@ -384,11 +389,19 @@ def off_by(wrong):
         (lambda shares: 2.0 * shares - shares[::-1], False),
     ],
 )
-def test_a_wrong_softmax_makes_gaps_larger_but_not_false(wrong, feasible, monkeypatch):
-    optimum = Push(*data(), l2=0.1).solve()
-    expected = gaps_at(Push, optimum)
+@pytest.mark.parametrize("kind", [Push, Discounted])
+def test_a_wrong_softmax_makes_gaps_larger_but_not_false(kind, wrong, feasible, monkeypatch):
+    """Of log-sum-exps alone, and of one within other functions."""
+    optimum = kind(*data(), l2=0.1).solve()
+    expected, right = gaps_at(kind, optimum), _log_sum_exps.reference_log_sum_exp
+
+    def planted(exponents):
+        value, shares = right(exponents)
+        return value, wrong(shares)
+
     monkeypatch.setattr(reference, "_of_log_sum_exp", off_by(wrong))
-    gaps = gaps_at(Push, optimum)
+    monkeypatch.setattr(_log_sum_exps, "reference_log_sum_exp", planted)
+    gaps = gaps_at(kind, optimum)
     assert np.isfinite(gaps).all() if feasible else np.isinf(gaps[0])
     assert gaps[2] > expected[2] + 1e-3
 

@@ -149,7 +149,9 @@ def draw(kind, seed, sizes=((7, 9), (1, 6), (6, 1), (1, 1))):
 
 @DRAWN
 @pytest.mark.parametrize("name", POLYNOMIAL)
-@pytest.mark.parametrize("price", ["identity", "power", "exp"])  # with these losses the logarithm is not convex
+@pytest.mark.parametrize(
+    "price", ["identity", "power", "exp"]
+)  # with these losses the logarithm is not convex
 @pytest.mark.parametrize("seed", range(4))
 def test_polynomial_push_is_the_double_loop(scores, name, price, seed):
     if price == "exp" and scores in ("wide", "one far above", "one far below"):

@@ -113,8 +113,8 @@ class Declared(SecondOrder):
     @cached_property
     def has_curvature(self) -> bool:
         """Whether second derivatives are known, and cheap enough for Newton's method."""
-        if not curvature.has_second_derivatives(self.form):
-            return False
+        if not self.form.bends or not self.form.has_pairs:
+            return self.form.bends
         pairs, columns = self.form.curved_pairs, self.dimension
         if curvature.has_pair_hessian(self.form):
             return pairs <= _PAIRS and pairs * columns <= _PRODUCTS
@@ -681,16 +681,12 @@ class Formulation(Declared):
 
         None is drawn where slopes are not bounded: far from the minimiser sums of powers bend otherwise than near it.
         """
-        functions = [node.function for node in self.form.nodes if isinstance(node, Elementwise)]
-        steep = any(math.isinf(function.most) for function in functions)
-        if (
-            steep
-            or self.__dict__["_query_groups"] is not None
-            or not self.has_curvature
-            or self.pairwise_curvature
-        ):
+        wanted = rows_of_sample(self.X)
+        by_query = self.__dict__["_query_groups"] is not None
+        if not wanted or by_query or not self.has_curvature or self.pairwise_curvature:
             return 0
-        return rows_of_sample(self.X)
+        functions = [node.function for node in self.form.nodes if isinstance(node, Elementwise)]
+        return 0 if any(math.isinf(function.most) for function in functions) else wanted
 
     @property
     def _start_rows(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +32,8 @@ Array = np.ndarray
 # A log-sum-exp of a risk: its factor, its value, its rows, and its gradient in their scores.
 Level = tuple[float, float, Array, Array]
 
+# Shares whose sum is further from 1 prove nothing; rounding of very many is less.
+_OUTSIDE = 1e-12
 # The longest row is expected to be so many times longer than the longest of a few.
 _SOME, _LONGER = 50, 1.5
 
@@ -119,14 +122,16 @@ class LogSumExps:
 
     def below(self, scores: Array) -> Below:
         """Return the risk, and a linear function below it by the divergences of the shares from the weights."""
-        value, offset, slopes = 0.0, 0.0, np.zeros(len(scores))
-        for term, (factor, level, rows, pull) in zip(self.terms, self.levels(scores), strict=True):
+        value, offset, slopes, levels = 0.0, 0.0, np.zeros(len(scores)), self.levels(scores)
+        for term, (factor, level, rows, pull) in zip(self.terms, levels, strict=True):
             value += factor * level
             shares = pull / term.sign_times_power
             # any shares that sum to 1 prove a bound: log Σ e^x ≥ Σ s (x − log s)
+            if not abs(float(np.add.reduce(shares)) - 1.0) <= _OUTSIDE:
+                offset = -math.inf
             offset -= factor * float(np.add.reduce(rel_entr(shares, 1.0) - shares * term.log_weights))
             slopes[rows] = factor * pull if self.apart else slopes[rows] + factor * pull
-        return Below(value, slopes, offset, [], [], [])
+        return Below(value, slopes, offset, [], [], list(levels))
 
     # --- very many rows in memory ---------------------------------------------------------------------------------
 
@@ -152,20 +157,17 @@ class LogSumExps:
         """Return the tangent at w with a bound on the curvature of the risk, for very many rows."""
         if self._last is not None and np.array_equal(self._last[0], w):
             return self._last[1]
-        levels: list[Level] = []
+        proved: list[Below] = []
 
         def risk(scores: Array) -> tuple[float, Array]:
-            levels.extend(self.levels(scores))
-            value, slope = 0.0, np.zeros(len(scores))
-            for factor, level, rows, pull in levels:
-                value += factor * level
-                slope[rows] += factor * pull
-            return value, slope
+            proved.append(self.below(scores))
+            return proved[0][:2]
 
         scores, lengths = times_and_lengths(X, w)
         found = tangent_at(X, scores, lengths, risk, w)
         if not found.usable:
             return found
+        found, levels = found.lowered_to(proved[0].offset), proved[0].parts
         # of a level that is steeper by s the pull is s times its shares, and the curvature s² times their covariance
         powers = [float(pull.sum()) for _, _, _, pull in levels]
         heavy = [(rows, factor * s * pull) for s, (factor, _, rows, pull) in zip(powers, levels, strict=True)]

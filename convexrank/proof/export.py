@@ -129,7 +129,12 @@ def _linear(problem: Any, x: Array) -> tuple[dict[str, Array], dict[str, Any]]:
         labels[problem.positives] = 1.0
     else:
         labels = np.asarray(problem.y, dtype=np.float64)
-    groups = as_groups(getattr(problem, "qid", None), rows)
+    qid = getattr(problem, "qid", None)
+    if qid is not None and type(problem).__name__ not in check.QUERIES:
+        raise CertificateError(
+            f"{type(problem).__name__} by query is not among what the checking program knows; export each query alone."
+        )
+    groups = as_groups(qid, rows)
     arrays = {
         "X": features,
         "y": labels,

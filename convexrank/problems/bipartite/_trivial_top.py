@@ -43,7 +43,11 @@ def trivial_remark(problem: Bipartite, x: Array) -> str:
     at_zero = problem.objective(np.zeros(problem.dimension))
     if at_zero - problem.objective(x) > _LOWER * max(1.0, abs(at_zero)):
         return ""
-    if isinstance(problem.X, Chunks) or problem.rows * problem.dimension > _MOST_ENTRIES:
+    if (
+        isinstance(problem.X, Chunks)
+        or problem.qid is not None
+        or problem.rows * problem.dimension > _MOST_ENTRIES
+    ):
         return _NO_GAIN
     mean, negatives = _mean_and_negatives(problem)
     found = find_separation(mean - negatives, np.zeros((len(negatives), 0)))
@@ -57,6 +61,10 @@ def limit_problem(problem: Bipartite) -> PNormPush:
     :math:`\frac1p \log \sum_k b_k e^{\langle v, x_k - \bar x\rangle}` with the mean positive :math:`\bar x`: a push
     with p = 1 and one positive row.
     """
+    if problem.qid is not None:
+        raise ValueError(
+            "qid is given, but the limit of directions is known for one list; take the rows of one query."
+        )
     mean, negatives = _mean_and_negatives(problem)
     labels = np.r_[True, np.zeros(len(negatives), dtype=bool)]
     return PNormPush(
