@@ -325,7 +325,7 @@ def test_pairs_beyond_a_list_are_taken_in_blocks(monkeypatch):
         _, declared = COUPLES[name]
         scores = np.asarray(declared.scores(np.ones(4)))
         whole = declared.reference_below(scores, 0.3)
-        monkeypatch.setattr(below, "_LISTED", 0)
+        monkeypatch.setattr(below, "LISTED", 0)
         monkeypatch.setattr(pairs, "_BLOCK", 7)
         parts = declared.reference_below(scores, 0.3)
         monkeypatch.undo()

@@ -19,6 +19,7 @@ from convexrank.core.score_model import Curvature
 from convexrank.modelling.expressions import (
     Affine,
     Axis,
+    Differences,
     Dot,
     Elementwise,
     Highest,
@@ -349,7 +350,7 @@ def _of_pairs(
     found: Columns, node: PairSums, memory: Any, u: Array, owns: list[Any]
 ) -> tuple[Any, list[Any]]:
     """Add what pairs add to the diagonal, and return how fast the sums move with their own rows."""
-    kernel, slope = memory
+    kernel, slope = memory[:2]
     (of_lower,), (of_upper,) = (
         kernel.sums(w, (2,), to_lower=low) for w, low in ((node.weights, True), (u, False))
     )
@@ -397,6 +398,9 @@ class _Fixed:
                 inner.update(program.args[k])
         self.moving = []
         for k, node, args in program.of_levels:
+            if isinstance(node, Differences):  # of two rows each: products alone tell their curvature
+                self.jacobians[k] = 0.0, []
+                continue
             squares = k not in inner and _is_quadratic(node)
             if squares or is_affine(node):
                 parts = [self.jacobians[a] for a in args]

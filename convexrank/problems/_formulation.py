@@ -437,6 +437,11 @@ class Declared(SecondOrder):
 
     # --- certificates and proofs ----------------------------------------------------------------------------------
 
+    def dual(self) -> Any:
+        """Return the dual; see :meth:`convexrank.Problem.dual`."""
+        refuse_many_pairs(self.program.pair_count)
+        return super().dual()
+
     @cached_property
     def conjugate(self) -> Conjugate | DeclaredConjugate | None:
         """The conjugate of the risk, for the dual; None where a function has none, or nothing bounds the minimiser.

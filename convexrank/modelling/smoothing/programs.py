@@ -281,6 +281,8 @@ def blocked_pairs(program: Program) -> int:
 def sums_pairs_only(program: Program) -> bool:
     """Whether no curved atom is taken of sums over pairs, and these are sums over rows' own scores."""
     over_pairs: set[int] = set()
+    if program.differences:  # an entry of a difference is one of two rows
+        return False
     for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
         if isinstance(node, PairSums):
             if not all(a in program.own_factors for a in args):

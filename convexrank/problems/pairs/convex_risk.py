@@ -8,6 +8,7 @@ import numpy as np
 
 from convexrank import losses
 from convexrank.data import check_positive, keep, keep_checked
+from convexrank.data.recorded import recorded
 from convexrank.modelling import pair_sums, total
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.groups import Groups
@@ -84,7 +85,7 @@ class ConvexRisk(Formulation):
 
     def risk(self, f: Groups) -> Node:
         """The mean cost of a pair; each unordered pair counts twice, and n is the weight of the rows of a query."""
-        n = f.rows.axis.sums(f.rows.axis.weights)
+        n = f.rows.axis.sums(recorded(f.rows.axis.weights))
         if not (n > 1.0).all():
             raise ValueError(f"sample_weight sums to {n.min()}, expected more than 1: it stands for n.")
         return total(pair_sums(self.cost, f.rows, f.rows, f.grades)) * (2.0 / (n * (n - 1.0)))
