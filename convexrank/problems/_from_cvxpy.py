@@ -27,9 +27,9 @@ class CvxpyFormulation(LinearScores):
     .. math:: \min_w \; R(Xw) + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1
 
     Derive a class and state :meth:`risk_model`. It is for risks that the atoms of :mod:`convexrank.modelling` do not
-    have; for those, :class:`Formulation` gives fast solvers, second derivatives and proofs as well. Here there are the
-    exact solve, the bundle method, and a certificate. The latter takes the value of the expression and its gradient as
-    cvxpy computes them: by the rules of disciplined convex programming the expression is convex, so that its tangent
+    have; for those, :class:`convexrank.Formulation` gives fast solvers, second derivatives and proofs as well. Here are
+    the exact solve, the bundle method, and a certificate. The latter takes the value of the expression and its gradient
+    as cvxpy computes them: by the rules of disciplined convex programming the expression is convex, so that its tangent
     is nowhere above it, up to rounding, which is allowed for as a sum over rows and columns. A proof in ball arithmetic
     does not exist.
 

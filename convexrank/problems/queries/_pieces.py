@@ -1,4 +1,4 @@
-"""Some queries of a problem of :class:`QueryScores` alone, for rows out of memory."""
+"""Some queries of a problem of ``QueryScores`` alone, for rows out of memory."""
 
 from __future__ import annotations
 
