@@ -49,7 +49,7 @@ from convexrank.problems._smoothed import Smoothed
 from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.duals._blocks import Conjugate, shares_of_terms
 from convexrank.problems.duals._declared import DeclaredConjugate
-from convexrank.problems.duals._loss_blocks import MODEL, refuse_many_pairs
+from convexrank.problems.duals._many_pairs import MODEL, refuse_many_pairs
 from convexrank.problems.out_of_memory._log_sum_exps import LogStream
 from convexrank.problems.out_of_memory._queries import QuerySample, sample_of, streamed
 from convexrank.problems.out_of_memory._streams import Stream, refuse_chunks

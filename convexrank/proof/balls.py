@@ -39,7 +39,6 @@ __all__ = [
     "sigmoid",
     "softplus",
     "total",
-    "weight_of",
 ]
 
 Array = np.ndarray
@@ -133,11 +132,6 @@ def log_sum_exp(exponents: Balls, weights: Array | None = None) -> tuple[arb, Ba
     whole = total(terms)
     inverse = 1 / whole
     return whole.log(), [term * inverse for term in terms]
-
-
-def weight_of(weights: Array) -> arb:
-    """Enclose the sum of weights of rows; most often they are ones."""
-    return arb(len(weights)) if (weights == 1.0).all() else total(exact(weights))
 
 
 def softplus(x: arb) -> arb:

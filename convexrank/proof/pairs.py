@@ -22,7 +22,6 @@ from convexrank.proof.sorted_sums import PAIRS
 
 __all__ = [
     "line_of",
-    "log_line_of",
     "refuse_many",
     "tangent_of_pairs",
     "tangent_of_sums",
@@ -37,11 +36,6 @@ _LOOKED_AT = 20_000_000
 def line_of(function: Any, x: arb) -> Line:
     """Return a loss or price at a ball, or say that it has no form in balls."""
     return _face(function, "line")(x)
-
-
-def log_line_of(price: Any, a: arb) -> Line:
-    """Return a price of eᵃ at a ball, or say that it has no form in balls."""
-    return _face(price, "log_line")(a)
 
 
 def _face(function: Any, name: str) -> Any:

@@ -7,13 +7,12 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank import losses, prices
-from convexrank.backend import jax_oracles
 from convexrank.data import keep
 from convexrank.modelling import Groups, Node, pair_sums, total
 from convexrank.prices import priced
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 
-__all__ = ["Push", "check_price_fits", "is_flat_at_zero", "random_price_and_loss"]
+__all__ = ["Push", "check_price_fits", "random_price_and_loss"]
 
 Array = np.ndarray
 
@@ -32,14 +31,6 @@ def check_price_fits(price: prices.Price, loss: losses.Loss) -> None:
             f"{price!r} does not make a convex objective with {loss!r}: g itself must be convex there. "
             "Use the exponential loss (only h(a) = g(exp a) must be convex) or a convex price."
         )
-
-
-def is_flat_at_zero(price: prices.Price) -> bool:
-    """Whether small sums cost nothing more than 0 does, so that a finite w can reach the infimum."""
-    return bool(
-        jax_oracles.derivatives(price.g, np.array([0.0]))[0]
-        == jax_oracles.derivatives(price.g, np.array([1e-4]))[0]
-    )
 
 
 def random_price_and_loss(

@@ -15,7 +15,6 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.modelling.log_sum_exps.terms import log_sum_exp_gradient
-from convexrank.problems.duals._losses import entropies
 
 __all__ = ["Block", "Conjugate", "Shares", "scaled_to", "shares_of_terms"]
 
@@ -72,6 +71,11 @@ class Block(Protocol):
     def ball_value(self, parts: list[Any]) -> Any:
         """Return G over balls."""
         ...
+
+
+def entropies(p: Array) -> Array:
+    """Return p log p for each p of at least 0, and 0 at 0."""
+    return p * np.log(np.where(p > 0.0, p, 1.0))
 
 
 def reference_highest(scores: Array, width: float) -> Array:

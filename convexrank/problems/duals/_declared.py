@@ -15,7 +15,7 @@ from convexrank.modelling.expressions import Affine, Axis, Dot, Highest, LogSumE
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth
-from convexrank.problems.duals._loss_blocks import refuse_many_pairs
+from convexrank.problems.duals._many_pairs import refuse_many_pairs
 
 __all__ = ["DeclaredConjugate"]
 
