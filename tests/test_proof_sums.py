@@ -15,7 +15,7 @@ pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
 
 from flint import fmpq
 
-from convexrank.proof import balls, pairs, queries, sorted_sums
+from convexrank.proof import balls, sorted_sums
 
 LOSSES = {1: cr.losses.Hinge(), 2: cr.losses.SquaredHinge()}
 
@@ -101,12 +101,17 @@ def test_priced_sums_are_those_of_single_pairs(power, price):
     point, loss = balls.exact(scores), LOSSES[power]
     problem = cr.problems.Push(np.zeros((len(scores), 1)), labels > 1, price, loss, sample_weight=weights)
     sums = problem.ball_tangent(point)
-    upper, lower = np.tile(up, len(down)), np.repeat(np.arange(len(down)), len(up))
-    shares = np.tile(weights[up], len(down))
-    groups = lower, balls.exact(weights[down])
-    single = pairs.tangent_of_sums(point, price, loss, (upper, down[lower], shares), groups)
-    assert sums.value.overlaps(single.value)
-    assert all(a.overlaps(b) for a, b in zip(sums.slope, single.slope, strict=True))
+    value, slope = balls.ZERO, [balls.ZERO] * len(scores)
+    for k in down.tolist():
+        lines = [(i, *loss.line(point[i] - point[k])) for i in up.tolist()]
+        inner = sum((float(weights[i]) * one for i, one, _, _ in lines), balls.ZERO)
+        worth, steep, _ = price.line(inner)
+        value += float(weights[k]) * worth
+        for i, _, pull, _ in lines:
+            pull = float(weights[k]) * steep * float(weights[i]) * pull
+            slope[i], slope[k] = slope[i] + pull, slope[k] - pull
+    assert sums.value.overlaps(value)
+    assert all(a.overlaps(b) for a, b in zip(sums.slope, slope, strict=True))
 
 
 def test_planted_sums_are_seen(monkeypatch):
@@ -130,7 +135,7 @@ def test_pairs_of_queries_are_counted():
     """The factor of a query is one over its number of pairs, and not of those with a loss."""
     grades = np.array([0.0, 0.0, 1.0, 2.0, 2.0])
     scores = balls.exact(np.array([5.0, -5.0, 0.0, 0.0, 0.0]))
-    one = queries.tangent_of_queries_pairs(scores, LOSSES[1], [(np.arange(5), grades)], True)
+    one = cr.problems.RankSVM(np.zeros((5, 1)), grades).ball_tangent(scores)
     # 6 + 6 + 6 for the row on top, 0 for the lowest, 1 + 1 for the middle against the upper ones: 8 pairs
     assert one.value == 20.0 / 8.0
 

@@ -11,7 +11,6 @@ from scipy import sparse
 from convexrank import losses
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import dense
-from convexrank.core.minorants import Minorant
 from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.data import keep
 from convexrank.data.recorded import recorded
@@ -19,8 +18,7 @@ from convexrank.modelling import pair_sums, total
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.groups import Groups
 from convexrank.pair_sums.within_queries import active_sums, pair_list
-from convexrank.problems._linear_scores import LinearScores
-from convexrank.problems._pair_reference import centred, reference_graded
+from convexrank.problems._pair_reference import centred
 from convexrank.problems.out_of_memory._streams import refuse_chunks
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.queries._declared import GradedQueries
@@ -180,30 +178,6 @@ class RankSVM(GradedQueries):
     @cached_property
     def _ranked(self) -> tuple[Array, Array]:
         return self.ranks, self.query_weights[self.groups.query]
-
-    def reference_scores(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and a subgradient in the scores, sorted; O(n log n log g) for g grades."""
-        rows, gradient, (ranks, weights) = self.by_query[0], np.zeros(len(scores)), self._ranked
-        query = self.groups.query
-        value, gradient[rows] = reference_graded(
-            self.loss, scores[rows], ranks, weights, np.ones(len(ranks)), query
-        )
-        return value, gradient
-
-    def minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
-        """Return the tangent at w, or what a smoothed risk proves there; rounding is for rows of these lengths."""
-        return LinearScores.minorant_of(self, w, width, lengths)
-
-    def ball_tangent(self, scores: Any) -> Any:
-        """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
-        from convexrank.proof.queries import tangent_of_queries_pairs
-
-        return tangent_of_queries_pairs(scores, self.loss, self._queries(), self.normalize)
-
-    def _queries(self) -> list[tuple[Array, Array]]:
-        """Row numbers and grades of each query that counts."""
-        rows, parts = self.by_query[0], [self.stretch(query) for query in range(len(self.groups))]
-        return [(rows[part], self.grades[part]) for part in parts]
 
     # ------------------------------------------------------------------------------------------------------------------
 
