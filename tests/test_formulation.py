@@ -363,6 +363,27 @@ class Discounted(cr.Formulation):
         return mean(softplus(log_sum_exp(f.negative) - f.positive))
 
 
+class Far(cr.Formulation):
+    """Log-sum-exps whose large constants cancel."""
+
+    far: float = 1e9
+
+    def risk(self, f):
+        return log_sum_exp(self.far - f.positive) + log_sum_exp(f.negative - self.far)
+
+
+@pytest.mark.parametrize("far", [0.0, 30.0, 1e9])
+def test_log_sum_exps_with_constants_that_cancel_have_their_rounding_in_the_gap(far):
+    truth, problem = Far(*data(), far=0.0, l2=1.0).solve(tol=1e-12), Far(*data(), far=far, l2=1.0)
+    for point in (truth.x, truth.x + 1e-3):
+        found = problem.certificate(point)
+        assert found.lower_bound <= truth.value
+        # what constants of this size may round is in the gap, and hardly more
+        error = abs(found.value - Far(*data(), far=0.0, l2=1.0).objective(point))
+        assert found.gap >= error - tolerance("summation")
+    assert problem.certificate(truth.x).gap <= max(1e-12, 1e-13 * far * 1e2)
+
+
 def off_by(wrong):
     """Log-sum-exps with another softmax."""
     right = reference._of_log_sum_exp

@@ -400,7 +400,10 @@ class Declared(SecondOrder):
     @cached_property
     def _is_tall(self) -> bool:
         """Whether X is dense, in memory, and has so many rows that some of them tell the curvature of all."""
-        return isinstance(self.X, np.ndarray) and self.sample_rows > 0 and self.log_sum_exps is not None
+        logs = self.log_sum_exps
+        return (
+            isinstance(self.X, np.ndarray) and self.sample_rows > 0 and logs is not None and logs.is_moderate
+        )
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in w; for many rows of a dense X in one read of it."""
@@ -458,7 +461,8 @@ class Declared(SecondOrder):
     @cached_property
     def _reference(self) -> Reference | LogSumExps:
         """What certificates rest on: plain numpy, which shares no code with the steps that solvers run."""
-        return Reference(self.program) if self.log_sum_exps is None else self.log_sum_exps
+        logs = self.log_sum_exps
+        return logs if logs is not None and logs.is_moderate else Reference(self.program)
 
     def reference_value(self, scores: Array) -> float:
         """Return the risk by plain numpy, which shares no code with the steps that solvers run."""
@@ -486,7 +490,9 @@ class Declared(SecondOrder):
             return found
         found = found.lowered_to(proved[0].offset)
         # of log-sum-exps the sizes of scores and logarithms of weights are in the bounds already
-        return found if self.log_sum_exps is not None else self._rounded(found, scores, lengths, proved[0])
+        if isinstance(self._reference, LogSumExps):
+            return found
+        return self._rounded(found, scores, lengths, proved[0])
 
     def _rounded(
         self, found: Minorant, scores: Array, lengths: Array, below: Below | None = None

@@ -34,6 +34,8 @@ Level = tuple[float, float, Array, Array]
 
 # Shares whose sum is further from 1 prove nothing; rounding of very many is less.
 _OUTSIDE = 1e-12
+# Logarithms of weights up to this size are in what bounds the rounding of a tangent already.
+_MODERATE = 64.0
 # The longest row is expected to be so many times longer than the longest of a few.
 _SOME, _LONGER = 50, 1.5
 
@@ -55,6 +57,10 @@ class LogSumExps:
         factors = np.array([term.outer_coefficient for term in terms])
         #: Of each term c·t and c·t²: what its gradient and its covariance are multiplied by.
         self.rates = factors * powers, factors * powers * powers
+        #: Whether the constants beside the scores are so small that they need no bound on rounding of their own.
+        self.is_moderate = all(
+            float(np.abs(term.log_weights).max(initial=0.0)) <= _MODERATE for term in terms
+        )
         seen = np.zeros(rows, dtype=bool)
         for term in terms:
             seen[term.rows] = True
