@@ -99,8 +99,6 @@ class RankSVM(GradedQueries):
         found = total(pair_sums(self.loss, f.rows, f.rows, f.grades))
         return found / recorded(_pair_counts(f)) if self.normalize else found
 
-    smooth_at_zero = True  # type: ignore[assignment]  # the kink of the hinge is at a margin of 1
-
     @property
     def ranks(self) -> Array:
         """The grades of each query as 0, 1, 2, …, query by query."""
@@ -122,7 +120,7 @@ class RankSVM(GradedQueries):
         """Places of the upper and of the lower row of every pair."""
         return pair_list(self.ranks, self.groups)
 
-    # --- until the layer has these for pairs: second derivatives, sorted references and proofs -------------
+    # --- second derivatives in O(n log n), which the layer takes pair by pair -----------------------------------------
 
     pairwise_curvature = False  # type: ignore[assignment]
 
