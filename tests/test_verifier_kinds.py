@@ -376,3 +376,13 @@ def test_a_slope_that_is_wrong_by_a_thousandth_is_found_on_either_side(check, si
     for constant in (1e8, 1e10):
         problem = Stated(1.0, constant)
         assert not [*check(problem, problem, w, np.random.default_rng(0))]
+
+
+def test_a_model_without_values_is_not_silently_passed(monkeypatch):
+    problem = REGISTRY["MarginRetargeting"].random(0)
+    model = problem.to_cvxpy()
+    assert model.auxiliary
+    assert not [*convex._check_oracles(problem, model, np.random.default_rng(0))]
+    monkeypatch.setattr(CvxpyModel, "value_at", lambda *_: math.nan)
+    (failure,) = convex._check_oracles(problem, model, np.random.default_rng(0))
+    assert "nothing was compared" in failure

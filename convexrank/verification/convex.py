@@ -103,12 +103,14 @@ def _check_certificate(
 def _check_oracles(problem: Any, model: CvxpyModel, rng: np.random.Generator) -> Iterable[str]:
     """Compare value and slope of the oracle, and the reference's value, with the model at a few points."""
     precision = _SOLVED if model.auxiliary else ORACLE
+    compared = 0
     for scale in (0.0, 0.3, 1.0):
         w = problem.project_feasible(scale * rng.normal(size=problem.dimension))
         expected = model.value_at(w)
         value = problem.objective(w)
         if model.auxiliary and math.isnan(expected):
             continue  # a conic solver found no values of the other variables, as at the edge of a power cone
+        compared += 1
         if disagree(value, expected, precision):
             yield f"objective {value:.10g}, the model gives {expected:.10g} at a random point"
         if hasattr(problem, "reference_risk"):
@@ -125,6 +127,8 @@ def _check_oracles(problem: Any, model: CvxpyModel, rng: np.random.Generator) ->
             yield from _check_gradient(problem, model, w, rng)
         if "Saddle" in problem.capabilities:
             yield from check_players(problem, expected, w, rng, precision)
+    if not compared:
+        yield "the model has no value at any of the three points, so nothing was compared"
 
 
 def _check_slopes(problem: Any, model: CvxpyModel, w: Array, rng: np.random.Generator) -> Iterable[str]:
