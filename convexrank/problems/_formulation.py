@@ -15,7 +15,7 @@ from convexrank.backend.gram import centred_gram, dense, entries, times, transpo
 from convexrank.backend.jax_oracles import shape_class
 from convexrank.core.minorants import Minorant, rounding, tangent_at
 from convexrank.core.results import Status
-from convexrank.core.score_model import SampledCurvature, ScoreModel
+from convexrank.core.score_model import SampledCurvature, ScoreModel, ScoreProducts
 from convexrank.data import (
     Chunks,
     as_groups,
@@ -188,6 +188,13 @@ class Declared(SecondOrder):
         if self.log_sum_exps is not None:
             return self.log_sum_exps.score_model(np.asarray(scores, dtype=np.float64))
         return ScoreModel(*curvature.curvature(self.program, np.asarray(scores, dtype=np.float64)))
+
+    def score_products(self, scores: Array) -> ScoreProducts:
+        """Return the risk to second order in the scores, by products of its Hessian."""
+        if self.states_curvature:
+            model = self.score_model(scores)
+            return ScoreProducts.of(model, model.curvature)
+        return curvature.products(self.program, scores)
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²), or a sum over pairs for each column."""
@@ -374,8 +381,10 @@ class Declared(SecondOrder):
 
     @cached_property
     def capabilities(self) -> frozenset[str]:
-        """As for every problem with second derivatives, and Coordinates for log-sum-exps without l1."""
+        """As for every problem with second derivatives, Coordinates for log-sum-exps without l1, and products."""
         names = super().capabilities
+        if "Smooth" in names and self.form.bends and not isinstance(self.X, Chunks):
+            names |= {"HessianProducts"}
         return names | {"Coordinates"} if "JaxObjective" in names and self.log_sum_exps is not None else names
 
     def coordinates(self) -> LogSumExpCoordinates:
