@@ -21,6 +21,8 @@ Turn = Callable[[Array], Array]
 
 # Rows are left out of products where together they have at most this share of the curvature of l2,
 _LEFT_OUT = 0.1
+# found by the first of these multiples of the mean share that is not too large,
+_SHARES = (256.0, 64.0, 16.0, 4.0, 1.0)
 # and where a copy of the others is at most this share of all.
 _WORTH_A_COPY = 0.9
 # Added to a preconditioner, relative to its largest entry: without l2 nothing else may be there.
@@ -65,13 +67,17 @@ class System:
         """Return the rows whose curvature counts beside l2; None where these are nearly all, or not known."""
         if not self.has_rows or not self.found.exact:
             return None
-        order = np.argsort(self.weights)
-        kept = order[np.cumsum(self.weights[order]) > _LEFT_OUT * self.l2]
-        return np.sort(kept) if len(kept) <= _WORTH_A_COPY * len(order) else None
+        weights, most = self.weights, _LEFT_OUT * self.l2
+        for share in _SHARES:
+            light = weights <= share * most / len(weights)
+            if float(weights @ light) <= most:
+                break
+        kept = np.flatnonzero(~light)
+        return kept if len(kept) <= _WORTH_A_COPY * len(weights) else None
 
-    def product(self) -> Turn:
-        """Return the product of the Hessian with a vector."""
-        rows = self.active()
+    def product(self, cut: bool) -> Turn:
+        """Return the product of the Hessian with a vector, on the rows that count if others are to be cut out."""
+        rows = self.active() if cut else None
         X, turn, l2 = (self.X if rows is None else self.X[rows]), self.found.on(rows), self.l2
         return lambda v: l2 * v + transposed_times(X, turn(times(X, v)))
 

@@ -20,8 +20,10 @@ __all__ = ["NewtonCG"]
 
 Array = np.ndarray
 
-# A system that took more products is long: heavy rows, and the other preconditioner, are tried from there on.
+# After a system that took more products the heaviest rows are in the preconditioner; at the next the other is tried.
 _LONG = 15
+# Rows are left out after a system that took more products: taking them out costs a few.
+_MANY = 4
 # Products that one system may take.
 _MOST = 2_000
 # Columns whose units differ by a larger factor are scaled by the diagonal from the beginning.
@@ -130,22 +132,25 @@ class NewtonCG:
         return replace(state, stalled=True)
 
     def _solved(self, system: System, here: _Memory) -> tuple[Solved, _Scaling]:
-        """Solve a system, twice where it shows which preconditioner is better."""
-        scaling, right, product = here.scaling, -here.gradient, system.product()
+        """Solve a system; a long one twice, which shows which preconditioner is better."""
+        scaling, right = here.scaling, -here.gradient
+        product = system.product(scaling.last > _MANY)
 
         def attempt(diagonal: bool, most: int) -> Solved:
             inverse = system.preconditioner(self.heavy if scaling.heavy else 0, diagonal)
-            return solved(product, inverse, right, self.forcing, most)
+            return solved(product, inverse, right, forcing, most)
 
+        forcing = self.forcing if scaling.last > _LONG else min(2.0 * self.forcing, 0.5)
         found = attempt(scaling.diagonal, _MOST)
+        after = scaling._replace(last=found.products)
         if found.products <= _LONG or scaling.settled or not system.has_rows:
-            return found, scaling
+            return found, after
         if self.heavy and not scaling.heavy:
-            return found, scaling._replace(heavy=True)
+            return found, after._replace(heavy=True)
         other = attempt(not scaling.diagonal, found.products - 1)
         if other.finished:
-            return other, scaling._replace(diagonal=not scaling.diagonal, settled=True)
-        return found, scaling._replace(settled=True)
+            return other, after._replace(diagonal=not scaling.diagonal, settled=True)
+        return found, after._replace(settled=True)
 
 
 class _Scaling(NamedTuple):
@@ -154,6 +159,7 @@ class _Scaling(NamedTuple):
     diagonal: bool
     heavy: bool = False
     settled: bool = False
+    last: int = 0  # products of the last system
 
 
 @dataclass(frozen=True)
