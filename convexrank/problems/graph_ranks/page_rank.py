@@ -41,9 +41,9 @@ class PageRank(GraphRank):
 
     Column j of T divides the weights of the links out of node j by their sum; v is the personalization, uniform by
     default. ``dangling`` determines how a node without links (dangling) distributes its rank: by v (``"teleport"``, as
-    in networkx), uniformly over all nodes (``"uniform"``), by a distribution of its own, or not at all (``"drop"``: then
-    π = αTπ + (1−α)v, which sums to less than 1). Since α < 1 the answer exists and is unique on every graph, including
-    disconnected and periodic ones.
+    in networkx), uniformly over all nodes (``"uniform"``), by a distribution of the caller, or not at all (``"drop"``:
+    then π = αTπ + (1−α)v, which sums to less than 1). Since α < 1 the answer exists and is unique on every graph,
+    including disconnected and periodic ones.
 
     For any w, :math:`\|w-\pi\|_1 \le \|\alpha Tw + (1-\alpha)v - w\|_1/(1-\alpha)`. This certificate is the stopping
     rule: ``tol`` bounds the true error in the L1 norm. The default solver sweeps over the nodes (Gauss-Seidel), on as
@@ -187,7 +187,12 @@ class PageRank(GraphRank):
 
     def _residual(self, w: Array, rest: float, operator: Transition, first: int, last: int) -> float:
         """The same for one rank; ``rest`` is α times the rank of the dangling nodes."""
-        graph, alpha, everywhere, escape = self.graph, self.alpha, operator.teleport, operator.escape
+        graph, alpha, everywhere, escape = (
+            self.graph,
+            self.alpha,
+            operator.teleport,
+            np.asarray(operator.escape),
+        )
         # dangling nodes, whose degree is 0, are the source of no edge
         with np.errstate(divide="ignore", invalid="ignore"):
             sent = w / graph.degrees
@@ -195,7 +200,7 @@ class PageRank(GraphRank):
         for block in chain.from_iterable(map(_pieces, graph.blocks(first, last))):
             piece = slice(block.first, block.last)
             flow = alpha * _inflow(block, sent)
-            flow += rest * (escape if np.ndim(escape) == 0 else escape[piece])
+            flow += rest * (escape[piece] if escape.ndim else escape)
             flow += (1.0 - alpha) * everywhere[piece]
             flow -= w[piece]
             found = float(np.abs(flow).sum())

@@ -216,7 +216,9 @@ class _Ranks:
         lost = np.atleast_1d(self.problem.alpha * self.sent[0][graph.dangling].sum(axis=0))
         lost[: np.size(folded)] *= ~np.atleast_1d(folded)
         escape = self.problem.operators[0].escape
-        return self.layout.base + (escape * lost if self.layout.base.ndim == 1 else np.multiply.outer(escape, lost))
+        return self.layout.base + (
+            escape * lost if self.layout.base.ndim == 1 else np.multiply.outer(escape, lost)
+        )
 
     def _residual(self, change: Array, unseen: Array, lost: Array, size: Array) -> float:
         """Bound the distance to the solution from what a sweep changed, of nodes with links and of dangling ones."""
