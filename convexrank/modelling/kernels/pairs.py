@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import reduce
+from functools import partial, reduce
 from typing import Protocol
 
 import numpy as np
@@ -140,7 +140,7 @@ class SortedPairs:
     ) -> None:
         self.node, self.points = node, (upper, 1.0 + lower)
         # many columns at once take a sweep, which sorts but once
-        self.takes_columns, self._columns = swept is not None, lambda: swept(upper, lower)
+        self.takes_columns, self._swept = swept is not None, swept and partial(swept, upper, lower)
         sort, cut, self.run = sorted_runs()
         given = [(upper, node.upper_axis), (lower, node.axis)]
         orders = [
@@ -151,8 +151,8 @@ class SortedPairs:
 
     def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
         """Return Σ w φ⁽ʲ⁾ over the partners."""
-        if np.ndim(weights) == 2:
-            return self._columns().sums(weights, derivatives, to_lower=to_lower)
+        if self._swept is not None and np.ndim(weights) == 2:
+            return self._swept().sums(weights, derivatives, to_lower=to_lower)
         here, there = (0, 1) if to_lower else (1, 0)
         powers = np.zeros((3, len(self.points[there])))
         weights = np.ascontiguousarray(np.broadcast_to(weights, self.points[here].shape), dtype=np.float64)

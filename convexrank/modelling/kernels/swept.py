@@ -112,7 +112,7 @@ class SweptPairs:
         rows = self.points[there], np.ascontiguousarray(orders[there]), ranks
         _sweep()(1.0 if to_lower else -1.0, *entering, *rows, self.node.axis.starts, tree, sums)
         if several:
-            return [math.factorial(degree) * coefficients[-1] * sums]
+            return [math.factorial(degree) * coefficients[degree] * sums]
         powers = [np.ones_like(other)]
         for _ in range(degree - lowest):
             powers.append(powers[-1] * other)
