@@ -420,7 +420,7 @@ class LinearScores(Problem):
         r"""Return the smallest :math:`\lambda_1` whose minimiser is w = 0: :math:`\min_u \|X^\top u\|_\infty`.
 
         The minimum is over the subgradients u of the risk at scores of 0. A risk that is smooth there has only one,
-        also a hinge, whose kink is elsewhere. If rows share a maximum (``TopPush``, ``RmaxPush``), a linear program
+        also a hinge, whose kink is elsewhere. If rows share a maximum, a linear program
         with an unknown for each of these rows decides. Neither l2 nor a ball has an effect. Among weights that must be
         at least 0, only those that would increase are included.
 
@@ -458,8 +458,7 @@ class LinearScores(Problem):
         -------
         ndarray of bool, shape (d,)
             False where nothing is proved: everywhere without l1, with a ball, for rows out of memory, where only a
-            bound over a ball is known, and for risks other than sums of log-sum-exps (``PNormPush``, ``BottomPush``,
-            ``TopBottomPush``, ``ListNet``) and squares (``NDCGRegression``).
+            bound over a ball is known, and for risks other than sums of log-sum-exps of scores and squares of them.
 
         Examples
         --------
