@@ -15,7 +15,7 @@ import convexrank as cr
 from convexrank import losses
 from convexrank.bounds import bregman_primal
 from convexrank.problems import REGISTRY, RankingDual
-from convexrank.problems._formulation import Declared
+from convexrank.problems._declared import Declared
 from convexrank.problems.duals import _feasible as feasible
 from tests.tolerances import tolerance
 

@@ -19,13 +19,11 @@ from convexrank.backend.jax_start import with_x64
 
 __all__ = [
     "by_value",
-    "curvature",
     "derivatives",
     "log_sum_exp",
     "on_device",
     "pad",
     "penalised",
-    "second_order",
     "shape_class",
     "value_and_gradient",
     "value_of",
@@ -140,41 +138,6 @@ def on_device(arrays: tuple[Array, ...]) -> tuple[Any, ...]:
         return tuple(jax.device_put(array) for array in arrays)
 
 
-@lru_cache(maxsize=256)
-def _jitted_second_order(risk: Risk, parts: int, small: bool) -> Callable[..., Any]:
-    import jax
-    import jax.numpy as jnp
-
-    arguments = tuple(range(1, parts + 1))
-
-    def evaluate(data: Any, columns: tuple[Any, ...], w: Any) -> Any:
-        points = tuple(w @ part for part in columns)
-        gradient = lambda *p: jax.value_and_grad(risk, argnums=arguments)(data, *p)  # noqa: E731
-        push = lambda *v: jax.jvp(gradient, points, v)  # noqa: E731
-        # the first output does not depend on the direction: vmap computes it once
-        (value, slopes), (_, images) = jax.vmap(push, out_axes=((None, None), 0))(*columns)
-        pulled = sum(part @ slope for part, slope in zip(columns, slopes, strict=True))
-        curvature: Any = sum(jnp.matmul(part, image.T) for part, image in zip(columns, images, strict=True))
-        # one array, because each that leaves JAX costs tens of microseconds
-        return jnp.concatenate([value[None], pulled, curvature.ravel()])
-
-    return jit(evaluate, small)
-
-
-def second_order(risk: Risk, data: Any, columns: tuple[Any, ...], w: Array) -> tuple[float, Array, Array]:
-    """Return a risk at the scores w @ columns, and its gradient and Hessian in w, from one compiled pass.
-
-    Costs about d gradients; no n×n array is formed. ``columns`` are the features cut into parts, each of shape
-    (d, size): by rows in memory, so that sums over examples run along it.
-    """
-    with with_x64():
-        evaluate = _jitted_second_order(risk, len(columns), _small(columns))
-        # a copy, because what JAX hands out cannot be written to
-        found = np.array(evaluate(data, columns, w.astype(columns[0].dtype, copy=False)), np.float64)
-    d = len(w)
-    return float(found[0]), found[1 : d + 1], found[d + 1 :].reshape(d, d)
-
-
 def penalised(risk: Risk) -> Callable[..., Any]:
     """Return the function ``(data, columns, l2, l1, w)`` that adds penalties to a risk; equal for equal risks."""
     return _Method(_penalised, risk)
@@ -200,31 +163,6 @@ def value_of(objective: Callable[[Any], Any], w: Array) -> float:
         if isinstance(objective, jax.tree_util.Partial):
             return float(_jitted_value()(objective, w))
         return float(objective(w))
-
-
-@lru_cache(maxsize=256)
-def _jitted_curvature(risk: Risk, parts: int, small: bool) -> Callable[..., Any]:
-    import jax
-    import jax.numpy as jnp
-
-    arguments = tuple(range(1, parts + 1))
-
-    def products(data: Any, points: tuple[Any, ...], directions: tuple[Any, ...]) -> Any:
-        gradient = lambda *p: jax.grad(risk, argnums=arguments)(data, *p)  # noqa: E731
-        push = lambda *v: jax.jvp(gradient, points, v)[1]  # noqa: E731
-        images = jax.vmap(push, in_axes=1, out_axes=1)(*directions)
-        return sum(jnp.matmul(v.T, image) for v, image in zip(directions, images, strict=True))
-
-    return jit(products, small)
-
-
-def curvature(risk: Risk, data: Any, parts: tuple[Array, ...], directions: tuple[Array, ...]) -> Array:
-    """Return VᵀHV, H the Hessian of the risk in the scores and V the stacked directions, shape (d, d).
-
-    Costs about d gradients, all in one pass; no n×n array is formed.
-    """
-    with with_x64():
-        return np.asarray(_jitted_curvature(risk, len(parts), _small(parts))(data, parts, directions))
 
 
 def with_slope(function: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:

@@ -283,7 +283,10 @@ class LinearScores(Problem):
             names.add("Proximal")
             if self.penalty.smooth:
                 names |= {"Smooth", "Sampled"}
-                names |= set() if isinstance(self.X, Design) else {"JaxObjective"}
+                if not isinstance(self.X, Design):
+                    names |= (
+                        {"JaxObjective", "TwiceDifferentiable"} if self.has_curvature else {"JaxObjective"}
+                    )
             elif self.convex and self.penalty.ball is None and not out_of_memory:
                 names.add("Columnwise")
         elif (
@@ -314,6 +317,9 @@ class LinearScores(Problem):
     def default_reason(self) -> str:
         """Why it is the default; nothing where a formulation has a default of its own."""
         return self._choice.reason if self._choice.solver == self.default_solver else ""
+
+    #: Whether there are second derivatives that are cheap enough for Newton's method.
+    has_curvature = False
 
     #: Whether second derivatives run over all pairs, and gradients over rows.
     pairwise_curvature = False
@@ -406,15 +412,9 @@ class LinearScores(Problem):
             return self.X.most_violating(violations, count)
         return largest(violations, count)
 
-    @property
-    def smooth_at_zero(self) -> bool:
-        """Whether the risk is differentiable at scores of 0; other kinks have no effect on :meth:`l1_max`."""
-        return self.differentiable
-
-    @property
-    def shared_at_zero(self) -> Array | None:
-        """Rows that share the slope of a maximum arbitrarily if all scores are 0; None if they are not known."""
-        return None
+    def _shared_at_zero(self) -> Array | None:
+        """Rows that share the slope of a maximum in any way at scores of 0, none without a kink; None if not known."""
+        return np.zeros(0, dtype=np.intp) if self.differentiable else None
 
     def l1_max(self) -> float:
         r"""Return the smallest :math:`\lambda_1` whose minimiser is w = 0: :math:`\min_u \|X^\top u\|_\infty`.
@@ -429,16 +429,17 @@ class LinearScores(Problem):
         ValueError
             When the risk is not convex, or its subgradients at 0 are not known.
         """
-        if self.convex and self.smooth_at_zero:
+        shared = self._shared_at_zero() if self.convex else None
+        if shared is not None and not len(shared):
             slope = self.risk_and_subgradient(np.zeros(self.dimension))[1]
             return max(self.penalty.steepness(-slope), 0.0)
-        if not self.convex or self.shared_at_zero is None or isinstance(self.X, Chunks):
+        if shared is None or isinstance(self.X, Chunks):
             raise ValueError(
                 f"l1_max is not known for {type(self).__name__} with these arguments: its risk is not convex, or has a "
                 "kink at scores of 0 whose subgradients are not stated; solve it for several l1 instead."
             )
         pull = self.reference_scores(np.zeros(self.rows))[1]
-        return least_steepness(self.X, pull, self.shared_at_zero, self.penalty)
+        return least_steepness(self.X, pull, shared, self.penalty)
 
     def zero_weights(self, x: Any, witness: Witness | None = None) -> Array:
         r"""Return which weights are proved to be 0 at every minimiser, by the gap at x: gap-safe screening.

@@ -16,7 +16,7 @@ from convexrank.core.minorants import rounding
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import shown
-from convexrank.problems._formulation import Declared
+from convexrank.problems._declared import Declared
 from convexrank.problems.duals._penalty import conjugate_model
 from convexrank.problems.duals._points import DualPoints
 from convexrank.regularizers import L1Ball
@@ -196,7 +196,7 @@ class RankingDual(DualPoints):
         """Draw a small instance; the same seed gives the same instance."""
         # not imported: the registry has this class as well
         registry = import_module(__name__.split(".duals")[0]).REGISTRY
-        declared = [kind for kind in registry.values() if issubclass(kind, Declared)]
+        declared: list[Any] = [kind for kind in registry.values() if issubclass(kind, Declared)]
         first = seed % len(declared)
         drawn = (kind.random(seed) for kind in declared[first:] + declared[:first])
         primal = next(one for one in drawn if one.conjugate is not None)
