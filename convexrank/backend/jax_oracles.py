@@ -7,22 +7,25 @@ caller's JAX settings are, and those settings are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from convexrank.backend.compilation import SMALL, jit
+from convexrank.backend.deadline import check_time
 from convexrank.backend.jax_start import with_x64
 
 __all__ = [
+    "RiskData",
     "by_value",
     "derivatives",
     "log_sum_exp",
-    "on_device",
     "pad",
+    "padded_columns",
     "penalised",
     "shape_class",
     "value_and_gradient",
@@ -37,6 +40,29 @@ Risk = Callable[..., Any]
 _FINE_FROM = 512
 # Bytes that a compiled function takes in faster than they are put on a device beforehand.
 _SMALL = 1 << 17
+
+
+@dataclass(frozen=True)
+class RiskData:
+    """A risk for JAX: a hashable function, and its arrays besides the scores.
+
+    Parameters
+    ----------
+    function : callable
+        The function ``function(data, *parts)``; compiled once for each function and shape class.
+    data : pytree of arrays
+        The arguments of the function besides the scores.
+    sizes : tuple of int
+        Padded length of each part.
+    """
+
+    function: Callable[..., Any]
+    data: Any
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.function, Hashable):
+            raise TypeError(f"{self.function!r} must be hashable to be compiled once.")
 
 
 def shape_class(size: int) -> int:
@@ -127,20 +153,29 @@ def value_and_gradient(risk: Risk, data: Any, parts: tuple[Array, ...]) -> tuple
         return float(value), tuple(np.asarray(gradient) for gradient in gradients)
 
 
-def on_device(arrays: tuple[Array, ...]) -> tuple[Any, ...]:
-    """Put large arrays where JAX computes, once, so that later calls do not convert them again."""
-    if sum(array.nbytes for array in arrays) <= _SMALL:
-        return arrays
+def padded_columns(parts: tuple[Any, ...], sizes: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return the rows of each part as padded columns; large ones are put where JAX computes, once for all calls."""
+    found = []
+    for rows, size in zip(parts, sizes, strict=True):
+        padded = np.zeros((rows.shape[1], size), dtype=rows.dtype)
+        padded[:, : rows.shape[0]] = (rows.toarray() if sparse.issparse(rows) else rows).T
+        check_time()
+        found.append(padded)
+    if sum(array.nbytes for array in found) <= _SMALL:
+        return tuple(found)
     with with_x64():
         import jax
 
         # jnp.asarray would compile a program for this
-        return tuple(jax.device_put(array) for array in arrays)
+        return tuple(jax.device_put(array) for array in found)
 
 
-def penalised(risk: Risk) -> Callable[..., Any]:
-    """Return the function ``(data, columns, l2, l1, w)`` that adds penalties to a risk; equal for equal risks."""
-    return _Method(_penalised, risk)
+def penalised(risk: RiskData, columns: tuple[Any, ...], l2: float, l1: float) -> Callable[[Any], Any]:
+    """Return the function of w that adds penalties to a risk: a pytree, whose program depends on the risk alone."""
+    from jax.tree_util import Partial
+
+    # the slope of |w| at 0 is not asked for where l1 is 0
+    return Partial(_Method(_penalised, risk.function), risk.data, columns, l2, l1 or None)
 
 
 def _penalised(risk: Risk, data: Any, columns: tuple[Any, ...], l2: Any, l1: Any | None, w: Any) -> Any:

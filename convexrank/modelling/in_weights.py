@@ -22,9 +22,7 @@ _BLOCKED, _COLUMNS = 200_000, 60
 
 
 def is_affordable(program: Program, columns: int) -> bool:
-    """Whether second derivatives in so many weights are known, and cheap enough for Newton's method."""
-    if not program.bends or not program.has_pairs:
-        return program.bends
+    """Whether second derivatives in so many weights, of a risk with pairs, are cheap enough for Newton's method."""
     pairs = program.curved_pairs
     if curvature.has_pair_hessian(program):
         return pairs <= _PAIRS and pairs * columns <= _PRODUCTS

@@ -131,7 +131,8 @@ class Declared(LinearScores):
     @cached_property
     def has_curvature(self) -> bool:  # type: ignore[override]
         """Whether second derivatives are known, and cheap enough for Newton's method."""
-        return is_affordable(self.form, self.dimension)
+        form = self.form
+        return form.bends and (not form.has_pairs or is_affordable(form, self.dimension))
 
     @cached_property
     def states_curvature(self) -> bool:  # type: ignore[override]
@@ -331,7 +332,7 @@ class Declared(LinearScores):
             with np.errstate(over="ignore", invalid="ignore"):  # where exponents differ too much
                 found = self._tall.one_pass(self.X, w)
             if found is not None:
-                self._keep_scores(w, found[2])
+                self._last_scores.at(w, lambda _: found[2])
                 return found[:2]
         return super().risk_and_subgradient(w)
 
