@@ -108,8 +108,11 @@ class ScoreProducts:
     curvature: Curvature | None = None
 
     @classmethod
-    def of(cls, model: ScoreModel, curvature: Curvature) -> ScoreProducts:
-        """Return the products of a diagonal and columns."""
+    def of(cls, model: ScoreModel) -> ScoreProducts:
+        """Return the products of a model that has a diagonal and columns."""
+        curvature = model.curvature
+        if curvature is None:
+            raise TypeError("a model without second derivatives has no products.")
         return cls(
             model.value, model.gradient, curvature.diagonal, products_on(curvature, None), curvature
         )
