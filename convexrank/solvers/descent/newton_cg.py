@@ -53,6 +53,11 @@ class HessianProducts(Smooth, Protocol):
         """Euclidean lengths of the rows of X, shape (n,)."""
         ...
 
+    @property
+    def pairwise_curvature(self) -> bool:
+        """Whether a product with the Hessian runs over all pairs."""
+        ...
+
     def scores(self, w: Array) -> Array:
         """Return the scores Xw."""
         ...
