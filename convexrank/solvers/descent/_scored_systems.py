@@ -71,6 +71,7 @@ class System:
         if not self.has_rows or not self.found.exact or self.units is not None:
             return None
         weights, most = self.weights, _LEFT_OUT * self.l2
+        light = np.zeros(len(weights), dtype=bool)
         for share in _SHARES:
             light = weights <= share * most / len(weights)
             if float(weights @ light) <= most:
