@@ -29,9 +29,10 @@ class Bound:
     Examples
     --------
     >>> from convexrank import bounds
-    >>> few = bounds.push_risk([1, 0, 1, 0], [2.0, 1.0, 0.5, 0.0], p=4, delta=0.05)
-    >>> few.value, few.vacuous, few.source
-    (1.0, True, 'convexrank.bounds.push_sample')
+    >>> family = bounds.Halfspaces(1)
+    >>> few = bounds.push_risk([1, 0, 1, 0], [2.0, 1.0, 0.5, 0.0], p=4, delta=0.05, covering=family)
+    >>> print(f"{few.value:.2f}", few.vacuous, few.source)
+    1.27 True convexrank.bounds.push_sample, halfspaces
     """
 
     value: float

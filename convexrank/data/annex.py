@@ -1,4 +1,4 @@
-"""The annex: the package ``convexrank_annex``, which judges and reproduces papers, and is installed by itself.
+"""The annex: the separate package ``convexrank_annex``, which judges and reproduces papers.
 
 The annex imports this package, never the reverse. This module is the only one that names the annex; the names that the
 package promises are read from it when they are first used.
@@ -24,8 +24,8 @@ def annex_module(name: str, asked: str) -> Any:
         if error.name != _ANNEX:  # the annex is there, and misses something else
             raise
         raise ModuleNotFoundError(
-            f"{asked} is in the annex of convexrank, which is installed by itself: "
-            "in a clone of convexrank with pip install ./annex",
+            f"{asked} needs the separate package convexrank-annex; "
+            "install it, in a clone of convexrank, with: pip install ./annex",
             name=_ANNEX,
         ) from None
 

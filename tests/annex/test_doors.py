@@ -50,8 +50,8 @@ def test_without_the_annex_a_name_says_how_to_get_it():
             with pytest.raises(ImportError) as caught:
                 getattr(getattr(cr, module), name)
             assert str(caught.value) == (
-                f"convexrank.{module}.{name} is in the annex of convexrank, which is installed by itself: "
-                "in a clone of convexrank with pip install ./annex"
+                f"convexrank.{module}.{name} needs the separate package convexrank-annex; "
+                "install it, in a clone of convexrank, with: pip install ./annex"
             )
     with pytest.raises(ImportError, match=r"pip install \./annex"):
         exec("from convexrank.claims import Verdict", {})
@@ -72,8 +72,8 @@ def test_without_the_annex_the_command_says_how_to_get_it(capsys, words):
     said = capsys.readouterr()
     assert not said.out
     assert said.err == (
-        "convexrank: convexrank claims is in the annex of convexrank, which is installed by itself: "
-        "in a clone of convexrank with pip install ./annex\n"
+        "convexrank: convexrank claims needs the separate package convexrank-annex; "
+        "install it, in a clone of convexrank, with: pip install ./annex\n"
     )
 
 
