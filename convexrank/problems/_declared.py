@@ -351,11 +351,6 @@ class Declared(LinearScores):
             return super().reference_minorant(w, width)
         return self._tall.minorant(self.X, w)
 
-    def reference_value_and_gradient(self, w: Array) -> tuple[float, Array]:
-        """Return the objective and its gradient from the definition; the certificate at w uses them again."""
-        found = self.reference_minorant(w)
-        return found.risk + 0.5 * self.l2 * float(w @ w), found.slope + self.l2 * w
-
     # --- certificates and proofs ----------------------------------------------------------------------------------
 
     def dual(self) -> Any:
