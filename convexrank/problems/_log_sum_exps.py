@@ -24,7 +24,6 @@ from convexrank.modelling.log_sum_exps.many_rows import (
     modulus,
 )
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, risk_and_shares
-from convexrank.problems._pair_reference import reference_log_sum_exp
 
 __all__ = ["LogSumExps"]
 
@@ -181,3 +180,13 @@ class LogSumExps:
 def _fall(steepness: float, lengths: Array) -> float:
     """How fast the logarithm of a log-sum-exp's curvature may fall with the distance: scores differ by so much."""
     return 2.0 * steepness * float(lengths.max())
+
+
+def reference_log_sum_exp(exponents: Array) -> tuple[float, Array]:
+    """Return log Σ eˣ and its gradient, the softmax; minus infinity for a piece without rows of a class."""
+    if not len(exponents):
+        return -np.inf, exponents
+    largest = exponents.max()
+    shifted = np.exp(exponents - largest)
+    total = shifted.sum()
+    return float(largest + np.log(total)), shifted / total

@@ -154,7 +154,7 @@ class RankingDual(DualPoints):
     def _terms(self, v: Array) -> float:
         """The size of what is added up at v."""
         conjugate, penalty = self.risk_conjugate, self.primal.penalty
-        sizes = abs(conjugate.constant) + sum(
+        sizes = sum(
             abs(block.value(part)) + float(np.abs(part).sum())
             for block, part in zip(conjugate.blocks, conjugate.parts(v), strict=True)
         )

@@ -76,10 +76,6 @@ class MarginScores(QueryScores):
         found[self._rows] = self.fit(self._ordered(self.check_point(w))).targets
         return found
 
-    def offsets_at(self, w: Any) -> Array:
-        """Return the best offset of each query that counts, shape (m,), in the order of ``groups.ids``."""
-        return self.fit(self._ordered(self.check_point(w))).offsets
-
     @property
     def trivial_minimum(self) -> bool:
         """Whether w = 0 is optimal whatever the data: the gradient vanishes at scores of zero."""
