@@ -132,7 +132,9 @@ class PromisedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstim
                 if isinstance(error, TypeError) and not isinstance(error, ValueError)
                 else ValueError
             )
-            raise kind(f"X, y, held_out or random_state: {error}") from error
+            raise kind(
+                f"X, y, held_out or random_state: {error}; expected rows X of shape (n, d), and y of n labels."
+            ) from error
         self.estimator_ = clone(self.estimator).fit(X_fit, y_fit)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
@@ -158,7 +160,8 @@ class PromisedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstim
 
     def _rounded(self, scores: Array) -> Array:
         """Return equal scores for equal rows: sums have other last digits when they are computed with other rows."""
-        return np.round(scores / self._unit) * self._unit
+        with np.errstate(over="ignore"):  # what is infinite after it is the highest
+            return np.round(scores / self._unit) * self._unit
 
     def predict(self, X: Any) -> Array:
         """Return the predicted labels, shape (n,)."""

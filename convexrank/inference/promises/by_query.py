@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_probability
+from convexrank.data import check_probability, check_same_index, check_vector
 from convexrank.data.gains import gains
+from convexrank.data.groups import QueryGroups
 from convexrank.metrics.queries import prepare, segment_cumsum
 
 __all__ = ["ListLength", "Lists", "list_length"]
@@ -159,7 +160,9 @@ def list_length(
     ((name, limit),) = given.items()
     alpha = check_probability(limit, name)
     loss = _LOSSES[name]
-    curve, queries = loss.curve(y, scores, qid)
+    check_same_index(y=y, scores=scores, qid=None if isinstance(qid, QueryGroups) else qid)
+    grades = check_vector(y, name="y")
+    curve, queries = loss.curve(grades, check_vector(scores, len(grades), "scores"), qid)
     needed = math.ceil(1 / Fraction(repr(alpha))) - 1
     if queries < needed:
         possible = math.ceil(1e4 / (queries + 1)) / 1e4
