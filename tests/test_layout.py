@@ -25,7 +25,6 @@ FLOORS = (
     (
         "core",
         "proof",
-        "pair_sums",
         "projections",
         "graphs",
         "regularizers",
