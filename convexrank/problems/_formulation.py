@@ -41,11 +41,11 @@ from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exps
 from convexrank.modelling.program import Program, kinks_at_zero
 from convexrank.modelling.smoothing.below import below, below_in_balls
 from convexrank.modelling.smoothing.programs import Smoothing, blocked_pairs, can_be_smooth, sums_pairs_only
+from convexrank.modelling.smoothing.smoothed import Smoothed
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems._log_sum_exps import LogSumExps
 from convexrank.problems._samples import drawn_rows, rows_of_sample
 from convexrank.problems._second_order import SecondOrder
-from convexrank.problems._smoothed import Smoothed
 from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.duals._blocks import Conjugate, shares_of_terms
 from convexrank.problems.duals._declared import DeclaredConjugate
