@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -39,15 +40,16 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
         raise kind(f"{names}: {error}; expected numbers X of shape (n, d){more}.") from error
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LinearEstimator(BaseEstimator):
     """An estimator with one linear score Xw. Subclasses are dataclasses: their fields are the constructor."""
 
-    coef_: Array
+    coef_: Array = field(init=False)
     #: How columns become columns of weights, where weights are not those of the features themselves.
-    features: Any = "linear"
-    bins: int | None = None
-    monotone: Any = None
-    #: How problems are solved, where a subclass lets the caller say so.
+    features: ClassVar[Any] = "linear"
+    bins: ClassVar[int | None] = None
+    monotone: ClassVar[Any] = None
+    # How problems are solved.
     solver: Any = None
     tol: float = 1e-8
     max_iter: int | None = None
@@ -151,8 +153,13 @@ class LinearEstimator(BaseEstimator):
         return self
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LinearRanker(LinearEstimator):
-    """A linear estimator whose predictions are the scores themselves."""
+    """A linear estimator whose predictions are the scores themselves, of the features or of thresholds of them."""
+
+    features: Any = "linear"
+    bins: int | None = None
+    monotone: Any = None
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores Xw; rows with higher scores are nearer the top.

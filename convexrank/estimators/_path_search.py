@@ -152,9 +152,9 @@ def _along(model: PathSearch, data: tuple[Any, ...], values: Any) -> tuple[Path,
         problem,
         n=model.n,
         ratio=model.ratio,
-        solver=model.solver,  # type: ignore[attr-defined]  # every ranker has the three
-        tol=model.tol,  # type: ignore[attr-defined]
-        max_iter=model.max_iter,  # type: ignore[attr-defined]
+        solver=model.solver,
+        tol=model.tol,
+        max_iter=model.max_iter,
         **options,
     )
     return followed, scales, made

@@ -104,15 +104,6 @@ class Ranker(LinearRanker):
     _: KW_ONLY
     l2: float = 1e-2
     l1: float = 0.0
-    features: Any = "linear"
-    bins: int | None = None
-    monotone: Any = None
-    solver: Any = None
-    tol: float = 1e-8
-    max_iter: int | None = None
-    time_limit: float | None = None
-    warm_start: bool = False
-    verbose: bool = False
 
     def __sklearn_tags__(self) -> Tags:
         """Describe the estimator to scikit-learn: as all rankers, and y with two values suits every formulation."""

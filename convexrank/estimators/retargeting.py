@@ -147,15 +147,6 @@ class RetargetingRanker(LinearRanker):
     normalize: bool = True
     ndcg_convention: Any = "convexrank"
     ndcg_k: int | None = None
-    features: Any = "linear"
-    bins: int | None = None
-    monotone: Any = None
-    solver: Any = None
-    tol: float = 1e-8
-    max_iter: int | None = None
-    time_limit: float | None = None
-    warm_start: bool = False
-    verbose: bool = False
 
     @property
     def convention(self) -> Convention:
