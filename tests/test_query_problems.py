@@ -16,12 +16,12 @@ from convexrank import metrics
 from convexrank.data import QueryGroups
 from convexrank.divergences import KL, GeneralizedI, SquaredEuclidean
 from convexrank.problems._linear_scores import LinearScores
-from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.queries.list_net import ListNet
 from convexrank.problems.queries.ndcg_regression import NDCGRegression
 from convexrank.problems.queries.rank_cosine import RankCosine
 from convexrank.problems.queries.rank_svm import RankSVM
+from tests.formulas import second_order_by_jax
 from tests.query_references import queries
 from tests.tolerances import tolerance
 
@@ -83,9 +83,7 @@ def test_fast_oracle_compiled_oracle_and_reference_agree(name, seed):
 def test_hessian_is_that_of_the_compiled_oracle(name, seed):
     problem, w = draw(name, seed)
     if problem.differentiable:
-        for found, expected in zip(
-            problem.second_order(w), SecondOrder.second_order(problem, w), strict=True
-        ):
+        for found, expected in zip(problem.second_order(w), second_order_by_jax(problem, w), strict=True):
             assert close(found, expected)
         twin = make(name, sparse.csr_array(problem.X), problem.y, problem.qid, l2=0.1)
         assert close(twin.hessian(w), problem.hessian(w))

@@ -7,17 +7,13 @@ gap-safe screening; certificates do not use it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from convexrank.regularizers import Penalty
-
 __all__ = [
-    "ByColumns",
     "ColumnSizes",
     "Curvature",
     "SampledCurvature",
@@ -119,42 +115,6 @@ class ColumnSizes:
 
     ranges: Array
     entries: Array
-
-
-class ByColumns(Protocol):
-    """What working sets and screening need of a problem."""
-
-    @property
-    def X(self) -> Any:
-        """The examples, shape (n, d)."""
-        ...
-
-    @property
-    def penalty(self) -> Penalty:
-        """The part of the objective that depends on w alone; no ball."""
-        ...
-
-    @property
-    def row_lengths(self) -> Array:
-        """Euclidean lengths of the rows of X, shape (n,)."""
-        ...
-
-    @property
-    def column_sizes(self) -> ColumnSizes | None:
-        """Ranges and entries of the columns; None where leaving columns out saves nothing, and for designs."""
-        ...
-
-    def columns(self, places: Array) -> sparse.csc_array:
-        """Return the columns of X at these places, shape (n, k), in float64."""
-        ...
-
-    def column_products(self, places: Array) -> Callable[[Array], Array] | None:
-        """Return what gives the products of columns with weights of the rows between, where it is cheap; else None."""
-        ...
-
-    def score_model(self, scores: Array) -> ScoreModel:
-        """Return the risk to second order in the scores."""
-        ...
 
 
 def sizes_of_columns(X: Any) -> ColumnSizes:

@@ -12,8 +12,9 @@ from scipy.special import rel_entr
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import centred_gram, row_lengths, times_and_lengths, transposed_times
-from convexrank.core.minorants import Minorant, tangent_at
+from convexrank.core.minorants import Minorant
 from convexrank.core.score_model import Curvature, SampledCurvature, ScoreModel
+from convexrank.modelling.certificates.minorants import lowered_tangent
 from convexrank.modelling.certificates.reference import Below
 from convexrank.modelling.log_sum_exps.many_rows import (
     OnePass,
@@ -162,17 +163,11 @@ class LogSumExps:
         """Return the tangent at w with a bound on the curvature of the risk, for very many rows."""
         if self._last is not None and np.array_equal(self._last[0], w):
             return self._last[1]
-        proved: list[Below] = []
-
-        def risk(scores: Array) -> tuple[float, Array]:
-            proved.append(self.below(scores))
-            return proved[0][:2]
-
         scores, lengths = times_and_lengths(X, w)
-        found = tangent_at(X, scores, lengths, risk, w)
-        if not found.usable:
+        found, below = lowered_tangent(X, scores, lengths, self.below, w)
+        if below is None or not found.usable:
             return found
-        found, levels = found.lowered_to(proved[0].offset), proved[0].parts
+        levels = below.parts
         # of a level that is steeper by s the pull is s times its shares, and the curvature s² times their covariance
         powers = [float(pull.sum()) for _, _, _, pull in levels]
         heavy = [(rows, factor * s * pull) for s, (factor, _, rows, pull) in zip(powers, levels, strict=True)]

@@ -22,8 +22,9 @@ from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIs
 from convexrank.backend.cached import cached_property
 from convexrank.backend.deadline import check_time
 from convexrank.backend.gram import times, transposed_times
-from convexrank.core.score_model import ByColumns, Curvature, ScoreModel, without_products
+from convexrank.core.score_model import Curvature, ScoreModel, without_products
 from convexrank.regularizers import Penalty
+from convexrank.solvers.working_sets._columns import ByColumns
 
 __all__ = ["DualIterate", "has_dual_newton", "minimum_of_dual"]
 
@@ -211,7 +212,7 @@ class DualIterate:
         X = self.problem.X
         if isinstance(X, np.ndarray):
             return np.asarray(X[:, used], dtype=np.float64)
-        return self.problem.columns(used).toarray()
+        return self.problem.columns.at(used).toarray()
 
     def _moved(self, way: Array, change: Array, length: float) -> Array:
         """The scores after a step: entries of the dual point that grow grow linearly, the others fall exponentially.

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from convexrank.backend.deadline import check_time
-from convexrank.core.score_model import ByColumns, ScoreModel
+from convexrank.core.score_model import ScoreModel
 from convexrank.regularizers import Penalty
+from convexrank.solvers.working_sets._columns import ByColumns
 from convexrank.solvers.working_sets._coordinate_descent import ColumnModel, longer
 
 __all__ = ["Part", "Point", "followed", "penalty_at", "violations_of"]
@@ -57,7 +58,7 @@ class Part:
         lowest = np.full(len(places), -math.inf)
         lowest[slice(0) if nonnegative is None else nonnegative] = 0.0
         model = ColumnModel(
-            problem.columns(places), penalty.l2, penalty.l1, lowest, problem.column_products(places)
+            problem.columns.at(places), penalty.l2, penalty.l1, lowest, problem.columns.products(places)
         )
         return cls(problem, penalty, nonnegative, model)
 

@@ -15,7 +15,8 @@ from scipy import sparse
 
 from convexrank.backend.gram import squares_times, transposed_times
 from convexrank.core.minorants import EPS, rounding
-from convexrank.core.score_model import ByColumns, ColumnSizes, movement
+from convexrank.core.score_model import ColumnSizes, movement
+from convexrank.solvers.working_sets._columns import ByColumns
 
 __all__ = ["DualPoint", "Kept", "Screening"]
 
@@ -44,7 +45,7 @@ class Kept:
     @classmethod
     def of(cls, problem: ByColumns, places: Array, entries: int) -> Kept:
         """Copy the columns at these places."""
-        columns = problem.columns(places) if sparse.issparse(problem.X) else problem.X[:, places]
+        columns = problem.columns.at(places) if sparse.issparse(problem.X) else problem.X[:, places]
         return cls(places, columns, entries)
 
     def slopes(self, pull: Array, dimension: int) -> Array:
@@ -113,7 +114,7 @@ class Screening:
         """Whether the next proof is worth its cost: looks cost more, and there were some, or bends are known."""
         if (self.looks < _LOOKS and self.diagonal is None) or not gap <= _SMALLER * self.gap:
             return False
-        sizes = problem.column_sizes  # a pass over X the first time
+        sizes = problem.columns.sizes  # a pass over X the first time
         return sizes is not None and int(sizes.entries.sum()) >= _ENTRIES * len(sizes.entries)
 
     def looked(self) -> Screening:
@@ -125,7 +126,7 @@ class Screening:
 
         Columns in use stay, whatever is proved of them.
         """
-        sizes = problem.column_sizes
+        sizes = problem.columns.sizes
         known = self._with_bends(problem, point) if sizes is not None and point.usable else None
         if sizes is None or known is None:
             return self
@@ -142,7 +143,7 @@ class Screening:
 
     def valid_at(self, problem: ByColumns, w: Array, point: DualPoint) -> Screening:
         """The same for a problem with another l1, where what was left out before has to be proved again."""
-        sizes, kept = problem.column_sizes, self.kept
+        sizes, kept = problem.columns.sizes, self.kept
         anew = replace(self, kept=None, gap=math.inf)
         known = (
             self._with_bends(problem, point) if anew.is_ready(problem, point.gap) and point.usable else None
