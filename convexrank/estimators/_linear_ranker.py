@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -40,16 +40,15 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
         raise kind(f"{names}: {error}; expected numbers X of shape (n, d){more}.") from error
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class LinearEstimator(BaseEstimator):
     """An estimator with one linear score Xw. Subclasses are dataclasses: their fields are the constructor."""
 
-    coef_: Array = field(init=False)
+    coef_: Array
     #: How columns become columns of weights, where weights are not those of the features themselves.
-    features: ClassVar[Any] = "linear"
-    bins: ClassVar[int | None] = None
-    monotone: ClassVar[Any] = None
-    # How problems are solved.
+    features: Any = "linear"
+    bins: int | None = None
+    monotone: Any = None
+    #: How problems are solved, where a subclass lets the caller say so.
     solver: Any = None
     tol: float = 1e-8
     max_iter: int | None = None
@@ -153,13 +152,8 @@ class LinearEstimator(BaseEstimator):
         return self
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class LinearRanker(LinearEstimator):
-    """A linear estimator whose predictions are the scores themselves, of the features or of thresholds of them."""
-
-    features: Any = "linear"
-    bins: int | None = None
-    monotone: Any = None
+    """A linear estimator whose predictions are the scores themselves."""
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores Xw; rows with higher scores are nearer the top.
@@ -179,6 +173,21 @@ class LinearRanker(LinearEstimator):
     def predict(self, X: Any) -> Array:
         """Return the scores Xw, the same as :meth:`decision_function`; they are neither labels nor grades."""
         return self.decision_function(X)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SolvedRanker(LinearRanker):
+    """A ranker that solves a problem: the columns that it has weights for, and how it is solved."""
+
+    features: Any = "linear"
+    bins: int | None = None
+    monotone: Any = None
+    solver: Any = None
+    tol: float = 1e-8
+    max_iter: int | None = None
+    time_limit: float | None = None
+    warm_start: bool = False
+    verbose: bool = False
 
 
 def check_counts(sample_weight: Any, length: int) -> Array | None:

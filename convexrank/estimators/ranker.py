@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import ClassifierTags, Tags
 
 from convexrank.data import as_groups, check_choice, check_weights, shown
-from convexrank.estimators._linear_ranker import LinearRanker
+from convexrank.estimators._linear_ranker import SolvedRanker
 from convexrank.estimators._pair_order import pair_order
 from convexrank.estimators._routing import check_queries, refuse_unscored
 from convexrank.problems._formulation import Formulation
@@ -24,7 +24,7 @@ _NESTED = "formulation__"
 
 
 @dataclass(eq=False, repr=False)
-class Ranker(LinearRanker):
+class Ranker(SolvedRanker):
     r"""Linear ranker that minimises a risk of your own, as a scikit-learn estimator.
 
     .. math:: \min_w \; R(Xw) + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1

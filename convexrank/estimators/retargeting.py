@@ -12,7 +12,7 @@ from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import Chunks, QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
 from convexrank.estimators._feasible_margins import feasible_options
-from convexrank.estimators._linear_ranker import LinearRanker, check_counts
+from convexrank.estimators._linear_ranker import SolvedRanker, check_counts
 from convexrank.estimators._routing import check_queries, refuse_unscored
 from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
@@ -27,7 +27,7 @@ _CONVENTIONS = {"convexrank": CONVEXRANK, "scikit-learn": SKLEARN, "letor3": LET
 
 
 @dataclass(eq=False, repr=False)
-class RetargetingRanker(LinearRanker):
+class RetargetingRanker(SolvedRanker):
     r"""Linear ranker for graded queries by regression on optimised targets, as a scikit-learn estimator.
 
     Grades define an order, not numbers. So the scores :math:`s_i = X_i w` of query i are fitted to targets

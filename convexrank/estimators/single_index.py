@@ -140,6 +140,12 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
     l2: Any = 1e-4
     output_range: Any = None
     cv: Any = 5
+    solver: Any = None
+    tol: float = 1e-8
+    max_iter: int | None = None
+    time_limit: float | None = None
+    warm_start: bool = False
+    verbose: bool = False
 
     @as_a_whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
