@@ -33,9 +33,9 @@ from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.below import below, below_in_balls
 from convexrank.modelling.smoothing.kinks import shared_at_zero
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth, is_cheap
+from convexrank.modelling.smoothing.smoothed import Smoothed
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems._log_sum_exps import LogSumExps
-from convexrank.problems._smoothed import Smoothed
 from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.duals._blocks import Conjugate, shares_of_terms
 from convexrank.problems.duals._declared import DeclaredConjugate
