@@ -16,14 +16,16 @@ from convexrank.core.minorants import Minorant
 from convexrank.core.results import Status
 from convexrank.core.score_model import SampledCurvature, ScoreModel
 from convexrank.data import Chunks
-from convexrank.modelling import conjugate, curvature, recession
+from convexrank.modelling import conjugate, recession
 from convexrank.modelling.balls import as_objects, tangent_in_balls
 from convexrank.modelling.certificates.minorants import lowered_tangent, rounded
 from convexrank.modelling.certificates.pair_blocks import LISTED
 from convexrank.modelling.certificates.reference import Reference
+from convexrank.modelling.curvature.diagonal import curvature, has_columns
+from convexrank.modelling.curvature.in_weights import InWeights, is_affordable
+from convexrank.modelling.curvature.products import hessian_product
 from convexrank.modelling.cvxpy_reading import cvxpy_model, is_nonlinear
 from convexrank.modelling.expressions import Node
-from convexrank.modelling.in_weights import InWeights, is_affordable
 from convexrank.modelling.inequalities import never_rising
 from convexrank.modelling.jax_reading import JaxRisk
 from convexrank.modelling.latex import latex
@@ -137,7 +139,7 @@ class Declared(LinearScores):
     @cached_property
     def states_curvature(self) -> bool:  # type: ignore[override]
         """Whether second derivatives are a diagonal and a few columns."""
-        return curvature.has_columns(self.form)
+        return has_columns(self.form)
 
     def _float_scores(self, w: Array) -> Array:
         return np.asarray(self.scores(w), dtype=np.float64)
@@ -153,7 +155,7 @@ class Declared(LinearScores):
         scores = np.asarray(scores, dtype=np.float64)
         if self.log_sum_exps is not None:
             return self.log_sum_exps.score_model(scores)
-        return ScoreModel(*curvature.curvature(self.program, scores))
+        return ScoreModel(*curvature(self.program, scores))
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²), or a sum over pairs for each column."""
@@ -193,7 +195,7 @@ class Declared(LinearScores):
         w, v = self.check_point(w), self.check_point(v, "v")
         if isinstance(stream := self.stream, LogStream):
             return stream.hessian_product(w, v) + self.l2 * v
-        product = curvature.hessian_product(self.program, self._float_scores(w))
+        product = hessian_product(self.program, self._float_scores(w))
         image = product(np.asarray(times(self.X, v), dtype=np.float64))
         return np.asarray(transposed_times(self.X, image), dtype=np.float64) + self.l2 * v
 
