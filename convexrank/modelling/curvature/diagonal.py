@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.score_model import Curvature
+from convexrank.core.score_model import Curvature, ScoreProducts
 from convexrank.modelling.curvature.columns import Columns
-from convexrank.modelling.curvature.products import State, bend_of
+from convexrank.modelling.curvature.products import State, bend_of, gradient_moved
 from convexrank.modelling.expressions import (
     Affine,
     Differences,
@@ -28,7 +28,15 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.program import Program
 
-__all__ = ["columns_of", "constant", "curvature", "has_columns", "second_derivatives", "steepness"]
+__all__ = [
+    "columns_of",
+    "constant",
+    "curvature",
+    "has_columns",
+    "products",
+    "second_derivatives",
+    "steepness",
+]
 
 Array = np.ndarray
 
@@ -87,6 +95,19 @@ def _of_pairs(
     found.diagonal[node.upper_axis.places] += node.weights * of_upper * owns[0] ** 2
     found.diagonal[node.axis.places] += u * of_lower * owns[1] ** 2
     return slope * owns[1], []
+
+
+def products(program: Program, scores: Array) -> ScoreProducts:
+    """Return value, gradient, and the product of the Hessian, beside a diagonal that counts pairs by their rows."""
+    values, memories = program.up(scores)
+    adjoints = program.down(memories)
+    state = values, memories, adjoints
+    return ScoreProducts(
+        float(np.add.reduce(values[-1])),
+        program.placed(adjoints),
+        columns_of(program, state, pairs=True).diagonal,
+        lambda v: gradient_moved(program, state, v, {}),
+    )
 
 
 def constant(program: Program) -> Columns | None:
