@@ -21,7 +21,7 @@ from convexrank.modelling import (
     total,
 )
 from convexrank.modelling.balls import in_balls
-from convexrank.modelling.curvature import hessian_product
+from convexrank.modelling.curvature.products import hessian_product
 from convexrank.modelling.expressions import Affine, Elementwise
 from tests.expression_readings import (
     off,
