@@ -13,7 +13,7 @@ from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import Chunks, QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
 from convexrank.estimators._conformal import checksum
 from convexrank.estimators._feasible_margins import feasible_options
-from convexrank.estimators._linear_ranker import LinearRanker, check_counts
+from convexrank.estimators._linear_ranker import SolvedRanker, check_counts
 from convexrank.estimators._routing import check_queries, refuse_unscored
 from convexrank.estimators.promised import promised_lists
 from convexrank.inference import Lists
@@ -30,7 +30,7 @@ _CONVENTIONS = {"convexrank": CONVEXRANK, "scikit-learn": SKLEARN, "letor3": LET
 
 
 @dataclass(eq=False, repr=False)
-class RetargetingRanker(LinearRanker):
+class RetargetingRanker(SolvedRanker):
     r"""Linear ranker for graded queries by regression on optimised targets, as a scikit-learn estimator.
 
     Grades define an order, not numbers. So the scores :math:`s_i = X_i w` of query i are fitted to targets
@@ -150,15 +150,6 @@ class RetargetingRanker(LinearRanker):
     normalize: bool = True
     ndcg_convention: Any = "convexrank"
     ndcg_k: int | None = None
-    features: Any = "linear"
-    bins: int | None = None
-    monotone: Any = None
-    solver: Any = None
-    tol: float = 1e-8
-    max_iter: int | None = None
-    time_limit: float | None = None
-    warm_start: bool = False
-    verbose: bool = False
 
     @property
     def convention(self) -> Convention:

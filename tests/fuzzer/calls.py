@@ -19,7 +19,6 @@ MODULES = (
     "convexrank",
     "convexrank.atoms",
     "convexrank.bounds",
-    "convexrank.claims",
     "convexrank.consensus",
     "convexrank.data",
     "convexrank.divergences",
@@ -34,7 +33,6 @@ MODULES = (
     "convexrank.metrics",
     "convexrank.metrics.conventions",
     "convexrank.plotting",
-    "convexrank.population",
     "convexrank.prices",
     "convexrank.problems",
     "convexrank.projections",
@@ -42,6 +40,9 @@ MODULES = (
     "convexrank.solvers",
     "convexrank.verification.report",
     "convexrank.verification.loss.verify",
+    "convexrank_annex.bounds",
+    "convexrank_annex.claims",
+    "convexrank_annex.population",
 )
 # What users get, and do not make.
 RESULTS = {
