@@ -113,9 +113,7 @@ class ScoreProducts:
         curvature = model.curvature
         if curvature is None:
             raise TypeError("a model without second derivatives has no products.")
-        return cls(
-            model.value, model.gradient, curvature.diagonal, products_on(curvature, None), curvature
-        )
+        return cls(model.value, model.gradient, curvature.diagonal, products_on(curvature, None), curvature)
 
     @property
     def exact(self) -> bool:

@@ -93,7 +93,9 @@ class System:
             base = self.l2 + squares_times(self.X, np.where(others, h, 0.0))
         else:
             base = np.full(self.X.shape[1], self.l2 + self.weights.max(where=others, initial=0.0))
-        base = np.maximum(base, _TINY * max(float(self.weights.max(initial=0.0)), float(base.max(initial=0.0))))
+        base = np.maximum(
+            base, _TINY * max(float(self.weights.max(initial=0.0)), float(base.max(initial=0.0)))
+        )
         base[base == 0.0] = 1.0
         inverse = 1.0 / base
         if not len(heavy):

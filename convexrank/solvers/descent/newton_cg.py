@@ -186,9 +186,7 @@ def _reported(problem: HessianProducts, here: _Memory) -> State:
     return State(here.x, here.value, problem.gap_estimate(here.x, here.value, here.gradient), here)
 
 
-def _searched(
-    problem: HessianProducts, here: _Memory, direction: Array, scaling: _Scaling
-) -> _Memory | None:
+def _searched(problem: HessianProducts, here: _Memory, direction: Array, scaling: _Scaling) -> _Memory | None:
     """Go along a direction to where the objective is about least; None where it does not fall."""
     slope, hidden = float(here.gradient @ direction), _HIDDEN * max(1.0, abs(here.value))
     if not -math.inf < slope < 0.0:
