@@ -135,7 +135,8 @@ class PromisedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstim
             raise kind(
                 f"X, y, held_out or random_state: {error}; expected rows X of shape (n, d), and y of n labels."
             ) from error
-        self.estimator_ = clone(self.estimator).fit(X_fit, y_fit)
+        ranker: Any = clone(self.estimator)
+        self.estimator_ = ranker.fit(X_fit, y_fit)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))

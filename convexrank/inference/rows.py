@@ -127,8 +127,9 @@ class Rows:
 
     @property
     def effective_counts(self) -> list[float]:
-        """The effective number of each stratum."""
-        return [self.effective(self.mass * (self.stratum == part)) for part in range(len(self.names))]
+        """The effective number of rows of each stratum, whatever their clusters."""
+        parts = (self.mass[self.stratum == part] for part in range(len(self.names)))
+        return [float(part.sum() ** 2 / (part @ part)) for part in parts]
 
     def guide(self) -> Guide:
         """Return what the asymptotic variance of clusters needs."""
