@@ -16,8 +16,6 @@ import numpy as np
 
 from convexrank.backend.read_only import read_only
 
-__all__ = ["LastValue", "cached_property", "hand_over", "preset"]
-
 # Nothing in these to protect, and they are most of what is computed once.
 _PLAIN = frozenset({bool, int, float, str, frozenset, type(None)})
 

@@ -17,8 +17,6 @@ from convexrank.estimators._routing import check_queries, refuse_unscored
 from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
 
-__all__ = ["RetargetingRanker"]
-
 Array = np.ndarray
 
 # From so many rows on, grades without queries are worth a word; more different values are no grades.

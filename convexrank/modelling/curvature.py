@@ -32,21 +32,6 @@ from convexrank.modelling.expressions import (
 from convexrank.modelling.kernels.highest import partial_shares
 from convexrank.modelling.program import Program
 
-__all__ = [
-    "Columns",
-    "State",
-    "columns_of",
-    "constant",
-    "curvature",
-    "gradient_moved",
-    "has_columns",
-    "has_pair_hessian",
-    "hessian_product",
-    "pair_hessian",
-    "second_derivatives",
-    "steepness",
-]
-
 Array = np.ndarray
 #: Values, memories and adjoints of all nodes.
 State = tuple[list[Any], list[Any], list[Any]]

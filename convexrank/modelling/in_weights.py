@@ -11,8 +11,6 @@ from convexrank.backend.gram import centred_gram, dense, entries, transposed_tim
 from convexrank.modelling import curvature
 from convexrank.modelling.program import Program
 
-__all__ = ["InWeights", "is_affordable"]
-
 Array = np.ndarray
 
 # Second derivatives of sums over pairs are one product with all columns, up to so many pairs and products,

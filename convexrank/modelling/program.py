@@ -27,8 +27,6 @@ from convexrank.modelling.kernels.highest import border_of, smooth_highest_value
 from convexrank.modelling.kernels.pairs import is_running, pair_kernel
 from convexrank.modelling.rules import check_convex
 
-__all__ = ["Program", "Step", "highest_rows", "highest_shares", "highest_values"]
-
 Array = np.ndarray
 
 

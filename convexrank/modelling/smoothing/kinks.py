@@ -7,8 +7,6 @@ import numpy as np
 from convexrank.modelling.expressions import Elementwise, Highest, Node, PairSums, Scores, affine
 from convexrank.modelling.program import Program, highest_rows
 
-__all__ = ["shared_at_zero"]
-
 Array = np.ndarray
 
 

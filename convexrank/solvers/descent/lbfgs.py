@@ -21,8 +21,6 @@ from convexrank.data import check_flags, check_integer, keep_checked
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = ["LBFGS"]
-
 Array = np.ndarray
 
 
