@@ -52,18 +52,6 @@ def run(arguments: argparse.Namespace) -> Outcome:
     return Outcome("\n".join([*lines, paragraph(foot)]))
 
 
-def claim_lines(names: list[str], chapter: int | None, source: str | None) -> Outcome:
-    """Return one line for each claim: identifier, place and beginning of the statement."""
-    from convexrank.claims.report import _chosen
-
-    lines = []
-    for claim in _chosen(names, chapter, source):
-        text = f"{claim.location}: {claim.statement}"
-        head = f"{claim.identifier:<29} "
-        lines.append(head + shorten(text, WIDTH - len(head), placeholder=" ..."))
-    return Outcome("\n".join(lines))
-
-
 def _summary(cls: Any) -> str:
     """The first sentence of the docstring without markup."""
     first = (inspect.getdoc(cls) or "").split("\n\n")[0].replace("\n", " ")
