@@ -18,8 +18,6 @@ from convexrank.core.results import ConvergenceWarning
 from convexrank.data import Chunks, as_groups, check_choice, check_flag, check_integer, check_weights, shown
 from convexrank.estimators._linear_ranker import SolvedRanker
 
-__all__ = ["PathSearch"]
-
 Array = np.ndarray
 
 # Most processes below those that a machine has, as joblib counts from -1 down.

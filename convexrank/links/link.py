@@ -12,8 +12,6 @@ from convexrank.backend.cached import cached_property
 from convexrank.data import check_interval, check_positive, check_vector, keep, keep_checked
 from convexrank.links.curves import along, between, threshold
 
-__all__ = ["Link"]
-
 Array = np.ndarray
 
 # Knots come from isotonic regressions: they are on one curve up to rounding, which this much covers.

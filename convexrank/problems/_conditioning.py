@@ -19,8 +19,6 @@ from convexrank.core.minorants import Minorant
 from convexrank.core.results import Certificate, Witness
 from convexrank.regularizers import Penalty
 
-__all__ = ["InUnits", "centred", "long", "times_units", "units_of", "units_of_steps"]
-
 Array = np.ndarray
 
 # Steps are taken in other units where columns are larger or smaller than others, or than 1, by more than this.

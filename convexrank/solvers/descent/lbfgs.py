@@ -22,8 +22,6 @@ from convexrank.solvers.descent.newton_cg import HessianProducts, NewtonCG
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = ["LBFGS"]
-
 Array = np.ndarray
 
 
