@@ -91,10 +91,11 @@ class Link:
                     f"{name}[{i + 1}] is below {name}[{i}], expected non-decreasing {name}; sort the knots by score."
                 )
         least, most = self.slopes
-        slack = _ROUNDING * (
-            np.abs(self.values).max() + np.abs(self.knots).max() * (most if most < math.inf else least)
-        )
-        with np.errstate(invalid="ignore"):  # an infinite slope times a step of zero
+        steepest = most if most < math.inf else least
+        slack = _ROUNDING * np.abs(self.values).max() + _ROUNDING * np.abs(self.knots).max() * steepest
+        with np.errstate(
+            invalid="ignore", over="ignore"
+        ):  # an infinite slope times a step of zero, a very long step
             bad = (rises < least * steps - slack) | (rises > most * steps + slack)
         if bad.any():
             i = int(np.argmax(bad))

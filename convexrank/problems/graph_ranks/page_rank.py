@@ -285,7 +285,7 @@ class PageRank(GraphRank):
         """
         r = self._one_rank(x)
         bound = self.certificate(r).gap
-        if self.dangling != "drop":
+        if self.dangling != "drop" and bound <= 2.0:  # no more than two distributions differ
             bound = 0.5 * (bound + abs(math.fsum(r) - 1.0) + 8.0 * _EPS)
         return ScoreIntervals(
             names_of(self.graph.names, np.arange(len(r))), *np.clip([r - bound, r + bound], 0.0, 1.0)
