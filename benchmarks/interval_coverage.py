@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from measure import fresh
+from promise_coverage import promises
 from report import Section, Table, Target, seconds_text
 
 __all__ = ["SETTINGS", "Setting", "coverage", "judged", "simulate"]
@@ -36,6 +38,8 @@ def _lists(a: float, positives: int, negatives: int, levels: int = 0) -> dict[st
 
 
 _ROWS = {"a": 0.3, "n": 2000, "share": 0.2}
+_WEIGHTED = {"a": 0.2, "share": 0.3, "most": 18.0}
+_UNEVEN = {"a": 0.3, "m": 200, "size": 2, "share": 0.3, "tail": 1.5}
 SETTINGS = (
     Setting("AUC .67, 1:1", "auc", "classes", _lists(0.5, 100, 100)),
     Setting("AUC .83, 1:10", "auc", "classes", _lists(0.2, 50, 500)),
@@ -67,6 +71,41 @@ SETTINGS = (
     Setting(
         "AUC, 60 groups of 5", "auc", "groups", {"a": 0.3, "m": 60, "size": 5, "share": 0.4}, exact=False
     ),
+    Setting("AUC, 600 rows, weights to 18:1", "auc", "weighted", _WEIGHTED | {"n": 600}, exact=False),
+    Setting(
+        "AUC, 150 rows, weights to 18:1",
+        "auc",
+        "weighted",
+        _WEIGHTED | {"n": 150},
+        exact=False,
+        applies=False,
+    ),
+    Setting(
+        "push risk, p = 4, 600 rows, weights to 18:1",
+        "push_risk",
+        "weighted",
+        _WEIGHTED | {"n": 600},
+        {"p": 4},
+        exact=False,
+    ),
+    Setting("AUC, 200 uneven groups", "auc", "groups", _UNEVEN, exact=False, applies=False),
+    Setting(
+        "push risk, p = 4, 200 uneven groups",
+        "push_risk",
+        "groups",
+        _UNEVEN,
+        {"p": 4},
+        exact=False,
+        applies=False,
+    ),
+    Setting(
+        "precision near 1 at 2 %",
+        "precision_at",
+        "rows",
+        {"a": 0.3, "n": 1000, "share": 0.2},
+        {"k": 0.02},
+        applies=False,
+    ),
     Setting("difference of two AUCs", "difference", "classes", _lists(0.4, 100, 300) | {"other": 0.3}),
     Setting("ROC band, 1:10", "roc", "classes", _lists(0.3, 60, 600), asymptotic=False),
 )
@@ -92,7 +131,9 @@ def coverage(effort: int) -> Section:
     targets = [
         target for number in range(len(SETTINGS)) for target in judged(SETTINGS[number], found[number])
     ]
-    return Section((Table("Coverage of intervals", columns, tuple(rows), note), _speed()), tuple(targets))
+    kept, more = promises(effort)
+    intervals = Table("Coverage of intervals", columns, tuple(rows), note)
+    return Section((intervals, kept, _speed()), (*targets, *more))
 
 
 def _work(setting: Setting) -> int:
@@ -138,6 +179,7 @@ def run(number: int, simulations: int) -> dict[str, Any]:
 
 def simulate(setting: Setting, simulations: int, seed: int) -> dict[str, Any]:
     """Draw samples; count for each method how many of its intervals hold the truth, and how wide they are."""
+    warnings.simplefilter("ignore", UserWarning)  # settings outside the guide are among them
     import numpy as np
     from populations import draw, truth
 
@@ -225,5 +267,7 @@ def million() -> dict[str, float]:
         ),
         "ndcg_interval, exact": lambda: inference.ndcg_interval(y, s, qid),
         "roc_band": lambda: inference.roc_band(y, s),
+        "threshold, max_fpr": lambda: inference.threshold(y, s, max_fpr=0.01),
+        "threshold, min_precision": lambda: inference.threshold(y, s, min_precision=0.3),
     }
     return {name: median(times) for name, times in interleaved(contenders, 3).items()}

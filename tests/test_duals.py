@@ -14,12 +14,12 @@ from scipy import optimize, sparse
 import convexrank as cr
 from convexrank import losses
 from convexrank.bounds import bregman_primal
-from convexrank.core.duality import HAVE_DUALS
 from convexrank.problems import REGISTRY, RankingDual
+from convexrank.problems._declared import Declared
 from convexrank.problems.duals import _feasible as feasible
 from tests.tolerances import tolerance
 
-FAMILIES = [name for name in HAVE_DUALS if name != "PageRankGame"]
+FAMILIES = [name for name, kind in REGISTRY.items() if issubclass(kind, Declared)]
 EVERY = pytest.mark.parametrize("name", FAMILIES)
 X = np.random.default_rng(0).normal(size=(30, 2))
 Y = (X[:, 0] + np.random.default_rng(1).normal(size=30) > 0).astype(int)
@@ -39,11 +39,10 @@ def close(a, b, name="two solvers"):
 # --- which problems have one ------------------------------------------------------------------------------------------
 
 
-def test_the_names_in_the_message_are_those_that_have_a_dual():
+def test_every_declared_formulation_has_a_dual_and_no_other():
     for name, problem in REGISTRY.items():
         drawn = [problem.random(seed) for seed in range(4)]
-        known = any(one.conjugate is not None for one in drawn) or name == "PageRankGame"
-        assert known == (name in HAVE_DUALS), name
+        assert any(one.conjugate is not None for one in drawn) == (name in FAMILIES), name
 
 
 @pytest.mark.parametrize("name", ["MarginRetargeting", "LearnedDivergence", "PageRank"])

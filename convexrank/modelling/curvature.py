@@ -42,7 +42,6 @@ __all__ = [
     "gradient_moved",
     "has_columns",
     "has_pair_hessian",
-    "has_second_derivatives",
     "hessian_product",
     "pair_hessian",
     "second_derivatives",
@@ -54,11 +53,6 @@ Array = np.ndarray
 State = tuple[list[Any], list[Any], list[Any]]
 # Columns are multiples of one another, up to rounding relative to their size.
 _SAME = 1e-14
-
-
-def has_second_derivatives(program: Program) -> bool:
-    """Whether second derivatives are known."""
-    return program.bends
 
 
 def has_columns(program: Program) -> bool:

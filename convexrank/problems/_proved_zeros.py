@@ -33,8 +33,9 @@ from convexrank.backend.gram import squares_times, times, transposed_times
 from convexrank.core.certificates import LinearRisk, certificate_radius, own_gap, value_of, witness_bound
 from convexrank.core.minorants import EPS, rounding
 from convexrank.core.results import Witness
-from convexrank.core.score_model import ColumnSizes, ScoreModel, movement
+from convexrank.core.score_model import ScoreModel, movement
 from convexrank.data import Chunks
+from convexrank.solvers.working_sets._columns import Columns
 
 __all__ = ["proved_zeros"]
 
@@ -55,8 +56,8 @@ class _Scored(LinearRisk, Protocol):
         ...
 
     @property
-    def column_sizes(self) -> ColumnSizes | None:
-        """Ranges of the columns of a matrix; None for designs."""
+    def columns(self) -> Columns:
+        """The columns of X."""
         ...
 
     def score_model(self, scores: Array) -> ScoreModel:
@@ -126,5 +127,5 @@ def _sizes(problem: _Scored, diagonal: Array) -> tuple[Array, Array] | None:
     if isinstance(X, Design):
         # indicators, perhaps with a sign; other designs are left alone
         return None if X.mean_squares is not None else (np.abs(X.T @ diagonal), np.ones(X.shape[1]))
-    sizes = problem.column_sizes
+    sizes = problem.columns.sizes
     return None if sizes is None else (squares_times(X, diagonal), sizes.ranges)

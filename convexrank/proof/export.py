@@ -107,6 +107,11 @@ def _plain(value: Any) -> Any:
         raise CertificateError("p = inf is not among what the checking program knows; take a finite p.")
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, np.ndarray):
+        raise CertificateError(
+            "a distribution for dangling nodes is not among what the checking program knows; give each dangling node "
+            "links of these weights, and export that."
+        )
     if type(value).__name__ not in _FUNCTIONS or type(value).__module__.split(".")[0] != "convexrank":
         raise CertificateError(
             f"{value!r} is not among the losses and prices that the checking program knows: "
@@ -157,7 +162,7 @@ def _graph(problem: Any, x: Array) -> tuple[dict[str, Array], dict[str, Any]]:
         )
     weights = np.ones(graph.m) if graph.weights is None else graph.weights
     arrays = {"offsets": graph.offsets, "sources": graph.sources, "weights": weights, "x": x}
-    if type(problem).__name__ == "PageRank":
+    if hasattr(problem, "personalization"):
         v = problem.personalization
         arrays["teleport"] = np.ones(graph.n) if v is None else v
     return arrays, {}

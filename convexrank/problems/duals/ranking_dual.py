@@ -9,31 +9,21 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.gram import entries
+from convexrank.backend.interruption import import_module
 from convexrank.core.certificates import lower_bound, value_of
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.minorants import rounding
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import shown
-from convexrank.problems.bipartite.bottom_push import BottomPush, TopBottomPush
-from convexrank.problems.bipartite.ir_push import IRPush
-from convexrank.problems.bipartite.p_norm_push import PNormPush
-from convexrank.problems.bipartite.rmax_push import RmaxPush
-from convexrank.problems.bipartite.top_push import TopPush
+from convexrank.problems._declared import Declared
 from convexrank.problems.duals._penalty import conjugate_model
 from convexrank.problems.duals._points import DualPoints
-from convexrank.problems.pairs.convex_risk import ConvexRisk
-from convexrank.problems.queries.list_net import ListNet
-from convexrank.problems.queries.ndcg_regression import NDCGRegression
-from convexrank.problems.queries.rank_svm import RankSVM
+from convexrank.regularizers import L1Ball
 
 __all__ = ["RankingDual"]
 
 Array = np.ndarray
-
-_DRAWN: tuple[Any, ...] = (
-    PNormPush, TopPush, BottomPush, TopBottomPush, IRPush, RmaxPush, ConvexRisk, ListNet, NDCGRegression, RankSVM,
-)  # fmt: skip
 
 # A gap that needs no better evidence.
 _ENOUGH = 1e-9
@@ -164,7 +154,7 @@ class RankingDual(DualPoints):
     def _terms(self, v: Array) -> float:
         """The size of what is added up at v."""
         conjugate, penalty = self.risk_conjugate, self.primal.penalty
-        sizes = abs(conjugate.constant) + sum(
+        sizes = sum(
             abs(block.value(part)) + float(np.abs(part).sum())
             for block, part in zip(conjugate.blocks, conjugate.parts(v), strict=True)
         )
@@ -204,8 +194,13 @@ class RankingDual(DualPoints):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
-        primal = _DRAWN[seed % len(_DRAWN)].random(seed)
-        if isinstance(primal, ConvexRisk) and primal.l1_ball is not None and not primal.cost.attained:
+        # not imported: the registry has this class as well
+        registry = import_module(__name__.split(".duals")[0]).REGISTRY
+        declared: list[Any] = [kind for kind in registry.values() if issubclass(kind, Declared)]
+        first = seed % len(declared)
+        drawn = (kind.random(seed) for kind in declared[first:] + declared[:first])
+        primal = next(one for one in drawn if one.conjugate is not None)
+        if isinstance(primal.ball, L1Ball) and not primal.attained:
             # values of that model are solves, which fail where an entropy is at its boundary
             primal = primal.changed(l1_ball=None)
         return cls(primal)

@@ -11,7 +11,6 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import dense
 from convexrank.core.score_model import Curvature, SampledCurvature, ScoreModel
-from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost
 from convexrank.problems.margin_retargeting._score_curvature import score_curvature
 from convexrank.problems.out_of_memory._queries import drawn
@@ -32,10 +31,15 @@ _ZERO = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class MarginScores(SecondOrder, QueryScores):
+class MarginScores(QueryScores):
     """Base of margin-equipped retargeting: a subclass states the constraints and the cost of the targets."""
 
     takes_chunks = True
+
+    @property
+    def has_curvature(self) -> bool:  # type: ignore[override]
+        """Whether the risk has second derivatives."""
+        return self.differentiable
 
     @property
     def rules(self) -> JointCost:
@@ -71,10 +75,6 @@ class MarginScores(SecondOrder, QueryScores):
         found = np.full(self.X.shape[0], np.nan)
         found[self._rows] = self.fit(self._ordered(self.check_point(w))).targets
         return found
-
-    def offsets_at(self, w: Any) -> Array:
-        """Return the best offset of each query that counts, shape (m,), in the order of ``groups.ids``."""
-        return self.fit(self._ordered(self.check_point(w))).offsets
 
     @property
     def trivial_minimum(self) -> bool:
@@ -115,6 +115,10 @@ class MarginScores(SecondOrder, QueryScores):
             rows.T @ slope + self.l2 * w,
             self.rules.second_order(fit, scores, rows) + self.l2 * np.eye(self.dimension),
         )
+
+    def hessian(self, w: Any) -> Array:
+        """Return the Hessian of risk + l2/2·‖w‖², shape (d, d). O(n d²)."""
+        return self.second_order(w)[2]
 
     def sampled_curvature(self, w: Array) -> SampledCurvature | None:
         """Return the Hessian at w from some of the queries; None for few rows, or rows that are not in memory."""

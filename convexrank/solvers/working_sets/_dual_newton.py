@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # made by f2py
 
 from convexrank.backend.cached import cached_property
@@ -26,6 +25,7 @@ from convexrank.backend.deadline import check_time
 from convexrank.backend.gram import times, transposed_times
 from convexrank.core.score_model import Curvature, ScoreModel, without_products
 from convexrank.regularizers import Penalty
+from convexrank.solvers.working_sets._columns import Columns
 
 __all__ = ["DualIterate", "Dualised", "has_dual_newton", "minimum_of_dual"]
 
@@ -59,8 +59,9 @@ class Dualised(Protocol):
         """The part of the objective that depends on w alone; l2 > 0, no ball."""
         ...
 
-    def columns(self, places: Array) -> sparse.csc_array:
-        """Return the columns of X at these places, shape (n, k), in float64."""
+    @property
+    def columns(self) -> Columns:
+        """The columns of X."""
         ...
 
     def score_model(self, scores: Array) -> ScoreModel:
@@ -235,7 +236,7 @@ class DualIterate:
         X = self.problem.X
         if isinstance(X, np.ndarray):
             return np.asarray(X[:, used], dtype=np.float64)
-        return self.problem.columns(used).toarray()
+        return self.problem.columns.at(used).toarray()
 
     def _moved(self, way: Array, change: Array, length: float) -> Array:
         """The scores after a step: entries of the dual point that grow grow linearly, the others fall exponentially.

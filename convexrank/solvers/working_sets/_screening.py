@@ -17,6 +17,7 @@ from convexrank.backend.gram import squares_times, transposed_times
 from convexrank.core.minorants import EPS, rounding
 from convexrank.core.score_model import ColumnSizes, movement
 from convexrank.regularizers import Penalty
+from convexrank.solvers.working_sets._columns import Columns
 
 __all__ = ["DualPoint", "Kept", "Screened", "Screening"]
 
@@ -53,12 +54,8 @@ class Screened(Protocol):
         ...
 
     @property
-    def column_sizes(self) -> ColumnSizes | None:
-        """Ranges and entries of the columns; None where leaving columns out saves nothing."""
-        ...
-
-    def columns(self, places: Array) -> sparse.csc_array:
-        """Return the columns of X at these places, shape (n, k), in float64."""
+    def columns(self) -> Columns:
+        """The columns of X."""
         ...
 
 
@@ -73,7 +70,7 @@ class Kept:
     @classmethod
     def of(cls, problem: Screened, places: Array, entries: int) -> Kept:
         """Copy the columns at these places."""
-        columns = problem.columns(places) if sparse.issparse(problem.X) else problem.X[:, places]
+        columns = problem.columns.at(places) if sparse.issparse(problem.X) else problem.X[:, places]
         return cls(places, columns, entries)
 
     def slopes(self, pull: Array, dimension: int) -> Array:
@@ -142,7 +139,7 @@ class Screening:
         """Whether the next proof is worth its cost: looks cost more, and there were some, or bends are known."""
         if (self.looks < _LOOKS and self.diagonal is None) or not gap <= _SMALLER * self.gap:
             return False
-        sizes = problem.column_sizes  # a pass over X the first time
+        sizes = problem.columns.sizes  # a pass over X the first time
         return sizes is not None and int(sizes.entries.sum()) >= _ENTRIES * len(sizes.entries)
 
     def looked(self) -> Screening:
@@ -154,7 +151,7 @@ class Screening:
 
         Columns in use stay, whatever is proved of them.
         """
-        sizes = problem.column_sizes
+        sizes = problem.columns.sizes
         known = self._with_bends(problem, point) if sizes is not None and point.usable else None
         if sizes is None or known is None:
             return self
@@ -171,7 +168,7 @@ class Screening:
 
     def valid_at(self, problem: Screened, w: Array, point: DualPoint) -> Screening:
         """The same for a problem with another l1, where what was left out before has to be proved again."""
-        sizes, kept = problem.column_sizes, self.kept
+        sizes, kept = problem.columns.sizes, self.kept
         anew = replace(self, kept=None, gap=math.inf)
         known = (
             self._with_bends(problem, point) if anew.is_ready(problem, point.gap) and point.usable else None

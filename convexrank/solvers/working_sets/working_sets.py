@@ -51,10 +51,6 @@ class Columnwise(Screened, ByColumns, Solvable, Protocol):
         """A number that the risk is never below; minus infinity if none is known."""
         ...
 
-    def most_violating(self, violations: Array, count: int) -> Array:
-        """Return places of large violations, at most so many, of columns that are not nearly the same."""
-        ...
-
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum at w from the gradient of the smooth part there, at no cost."""
         ...
@@ -254,7 +250,9 @@ class WorkingSets:
         """The columns in use, and those that violate optimality most."""
         used = np.flatnonzero(view.w)
         count = max(self.first, view.size, int(1.5 * len(used)) + 1) - len(used)
-        return np.union1d(used, problem.most_violating(np.where(view.w != 0.0, 0.0, view.violations), count))
+        return np.union1d(
+            used, problem.columns.most_violating(np.where(view.w != 0.0, 0.0, view.violations), count)
+        )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Scores of fitted estimators, for figures that take either."""
+"""Scores of fitted estimators."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def scores_of(estimator: Any, X: Any) -> np.ndarray:
             return scores
         raise TypeError(
             f"{method} of {shown(estimator)} returns an array of shape {scores.shape}, expected one score per row; "
-            "figures of rankings take estimators of two classes, and regressors."
+            "rankings need estimators of two classes, and regressors."
         )
     raise TypeError(
         f"estimator is {shown(estimator)}, expected a fitted one with decision_function, predict_proba or predict."
