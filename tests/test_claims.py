@@ -334,8 +334,3 @@ def test_the_command_fails_when_a_verdict_is_not_the_documented_one(monkeypatch,
 def test_unusable_arguments_exit_with_two(capsys):
     assert cli.main(["claims", "nonsense"]) == 2
     assert "nonsense" in capsys.readouterr().err
-
-
-def test_names_of_claims_may_be_an_empty_array():
-    with pytest.raises((ValueError, TypeError), match="names"):
-        cr.claims.check(np.zeros((0, 3)))

@@ -63,9 +63,7 @@ def between(knots: Array, values: Array, least: float, most: float, at: Array) -
     # at a knot, from the lower end of its jump to the upper one
     left, right = np.where(past > first, first, left), np.where(past > first, past - 1, right)
     from_left, to_right = at - knots[left], knots[right] - at
-    with np.errstate(
-        invalid="ignore", over="ignore"
-    ):  # 0 · ∞ at a knot, and ends so far away that they are infinite
+    with np.errstate(invalid="ignore"):  # 0 · ∞ at a knot
         reach_left = np.where(from_left == 0, 0.0, most * from_left)
         reach_right = np.where(to_right == 0, 0.0, most * to_right)
     below, above = past == 0, first == len(knots)

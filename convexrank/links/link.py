@@ -10,6 +10,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.data import check_interval, check_positive, check_vector, keep, keep_checked
+from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.links.curves import along, between, threshold
 
 __all__ = ["Link"]
@@ -76,8 +77,8 @@ class Link:
     output_range: Any = (None, None)
 
     def __post_init__(self) -> None:
-        knots = check_vector(self.knots, name="knots")
-        values = check_vector(self.values, len(knots), "values")
+        knots = check_vector(self.knots, name="knots", most=LARGEST_ENTRY)
+        values = check_vector(self.values, len(knots), "values", most=LARGEST_ENTRY)
         keep_checked(self, check_positive, "strong", "smooth")
         keep(self, output_range=check_interval(self.output_range, "output_range"), knots=knots, values=values)
         self._check_slopes()
@@ -91,11 +92,10 @@ class Link:
                     f"{name}[{i + 1}] is below {name}[{i}], expected non-decreasing {name}; sort the knots by score."
                 )
         least, most = self.slopes
-        steepest = most if most < math.inf else least
-        slack = _ROUNDING * np.abs(self.values).max() + _ROUNDING * np.abs(self.knots).max() * steepest
-        with np.errstate(
-            invalid="ignore", over="ignore"
-        ):  # an infinite slope times a step of zero, a very long step
+        slack = _ROUNDING * (
+            np.abs(self.values).max() + np.abs(self.knots).max() * (most if most < math.inf else least)
+        )
+        with np.errstate(invalid="ignore"):  # an infinite slope times a step of zero
             bad = (rises < least * steps - slack) | (rises > most * steps + slack)
         if bad.any():
             i = int(np.argmax(bad))
