@@ -252,6 +252,7 @@ FORGED = {
     "fields": ("PNormPush", file("y", lambda a: a.view([("y", "<f8")])), "and not numbers"),
     "columns first": ("PNormPush", file("X", np.asfortranarray), "another size"),
     "NaN": ("PNormPush", file("X", entry((0, 0), np.nan)), "no finite numbers"),
+    "a logarithm that nothing bounds": ("PNormPush", field(l2=0.0), "nothing bounds the minimiser"),
     "infinite weights": ("PNormPush", file("weight", entry(0, np.inf)), "no finite numbers"),
 }  # fmt: skip
 
@@ -597,3 +598,10 @@ def test_tangents_are_below_the_risk(there, here, kind, near):  # fmt: skip
     for node, value in zip(nodes, there, strict=True):
         bound += slopes.get(node, arb(0)) * (arb(value) - node.value)
     assert not bound > risk(there)[1].value
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_value_is_a_bound_only_of_a_risk_that_is_never_negative(name):
+    kind = getattr(cr.problems, name)
+    never = all(kind.random(seed).risk_infimum >= 0.0 for seed in range(5))
+    assert (name in check.NEVER_NEGATIVE) == never
