@@ -18,8 +18,24 @@ from convexrank.backend.read_only import read_only
 
 __all__ = ["LastValue", "cached_property", "hand_over", "preset"]
 
+
+class LastValue:
+    """A function's value at the last point, for members that use it in turn; both are kept read-only."""
+
+    _point: np.ndarray | None = None
+    _value: Any = None
+
+    def at(self, point: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Return the value at a point, computed if it is not the last one."""
+        last = self._point
+        if last is None or last.shape != point.shape or not np.logical_and.reduce(last == point):
+            self._point, self._value = np.array(point), function(point)
+            self._point.flags.writeable = self._value.flags.writeable = False
+        return self._value
+
+
 # Nothing in these to protect, and they are most of what is computed once.
-_PLAIN = frozenset({bool, int, float, str, frozenset, type(None)})
+_PLAIN = frozenset({bool, int, float, str, frozenset, type(None), LastValue})
 
 if TYPE_CHECKING:
     cached_property = property
@@ -50,18 +66,3 @@ def hand_over(old: Any, made: Any, *names: str) -> None:
     """Give a new object what an old one has computed and is the same for both."""
     held = vars(old)
     preset(made, **{name: held[name] for name in names if name in held})
-
-
-class LastValue:
-    """A function's value at the last point, for members that use it in turn; both are kept read-only."""
-
-    _point: np.ndarray | None = None
-    _value: Any = None
-
-    def at(self, point: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Return the value at a point, computed if it is not the last one."""
-        last = self._point
-        if last is None or last.shape != point.shape or not np.logical_and.reduce(last == point):
-            self._point, self._value = np.array(point), function(point)
-            self._point.flags.writeable = self._value.flags.writeable = False
-        return self._value

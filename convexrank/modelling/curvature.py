@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.deadline import check_time
-from convexrank.core.score_model import Curvature
+from convexrank.core.score_model import Curvature, ScoreProducts
 from convexrank.modelling.expressions import (
     Affine,
     Axis,
@@ -44,6 +44,7 @@ __all__ = [
     "has_pair_hessian",
     "hessian_product",
     "pair_hessian",
+    "products",
     "second_derivatives",
     "steepness",
 ]
@@ -85,6 +86,19 @@ def hessian_product(program: Program, scores: Array) -> Callable[[Array], Array]
     values, memories = program.up(scores)
     state = values, memories, program.down(memories)
     return lambda v: gradient_moved(program, state, v, {})
+
+
+def products(program: Program, scores: Array) -> ScoreProducts:
+    """Return value, gradient, and the product of the Hessian, beside a diagonal that counts pairs by their rows."""
+    values, memories = program.up(scores)
+    adjoints = program.down(memories)
+    state = values, memories, adjoints
+    return ScoreProducts(
+        float(np.add.reduce(values[-1])),
+        program.placed(adjoints),
+        columns_of(program, state, pairs=True).diagonal,
+        lambda v: gradient_moved(program, state, v, {}),
+    )
 
 
 def has_pair_hessian(program: Program) -> bool:

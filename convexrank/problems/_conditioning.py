@@ -20,7 +20,16 @@ from convexrank.core.minorants import EPS, Minorant, rounding
 from convexrank.core.results import Certificate, Witness
 from convexrank.regularizers import Penalty
 
-__all__ = ["InUnits", "centred", "columns_are_alike", "is_weak", "long", "times_units", "units_of_steps"]
+__all__ = [
+    "InUnits",
+    "centred",
+    "columns_are_alike",
+    "is_weak",
+    "long",
+    "times_units",
+    "units_of",
+    "units_of_steps",
+]
 
 Array = np.ndarray
 
@@ -32,6 +41,9 @@ _ALIKE = 64.0
 
 # Beside features of size 1 an l1 below the first, or an l2 below the second, bounds by little but rounding.
 _WEAK_L1, _WEAK_L2 = 1e-5, 1e-10
+
+# Units are between 2 to the power of this and of minus this, so that their squares are finite.
+_FARTHEST = 500.0
 
 # A score that is far from 0, wherever a minimiser is.
 _LARGE_SCORE = 100.0
@@ -62,9 +74,15 @@ class _HasUnits(LinearRisk, Protocol):
         ...
 
 
-def long(lengths: Array, unit: float = 1.0) -> float:
-    """Return a large length of w: one in which columns of mean square 1/unit² have size 1, or less."""
-    longest = float(lengths.max())
+def units_of(squares: Array) -> Array:
+    """Return powers of two that are about one over the roots of squares, 1 where these are 0."""
+    sizes = np.sqrt(squares)
+    sizes[sizes == 0.0] = 1.0
+    return np.exp2(-np.maximum(np.minimum(np.rint(np.log2(sizes)), _FARTHEST), -_FARTHEST))
+
+
+def long(longest: float, unit: float = 1.0) -> float:
+    """Return a large length of w for rows up to a length: columns of mean square 1/unit² have size 1 in it, or less."""
     return min(unit, _LARGE_SCORE / longest) if longest > 0.0 else unit
 
 
@@ -212,7 +230,7 @@ class InUnits:
     @property
     def unit(self) -> float:
         """A large length of v."""
-        return self.problem.unit if self._alike else long(self._lengths)
+        return self.problem.unit if self._alike else long(float(self._lengths.max()))
 
     @cached_property
     def _lengths(self) -> Array:

@@ -14,7 +14,7 @@ from convexrank.backend.gram import entries, times, transposed_times
 from convexrank.backend.jax_oracles import shape_class
 from convexrank.core.minorants import Minorant
 from convexrank.core.results import Status
-from convexrank.core.score_model import SampledCurvature, ScoreModel
+from convexrank.core.score_model import SampledCurvature, ScoreModel, ScoreProducts
 from convexrank.data import Chunks
 from convexrank.modelling import conjugate, curvature, recession
 from convexrank.modelling.balls import as_objects, tangent_in_balls
@@ -33,9 +33,9 @@ from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.below import below, below_in_balls
 from convexrank.modelling.smoothing.kinks import shared_at_zero
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth, is_cheap
+from convexrank.modelling.smoothing.smoothed import Smoothed
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems._log_sum_exps import LogSumExps
-from convexrank.problems._smoothed import Smoothed
 from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.duals._blocks import Conjugate, shares_of_terms
 from convexrank.problems.duals._declared import DeclaredConjugate
@@ -112,8 +112,10 @@ class Declared(LinearScores):
 
     @cached_property
     def capabilities(self) -> frozenset[str]:
-        """As for every problem with second derivatives, and Coordinates for log-sum-exps without l1."""
+        """As for every problem, with products of second derivatives, and Coordinates for log-sum-exps without l1."""
         names = super().capabilities
+        if "Smooth" in names and self.form.bends and not isinstance(self.X, Chunks):
+            names |= {"HessianProducts"}
         return names | {"Coordinates"} if "JaxObjective" in names and self.log_sum_exps is not None else names
 
     # --- value and derivatives ------------------------------------------------------------------------------------
@@ -154,6 +156,13 @@ class Declared(LinearScores):
         if self.log_sum_exps is not None:
             return self.log_sum_exps.score_model(scores)
         return ScoreModel(*curvature.curvature(self.program, scores))
+
+    def score_products(self, scores: Array) -> ScoreProducts:
+        """Return the risk to second order in the scores, by products of its Hessian with vectors."""
+        if not self.states_curvature:
+            return curvature.products(self.program, scores)
+        model = self.score_model(scores)
+        return ScoreProducts.of(model)
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²), or a sum over pairs for each column."""
@@ -350,11 +359,6 @@ class Declared(LinearScores):
         if self._tall is None or self.l2 == 0 or not self.penalty.smooth:
             return super().reference_minorant(w, width)
         return self._tall.minorant(self.X, w)
-
-    def reference_value_and_gradient(self, w: Array) -> tuple[float, Array]:
-        """Return the objective and its gradient from the definition; the certificate at w uses them again."""
-        found = self.reference_minorant(w)
-        return found.risk + 0.5 * self.l2 * float(w @ w), found.slope + self.l2 * w
 
     # --- certificates and proofs ----------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import compress
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ from convexrank.backend.gram import (
 from convexrank.backend.interruption import Block
 from convexrank.backend.jax_oracles import RiskData
 from convexrank.core.certificates import certificate_radius, certify
-from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
+from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
 from convexrank.core.minorants import Minorant, tangent
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, CertificateError, Status, Witness
@@ -49,6 +50,7 @@ from convexrank.problems._conditioning import (
     is_weak,
     long,
     times_units,
+    units_of,
     units_of_steps,
 )
 from convexrank.problems._largest_l1 import least_steepness
@@ -63,8 +65,6 @@ __all__ = ["LinearScores", "RiskData"]
 
 Array = np.ndarray
 _DTYPES = {"float64": np.float64, "float32": np.float32}
-# Units are between 2 to the power of this and of minus this, so that their squares are finite.
-_FARTHEST = 500.0
 # What a weak penalty does not prove to this precision is shown within a ball.
 _CERTAIN = 1e-9
 
@@ -207,12 +207,10 @@ class LinearScores(Problem):
     @cached_property
     def _centred(self) -> Self | None:
         """The same objective with more digits, of rows without a large offset that all share; None if there is none."""
-        if not (
-            self.depends_on_differences and isinstance(self.X, np.ndarray) and self.X.dtype == np.float64
-        ):
+        plain = isinstance(self.X, np.ndarray) and self.X.dtype == np.float64
+        if not plain or not self.depends_on_differences or self._mean_squares is None:
             return None
-        squares = self._mean_squares
-        rows = None if squares is None else centred(self.X, squares)
+        rows = centred(self.X, self._mean_squares)
         made = None if rows is None else self.changed(X=rows)
         if made is not None:
             preset(made, _centred=None)
@@ -260,26 +258,30 @@ class LinearScores(Problem):
     @cached_property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance."""
-        out_of_memory = isinstance(self.X, Chunks)
-        names = {"Convex", "Certified"} if out_of_memory else {"Exact", "Convex", "Certified"}
-        if self.differentiable:
-            names.add("Proximal")
-            if self.penalty.smooth:
-                names |= {"Smooth", "Sampled"}
-                if not isinstance(self.X, Design):
-                    names |= (
-                        {"JaxObjective", "TwiceDifferentiable"} if self.has_curvature else {"JaxObjective"}
-                    )
-            elif self.convex and self.penalty.ball is None and not out_of_memory:
-                names.add("Columnwise")
-        elif (
-            self.has_smoothing
-            and self.penalty.smooth
+        smooth, built = self.penalty.smooth, not isinstance(self.X, Design)
+        in_memory, differentiable = not isinstance(self.X, Chunks), self.differentiable
+        offered = {
+            "Convex": True,
+            "Certified": True,
+            "Exact": in_memory,
+            "Proximal": differentiable,
+            "Smooth": differentiable and smooth,
+            "Sampled": differentiable and smooth,
+            "JaxObjective": differentiable and smooth and built,
+            "TwiceDifferentiable": differentiable and smooth and built and self.has_curvature,
+            "Columnwise": differentiable
+            and self.convex
+            and in_memory
+            and self.penalty.ball is None
+            and not smooth,
+            "Smoothable": smooth
             and self.l2 > 0
-            and not isinstance(self.X, Design | Chunks)
-        ):
-            names.add("Smoothable")
-        return frozenset(names)
+            and built
+            and in_memory
+            and not differentiable
+            and self.has_smoothing,
+        }
+        return frozenset(compress(offered, offered.values()))
 
     @property
     def default_solver(self) -> str:
@@ -376,9 +378,9 @@ class LinearScores(Problem):
         r"""Return the smallest :math:`\lambda_1` whose minimiser is w = 0: :math:`\min_u \|X^\top u\|_\infty`.
 
         The minimum is over the subgradients u of the risk at scores of 0. A risk that is smooth there has only one,
-        also a hinge, whose kink is elsewhere. If rows share a maximum, a linear program
-        with an unknown for each of these rows decides. Neither l2 nor a ball has an effect. Among weights that must be
-        at least 0, only those that would increase are included.
+        also a hinge, whose kink is elsewhere. If rows share a maximum, a linear program with an unknown for each of
+        these rows decides. Neither l2 nor a ball has an effect. Among weights that must be at least 0, only those that
+        would increase are included.
 
         Raises
         ------
@@ -493,10 +495,9 @@ class LinearScores(Problem):
         if self._centred is not None:
             return self._centred.objective(w)
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite
+            at_scores = stream is None
             found = (
-                self.risk_and_score_gradient(self.scores(w))
-                if stream is None
-                else stream.risk_and_subgradient(w)
+                self.risk_and_score_gradient(self.scores(w)) if at_scores else stream.risk_and_subgradient(w)
             )
         return found[0] + self.penalty.value(w)
 
@@ -527,22 +528,14 @@ class LinearScores(Problem):
         ValueError
             When the problem is not convex: then no model of it can be solved exactly.
         """
-        import cvxpy as cp
-
         if not self.convex:
             raise ValueError(
                 f"{type(self).__name__} with these arguments is not convex, so it has no exact model."
             )
-
-        w, matrix = cp.Variable(self.dimension, name="w"), entries(self.X)
-        scores = cp.Variable(self.rows, name="scores") if explicit_scores else matrix @ w
-        risk, constraints = (self.other_risk_model if explicit_scores else self.risk_model)(scores)
-        term, limits = self.penalty.cvxpy(w)
-        tied = [scores == matrix @ w] if explicit_scores else []
-        variables = {"w": w, "scores": scores} if explicit_scores else {"w": w}
-        make = nonlinear_problem if self.model_is_nonlinear else cp.Problem
-        model = make(cp.Minimize(risk + term), [*tied, *constraints, *limits])
-        return CvxpyModel(model, variables, self.model_is_nonlinear)
+        risk = self.other_risk_model if explicit_scores else self.risk_model
+        return model_of_scores(
+            entries(self.X), risk, self.penalty, apart=explicit_scores, nonlinear=self.model_is_nonlinear
+        )
 
     def reference_risk(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in w from the definition, for certificates."""
@@ -564,8 +557,8 @@ class LinearScores(Problem):
     @cached_property
     def unit(self) -> float:
         """A large length of w in the units of the features: scores are of size 1 in each column, or 100 altogether."""
-        lengths = np.array([self.X.longest]) if isinstance(self.X, Chunks) else self.row_lengths
-        return long(lengths, float(self.units.max()))
+        longest = self.X.longest if isinstance(self.X, Chunks) else float(self.row_lengths.max())
+        return long(longest, float(self.units.max()))
 
     @property
     def row_counts(self) -> Array | None:
@@ -584,11 +577,7 @@ class LinearScores(Problem):
     def units(self) -> Array:
         """Units of the unknowns that equalise their effects on scores and penalty, powers of two; 1 for designs."""
         squares = self._mean_squares
-        if squares is None:
-            return np.ones(self.dimension)
-        sizes = np.sqrt(squares + self.l2)
-        sizes[sizes == 0.0] = 1.0
-        return np.exp2(-np.maximum(np.minimum(np.rint(np.log2(sizes)), _FARTHEST), -_FARTHEST))
+        return np.ones(self.dimension) if squares is None else units_of(squares + self.l2)
 
     @cached_property
     def row_lengths(self) -> Array:
