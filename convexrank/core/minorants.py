@@ -178,8 +178,7 @@ class Bundle:
         The conjugate of the penalty is 0 there, whatever the radius.
         """
         slope, error = self._mixture(weights)
-        penalty = self.problem.penalty
-        return penalty.steepness(-slope) + error <= penalty.l1
+        return self.problem.penalty.holds(-slope, error)
 
     def _mixture(self, weights: Array) -> tuple[Array, float]:
         """The slope of a mixture, and a bound on the rounding of it in the Euclidean norm."""

@@ -122,8 +122,9 @@ class PathSearch(SolvedRanker):
         from joblib import Parallel, delayed
 
         X, y, qid, _ = data
+        known = np.asarray(y.tolist()) if y.dtype == object else y  # folds depend on the kind of labels
         try:
-            folds = [tuple(map(np.asarray, fold)) for fold in self._folds(X, y, qid)]
+            folds = [tuple(map(np.asarray, fold)) for fold in self._folds(X, known, qid)]
         except (ValueError, TypeError) as error:  # scikit-learn's do not say what they are about
             own = str(error).startswith("cv ")
             raise error if own else type(error)(f"cv is {shown(self.cv)}: {error}") from error

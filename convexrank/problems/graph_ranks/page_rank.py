@@ -295,7 +295,7 @@ class PageRank(GraphRank):
         """
         r = self._one_rank(x)
         bound = self.certificate(r).gap
-        if not self.operators[0].loses_rank:
+        if not self.operators[0].loses_rank and bound <= 2.0:  # no more than two distributions differ
             bound = 0.5 * (bound + abs(math.fsum(r) - 1.0) + 8.0 * _EPS)
         return ScoreIntervals(
             names_of(self.graph.names, np.arange(len(r))), *np.clip([r - bound, r + bound], 0.0, 1.0)
