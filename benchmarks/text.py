@@ -26,9 +26,9 @@ def text(effort: int) -> Section:
             targets.append(at_most(what, found["ratio"], most))
     shape = fresh("text:shape").result
     note = (
-        f"tf-idf of the docstrings of {', '.join(_PACKAGES)}, {shape}: which are scipy's? Declared and solved, tol = 1e-8. "
-        "LogisticRegression: tol = 1e-6, C = 1/(l2 n), the same penalty; it states no gap. Its error: its objective less "
-        "what it reaches with tol = 1e-10."
+        f"tf-idf of the docstrings of {', '.join(_PACKAGES)}, {shape}: which are scipy's? Declared and solved, "
+        "tol = 1e-8. LogisticRegression: tol = 1e-6, C = 1/(l2 n), the same penalty; it states no gap. Its error: its "
+        "objective less what it reaches with tol = 1e-10."
     )
     columns = ("l2", "p", "solver", "ours", "steps", "gap", "LogisticRegression", "its error")
     return Section(
