@@ -48,10 +48,12 @@ def reference_log_sum_exp(exponents: Array) -> tuple[float, Array]:
     """Return log Σ eˣ and its gradient, the softmax; minus infinity for a piece without rows of a class."""
     if not len(exponents):
         return -np.inf, exponents
-    largest = exponents.max()
-    shifted = np.exp(exponents - largest)
-    total = shifted.sum()
-    return float(largest + np.log(total)), shifted / total
+    largest = np.maximum.reduce(exponents)
+    shares = exponents - largest
+    np.exp(shares, out=shares)
+    total = np.add.reduce(shares)
+    shares /= total
+    return float(largest + np.log(total)), shares
 
 
 # --- sorted ---------------------------------------------------------------------------------------------------------
