@@ -451,9 +451,28 @@ class PairSums(Node):
         up, low = self.upper_axis, self.axis
         if self.grades is None:
             return int(up.sizes @ low.sizes)
-        _, number = np.unique(np.stack([low.query, self.grades]), axis=1, return_inverse=True)
-        equal = np.bincount(number.ravel())
-        return int((low.sizes.astype(np.int64) ** 2).sum() - (equal.astype(np.int64) ** 2).sum()) // 2
+        equal, sizes = np.diff(self.runs[1]), low.sizes
+        return (int(sizes @ sizes) - int(equal @ equal)) // 2
+
+    @cached_property
+    def runs(self) -> tuple[Array, Array]:
+        """The rows by query and grade, and where each run of one grade begins, in the end their number."""
+        axis, grades = self.axis, np.asarray(self.grades)
+        order = np.argsort(grades, kind="stable") if axis.count == 1 else np.lexsort((grades, axis.query))
+        grades = grades[order]
+        new = np.r_[True, grades[1:] != grades[:-1]]
+        new[axis.starts[:-1]] = True
+        return order, np.append(np.flatnonzero(new), len(order))
+
+    @cached_property
+    def ranks(self) -> tuple[Array, Array]:
+        """The place of each row's grade among those of its query, from the lowest, and how many there are by query."""
+        order, ends = self.runs
+        counts = np.diff(np.searchsorted(ends, self.axis.starts))
+        rank = np.arange(len(ends) - 1) - (np.cumsum(counts) - counts).repeat(counts)
+        found = np.empty(len(order), dtype=np.intp)
+        found[order] = rank.repeat(np.diff(ends))
+        return found, counts
 
     def __str__(self) -> str:
         return f"pair_sums({self.function.name}, {self.upper}, {self.lower})"

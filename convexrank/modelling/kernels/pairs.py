@@ -78,11 +78,10 @@ def is_running(node: PairSums) -> bool:
 def _sorted(node: PairSums) -> Callable[[Array, Array], PairKernel]:
     """One sort for each bit of the grades, or a sweep where that is too many."""
     if node.grades is not None:
-        names, number = np.unique(np.stack([node.axis.query, node.grades]), axis=1, return_inverse=True)
-        ranks = np.arange(names.shape[1]) - np.searchsorted(names[0], names[0])
-        if int(ranks.max()) >= _FEW_GRADES:
-            found = ranks[number.ravel()]
-            both = found, int(ranks.max()) - found
+        ranks, counts = node.ranks
+        highest = int(counts.max()) - 1
+        if highest >= _FEW_GRADES:
+            both = ranks, highest - ranks
             return lambda upper, lower: SweptPairs(node, both, upper, lower)
     sides = _segments(node)
     return lambda upper, lower: SortedPairs(node, sides, upper, lower)
