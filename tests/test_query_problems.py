@@ -351,7 +351,7 @@ def test_active_sums_equal_the_double_loop(sizes, seed):
         assert ranks[start:end].tolist() == [
             sorted(set(grades[start:end])).index(g) for g in grades[start:end]
         ]
-    found = active_sums(scores, ranks, groups, values)
+    found = active_sums(scores, ranks, groups.offsets, values)
     assert np.allclose(found, loop_active_sums(scores, ranks, sizes, values), rtol=SUMMATION, atol=SUMMATION)
     upper, lower = pair_list(ranks, groups)
     assert (grades[upper] > grades[lower]).all()
@@ -363,11 +363,11 @@ def test_the_loop_tells_a_wrong_kernel():
     values = np.ones((3, 1))
     right = loop_active_sums(scores, ranks, [3], values)
     assert right.ravel().tolist() == [1.0, 0.0, 0.0]
-    assert np.array_equal(active_sums(scores, ranks, QueryGroups.from_sizes([3]), values), right)
+    assert np.array_equal(active_sums(scores, ranks, QueryGroups.from_sizes([3]).offsets, values), right)
     assert not np.array_equal(
-        active_sums(scores + [0, -1.5, 0], ranks, QueryGroups.from_sizes([3]), values), right
+        active_sums(scores + [0, -1.5, 0], ranks, QueryGroups.from_sizes([3]).offsets, values), right
     )
-    assert not np.array_equal(active_sums(scores, ranks, QueryGroups.from_sizes([1, 2]), values), right)
+    assert not np.array_equal(active_sums(scores, ranks, QueryGroups.from_sizes([1, 2]).offsets, values), right)
 
 
 def test_divergences_may_be_objects():

@@ -117,7 +117,7 @@ def pair_hessian(program: Program, scores: Array, X: Array) -> tuple[float, Arra
         kernel, weights = memories[k][0], node.weights
         (to_lower,) = kernel.sums(weights, (2,), to_lower=True)
         (to_upper,) = kernel.sums(u, (2,), to_lower=False)
-        cross = _crossed(kernel, u, lower, weights, upper)
+        cross = _crossed(node, kernel, u, lower, weights, upper)
         of_lower, of_upper = u * to_lower, weights * to_upper
         if upper is lower:
             hessian += (lower * (of_lower + of_upper)[:, None]).T @ lower
@@ -131,9 +131,11 @@ def _multiple(factor: Any, rows: Array) -> Array:
     return rows if isinstance(factor, float) and factor == 1.0 else np.reshape(factor, (-1, 1)) * rows
 
 
-def _crossed(kernel: Any, u: Array, lower: Array, weights: Array, upper: Array) -> Array:
+def _crossed(
+    node: PairSums, kernel: Any, u: Array, lower: Array, weights: Array, upper: Array
+) -> Array:
     """The sum over pairs of the rows of both partners, weighed by second derivatives."""
-    if hasattr(kernel, "crossed"):
+    if node.upper is node.lower and hasattr(kernel, "crossed"):  # graded rows
         return kernel.crossed(u, lower, weights, upper)
     columns = weights[:, None] * upper
     if kernel.takes_columns:

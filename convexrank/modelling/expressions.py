@@ -451,8 +451,14 @@ class PairSums(Node):
         up, low = self.upper_axis, self.axis
         if self.grades is None:
             return int(up.sizes @ low.sizes)
-        equal, sizes = np.diff(self.runs[1]), low.sizes
-        return (int(sizes @ sizes) - int(equal @ equal)) // 2
+        return int(self.pair_counts.sum())
+
+    @cached_property
+    def pair_counts(self) -> Array:
+        """How many pairs of different grades each query has."""
+        axis, ends = self.axis, self.runs[1]
+        equal = np.add.reduceat(np.diff(ends) ** 2, np.searchsorted(ends, axis.starts[:-1]))
+        return (axis.sizes**2 - equal) // 2
 
     @cached_property
     def runs(self) -> tuple[Array, Array]:

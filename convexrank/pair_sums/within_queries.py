@@ -67,7 +67,7 @@ def _sweep() -> Callable[..., Any]:
     return sweep
 
 
-def active_sums(scores: Array, ranks: Array, groups: QueryGroups, values: Array) -> Array:
+def active_sums(scores: Array, ranks: Array, offsets: Array, values: Array) -> Array:
     """For every row, sum the values of the rows of its query with a lower rank whose scores it exceeds by less than 1.
 
     Parameters
@@ -76,8 +76,8 @@ def active_sums(scores: Array, ranks: Array, groups: QueryGroups, values: Array)
         Laid out query by query.
     ranks : ndarray of int, shape (n,)
         Small numbers, at least 0.
-    groups : QueryGroups
-        The layout.
+    offsets : ndarray of int, shape (queries + 1,)
+        Where each query begins, and the last ends.
     values : ndarray, shape (n, m)
         The summands, column by column.
 
@@ -86,5 +86,5 @@ def active_sums(scores: Array, ranks: Array, groups: QueryGroups, values: Array)
     ndarray, shape (n, m)
         The sums, in O(n m log g) for g different ranks.
     """
-    plain = (np.ascontiguousarray(part) for part in (scores, ranks, groups.offsets))
+    plain = (np.ascontiguousarray(part) for part in (scores, ranks, offsets))
     return _sweep()(*plain, np.ascontiguousarray(values, dtype=np.float64))

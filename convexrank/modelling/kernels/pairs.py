@@ -21,7 +21,7 @@ from convexrank.modelling.kernels.layout import layout_of
 from convexrank.modelling.kernels.logistic import WIDEST, LogisticPairs
 from convexrank.modelling.kernels.running_sums import RunningSums
 from convexrank.modelling.kernels.sorted_runs import sorted_runs
-from convexrank.modelling.kernels.swept import SweptPairs
+from convexrank.modelling.kernels.swept import SweptPairs, crossed_of_squares
 from convexrank.modelling.kernels.windows import window_loops
 
 __all__ = [
@@ -137,9 +137,25 @@ class SortedPairs:
             for x, axis in (given[:1] if node.upper is node.lower else given)
         ]
         self.sides = [(cut(orders[0], up, count), cut(orders[-1], low, count)) for up, low, count in splits]
+        # of either side the last weights, and the sums of powers with them
+        self._last: dict[bool, tuple[Array, Array]] = {}
+
+    def crossed(self, u: Array, lower: Array, weights: Array, upper: Array) -> Array:
+        """Return Σ u w φ″ times the row of the lower partner and that of the upper one, over all pairs."""
+        return crossed_of_squares(self.node, self.points[0], u[:, None] * lower, weights, upper)
 
     def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
         """Return Σ w φ⁽ʲ⁾ over the partners."""
+        last = self._last.get(to_lower)
+        if last is None or not np.array_equal(last[0], weights):
+            last = self._last[to_lower] = weights, self._powers(weights, to_lower)
+        coefficients, powers = self.node.function.coefficients or (), last[1]
+        terms = [(m, c) for m, c in enumerate(coefficients) if c]
+        found = [[math.perm(m, j) * c * powers[m - j] for m, c in terms if m >= j] for j in derivatives]
+        return [reduce(np.add, parts) if parts else 0.0 * powers[0] for parts in found]
+
+    def _powers(self, weights: Array, to_lower: bool) -> Array:
+        """Sums of powers of distances over the partners, from 0 to 2."""
         here, there = (0, 1) if to_lower else (1, 0)
         powers = np.zeros((3, len(self.points[there])))
         weights = np.ascontiguousarray(np.broadcast_to(weights, self.points[here].shape), dtype=np.float64)
@@ -153,10 +169,7 @@ class SortedPairs:
                 *sides[there],
                 powers,
             )
-        coefficients = self.node.function.coefficients or ()
-        terms = [(m, c) for m, c in enumerate(coefficients) if c]
-        found = [[math.perm(m, j) * c * powers[m - j] for m, c in terms if m >= j] for j in derivatives]
-        return [reduce(np.add, parts) if parts else 0.0 * powers[0] for parts in found]
+        return powers
 
 
 class WindowedPairs(SortedPairs):

@@ -36,7 +36,7 @@ class _Sums:
         self.terms = np.exp(exponents - self.anchors)
 
     def of(self, weights: Array, rows: Array | None = None) -> Array:
-        """Return the running sums, or of rows times them; a term is lost only in sums more than e^700 times as large."""
+        """Return running sums, of rows times them if given; a term is lost only beside one e^700 times as large."""
         found = weights * self.terms
         if rows is not None:
             found = found[:, None] * rows

@@ -12,8 +12,9 @@ from functools import cache
 import numpy as np
 
 from convexrank.modelling.expressions import PairSums
+from convexrank.pair_sums.within_queries import active_sums
 
-__all__ = ["SweptPairs"]
+__all__ = ["SweptPairs", "crossed_of_squares"]
 
 Array = np.ndarray
 
@@ -103,20 +104,22 @@ class SweptPairs:
         columns = [np.broadcast_to(weights, part.shape)]
         for _ in range(degree - lowest):
             columns.append(columns[-1] * part)
-        values, sums = np.stack(columns, axis=1), np.zeros((len(part), len(columns)))
+        values, swept = np.stack(columns, axis=1), np.zeros((len(part), len(columns)))
         orders = self.orders[0 if to_lower else 1]
         ranks = self.ranks[1 if to_lower else 0]
         tree = np.zeros((int(ranks.max()) + 2, len(columns)))
         entering = self.points[here], np.ascontiguousarray(orders[here]), values
         rows = self.points[there], np.ascontiguousarray(orders[there]), ranks
-        _sweep()(1.0 if to_lower else -1.0, *entering, *rows, self.node.axis.starts, tree, sums)
-        powers = [np.ones_like(other)]
-        for _ in range(degree - lowest):
-            powers.append(powers[-1] * other)
+        _sweep()(1.0 if to_lower else -1.0, *entering, *rows, self.node.axis.starts, tree, swept)
+        sums = np.ascontiguousarray(swept.T)
 
         def moment(m: int) -> Array:
-            found = sum(math.comb(m, j) * powers[m - j] * sums[:, j] for j in range(m + 1))
-            return np.asarray(found)
+            """The sum of (other + part)ᵐ, by Horner's rule."""
+            found = sums[0]
+            for j in range(1, m + 1):
+                found = found * other
+                found += sums[j] if j == m else math.comb(m, j) * sums[j]
+            return found
 
         answers = []
         for order in derivatives:
@@ -129,3 +132,17 @@ class SweptPairs:
         # beside the margin the moments cancel to rounding; true sums of positive terms are never negative
         positive = bool(np.min(weights) >= 0.0)
         return [np.maximum(one, 0.0) if positive else one for one in answers]
+
+    def crossed(self, u: Array, lower: Array, weights: Array, upper: Array) -> Array:
+        """Return Σ u w φ″ times the row of the lower partner and that of the upper one, over all pairs."""
+        return crossed_of_squares(self.node, self.points[0], u[:, None] * lower, weights, upper)
+
+
+def crossed_of_squares(
+    node: PairSums, points: Array, weighed: Array, weights: Array, upper: Array
+) -> Array:
+    """Return Σ φ″ w times the rows of both partners, of graded rows and a polynomial in (1 + x)₊ of degree 2 at most."""
+    bends = [math.perm(m, 2) * c for m, c in enumerate(node.function.coefficients or ())]
+    partners = active_sums(points, node.ranks[0], node.axis.starts, weighed)
+    partners *= (sum(bends) * weights)[:, None]
+    return partners.T @ upper

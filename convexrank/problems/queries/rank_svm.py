@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from scipy import sparse
 
 from convexrank import losses
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import dense
 from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.data import keep
 from convexrank.data.recorded import recorded
 from convexrank.modelling import pair_sums, total
-from convexrank.modelling.expressions import Node
+from convexrank.modelling.expressions import Node, PairSums
 from convexrank.modelling.groups import Groups
-from convexrank.pair_sums.within_queries import active_sums, pair_list
-from convexrank.problems._pair_reference import centred
-from convexrank.problems.out_of_memory._streams import refuse_chunks
+from convexrank.pair_sums.within_queries import pair_list
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.queries._declared import GradedQueries
 
@@ -96,8 +93,8 @@ class RankSVM(GradedQueries):
 
     def risk(self, f: Groups) -> Node:
         """The losses of the pairs of each query."""
-        found = total(pair_sums(self.loss, f.rows, f.rows, f.grades))
-        return found / recorded(_pair_counts(f)) if self.normalize else found
+        sums = cast(PairSums, pair_sums(self.loss, f.rows, f.rows, f.grades))
+        return total(sums) / recorded(sums.pair_counts) if self.normalize else total(sums)
 
     @property
     def ranks(self) -> Array:
@@ -108,7 +105,7 @@ class RankSVM(GradedQueries):
     @cached_property
     def pair_counts(self) -> Array:
         """The number of pairs of each query."""
-        return _pair_counts(self._groups)
+        return next(node.pair_counts for node in self.program.nodes if isinstance(node, PairSums))
 
     @property
     def query_weights(self) -> Array:
@@ -120,7 +117,7 @@ class RankSVM(GradedQueries):
         """Places of the upper and of the lower row of every pair."""
         return pair_list(self.ranks, self.groups)
 
-    # --- second derivatives in O(n log n), which the layer takes pair by pair -----------------------------------------
+    # --- second derivatives in O(n log n) -----------------------------------------------------------------------------
 
     pairwise_curvature = False  # type: ignore[assignment]
 
@@ -129,14 +126,6 @@ class RankSVM(GradedQueries):
         """Whether the loss has second derivatives."""
         return self.differentiable
 
-    def _sides(self, scores: Array) -> tuple[Array, Array, Array]:
-        """Centred scores; and the numbers of violating partners below and above each row."""
-        groups, (ranks, _) = self.groups, self._ranked
-        near_zero, ones = centred(scores[self.by_query[0]], groups.query), np.ones((len(ranks), 1))
-        reversed_ranks = groups.maxima(ranks, 0)[groups.query] - ranks
-        below = active_sums(near_zero, ranks, groups, ones)[:, 0]
-        return near_zero, below, active_sums(-near_zero, reversed_ranks, groups, ones)[:, 0]
-
     def score_model(self, scores: Array) -> ScoreModel:
         r"""Return the risk to second order in the scores, roughly: the pairs of each row are counted, not listed.
 
@@ -144,11 +133,14 @@ class RankSVM(GradedQueries):
         are taken to have :math:`(b_i a_j + a_i b_j) / T` pairs, which keeps all counts. It is exact where all pairs of
         two grades violate the margin, as at the start.
         """
-        value, slope = self.risk_and_score_gradient(scores)
         if not self.differentiable:
-            return ScoreModel(value, slope)
-        (rows, starts), (_, below, above) = self.by_query, self._sides(np.asarray(scores, dtype=np.float64))
-        lower, upper = (2.0 * self._ranked[1] * side for side in (below, above))
+            return ScoreModel(*self.risk_and_score_gradient(scores))
+        values, memories = self.program.up(np.asarray(scores, dtype=np.float64))
+        value, slope = float(values[-1].sum()), self.program.placed(self.program.down(memories))
+        ((place, each),) = self.program.constant_adjoints.items()
+        kernel, (rows, starts) = memories[place][0], self.by_query
+        (lower,) = kernel.sums(each, (2,), to_lower=False)
+        upper = each * kernel.sums(np.ones(len(rows)), (2,), to_lower=True)[0]
         totals, diagonal = self.groups.sums(lower), np.zeros(self.rows)
         diagonal[rows] = lower + upper
         rates = 0.5 / np.where(totals > 0.0, totals, np.inf)
@@ -160,22 +152,6 @@ class RankSVM(GradedQueries):
         return ScoreModel(
             value, slope, Curvature(diagonal, shares, np.concatenate([rates, -rates]), exact=False)
         )
-
-    def second_order(self, w: Any) -> tuple[float, Array, Array]:
-        """Return value, gradient and (generalised) Hessian of risk + l2/2·‖w‖². O(n d² + n d log n)."""
-        refuse_chunks(self.X, "second derivatives")
-        w = self.check_point(w)
-        value, gradient = self.smooth_value_and_gradient(w)
-        near_zero, below, above = self._sides(np.asarray(self.scores(w), dtype=np.float64))
-        rows, (ranks, each) = dense(self.X[self.by_query[0]]), self._ranked
-        partners = active_sums(near_zero, ranks, self.groups, rows)
-        cross = (each[:, None] * rows).T @ partners
-        curvature = ((each * (below + above))[:, None] * rows).T @ rows - cross - cross.T
-        return value, gradient, 2.0 * curvature + self.l2 * np.eye(self.dimension)
-
-    @cached_property
-    def _ranked(self) -> tuple[Array, Array]:
-        return self.ranks, self.query_weights[self.groups.query]
 
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -203,12 +179,3 @@ class RankSVM(GradedQueries):
         loss = ["hinge", "squared_hinge"][int(rng.integers(2))]
         l2, l1 = float(rng.choice([1e-2, 0.3])), float(rng.choice([0.0, 0.0, 0.05]))
         return cls(X, y, qid, loss, normalize=bool(rng.random() < 0.5), l2=l2, l1=l1)
-
-
-def _pair_counts(f: Groups) -> Array:
-    """The number of pairs of different grades of each query."""
-    axis, order = f.rows.axis, np.lexsort((f.grades, f.rows.axis.query))
-    grades, query = f.grades[order], axis.query[order]
-    starts = np.flatnonzero(np.r_[True, (np.diff(grades) != 0) | (np.diff(query) != 0)])
-    equal = np.diff(starts, append=len(order))
-    return (axis.sizes**2 - np.bincount(query[starts], equal**2, axis.count).astype(np.int64)) // 2
