@@ -285,6 +285,17 @@ class Columns:
                 rate = d * b * c * (1.0 if other == place else 2.0)
                 self.products.append((column, second, rate if axis is None else axis.sums(rate)))
 
+    def form(self) -> tuple[list[Array], Array]:
+        """Return the different columns of one query, and the symmetric matrix between them."""
+        columns: dict[int, Array] = {}
+        for left, right, _ in self.products:
+            columns[id(left)], columns[id(right)] = left, right
+        places = {key: place for place, key in enumerate(columns)}
+        matrix = np.zeros((len(columns), len(columns)))
+        for left, right, rate in self.products:
+            matrix[places[id(left)], places[id(right)]] += rate[0]
+        return list(columns.values()), 0.5 * (matrix + matrix.T)
+
     def listed(self) -> tuple[list[Array], list[Array]]:
         """Return columns of all queries, and the rates of each query, so that all are products with themselves."""
         columns: list[Array] = []

@@ -244,8 +244,8 @@ class Declared(SecondOrder):
             )
         vectors = [slope, found.diagonal]
         if found.count == 1:  # one read of X
-            listed, parts = found.listed()
-            columns, rates = np.array(vectors + listed), np.array(parts).reshape(-1, 1)
+            listed, between = found.form()
+            columns = np.array(vectors + listed)
             images = np.asarray(transposed_times(self.X, columns.T), dtype=np.float64).T
             wholes = np.add.reduce(columns, axis=1)
             (pull, pulled), images, whole, wholes = images[:2], images[2:], wholes[1], wholes[2:, None]
@@ -254,10 +254,11 @@ class Declared(SecondOrder):
             pull, pulled = np.asarray(transposed_times(self.X, np.array(vectors).T), dtype=np.float64).T
             images = dense(columns @ entries(self.X))
             wholes = np.add.reduceat(columns.data, columns.indptr[:-1]) if len(rates) else rates
-            whole, wholes, rates = found.diagonal.sum(), wholes[:, None], rates[:, None]
+            whole, wholes, between = found.diagonal.sum(), wholes[:, None], -rates[:, None]
         centre = pulled / whole if self._shift is not None and whole > 0.0 else np.zeros_like(pulled)
         apart = images - wholes * centre
-        return centred_gram(self.X, centre, found.diagonal) - apart.T @ (rates * apart), pull
+        products = between @ apart if found.count == 1 else between * apart
+        return centred_gram(self.X, centre, found.diagonal) + apart.T @ products, pull
 
     @cached_property
     def _shift(self) -> float | None:

@@ -141,7 +141,7 @@ class SweptPairs:
 def crossed_of_squares(
     node: PairSums, points: Array, weighed: Array, weights: Array, upper: Array
 ) -> Array:
-    """Return Σ φ″ w times the rows of both partners, of graded rows and a polynomial in (1 + x)₊ of degree 2 at most."""
+    """Return Σ φ″ w times the rows of both partners, of graded rows and a polynomial in (1 + x)₊, squares at most."""
     bends = [math.perm(m, 2) * c for m, c in enumerate(node.function.coefficients or ())]
     partners = active_sums(points, node.ranks[0], node.axis.starts, weighed)
     partners *= (sum(bends) * weights)[:, None]
