@@ -406,16 +406,12 @@ class _Fixed:
     def __init__(self, program: Program) -> None:
         self.columns, self.jacobians = Columns(program), dict[int, Any]()
         self.jacobians.update((k, (own, [])) for k, own in program.own_factors.items())
-        scores = np.zeros(program.rows)
-        with np.errstate(all="ignore"):
-            values, memories = program.up(scores)
-            adjoints = program.down(memories)
         inner: set[int] = set()  # what curved nodes are functions of, squares that are added up aside
         for k in range(len(program.nodes) - 1, -1, -1):
             node = program.nodes[k]
             if k in inner or not (is_affine(node) or isinstance(node, Affine | Dot) or _is_quadratic(node)):
                 inner.update(program.args[k])
-        self.moving = []
+        self.moving, state = [], None
         for k, node, args in program.of_levels:
             if isinstance(node, Differences):  # of two rows each: products alone tell their curvature
                 self.jacobians[k] = 0.0, []
@@ -423,8 +419,13 @@ class _Fixed:
             squares = k not in inner and _is_quadratic(node)
             if squares or is_affine(node):
                 parts = [self.jacobians[a] for a in args]
-                self.jacobians[k] = _jacobian_of(
-                    program, self.columns, node, parts, values[args[0]], memories[k], adjoints[k]
+                if isinstance(node, Affine):
+                    self.jacobians[k] = _jacobian_of_sum(node, parts)
+                    continue
+                state = _state_at_zero(program) if state is None else state
+                values, memories, adjoints = state
+                self.jacobians[k] = _jacobian(
+                    node, self.columns, parts[0], values[args[0]], memories[k], adjoints[k], program.query
                 )
             elif k in inner or not isinstance(node, Affine | Dot):
                 self.moving.append((k, node, args))
@@ -433,6 +434,12 @@ class _Fixed:
         taken = all((rates >= 0.0).all() for rates in self.columns.listed()[1])
         nodes = zip(program.nodes, program.args, strict=True)
         self.steepness = max(_steepness(program, node, args) for node, args in nodes) if taken else math.inf
+
+
+def _state_at_zero(program: Program) -> State:
+    with np.errstate(all="ignore"):
+        values, memories = program.up(np.zeros(program.rows))
+        return values, memories, program.down(memories)
 
 
 def _is_quadratic(node: Node) -> bool:
