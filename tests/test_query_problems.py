@@ -367,7 +367,9 @@ def test_the_loop_tells_a_wrong_kernel():
     assert not np.array_equal(
         active_sums(scores + [0, -1.5, 0], ranks, QueryGroups.from_sizes([3]).offsets, values), right
     )
-    assert not np.array_equal(active_sums(scores, ranks, QueryGroups.from_sizes([1, 2]).offsets, values), right)
+    assert not np.array_equal(
+        active_sums(scores, ranks, QueryGroups.from_sizes([1, 2]).offsets, values), right
+    )
 
 
 def test_divergences_may_be_objects():

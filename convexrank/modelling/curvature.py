@@ -131,9 +131,7 @@ def _multiple(factor: Any, rows: Array) -> Array:
     return rows if isinstance(factor, float) and factor == 1.0 else np.reshape(factor, (-1, 1)) * rows
 
 
-def _crossed(
-    node: PairSums, kernel: Any, u: Array, lower: Array, weights: Array, upper: Array
-) -> Array:
+def _crossed(node: PairSums, kernel: Any, u: Array, lower: Array, weights: Array, upper: Array) -> Array:
     """The sum over pairs of the rows of both partners, weighed by second derivatives."""
     if node.upper is node.lower and hasattr(kernel, "crossed"):  # graded rows
         return kernel.crossed(u, lower, weights, upper)
@@ -230,8 +228,8 @@ class Columns:
     """The Hessian in the making: diag(h) + Σ rate/2 (left rightᵀ + right leftᵀ) in each query."""
 
     def __init__(self, program: Program) -> None:
-        self.diagonal, self.query, self.count = np.zeros(program.rows), program.query, program.count
-        self.ones, self.by_query = np.ones(program.count), program.by_query
+        self.program, self.count = program, program.count
+        self.diagonal, self.ones = np.zeros(program.rows), np.ones(program.count)
         self.products: list[tuple[Array, Array, Array]] = []
 
     def copy(self) -> Columns:
@@ -258,7 +256,7 @@ class Columns:
 
     def _multiple(self, column: Array, of: Array) -> Array | None:
         """By what a column is a multiple of another in each query; None where it is none, up to rounding."""
-        (rows, starts), size = self.by_query, float(np.abs(column).max())
+        (rows, starts), size = self.program.by_query, float(np.abs(column).max())
         squares = np.add.reduceat((of * of)[rows], starts[:-1])
         factors = np.add.reduceat((column * of)[rows], starts[:-1]) / np.where(squares > 0.0, squares, 1.0)
         rest = column[rows] - factors.repeat(np.diff(starts)) * of[rows]
@@ -266,7 +264,7 @@ class Columns:
 
     def on_rows(self, axis: Axis, values: Any) -> Array:
         """Return a column of all rows, 0 beside those of an axis."""
-        column = np.zeros(len(self.query))
+        column = np.zeros(len(self.diagonal))
         column[axis.places] = values
         return column
 
@@ -316,7 +314,7 @@ class Columns:
 
     def collected(self) -> tuple[sparse.csr_array, Array]:
         """Return the transposed columns and the rates of the form that solvers take, one column per query."""
-        (columns, rates), n, (rows, starts) = self.listed(), len(self.query), self.by_query
+        (columns, rates), n, (rows, starts) = self.listed(), len(self.diagonal), self.program.by_query
         blocks = len(columns)
         if not blocks:
             return sparse.csr_array((0, n)), np.zeros(0)
@@ -359,9 +357,7 @@ def columns_of(program: Program, state: State, pairs: bool = False) -> Columns:
             owns = [part[0] for part in parts]
             jacobians[k] = _of_pairs(found, node, memories[k], adjoints[k], owns) if pairs else (0.0, [])
         else:
-            jacobians[k] = _jacobian_of(
-                program, found, node, parts, values[args[0]], memories[k], adjoints[k]
-            )
+            jacobians[k] = _jacobian_of(found, node, parts, values[args[0]], memories[k], adjoints[k])
     return found
 
 
@@ -425,7 +421,7 @@ class _Fixed:
                 state = _state_at_zero(program) if state is None else state
                 values, memories, adjoints = state
                 self.jacobians[k] = _jacobian(
-                    node, self.columns, parts[0], values[args[0]], memories[k], adjoints[k], program.query
+                    node, self.columns, parts[0], values[args[0]], memories[k], adjoints[k]
                 )
             elif k in inner or not isinstance(node, Affine | Dot):
                 self.moving.append((k, node, args))
@@ -453,12 +449,10 @@ def _fixed(program: Program) -> _Fixed:
     return found
 
 
-def _jacobian_of(
-    program: Program, found: Columns, node: Node, parts: list[Any], x: Array, memory: Any, u: Array
-) -> Any:
+def _jacobian_of(found: Columns, node: Node, parts: list[Any], x: Array, memory: Any, u: Array) -> Any:
     if isinstance(node, Affine):
         return _jacobian_of_sum(node, parts)
-    return _jacobian(node, found, parts[0], x, memory, u, program.query)
+    return _jacobian(node, found, parts[0], x, memory, u)
 
 
 def _jacobian_of_sum(node: Affine, parts: list[Any]) -> tuple[Any, list[tuple[Any, Array]]]:
@@ -475,7 +469,7 @@ def _jacobian_of_sum(node: Affine, parts: list[Any]) -> tuple[Any, list[tuple[An
 
 
 def _jacobian(
-    node: Node, found: Columns, part: Any, x: Array, memory: Any, u: Array, query: Array
+    node: Node, found: Columns, part: Any, x: Array, memory: Any, u: Array
 ) -> tuple[Any, list[tuple[Any, Array]]]:
     (own, terms), axis = part, node.x.axis  # type: ignore[attr-defined]  # of one argument
     d, c, g = _bend(node, x, memory, u)
@@ -489,7 +483,11 @@ def _jacobian(
     def summed(pull: Array) -> Array:
         column = found.on_rows(axis, pull * own)
         for b, other in terms:
-            column += np.where(query >= 0, axis.sums(pull * b)[query], 0.0) * other
+            sums = axis.sums(pull * b)
+            if found.count > 1:
+                query = found.program.query
+                sums = np.where(query >= 0, sums[query], 0.0)
+            column += sums * other  # which is 0 for rows of no query
         return column
 
     column = summed(node.shares if isinstance(node, Dot) else memory)

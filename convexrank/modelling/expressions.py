@@ -106,7 +106,11 @@ def _product(c: Any, factor: Any) -> Any:
     """The product, which remembers its factors where it is rounded."""
     one, other = plain(c), plain(factor)
     numbers = isinstance(one, float) and isinstance(other, float)
-    return recorded(c) * factor if numbers and abs(one) not in _EXACT and abs(other) not in _EXACT else c * factor
+    return (
+        recorded(c) * factor
+        if numbers and abs(one) not in _EXACT and abs(other) not in _EXACT
+        else c * factor
+    )
 
 
 class Node:

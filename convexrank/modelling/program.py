@@ -355,6 +355,8 @@ class Program:
     def by_query(self) -> tuple[Array, Array]:
         """The rows of all groups, query by query, and where each query begins, and the last ends."""
         rows = np.flatnonzero(self.query >= 0)
+        if self.count == 1:
+            return rows, np.array([0, len(rows)])
         rows = rows[np.argsort(self.query[rows], kind="stable")]
         return rows, np.searchsorted(self.query[rows], np.arange(self.count + 1))
 

@@ -62,6 +62,8 @@ def _lowered(x: Array) -> Array:
 
 def _times(c: Any, x: Array) -> Array:
     """The product, 0 where the factor is 0 and the number infinite."""
+    if isinstance(c, float) and c != 0.0:
+        return c * x
     with np.errstate(invalid="ignore"):
         return np.where(np.asarray(c) == 0.0, 0.0, c * x)
 
@@ -167,11 +169,15 @@ def _least(node: Node, *x: Array) -> Array:
                 found, size = found + below, size + np.abs(below)
             return found - _ROUNDING * size
         case Dot():
-            values = np.broadcast_to(x[0], node.shares.shape)
             if (node.shares < 0.0).any():
                 return np.asarray(-math.inf)
+            if not np.ndim(x[0]):
+                return _lowered(_times(node.over.sums(node.shares), x[0]))
+            values = np.broadcast_to(x[0], node.shares.shape)
             return node.over.sums(_lowered(_times(node.shares, values)))
         case LogSumExp():
+            if not np.ndim(x[0]) and math.isinf(x[0]):
+                return x[0]
             values, logs = np.broadcast_to(x[0], node.shares.shape), np.log(node.shares)
             return node.over.highest(_lowered(values) + _lowered(logs))
         case Highest():
@@ -238,7 +244,9 @@ def shift(program: Program) -> float | None:
                 return float(sum([sign for sign, _ in node.sides]))
             case Affine():
                 terms = zip(node.terms, x, strict=True)
-                return sum([c * (_spread(node, part, one) if np.ndim(one) else one) for (c, part), one in terms])
+                return sum(
+                    [c * (_spread(node, part, one) if np.ndim(one) else one) for (c, part), one in terms]
+                )
             case Dot():
                 return node.over.sums(node.shares * x[0])
             case LogSumExp() | Highest():

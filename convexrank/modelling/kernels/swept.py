@@ -138,9 +138,7 @@ class SweptPairs:
         return crossed_of_squares(self.node, self.points[0], u[:, None] * lower, weights, upper)
 
 
-def crossed_of_squares(
-    node: PairSums, points: Array, weighed: Array, weights: Array, upper: Array
-) -> Array:
+def crossed_of_squares(node: PairSums, points: Array, weighed: Array, weights: Array, upper: Array) -> Array:
     """Return Σ φ″ w times the rows of both partners, of graded rows and a polynomial in (1 + x)₊, squares at most."""
     bends = [math.perm(m, 2) * c for m, c in enumerate(node.function.coefficients or ())]
     partners = active_sums(points, node.ranks[0], node.axis.starts, weighed)

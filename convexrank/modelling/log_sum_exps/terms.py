@@ -119,7 +119,9 @@ def _term(c: float, node: Any, totals: Mapping[str, float] | None) -> LogSumExpT
     else:
         logs = np.log(node.shares)
     logs = logs + inner.constant
-    return LogSumExpTerm(axis.rows, float(t), c, logs if isinstance(logs, np.ndarray) else repeated(logs, count))
+    return LogSumExpTerm(
+        axis.rows, float(t), c, logs if isinstance(logs, np.ndarray) else repeated(logs, count)
+    )
 
 
 def _are_even(weights: Array) -> bool:
