@@ -9,13 +9,7 @@ import numpy as np
 from convexrank.backend.interruption import import_module
 from convexrank.core.results import Solution, Status, Witness
 
-__all__ = ["HAVE_DUALS", "dual_of", "dual_solution"]
-
-#: The formulations with a dual. They know their conjugates; this is for messages.
-HAVE_DUALS = (
-    "PNormPush", "TopPush", "BottomPush", "TopBottomPush", "IRPush", "RmaxPush", "Push", "ConvexRisk", "ListNet",
-    "NDCGRegression", "RankSVM", "CrucialPairs", "PageRankGame",
-)  # fmt: skip
+__all__ = ["dual_of", "dual_solution"]
 
 # Where the class is. As a solver it is imported when it is asked for: it draws random instances of the formulations.
 _DUAL = "convexrank.problems.duals.ranking_dual:RankingDual"
@@ -34,12 +28,13 @@ def dual_of(problem: Any) -> Any:
     Raises
     ------
     ValueError
-        When no conjugate of its risk is known; the message says which formulations have one.
+        When no conjugate of its risk is known; the message says which risks have one.
     """
     if problem.conjugate is None:
         raise ValueError(
-            f"this {type(problem).__name__} has no dual here: no conjugate of its risk is known. Duals have "
-            f"{', '.join(HAVE_DUALS)}, with the losses exponential, logistic, hinge and squared_hinge."
+            f"this {type(problem).__name__} has no dual here: no conjugate of its risk is known. Duals have risks that "
+            "are expressions of scores, such as those of PNormPush, TopPush and RankSVM, with the losses exponential, "
+            "logistic, hinge and squared_hinge, and the PageRankGame."
         )
     module, name = _DUAL.split(":")
     return getattr(import_module(module), name)(problem)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import reduce
+from functools import partial, reduce
 from typing import Protocol
 
 import numpy as np
@@ -21,7 +21,7 @@ from convexrank.modelling.kernels.layout import layout_of
 from convexrank.modelling.kernels.logistic import WIDEST, LogisticPairs
 from convexrank.modelling.kernels.running_sums import RunningSums
 from convexrank.modelling.kernels.sorted_runs import sorted_runs
-from convexrank.modelling.kernels.swept import SweptPairs, crossed_of_squares
+from convexrank.modelling.kernels.swept import SweptPairs
 from convexrank.modelling.kernels.windows import window_loops
 
 __all__ = [
@@ -77,14 +77,19 @@ def is_running(node: PairSums) -> bool:
 
 def _sorted(node: PairSums) -> Callable[[Array, Array], PairKernel]:
     """One sort for each bit of the grades, or a sweep where that is too many."""
-    if node.grades is not None:
-        ranks, counts = node.ranks
-        highest = int(counts.max()) - 1
-        if highest >= _FEW_GRADES:
-            both = ranks, highest - ranks
-            return lambda upper, lower: SweptPairs(node, both, upper, lower)
+    if node.grades is None:
+        sides = _segments(node)
+        return lambda upper, lower: SortedPairs(node, sides, upper, lower)
+    ranks, counts = node.ranks
+    highest = int(counts.max()) - 1
+
+    def swept(upper: Array, lower: Array) -> SweptPairs:
+        return SweptPairs(node, (ranks, highest - ranks), upper, lower)
+
+    if highest >= _FEW_GRADES:
+        return swept
     sides = _segments(node)
-    return lambda upper, lower: SortedPairs(node, sides, upper, lower)
+    return lambda upper, lower: SortedPairs(node, sides, upper, lower, swept)
 
 
 def _segments(node: PairSums) -> list[tuple[Array, Array, int]]:
@@ -124,12 +129,17 @@ class SortedPairs:
     powers of distances have terms of one sign, so that nothing cancels.
     """
 
-    takes_columns = False
-
     def __init__(
-        self, node: PairSums, splits: list[tuple[Array, Array, int]], upper: Array, lower: Array
+        self,
+        node: PairSums,
+        splits: list[tuple[Array, Array, int]],
+        upper: Array,
+        lower: Array,
+        swept: Callable[[Array, Array], SweptPairs] | None = None,
     ) -> None:
         self.node, self.points = node, (upper, 1.0 + lower)
+        # many columns at once take a sweep, which sorts but once
+        self.takes_columns, self._swept = swept is not None, swept and partial(swept, upper, lower)
         sort, cut, self.run = sorted_runs()
         given = [(upper, node.upper_axis), (lower, node.axis)]
         orders = [
@@ -140,12 +150,10 @@ class SortedPairs:
         # of either side the last weights, and the sums of powers with them
         self._last: dict[bool, tuple[Array, Array]] = {}
 
-    def crossed(self, u: Array, lower: Array, weights: Array, upper: Array) -> Array:
-        """Return Σ u w φ″ times the row of the lower partner and that of the upper one, over all pairs."""
-        return crossed_of_squares(self.node, self.points[0], u[:, None] * lower, weights, upper)
-
     def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
         """Return Σ w φ⁽ʲ⁾ over the partners."""
+        if self._swept is not None and np.ndim(weights) == 2:
+            return self._swept().sums(weights, derivatives, to_lower=to_lower)
         last = self._last.get(to_lower)
         if last is None or not np.array_equal(last[0], weights):
             last = self._last[to_lower] = weights, self._powers(weights, to_lower)

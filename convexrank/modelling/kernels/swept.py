@@ -12,9 +12,8 @@ from functools import cache
 import numpy as np
 
 from convexrank.modelling.expressions import PairSums
-from convexrank.pair_sums.within_queries import active_sums
 
-__all__ = ["SweptPairs", "crossed_of_squares"]
+__all__ = ["SweptPairs"]
 
 Array = np.ndarray
 
@@ -69,7 +68,7 @@ def _sweep() -> Callable[..., None]:
 class SweptPairs:
     """Polynomials in (1 + x)₊ at scores of upper and of lower rows, which are the same rows."""
 
-    takes_columns = False
+    takes_columns = True
 
     def __init__(self, node: PairSums, ranks: tuple[Array, Array], upper: Array, lower: Array) -> None:
         axis = node.axis
@@ -92,7 +91,7 @@ class SweptPairs:
         return order[axis.starts[:-1][axis.query] + axis.starts[1:][axis.query] - 1 - np.arange(len(order))]
 
     def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
-        """Return Σ w φ⁽ʲ⁾ over the partners."""
+        """Return Σ w φ⁽ʲ⁾ over the partners; of columns of weights the highest derivative alone."""
         coefficients = self.node.function.coefficients or ()
         degree = len(coefficients) - 1
         here, there = (0, 1) if to_lower else (1, 0)
@@ -101,7 +100,8 @@ class SweptPairs:
             (-self.points[0], 1.0 + self.points[1]) if to_lower else (self.points[1], 1.0 - self.points[0])
         )
         lowest = min(derivatives)
-        columns = [np.broadcast_to(weights, part.shape)]
+        several = np.ndim(weights) == 2
+        columns = list(weights.T) if several else [np.broadcast_to(weights, part.shape)]
         for _ in range(degree - lowest):
             columns.append(columns[-1] * part)
         values, swept = np.stack(columns, axis=1), np.zeros((len(part), len(columns)))
@@ -111,6 +111,8 @@ class SweptPairs:
         entering = self.points[here], np.ascontiguousarray(orders[here]), values
         rows = self.points[there], np.ascontiguousarray(orders[there]), ranks
         _sweep()(1.0 if to_lower else -1.0, *entering, *rows, self.node.axis.starts, tree, swept)
+        if several:
+            return [math.factorial(degree) * coefficients[degree] * swept]
         sums = np.ascontiguousarray(swept.T)
 
         def moment(m: int) -> Array:
@@ -132,15 +134,3 @@ class SweptPairs:
         # beside the margin the moments cancel to rounding; true sums of positive terms are never negative
         positive = bool(np.min(weights) >= 0.0)
         return [np.maximum(one, 0.0) if positive else one for one in answers]
-
-    def crossed(self, u: Array, lower: Array, weights: Array, upper: Array) -> Array:
-        """Return Σ u w φ″ times the row of the lower partner and that of the upper one, over all pairs."""
-        return crossed_of_squares(self.node, self.points[0], u[:, None] * lower, weights, upper)
-
-
-def crossed_of_squares(node: PairSums, points: Array, weighed: Array, weights: Array, upper: Array) -> Array:
-    """Return Σ φ″ w times the rows of both partners, of graded rows and a polynomial in (1 + x)₊, squares at most."""
-    bends = [math.perm(m, 2) * c for m, c in enumerate(node.function.coefficients or ())]
-    partners = active_sums(points, node.ranks[0], node.axis.starts, weighed)
-    partners *= (sum(bends) * weights)[:, None]
-    return partners.T @ upper

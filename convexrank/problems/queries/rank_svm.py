@@ -16,16 +16,12 @@ from convexrank.data.recorded import recorded
 from convexrank.modelling import pair_sums, total
 from convexrank.modelling.expressions import Node, PairSums
 from convexrank.modelling.groups import Groups
-from convexrank.pair_sums.within_queries import pair_list
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.queries._declared import GradedQueries
 
 __all__ = ["RankSVM"]
 
 Array = np.ndarray
-
-# Pairs for each row that are taken one by one at the first width.
-_PAIRS_PER_ROW = 200.0
 
 
 class RankSVM(GradedQueries):
@@ -97,27 +93,16 @@ class RankSVM(GradedQueries):
         return total(sums) / recorded(sums.pair_counts) if self.normalize else total(sums)
 
     @property
-    def ranks(self) -> Array:
-        """The grades of each query as 0, 1, 2, …, query by query."""
-        numbers = self.groups.numbered(self.grades)
-        return numbers - self.groups.minima(numbers, 0)[self.groups.query]
-
-    @cached_property
     def pair_counts(self) -> Array:
         """The number of pairs of each query."""
-        return next(node.pair_counts for node in self.program.nodes if isinstance(node, PairSums))
-
-    @property
-    def query_weights(self) -> Array:
-        """One over the number of pairs, or one."""
-        return 1.0 / self.pair_counts if self.normalize else np.ones(len(self.groups))
+        return self._atom[1].pair_counts
 
     @property
     def pairs(self) -> tuple[Array, Array]:
         """Places of the upper and of the lower row of every pair."""
-        return pair_list(self.ranks, self.groups)
+        return self._atom[1].pairs
 
-    # --- second derivatives in O(n log n) -----------------------------------------------------------------------------
+    # --- second derivatives in O(n log n), which the layer counts pair by pair ----------------------------------------
 
     pairwise_curvature = False  # type: ignore[assignment]
 
@@ -126,6 +111,11 @@ class RankSVM(GradedQueries):
         """Whether the loss has second derivatives."""
         return self.differentiable
 
+    @cached_property
+    def _atom(self) -> tuple[int, Any]:
+        """The sum over pairs, and its place in the program."""
+        return next((k, node) for k, node in enumerate(self.program.nodes) if isinstance(node, PairSums))
+
     def score_model(self, scores: Array) -> ScoreModel:
         r"""Return the risk to second order in the scores, roughly: the pairs of each row are counted, not listed.
 
@@ -133,15 +123,15 @@ class RankSVM(GradedQueries):
         are taken to have :math:`(b_i a_j + a_i b_j) / T` pairs, which keeps all counts. It is exact where all pairs of
         two grades violate the margin, as at the start.
         """
+        value, slope = self.risk_and_score_gradient(scores)
         if not self.differentiable:
-            return ScoreModel(*self.risk_and_score_gradient(scores))
-        values, memories = self.program.up(np.asarray(scores, dtype=np.float64))
-        value, slope = float(values[-1].sum()), self.program.placed(self.program.down(memories))
-        ((place, each),) = self.program.constant_adjoints.items()
-        kernel, (rows, starts) = memories[place][0], self.by_query
-        (lower,) = kernel.sums(each, (2,), to_lower=False)
-        upper = each * kernel.sums(np.ones(len(rows)), (2,), to_lower=True)[0]
-        totals, diagonal = self.groups.sums(lower), np.zeros(self.rows)
+            return ScoreModel(value, slope)
+        (rows, starts), (k, node) = self.by_query, self._atom
+        kernel = self.program.up(np.asarray(scores, dtype=np.float64))[1][k][0]
+        weights = np.broadcast_to(self.program.constant_adjoints[k], rows.shape)
+        upper = kernel.sums(weights, (2,), to_lower=False)[0]
+        lower = weights * kernel.sums(node.weights, (2,), to_lower=True)[0]
+        totals, diagonal = node.axis.sums(lower), np.zeros(self.rows)
         diagonal[rows] = lower + upper
         rates = 0.5 / np.where(totals > 0.0, totals, np.inf)
         shape = (self.rows, len(totals))
