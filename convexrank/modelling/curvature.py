@@ -148,7 +148,8 @@ def _crossed(node: PairSums, kernel: Any, u: Array, lower: Array, weights: Array
         (partners,) = kernel.sums(columns, (2,), to_lower=True)
     else:
         partners = np.stack([kernel.sums(column, (2,), to_lower=True)[0] for column in columns.T], axis=1)
-    return (u[:, None] * lower).T @ partners
+    partners *= u[:, None]
+    return lower.T @ partners
 
 
 def gradient_moved(

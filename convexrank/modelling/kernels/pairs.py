@@ -83,8 +83,8 @@ def _sorted(node: PairSums) -> Callable[[Array, Array], PairKernel]:
     ranks, counts = node.ranks
     highest = int(counts.max()) - 1
 
-    def swept(upper: Array, lower: Array) -> SweptPairs:
-        return SweptPairs(node, (ranks, highest - ranks), upper, lower)
+    def swept(upper: Array, lower: Array, rising: list[Array] | None = None) -> SweptPairs:
+        return SweptPairs(node, (ranks, highest - ranks), upper, lower, rising)
 
     if highest >= _FEW_GRADES:
         return swept
@@ -135,17 +135,17 @@ class SortedPairs:
         splits: list[tuple[Array, Array, int]],
         upper: Array,
         lower: Array,
-        swept: Callable[[Array, Array], SweptPairs] | None = None,
+        swept: Callable[[Array, Array, list[Array]], SweptPairs] | None = None,
     ) -> None:
         self.node, self.points = node, (upper, 1.0 + lower)
-        # many columns at once take a sweep, which sorts but once
-        self.takes_columns, self._swept = swept is not None, swept and partial(swept, upper, lower)
         sort, cut, self.run = sorted_runs()
         given = [(upper, node.upper_axis), (lower, node.axis)]
         orders = [
             sort(x, axis.starts) if axis.count > 1 else np.argsort(x, kind="stable")
             for x, axis in (given[:1] if node.upper is node.lower else given)
         ]
+        # many columns at once take a sweep, which sorts no more
+        self.takes_columns, self._swept = swept is not None, swept and partial(swept, upper, lower, orders)
         self.sides = [(cut(orders[0], up, count), cut(orders[-1], low, count)) for up, low, count in splits]
         # of either side the last weights, and the sums of powers with them
         self._last: dict[bool, tuple[Array, Array]] = {}
