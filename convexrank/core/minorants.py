@@ -104,10 +104,10 @@ def tangent_at(
     if not math.isfinite(float(scores @ scores)):
         return Minorant(math.inf, math.nan, np.zeros(len(w)), math.inf, math.inf, math.inf)
     value, pull = risk(scores)
-    size, relative = np.abs(pull), rounding(len(scores) + len(w))
+    size, relative, sizes = np.abs(pull), rounding(len(scores) + len(w)), np.abs(scores)
     # near 0 scores have no rounding to speak of, constants beside them do, such as the logarithms of weights
-    moved = float(size @ (1.0 + np.abs(scores)))
-    error = relative * (abs(float(value)) + float(np.abs(scores).max()) + moved)
+    moved = float(np.add.reduce(size)) + float(size @ sizes)
+    error = relative * (abs(float(value)) + float(np.maximum.reduce(sizes)) + moved)
     slope = np.asarray(steadily_summed(X, pull), dtype=np.float64)
     return Minorant(
         float(value),

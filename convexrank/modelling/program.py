@@ -60,63 +60,102 @@ class Program:
     """
 
     def __init__(self, root: Node, rows: int) -> None:
-        check_convex(root)
         self.root, self.rows = root, rows
         self.nodes: list[Node] = []
-        places: dict[int, int] = {}
-
-        def visit(node: Node) -> None:
-            if id(node) not in places:
-                for part in node.args:
-                    visit(part)
-                places[id(node)] = len(self.nodes)
-                self.nodes.append(node)
-
-        visit(root)
-        self.args = [[places[id(part)] for part in node.args] for node in self.nodes]
+        self.args: list[list[int]] = []
+        self._list(root, {})
+        check_convex(root, self.nodes)
         self.leaves = [(k, node) for k, node in enumerate(self.nodes) if isinstance(node, Scores)]
         if not self.leaves:
             raise TypeError(f"the risk {root} has no scores; write it with f.positive, f.negative or f.rows.")
         self.count = self.leaves[0][1].axis.count
-        self.gathers = [(k, leaf.axis.places) for k, leaf in self.leaves if not isinstance(leaf, Differences)]
-        self.differences = [(k, leaf) for k, leaf in self.leaves if isinstance(leaf, Differences)]
-        self._ones = np.ones(self.count)
-        #: By place, the adjoints of sums over pairs that nothing curved depends on.
-        self.constant_adjoints = _constant_adjoints(self.nodes, self.args, self.count)
-        self._bind([Step(node, self.constant_adjoints.get(k)) for k, node in enumerate(self.nodes)])
-
-    def _bind(self, steps: list[Step]) -> None:
-        self.steps = steps
-        kinds = [node.function for node in self.nodes if isinstance(node, Elementwise | PairSums)]
-        maxima = [node for node in self.nodes if isinstance(node, Highest) and not node.width]
-        #: Whether the risk has a derivative everywhere.
-        self.smooth = not maxima and all(kind.smooth for kind in kinds)
-        #: Whether there are sums over pairs, or pairs that are listed.
-        self.has_pairs = any(isinstance(node, PairSums | Differences) for node in self.nodes)
-        #: Whether second derivatives are known.
-        self.bends = self.smooth and all(kind.bend is not None for kind in kinds)
         #: What readings find once, by their names.
         self.kept: dict[str, Any] = {}
-        # place, step, the places of the arguments, and that of the only one
-        plan = [
-            (k, step, args, args[0] if len(args) == 1 else -1)
-            for k, (step, args) in enumerate(zip(self.steps, self.args, strict=True))
-            if args
+        self._look()
+
+    def _look(self) -> None:
+        """Go through the nodes once for what is asked of all of them."""
+        #: Whether the risk has a derivative everywhere, and whether second derivatives are known.
+        self.smooth = self.bends = True
+        #: Whether there are sums over pairs, or pairs that are listed.
+        self.has_pairs = False
+        for node in self.nodes:
+            if isinstance(node, Elementwise | PairSums):
+                self.smooth = self.smooth and node.function.smooth
+                self.bends = self.bends and node.function.bend is not None
+            elif isinstance(node, Highest):
+                self.smooth = self.smooth and node.width > 0.0
+            self.has_pairs = self.has_pairs or isinstance(node, PairSums | Differences)
+        self.bends = self.bends and self.smooth
+
+    def _list(self, node: Node, places: dict[int, int]) -> int:
+        """List the nodes that a node is a function of, and the node; return its place."""
+        place = places.get(id(node))
+        if place is None:
+            args = [self._list(part, places) for part in node.args]
+            place = places[id(node)] = len(self.nodes)
+            self.nodes.append(node)
+            self.args.append(args)
+        return place
+
+    @cached_property
+    def gathers(self) -> list[tuple[int, Any]]:
+        """Groups of rows, with their places in the program."""
+        return [(k, leaf.axis.places) for k, leaf in self.leaves if not isinstance(leaf, Differences)]
+
+    @cached_property
+    def differences(self) -> list[tuple[int, Differences]]:
+        """Listed pairs, with their places in the program."""
+        return [(k, leaf) for k, leaf in self.leaves if isinstance(leaf, Differences)]
+
+    @cached_property
+    def constant_adjoints(self) -> dict[int, Array]:
+        """By place, the adjoints of sums over pairs that nothing curved depends on."""
+        return _constant_adjoints(self.nodes, self.args, self.count)
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """The steps of the nodes."""
+        known = self.constant_adjoints
+        return [Step(node, known.get(k)) for k, node in enumerate(self.nodes)]
+
+    @cached_property
+    def _plan(self) -> list[tuple[int, Step, list[int], int]]:
+        """Place, step, the places of the arguments, and that of the only one."""
+        steps = zip(self.steps, self.args, strict=True)
+        return [
+            (k, step, args, args[0] if len(args) == 1 else -1) for k, (step, args) in enumerate(steps) if args
         ]
-        self.upwards = [(k, step.up, step.factor, args, only) for k, step, args, only in plan]
-        self.downwards = [
-            (k, step.down, step.pull, step.carries, args, only) for k, step, args, only in plan[::-1]
-        ]
+
+    @cached_property
+    def upwards(self) -> list[Any]:
+        """What fills in values and memories."""
+        return [(k, step.up, step.factor, args, only) for k, step, args, only in self._plan]
+
+    @cached_property
+    def downwards(self) -> list[Any]:
+        """What fills in adjoints."""
+        plan = self._plan[::-1]
+        return [(k, step.down, step.pull, step.carries, args, only) for k, step, args, only in plan]
 
     def with_atoms(self, atoms: dict[int, Node]) -> Program:
         """Return the program with other atoms of the same arguments in some places."""
         found = copy(self)
-        for name in ("_top", "of_levels", "curved_pairs"):  # these depend on atoms
+        for name in (
+            "_top",
+            "of_levels",
+            "curved_pairs",
+            "_plan",
+            "upwards",
+            "downwards",
+        ):  # these depend on atoms
             vars(found).pop(name, None)
-        found.nodes = [atoms.get(k, node) for k, node in enumerate(self.nodes)]
+        found.nodes, found.kept = [atoms.get(k, node) for k, node in enumerate(self.nodes)], {}
+        found._look()
         known = self.constant_adjoints
-        steps = [Step(atoms[k], known.get(k)) if k in atoms else step for k, step in enumerate(self.steps)]
-        found._bind(steps)
+        vars(found)["steps"] = [
+            Step(atoms[k], known.get(k)) if k in atoms else step for k, step in enumerate(self.steps)
+        ]
         return found
 
     @cached_property
@@ -158,6 +197,8 @@ class Program:
     def by_query(self) -> tuple[Array, Array]:
         """The rows of all groups, query by query, and where each query begins, and the last ends."""
         rows = np.flatnonzero(self.query >= 0)
+        if self.count == 1:
+            return rows, np.array([0, len(rows)])
         rows = rows[np.argsort(self.query[rows], kind="stable")]
         return rows, np.searchsorted(self.query[rows], np.arange(self.count + 1))
 
@@ -171,7 +212,7 @@ class Program:
     def curved_pairs(self) -> int:
         """How many pairs a product with second derivatives runs over: none where running sums give it."""
         sums = [node for node in self.nodes if isinstance(node, PairSums) and not is_running(node)]
-        return sum(node.pair_count for node in sums)
+        return sum([node.pair_count for node in sums])
 
     def up(self, scores: Array) -> tuple[list[Any], list[Any]]:
         """Return values and memories of all nodes."""
@@ -187,7 +228,7 @@ class Program:
     def down(self, memories: list[Any]) -> list[Any]:
         """Return the adjoints of all nodes."""
         adjoints: list[Any] = [None] * len(self.nodes)
-        adjoints[-1] = self._ones
+        adjoints[-1] = np.ones(self.count)
         _go_down(self.downwards, memories, adjoints)
         return adjoints
 

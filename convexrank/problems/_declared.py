@@ -130,7 +130,7 @@ class Declared(LinearScores):
     @property
     def pairwise_curvature(self) -> bool:  # type: ignore[override]
         """Whether second derivatives run over pairs."""
-        return self.form.curved_pairs > 0
+        return self.form.has_pairs and self.form.curved_pairs > 0
 
     @cached_property
     def has_curvature(self) -> bool:  # type: ignore[override]

@@ -24,8 +24,8 @@ class Columns:
     """The Hessian in the making: diag(h) + Σ rate/2 (left rightᵀ + right leftᵀ) in each query."""
 
     def __init__(self, program: Program) -> None:
-        self.diagonal, self.query, self.count = np.zeros(program.rows), program.query, program.count
-        self.ones, self.by_query = np.ones(program.count), program.by_query
+        self.program, self.count = program, program.count
+        self.diagonal, self.ones = np.zeros(program.rows), np.ones(program.count)
         self.products: list[tuple[Array, Array, Array]] = []
 
     def copy(self) -> Columns:
@@ -52,7 +52,7 @@ class Columns:
 
     def _multiple(self, column: Array, of: Array) -> Array | None:
         """By what a column is a multiple of another in each query; None where it is none, up to rounding."""
-        (rows, starts), size = self.by_query, float(np.abs(column).max())
+        (rows, starts), size = self.program.by_query, float(np.abs(column).max())
         squares = np.add.reduceat((of * of)[rows], starts[:-1])
         factors = np.add.reduceat((column * of)[rows], starts[:-1]) / np.where(squares > 0.0, squares, 1.0)
         rest = column[rows] - factors.repeat(np.diff(starts)) * of[rows]
@@ -60,7 +60,7 @@ class Columns:
 
     def on_rows(self, axis: Axis, values: Any) -> Array:
         """Return a column of all rows, 0 beside those of an axis."""
-        column = np.zeros(len(self.query))
+        column = np.zeros(len(self.diagonal))
         column[axis.places] = values
         return column
 
@@ -78,6 +78,17 @@ class Columns:
             for other, (c, second) in enumerate(terms[: place + 1]):
                 rate = d * b * c * (1.0 if other == place else 2.0)
                 self.products.append((column, second, rate if axis is None else axis.sums(rate)))
+
+    def form(self) -> tuple[list[Array], Array]:
+        """Return the different columns of one query, and the symmetric matrix between them."""
+        columns: dict[int, Array] = {}
+        for left, right, _ in self.products:
+            columns[id(left)], columns[id(right)] = left, right
+        places = {key: place for place, key in enumerate(columns)}
+        matrix = np.zeros((len(columns), len(columns)))
+        for left, right, rate in self.products:
+            matrix[places[id(left)], places[id(right)]] += rate[0]
+        return list(columns.values()), 0.5 * (matrix + matrix.T)
 
     def listed(self) -> tuple[list[Array], list[Array]]:
         """Return columns of all queries, and the rates of each query, so that all are products with themselves."""
@@ -99,7 +110,7 @@ class Columns:
 
     def collected(self) -> tuple[sparse.csr_array, Array]:
         """Return the transposed columns and the rates of the form that solvers take, one column per query."""
-        (columns, rates), n, (rows, starts) = self.listed(), len(self.query), self.by_query
+        (columns, rates), n, (rows, starts) = self.listed(), len(self.diagonal), self.program.by_query
         blocks = len(columns)
         if not blocks:
             return sparse.csr_array((0, n)), np.zeros(0)

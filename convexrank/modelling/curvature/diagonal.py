@@ -78,9 +78,7 @@ def columns_of(program: Program, state: State, pairs: bool = False) -> Columns:
             owns = [part[0] for part in parts]
             jacobians[k] = _of_pairs(found, node, memories[k], adjoints[k], owns) if pairs else (0.0, [])
         else:
-            jacobians[k] = _jacobian_of(
-                program, found, node, parts, values[args[0]], memories[k], adjoints[k]
-            )
+            jacobians[k] = _jacobian_of(found, node, parts, values[args[0]], memories[k], adjoints[k])
     return found
 
 
@@ -138,16 +136,12 @@ class _Fixed:
     def __init__(self, program: Program) -> None:
         self.columns, self.jacobians = Columns(program), dict[int, Any]()
         self.jacobians.update((k, (own, [])) for k, own in program.own_factors.items())
-        scores = np.zeros(program.rows)
-        with np.errstate(all="ignore"):
-            values, memories = program.up(scores)
-            adjoints = program.down(memories)
         inner: set[int] = set()  # what curved nodes are functions of, squares that are added up aside
         for k in range(len(program.nodes) - 1, -1, -1):
             node = program.nodes[k]
             if k in inner or not (is_affine(node) or isinstance(node, Affine | Dot) or _is_quadratic(node)):
                 inner.update(program.args[k])
-        self.moving = []
+        self.moving, state = [], None
         for k, node, args in program.of_levels:
             if isinstance(node, Differences):  # of two rows each: products alone tell their curvature
                 self.jacobians[k] = 0.0, []
@@ -155,8 +149,13 @@ class _Fixed:
             squares = k not in inner and _is_quadratic(node)
             if squares or is_affine(node):
                 parts = [self.jacobians[a] for a in args]
-                self.jacobians[k] = _jacobian_of(
-                    program, self.columns, node, parts, values[args[0]], memories[k], adjoints[k]
+                if isinstance(node, Affine):
+                    self.jacobians[k] = _jacobian_of_sum(node, parts)
+                    continue
+                state = _state_at_zero(program) if state is None else state
+                values, memories, adjoints = state
+                self.jacobians[k] = _jacobian(
+                    node, self.columns, parts[0], values[args[0]], memories[k], adjoints[k]
                 )
             elif k in inner or not isinstance(node, Affine | Dot):
                 self.moving.append((k, node, args))
@@ -165,6 +164,12 @@ class _Fixed:
         taken = all((rates >= 0.0).all() for rates in self.columns.listed()[1])
         nodes = zip(program.nodes, program.args, strict=True)
         self.steepness = max(_steepness(program, node, args) for node, args in nodes) if taken else math.inf
+
+
+def _state_at_zero(program: Program) -> State:
+    with np.errstate(all="ignore"):
+        values, memories = program.up(np.zeros(program.rows))
+        return values, memories, program.down(memories)
 
 
 def _is_quadratic(node: Node) -> bool:
@@ -178,12 +183,10 @@ def _fixed(program: Program) -> _Fixed:
     return found
 
 
-def _jacobian_of(
-    program: Program, found: Columns, node: Node, parts: list[Any], x: Array, memory: Any, u: Array
-) -> Any:
+def _jacobian_of(found: Columns, node: Node, parts: list[Any], x: Array, memory: Any, u: Array) -> Any:
     if isinstance(node, Affine):
         return _jacobian_of_sum(node, parts)
-    return _jacobian(node, found, parts[0], x, memory, u, program.query)
+    return _jacobian(node, found, parts[0], x, memory, u)
 
 
 def _jacobian_of_sum(node: Affine, parts: list[Any]) -> tuple[Any, list[tuple[Any, Array]]]:
@@ -200,7 +203,7 @@ def _jacobian_of_sum(node: Affine, parts: list[Any]) -> tuple[Any, list[tuple[An
 
 
 def _jacobian(
-    node: Node, found: Columns, part: Any, x: Array, memory: Any, u: Array, query: Array
+    node: Node, found: Columns, part: Any, x: Array, memory: Any, u: Array
 ) -> tuple[Any, list[tuple[Any, Array]]]:
     (own, terms), axis = part, node.x.axis  # type: ignore[attr-defined]  # of one argument
     d, c, g = bend_of(node, x, memory, u)
@@ -214,7 +217,11 @@ def _jacobian(
     def summed(pull: Array) -> Array:
         column = found.on_rows(axis, pull * own)
         for b, other in terms:
-            column += np.where(query >= 0, axis.sums(pull * b)[query], 0.0) * other
+            sums = axis.sums(pull * b)
+            if found.count > 1:
+                query = found.program.query
+                sums = np.where(query >= 0, sums[query], 0.0)
+            column += sums * other  # which is 0 for rows of no query
         return column
 
     column = summed(node.shares if isinstance(node, Dot) else memory)

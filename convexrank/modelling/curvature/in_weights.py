@@ -80,8 +80,8 @@ class InWeights:
             return weighted_gram(entries(self.X), found.diagonal), self._pulled(slope)
         vectors = [slope, found.diagonal]
         if found.count == 1:  # one read of X
-            listed, parts = found.listed()
-            columns, rates = np.array(vectors + listed), np.array(parts).reshape(-1, 1)
+            listed, between = found.form()
+            columns = np.array(vectors + listed)
             images = self._pulled(columns.T).T
             wholes = np.add.reduce(columns, axis=1)
             (pull, pulled), images, whole, wholes = images[:2], images[2:], wholes[1], wholes[2:, None]
@@ -90,7 +90,8 @@ class InWeights:
             pull, pulled = self._pulled(np.array(vectors).T).T
             images = dense(columns @ entries(self.X))
             wholes = np.add.reduceat(columns.data, columns.indptr[:-1]) if len(rates) else rates
-            whole, wholes, rates = found.diagonal.sum(), wholes[:, None], rates[:, None]
+            whole, wholes, between = found.diagonal.sum(), wholes[:, None], -rates[:, None]
         centre = pulled / whole if self.centres and whole > 0.0 else np.zeros_like(pulled)
         apart = images - wholes * centre
-        return centred_gram(self.X, centre, found.diagonal) - apart.T @ (rates * apart), pull
+        products = between @ apart if found.count == 1 else between * apart
+        return centred_gram(self.X, centre, found.diagonal) + apart.T @ products, pull

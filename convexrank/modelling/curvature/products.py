@@ -77,11 +77,12 @@ def pair_hessian(program: Program, scores: Array, X: Array) -> tuple[float, Arra
         kernel, weights = memories[k][0], node.weights
         (to_lower,) = kernel.sums(weights, (2,), to_lower=True)
         (to_upper,) = kernel.sums(u, (2,), to_lower=False)
-        partners = _column_sums(kernel, weights[:, None] * upper)
-        cross = (u[:, None] * lower).T @ partners
-        hessian += (lower * (u * to_lower)[:, None]).T @ lower + (
-            upper * (weights * to_upper)[:, None]
-        ).T @ upper
+        cross = _crossed(node, kernel, u, lower, weights, upper)
+        of_lower, of_upper = u * to_lower, weights * to_upper
+        if upper is lower:
+            hessian += (lower * (of_lower + of_upper)[:, None]).T @ lower
+        else:
+            hessian += (lower * of_lower[:, None]).T @ lower + (upper * of_upper[:, None]).T @ upper
         hessian -= cross + cross.T
     return float(np.add.reduce(values[-1])), program.placed(adjoints), hessian
 
@@ -90,11 +91,17 @@ def _multiple(factor: Any, rows: Array) -> Array:
     return rows if isinstance(factor, float) and factor == 1.0 else np.reshape(factor, (-1, 1)) * rows
 
 
-def _column_sums(kernel: Any, columns: Array) -> Array:
-    """The sums of columns over the upper partners, weighed by second derivatives."""
+def _crossed(node: PairSums, kernel: Any, u: Array, lower: Array, weights: Array, upper: Array) -> Array:
+    """The sum over pairs of the rows of both partners, weighed by second derivatives."""
+    if node.upper is node.lower and hasattr(kernel, "crossed"):  # graded rows
+        return kernel.crossed(u, lower, weights, upper)
+    columns = weights[:, None] * upper
     if kernel.takes_columns:
-        return kernel.sums(columns, (2,), to_lower=True)[0]
-    return np.stack([kernel.sums(column, (2,), to_lower=True)[0] for column in columns.T], axis=1)
+        (partners,) = kernel.sums(columns, (2,), to_lower=True)
+    else:
+        partners = np.stack([kernel.sums(column, (2,), to_lower=True)[0] for column in columns.T], axis=1)
+    partners *= u[:, None]
+    return lower.T @ partners
 
 
 def gradient_moved(

@@ -71,10 +71,8 @@ class System:
         if not self.has_rows or not self.found.exact or self.units is not None:
             return None
         weights, most = self.weights, _LEFT_OUT * self.l2
-        for share in _SHARES:
-            light = weights <= share * most / len(weights)
-            if float(weights @ light) <= most:
-                break
+        masks = (weights <= share * most / len(weights) for share in _SHARES)
+        light = next(light for light in masks if float(weights @ light) <= most)
         kept = np.flatnonzero(~light)
         return kept if len(kept) <= _WORTH_A_COPY * len(weights) else None
 
