@@ -20,8 +20,6 @@ from convexrank.data.rankers import scores_of
 from convexrank.estimators._conformal import checksum
 from convexrank.inference import Lists, Threshold, list_length, threshold
 
-__all__ = ["PromisedThresholdClassifier", "promised_lists", "promised_threshold"]
-
 Array = np.ndarray
 
 # Binary digits of the largest score that are kept.

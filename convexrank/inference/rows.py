@@ -11,8 +11,6 @@ import numpy as np
 from convexrank.data import check_binary_labels, check_same_index, check_vector, check_weights
 from convexrank.data.groups import as_groups
 
-__all__ = ["Guide", "Labelled", "Ranked", "Rows", "cluster_numbers", "read_rows"]
-
 Array = np.ndarray
 # What a sample has, and what it should have for an asymptotic interval, by the words for it.
 Guide = dict[str, tuple[float, float]]

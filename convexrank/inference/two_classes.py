@@ -14,8 +14,6 @@ import numpy as np
 from convexrank.inference.concentration import mean_lower, mean_upper, uniform_ends
 from convexrank.inference.rows import Guide, Labelled, Ranked, read_rows
 
-__all__ = ["AUC", "PartialAUC", "PushRisk", "error_split"]
-
 Array = np.ndarray
 Bounds = tuple[float, float]
 

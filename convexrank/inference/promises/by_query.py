@@ -15,8 +15,6 @@ from convexrank.data.gains import gains
 from convexrank.data.groups import QueryGroups
 from convexrank.metrics.queries import prepare, segment_cumsum
 
-__all__ = ["ListLength", "Lists", "list_length"]
-
 Array = np.ndarray
 
 

@@ -12,8 +12,6 @@ from scipy.stats import hypergeom
 from convexrank.data import check_integer, check_list, check_probability, check_vector, shown
 from convexrank.inference.promises.held_out import HeldOut, read_held_out
 
-__all__ = ["TopHits", "top_hits"]
-
 Array = np.ndarray
 
 
