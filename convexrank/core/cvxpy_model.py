@@ -16,7 +16,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.core.results import Witness
 from convexrank.regularizers import Penalty
 
-__all__ = ["CvxpyModel", "model_of_scores", "nonlinear_problem"]
+__all__ = ["CvxpyModel", "nonlinear_problem"]
 
 # cvxpy's words for an answer that can be used.
 _SOLVED = ("optimal", "optimal_inaccurate")

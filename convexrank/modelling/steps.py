@@ -20,8 +20,6 @@ from convexrank.modelling.expressions import (
 from convexrank.modelling.kernels.highest import border_of, smooth_highest_values
 from convexrank.modelling.kernels.pairs import pair_kernel
 
-__all__ = ["Step", "bound", "highest_rows", "highest_shares", "highest_values"]
-
 Array = np.ndarray
 
 

@@ -13,8 +13,6 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.program import Program
 
-__all__ = ["Columns"]
-
 Array = np.ndarray
 # Columns are multiples of one another, up to rounding relative to their size.
 _SAME = 1e-14

@@ -28,16 +28,6 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.program import Program
 
-__all__ = [
-    "columns_of",
-    "constant",
-    "curvature",
-    "has_columns",
-    "products",
-    "second_derivatives",
-    "steepness",
-]
-
 Array = np.ndarray
 
 

@@ -21,8 +21,6 @@ from convexrank.modelling.expressions import (
 from convexrank.modelling.kernels.highest import partial_shares
 from convexrank.modelling.program import Program
 
-__all__ = ["State", "bend_of", "gradient_moved", "has_pair_hessian", "hessian_product", "pair_hessian"]
-
 Array = np.ndarray
 #: Values, memories and adjoints of all nodes.
 State = tuple[list[Any], list[Any], list[Any]]

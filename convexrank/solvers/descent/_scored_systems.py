@@ -14,8 +14,6 @@ from convexrank.backend.deadline import check_time
 from convexrank.backend.gram import dense, squares_times, times, transposed_times
 from convexrank.core.score_model import ScoreProducts
 
-__all__ = ["Solved", "System", "solved"]
-
 Array = np.ndarray
 Turn = Callable[[Array], Array]
 
