@@ -25,7 +25,7 @@ from convexrank.modelling import (
 from convexrank.modelling.balls import in_balls
 from convexrank.modelling.certificates.reference import Reference
 from convexrank.modelling.certificates.rounding import sizes_of_terms
-from convexrank.modelling.curvature import hessian_product
+from convexrank.modelling.curvature.products import hessian_product
 from convexrank.modelling.expressions import Affine, Elementwise
 from tests.expression_readings import (
     off,

@@ -11,8 +11,6 @@ from scipy import sparse
 from convexrank.backend.interruption import import_module
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 
-__all__ = ["model_minimum"]
-
 Array = np.ndarray
 
 # Interior points come this near, in units of the scale; most end before, and say so by a status that is not asked for.

@@ -13,8 +13,6 @@ from convexrank.backend.gram import steadily_summed, times
 from convexrank.core.cutting_planes import model_minimum
 from convexrank.regularizers import Penalty
 
-__all__ = ["EPS", "Bundle", "Minorant", "rounding", "tangent", "tangent_at"]
-
 Array = np.ndarray
 
 EPS = float(np.finfo(np.float64).eps)

@@ -28,8 +28,6 @@ from convexrank.data import (
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.estimators._linear_ranker import SolvedRanker
 
-__all__ = ["PathSearch"]
-
 Array = np.ndarray
 
 # Most processes below those that a machine has, as joblib counts from -1 down.

@@ -14,8 +14,6 @@ from convexrank.data import QueryGroups, as_groups, check_integer, check_positiv
 from convexrank.estimators._linear_ranker import LinearRanker
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
 
-__all__ = ["OnlineMEMR"]
-
 Array = np.ndarray
 
 

@@ -24,8 +24,6 @@ from convexrank.inference import Threshold
 from convexrank.metrics import auc
 from convexrank.problems import PNormPush, Push, RmaxPush, TopPush
 
-__all__ = ["PushRanker"]
-
 Array = np.ndarray
 
 

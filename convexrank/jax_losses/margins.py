@@ -25,8 +25,6 @@ from convexrank.problems.margin_retargeting._options import (
 )
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
 
-__all__ = ["margin_retargeting"]
-
 Array = np.ndarray
 # Margins may exceed what the bounds leave by rounding.
 _ROUNDING = 1e-9

@@ -13,8 +13,6 @@ from convexrank.data import check_interval, check_positive, check_vector, keep, 
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.links.curves import along, between, threshold
 
-__all__ = ["Link"]
-
 Array = np.ndarray
 
 # Knots come from isotonic regressions: they are on one curve up to rounding, which this much covers.

@@ -25,8 +25,6 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.functions import Function
 
-__all__ = ["Language", "Numpy", "read"]
-
 Array = np.ndarray
 
 

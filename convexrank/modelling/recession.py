@@ -26,9 +26,8 @@ from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.layout import highest_partner
 from convexrank.modelling.kernels.plain import DistancePowers
 from convexrank.modelling.language import Numpy
-from convexrank.modelling.program import Program, highest_rows, highest_values
-
-__all__ = ["falls", "far_out", "infimum", "is_reached", "recession", "shift"]
+from convexrank.modelling.program import Program
+from convexrank.modelling.steps import highest_rows, highest_values
 
 Array = np.ndarray
 

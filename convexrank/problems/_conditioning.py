@@ -20,17 +20,6 @@ from convexrank.core.minorants import EPS, Minorant, rounding
 from convexrank.core.results import Certificate, Witness
 from convexrank.regularizers import Penalty
 
-__all__ = [
-    "InUnits",
-    "centred",
-    "columns_are_alike",
-    "is_weak",
-    "long",
-    "times_units",
-    "units_of",
-    "units_of_steps",
-]
-
 Array = np.ndarray
 
 # Steps are taken in other units where columns are larger or smaller than others, or than 1, by more than this.

@@ -13,8 +13,6 @@ from convexrank.data import check_nonnegative, shown
 from convexrank.regularizers.balls import L1Ball, L2Ball
 from convexrank.regularizers.norms import L1, L2, Regularizer, soft_threshold
 
-__all__ = ["Penalty"]
-
 Array = np.ndarray
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.jax_oracles import value_of
-from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.cvxpy_model import CvxpyModel, check_nonlinear_solver
 from convexrank.core.results import Solution, Status
 from convexrank.verification.comparison import CONIC, ORACLE, SLOPE, STEP, Case, Comparison, disagree
 
@@ -30,7 +30,9 @@ def compare_convex(case: Case) -> Comparison:
     """Compare a problem with an objective and an exact model; of a game the players' responses too."""
     try:
         model = case.problem.to_cvxpy()
-    except ValueError as error:  # a custom price or loss that cvxpy cannot read
+        if model.nonlinear:
+            check_nonlinear_solver()
+    except (ValueError, ImportError) as error:  # a custom price or loss that cvxpy cannot read, or no solver
         return case.skipped(f"no exact model: {error}")
     if not model.convex:
         return case.skipped("no exact model: cvxpy cannot verify that it is convex")

@@ -17,8 +17,6 @@ from convexrank.data import check_real
 from convexrank.divergences.base import Divergence, _library
 from convexrank.divergences.domains import Interval
 
-__all__ = ["FromGenerator"]
-
 Array = np.ndarray
 
 # How near an end, or how far out, the slope is asked for to see whether it has a limit there.

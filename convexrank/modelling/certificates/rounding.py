@@ -22,8 +22,6 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.program import Program
 
-__all__ = ["Sizes", "sizes_of_terms", "summed"]
-
 Array = np.ndarray
 
 

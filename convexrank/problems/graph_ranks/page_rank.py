@@ -24,8 +24,6 @@ from convexrank.graphs.io.build import cuts, nth_range
 from convexrank.problems.graph_ranks._base import GraphRank
 from convexrank.problems.graph_ranks._random_graph import random_graph
 
-__all__ = ["PageRank"]
-
 Array = np.ndarray
 
 # Edges that the certificate looks at in one piece, so that its copies stay small.

@@ -15,8 +15,6 @@ from convexrank.data.gains import gains
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems.queries._base import QueryScores, random_queries
 
-__all__ = ["RankCosine"]
-
 Array = np.ndarray
 
 

@@ -19,8 +19,6 @@ from convexrank.modelling.groups import Groups
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.queries._declared import GradedQueries
 
-__all__ = ["RankSVM"]
-
 Array = np.ndarray
 
 
