@@ -157,6 +157,7 @@ FOUND = [
     ("convexrank.regularizers.penalty.Penalty", "nonnegative"),
     ("convexrank.estimators.cross_validated.RetargetingRankerCV", "bound"),
     ("convexrank.estimators.cross_validated.PushRankerCV", "y"),
+    ("convexrank.estimators.cross_validated.PushRankerCV", "X"),
     ("convexrank.links.link.Link", "knots"),
     ("convexrank.problems.graph_ranks.page_rank.PageRank", "x"),
     ("convexrank.estimators.online.OnlineMEMR", "sigma"),

@@ -226,6 +226,17 @@ def test_the_highest_of_what_is_at_least_0_is_at_least_0():
     assert recession.is_reached(program.Program(hinges, len(F.y)))
 
 
+def test_signs_of_sums_are_those_of_their_parts():
+    least = rules.hinge(F.negative)  # at least 0
+    for factor in (0.0, 0.5, 1.0, 3.0):
+        assert rules.is_nonnegative(factor * least + 1.0 * least)
+    assert rules.is_nonnegative(least + 0.5)
+    assert not rules.is_nonnegative(least - 0.5)
+    assert not rules.is_nonnegative(least + 0.5 * F.negative)
+    assert rules.is_nonnegative(rules.mean(0.5 * least))
+    assert not rules.is_nonnegative(rules.log_sum_exp(F.negative))
+
+
 # --- what readings find once, and numbers that remember ---------------------------------------------------------------
 
 

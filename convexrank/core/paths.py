@@ -378,7 +378,8 @@ def _values_of(problem: Any, given: dict[str, Any], n: int, ratio: float) -> tup
         top = problem.l1_max()
         if not top > 0.0:
             raise ValueError(
-                "all weights are 0 for every l1: the gradient at 0 is 0, so that there is no path."
+                "all weights are 0 for every l1: the gradient at 0 is 0, so that there is no path; "
+                "X has to tell the labels apart."
             )
         return name, np.geomspace(top, share * top, check_integer(n, "n", 1))
     found = check_vector(values, None, name)

@@ -182,7 +182,7 @@ class OnlineMEMR(LinearRanker):
     def _reach(self) -> float:
         """The radius of the ball."""
         if self.radius is not None:
-            return self.radius
+            return float(self.radius)
         sigma = float(self.sigma)
         return min(self._steepest_at_zero / sigma, math.sqrt(2.0 * self._costliest / sigma))
 
