@@ -265,8 +265,9 @@ class Monitor:
             status, direction, detail = found
             if not may_lack_minimiser:
                 best, self.certificate = State(direction, self.problem.value_at(direction), math.inf), None
-        parts = status.message, detail, "" if self.last is None else self.last.note
-        message = "; ".join(part for part in parts if part)
+        message = f"{status.message}; {detail}" if detail else status.message
+        if self.last is not None and self.last.note:
+            message = f"{message}; {self.last.note}"
         states = len(self.trace["objective"])
         if best is None:  # no state was finite: there is no point to return
             best = State(np.full(self.problem.dimension, np.nan), math.nan, math.inf)

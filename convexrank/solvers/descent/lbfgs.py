@@ -17,10 +17,11 @@ from convexrank.core.loop import State, scale_of
 from convexrank.core.results import Solution
 from convexrank.core.score_model import SampledCurvature
 from convexrank.data import check_flags, check_integer, keep_checked
-from convexrank.solvers.descent.newton_cg import HessianProducts, NewtonCG
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
+
+    from convexrank.solvers.descent.newton_cg import HessianProducts
 
 Array = np.ndarray
 
@@ -152,7 +153,7 @@ class LBFGS:
         if self.hand_over and state.iteration and state.iteration % _LOOKED == 0:
             if _is_slow(state) and _has_products(problem) and not problem.pairwise_curvature:
                 note = _HANDED_OVER.format(state.iteration)
-                return _handed_over(problem, state, _HandedOver(NewtonCG().init(problem, state.x), note))
+                return _handed_over(problem, state, _HandedOver(_newton().init(problem, state.x), note))
             state = replace(state, memory=(memory := replace(memory, looked=state.residual)))
         oracle = _Cached(self._oracle(problem, state), memory.units)
         attempts = [(memory.pairs, memory.metric), ((), memory.metric), ((), None)]
@@ -245,6 +246,12 @@ class _HandedOver:
     note: str
 
 
+def _newton() -> Any:
+    from convexrank.solvers.descent.newton_cg import NewtonCG  # few solves need it
+
+    return NewtonCG()
+
+
 def _is_slow(state: State) -> bool:
     """Whether the rate since the last look promises too many steps."""
     left, enough = state.residual, state.tol * scale_of(state.value)
@@ -256,7 +263,7 @@ def _is_slow(state: State) -> bool:
 
 def _handed_over(problem: Any, state: State, going: _HandedOver) -> State:
     """Take a step of the method that went on."""
-    inner = NewtonCG().step(problem, replace(going.inner, iteration=state.iteration, tol=state.tol))
+    inner = _newton().step(problem, replace(going.inner, iteration=state.iteration, tol=state.tol))
     return replace(inner, memory=_HandedOver(inner, going.note), note=going.note)
 
 
