@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from measure import fresh
-from promise_coverage import promises
 from report import Section, Table, Target, seconds_text
 
 __all__ = ["SETTINGS", "Setting", "coverage", "judged", "simulate"]
@@ -131,9 +130,7 @@ def coverage(effort: int) -> Section:
     targets = [
         target for number in range(len(SETTINGS)) for target in judged(SETTINGS[number], found[number])
     ]
-    kept, more = promises(effort)
-    intervals = Table("Coverage of intervals", columns, tuple(rows), note)
-    return Section((intervals, kept, _speed()), (*targets, *more))
+    return Section((Table("Coverage of intervals", columns, tuple(rows), note), _speed()), tuple(targets))
 
 
 def _work(setting: Setting) -> int:
@@ -268,6 +265,8 @@ def million() -> dict[str, float]:
         "ndcg_interval, exact": lambda: inference.ndcg_interval(y, s, qid),
         "roc_band": lambda: inference.roc_band(y, s),
         "threshold, max_fpr": lambda: inference.threshold(y, s, max_fpr=0.01),
+        "top_hits": lambda: inference.top_hits(y, s, other, [100, 1000]),
+        "list_length": lambda: inference.list_length(y, s, qid, max_missed=0.1),
         "threshold, min_precision": lambda: inference.threshold(y, s, min_precision=0.3),
     }
     return {name: median(times) for name, times in interleaved(contenders, 3).items()}

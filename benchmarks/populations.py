@@ -38,6 +38,7 @@ def truth(metric: str, **options: Any) -> float:
         "map": _map,
         "ndcg": _ndcg,
         "difference": _difference,
+        "missed": lambda a, size, length: _over_ranks(a, size, lambda rank: float(rank > length)),
         "roc": lambda **_: math.nan,
     }[metric](**options)
 

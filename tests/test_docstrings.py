@@ -12,6 +12,7 @@ import pytest
 from numpydoc import validate
 
 import convexrank
+import convexrank_annex
 
 # Not asked of anything. The one-line docstring of a method says what it does; a formulation says more in a page.
 NOT_ASKED = {
@@ -46,7 +47,6 @@ USERS_CALL = (
     "convexrank.losses",
     "convexrank.metrics",
     "convexrank.plotting",
-    "convexrank.population",
     "convexrank.prices",
     "convexrank.core.problem",
     "convexrank.core.results",
@@ -59,18 +59,32 @@ USERS_CALL = (
     "convexrank.verification.loss.report",
     "convexrank.verification.loss.verify",
     "convexrank.verification.report",
+    "convexrank_annex.bounds",
+    "convexrank_annex.population",
 )
 
 
+STAND_ALONE = ("convexrank.proof.check", "convexrank.proof.check_fractions")
+
+
 def modules():
-    found = pkgutil.walk_packages(convexrank.__path__, "convexrank.")
-    return ["convexrank", *(item.name for item in found if not item.name.endswith("__main__"))]
+    found = [
+        item.name
+        for package in (convexrank, convexrank_annex)
+        for item in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    ]
+    return ["convexrank", "convexrank_annex", *(name for name in found if not name.endswith("__main__"))]
 
 
 def public_names(module_name):
-    """Names that a module makes public and defines itself, with the public members of its classes."""
+    """Names that a module makes public and defines itself, with the public members of its classes.
+
+    Modules with a page, and those that users import from, list them; in any other those without an underscore are for
+    other modules. The programs that check proofs stand alone.
+    """
     module = importlib.import_module(module_name)
-    for name in getattr(module, "__all__", ()):
+    own = [] if module_name in STAND_ALONE else [name for name in vars(module) if not name.startswith("_")]
+    for name in getattr(module, "__all__", own):
         thing = getattr(module, name)
         if not callable(thing) or getattr(thing, "__module__", None) != module_name:
             continue

@@ -132,7 +132,7 @@ PLANTED = {
 
 
 def findings(function, monkeypatch):
-    monkeypatch.setattr(judge, "PACKAGE", str(Path(__file__).resolve().parent.parent))
+    monkeypatch.setattr(judge, "PACKAGES", (str(Path(__file__).resolve().parent.parent),))
     monkeypatch.setattr(judge, "LIMIT", 0.5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -156,6 +156,14 @@ FOUND = [
     ("convexrank.jax_losses.margins.margin_retargeting", "offsets"),
     ("convexrank.regularizers.penalty.Penalty", "nonnegative"),
     ("convexrank.estimators.cross_validated.RetargetingRankerCV", "bound"),
+    ("convexrank.estimators.cross_validated.PushRankerCV", "y"),
+    ("convexrank.estimators.cross_validated.PushRankerCV", "X"),
+    ("convexrank.links.link.Link", "knots"),
+    ("convexrank.problems.graph_ranks.page_rank.PageRank", "x"),
+    ("convexrank.estimators.online.OnlineMEMR", "sigma"),
+    ("convexrank.divergences.generators.from_expression.FromGenerator", "upper"),
+    ("convexrank.prices.priced", "price"),
+    ("convexrank.jax_losses.margins.margin_retargeting", "grades"),
 ]
 
 

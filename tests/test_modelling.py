@@ -14,14 +14,15 @@ from convexrank import losses
 from convexrank.modelling import balls as balls_reading
 from convexrank.modelling import (
     conjugate,
-    curvature,
     functions,
     jax_reading,
     language,
-    program,
     recession,
+    steps,
 )
 from convexrank.modelling.certificates import pair_blocks, reference, rounding
+from convexrank.modelling.curvature import products
+from convexrank.modelling.curvature.columns import Columns
 from convexrank.modelling.cvxpy_reading import Cvxpy, cvxpy_model
 from convexrank.modelling.expressions import Affine, Axis, Highest, LogSumExp, PairSums
 from convexrank.modelling.kernels import highest, pairs
@@ -190,7 +191,7 @@ def with_unweighted_rows(old):
 
 def with_ties_in_full(old):
     def bug(node, x):
-        above, tied, _ = program.highest_rows(node, x)
+        above, tied, _ = steps.highest_rows(node, x)
         return (above + tied) / node.over.spread(node.counts)
 
     return bug
@@ -234,7 +235,7 @@ BUGS = {
     "softplus's slope far out doubled": of_table(functions.softplus, "recession", twice),
     "shares in place of sums": of_member(Axis, "sums", lambda old: lambda axis, x: old(axis, x) / axis.sizes),
     "the query before": of_member(Axis, "spread", one_query_on),
-    "ties count in full": of_member(program, "highest_shares", with_ties_in_full),
+    "ties count in full": of_member(steps, "highest_shares", with_ties_in_full),
     "one row less among the highest": of_member(
         reference, "_of_highest", lambda old: lambda node: old(Highest(node.x, max(node.most - 1, 1)))
     ),
@@ -290,8 +291,8 @@ BUGS = {
         conjugate, "shares_of", lambda old: lambda node, m, v, u: m.exact(v)
     ),
     "the rank-one part forgotten": of_member(
-        curvature,
-        "_bend",
+        products,
+        "bend_of",
         lambda old: (
             lambda *x: (
                 old(*x)[0],
@@ -301,16 +302,16 @@ BUGS = {
         ),
     ),
     "products of columns with each other forgotten": of_member(
-        curvature.Columns,
+        Columns,
         "add",
         lambda old: lambda self, axis, d, own, terms: old(self, axis, d, own, terms[:1]),
     ),
-    "second derivatives of pairs doubled": of_member(curvature, "_curve", first_doubled),
+    "second derivatives of pairs doubled": of_member(products, "_curve", first_doubled),
     "the shares of a smooth maximum of twice the width": of_member(
         highest, "nearest_shares", lambda old: lambda node, x: old(node, 0.5 * x)
     ),
     "the largest shares move too": of_member(
-        curvature, "partial_shares", lambda old: lambda node, shares: shares > 0.0
+        products, "partial_shares", lambda old: lambda node, shares: shares > 0.0
     ),
     "a smooth hinge of twice the width": of_table(
         functions.hinge, "smoothed", lambda old: lambda width: old(2.0 * width)

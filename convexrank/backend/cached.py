@@ -13,43 +13,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from convexrank.backend.read_only import read_only
-
-__all__ = ["LastValue", "cached_property", "hand_over", "preset"]
-
-# Nothing in these to protect, and they are most of what is computed once.
-_PLAIN = frozenset({bool, int, float, str, frozenset, type(None)})
-
-if TYPE_CHECKING:
-    cached_property = property
-else:
-
-    class cached_property(functools.cached_property):
-        """Computed once; arrays in the answer are read-only, as every later caller gets the same ones."""
-
-        def __get__(self, instance: Any, owner: Any = None) -> Any:
-            if instance is None:
-                return self
-            value = self.func(instance)
-            if type(value) is np.ndarray:
-                value = value.view()
-                value.flags.writeable = False
-            elif type(value) not in _PLAIN:
-                value = read_only(value)
-            instance.__dict__[self.attrname] = value
-            return value
-
-
-def preset(made: Any, **values: Any) -> None:
-    """Put in what cached properties of a new object would compute."""
-    vars(made).update(values)
-
-
-def hand_over(old: Any, made: Any, *names: str) -> None:
-    """Give a new object what an old one has computed and is the same for both."""
-    held = vars(old)
-    preset(made, **{name: held[name] for name in names if name in held})
 
 
 class LastValue:
@@ -65,3 +31,37 @@ class LastValue:
             self._point, self._value = np.array(point), function(point)
             self._point.flags.writeable = self._value.flags.writeable = False
         return self._value
+
+
+# What may be written to, or hold such.
+_HELD = np.ndarray, tuple
+
+if TYPE_CHECKING:
+    cached_property = property
+else:
+
+    class cached_property(functools.cached_property):
+        """Computed once; arrays in the answer are read-only, as every later caller gets the same ones."""
+
+        def __get__(self, instance: Any, owner: Any = None) -> Any:
+            if instance is None:
+                return self
+            value = self.func(instance)
+            if type(value) is np.ndarray:
+                value = value.view()
+                value.flags.writeable = False
+            elif isinstance(value, _HELD) or type(value) is sparse.csr_array:
+                value = read_only(value)
+            instance.__dict__[self.attrname] = value
+            return value
+
+
+def preset(made: Any, **values: Any) -> None:
+    """Put in what cached properties of a new object would compute."""
+    vars(made).update(values)
+
+
+def hand_over(old: Any, made: Any, *names: str) -> None:
+    """Give a new object what an old one has computed and is the same for both."""
+    held = vars(old)
+    preset(made, **{name: held[name] for name in names if name in held})

@@ -7,12 +7,14 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.core.results import Witness
+from convexrank.regularizers import Penalty
 
 __all__ = ["CvxpyModel", "nonlinear_problem"]
 
@@ -41,6 +43,15 @@ def _violation(problem: Any) -> float:
     return max((float(np.max(part.violation())) for part in problem.constraints), default=0.0)
 
 
+def check_nonlinear_solver() -> None:
+    """Raise an ImportError that says how to get Uno, an extra, where it is not installed."""
+    if find_spec("unopy") is None:
+        raise ImportError(
+            "this exact model is convex by a theorem, not by cvxpy's rules: no conic solver takes it, and Uno is not "
+            "installed; pip install 'convexrank[nonlinear]'."
+        )
+
+
 @lru_cache(maxsize=1)
 def _nonlinear_class() -> Any:
     import cvxpy as cp
@@ -50,6 +61,8 @@ def _nonlinear_class() -> Any:
 
         def solve(self, solver: str | None = None, **options: Any) -> Any:
             """Solve from the values that the variables have; options as for ``cvxpy.Problem.solve``."""
+            if solver in (None, "UNO"):
+                check_nonlinear_solver()
             return super().solve(solver=solver or "UNO", **{**_NONLINEAR, **options})
 
     return NonlinearProblem
@@ -226,3 +239,32 @@ class CvxpyModel:
                     variable.value = start
             problem.solve(solver=solver, **options)
             return problem.status
+
+
+def model_of_scores(
+    X: Any, risk: Callable[[Any], tuple[Any, list[Any]]], penalty: Penalty, *, apart: bool, nonlinear: bool
+) -> CvxpyModel:
+    """Return the exact model of a risk of the scores Xw and a penalty.
+
+    Parameters
+    ----------
+    X : matrix, shape (n, d)
+        The features.
+    risk : callable
+        Takes scores to an expression and constraints that go with it.
+    penalty : Penalty
+        The penalty.
+    apart : bool
+        Whether the scores are a variable of their own, equal to Xw by a constraint.
+    nonlinear : bool
+        Whether the model is for a nonlinear solver.
+    """
+    import cvxpy as cp
+
+    w = cp.Variable(X.shape[1], name="w")
+    scores = cp.Variable(X.shape[0], name="scores") if apart else X @ w
+    (value, constraints), (term, limits) = risk(scores), penalty.cvxpy(w)
+    tied = [scores == X @ w] if apart else []
+    make = nonlinear_problem if nonlinear else cp.Problem
+    model = make(cp.Minimize(value + term), [*tied, *constraints, *limits])
+    return CvxpyModel(model, {"w": w, "scores": scores} if apart else {"w": w}, nonlinear)

@@ -15,12 +15,10 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from convexrank.backend.warning_level import level_of_caller
-from convexrank.data import check_binary_labels, check_probability
+from convexrank.data import as_groups, check_binary_labels, check_probability, shown
 from convexrank.data.rankers import scores_of
 from convexrank.estimators._conformal import checksum
-from convexrank.inference import Threshold, threshold
-
-__all__ = ["PromisedThresholdClassifier", "promised_threshold"]
+from convexrank.inference import Lists, Threshold, list_length, threshold
 
 Array = np.ndarray
 
@@ -113,22 +111,30 @@ class PromisedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstim
             promise cannot be made from the held-out rows: the message says how many are needed.
         """
         share = check_probability(self.held_out, "held_out")
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-        if kind != "binary":  # in the words that scikit-learn's own checks look for
-            raise ValueError(f"Only binary classification is supported. Unknown label type: {kind}.")
-        check_binary_labels(y)
+        if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
+            raise TypeError(f"estimator is {shown(self.estimator)}, expected a ranker such as PushRanker().")
+        y = _two_classes(y)
         self.classes_ = np.unique(y)
-        X_fit, X_held, y_fit, y_held = train_test_split(
-            X,
-            y,
-            test_size=share,
-            random_state=self.random_state,
-            # by class where the promise is about one class; a precision needs a sample of all rows
-            stratify=y if self.min_precision is None else None,
-        )
-        self.estimator_ = clone(self.estimator).fit(X_fit, y_fit)
+        try:
+            X_fit, X_held, y_fit, y_held = train_test_split(
+                X,
+                y,
+                test_size=share,
+                random_state=self.random_state,
+                # by class where the promise is about one class; a precision needs a sample of all rows
+                stratify=y if self.min_precision is None else None,
+            )
+        except (TypeError, ValueError) as error:
+            kind = (
+                TypeError
+                if isinstance(error, TypeError) and not isinstance(error, ValueError)
+                else ValueError
+            )
+            raise kind(
+                f"X, y, held_out or random_state: {error}; expected rows X of shape (n, d), and y of n labels."
+            ) from error
+        ranker: Any = clone(self.estimator)
+        self.estimator_ = ranker.fit(X_fit, y_fit)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
@@ -153,12 +159,28 @@ class PromisedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstim
 
     def _rounded(self, scores: Array) -> Array:
         """Return equal scores for equal rows: sums have other last digits when they are computed with other rows."""
-        return np.round(scores / self._unit) * self._unit
+        with np.errstate(over="ignore"):  # what is infinite after it is the highest
+            return np.round(scores / self._unit) * self._unit
 
     def predict(self, X: Any) -> Array:
         """Return the predicted labels, shape (n,)."""
         above = self.decision_function(X) > 0
         return self.classes_[above.astype(np.int64)]
+
+
+def _two_classes(y: Any) -> Array:
+    """Return a vector of two labels, or say in the words that scikit-learn's own checks look for what it is."""
+    try:
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+    except (TypeError, ValueError) as error:
+        wrong = TypeError if isinstance(error, TypeError) else ValueError
+        raise wrong(f"y: {error}; expected a vector of two classes.") from error
+    if kind != "binary":
+        raise ValueError(f"y: Only binary classification is supported. Unknown label type: {kind}.")
+    check_binary_labels(y)
+    return y
 
 
 def promised_threshold(ranker: Any, X: Any, y: Any, fitted_rows: int, **promise: Any) -> Threshold:
@@ -181,14 +203,46 @@ def promised_threshold(ranker: Any, X: Any, y: Any, fitted_rows: int, **promise:
         raise ValueError(
             f"y has the labels {found[:5].tolist()}, expected those of the fit, {ranker.classes_.tolist()}."
         )
-    if (
-        len(labels) == len(scores)
-        and checksum(ranker._validated(X, reset=False), labels == ranker.classes_[1]) == fitted_rows
-    ):
+    if len(labels) == len(scores):
+        _warn_of_training_rows(ranker, X, labels == ranker.classes_[1], fitted_rows)
+    return threshold(y, scores, **promise)
+
+
+def promised_lists(ranker: Any, X: Any, qid: Any, held_out: Any, fitted_rows: int, **promise: Any) -> Lists:
+    """Return lists of new queries, of a length that held-out queries set.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As :func:`convexrank.inference.list_length`, and when ``held_out`` is not a triple.
+
+    Warns
+    -----
+    UserWarning
+        When the held-out rows are those of the fit.
+    """
+    if not isinstance(held_out, tuple | list) or len(held_out) != 3:
+        raise TypeError(
+            f"held_out is {shown(held_out)}, expected a tuple (X, y, qid) of queries that fit did not see."
+        )
+    rows, y, queries = held_out
+    scores = ranker.decision_function(rows)
+    found = list_length(y, scores, queries, **promise)
+    _warn_of_training_rows(ranker, rows, np.asarray(y, dtype=np.float64), fitted_rows)
+    new = ranker.decision_function(X)
+    groups = as_groups(qid, len(new))
+    order = groups.order[np.lexsort((-groups.gather(new), groups.query))]
+    lists = np.split(order, groups.offsets[1:-1])
+    kept = {name: part[: found.length] for name, part in zip(groups.ids.tolist(), lists, strict=True)}
+    return Lists(kept, found)
+
+
+def _warn_of_training_rows(ranker: Any, X: Any, y: Array, fitted_rows: int) -> None:
+    """Warn when these are all the rows of the fit."""
+    if checksum(ranker._validated(X, reset=False), y) == fitted_rows:
         warnings.warn(
-            f"X and y are the {len(labels)} rows of fit, expected rows that fit did not see: the promise does not hold "
-            "for new rows; split the data, and fit on one part only.",
+            f"X and y are the {len(y)} rows of fit, expected rows that fit did not see: the promise does not hold for "
+            "new rows; split the data, and fit on one part only.",
             UserWarning,
             stacklevel=level_of_caller(),
         )
-    return threshold(y, scores, **promise)

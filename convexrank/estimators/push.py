@@ -17,20 +17,18 @@ from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning
 from convexrank.data import as_groups, check_binary_labels, check_choice, check_positive, check_weights
 from convexrank.estimators._conformal import checksum
-from convexrank.estimators._linear_ranker import LinearRanker
+from convexrank.estimators._linear_ranker import SolvedRanker
 from convexrank.estimators._pair_order import pair_order
 from convexrank.estimators.promised import promised_threshold
 from convexrank.inference import Threshold
 from convexrank.metrics import auc
 from convexrank.problems import PNormPush, Push, RmaxPush, TopPush
 
-__all__ = ["PushRanker"]
-
 Array = np.ndarray
 
 
 @dataclass(eq=False, repr=False)
-class PushRanker(LinearRanker):
+class PushRanker(SolvedRanker):
     r"""Linear ranker for binary labels that concentrates on the top of the list, as a scikit-learn estimator.
 
     It fits a linear score f = Xw, without an intercept (which would cancel in every pair), by minimising
@@ -137,16 +135,7 @@ class PushRanker(LinearRanker):
     loss: Any = "exponential"
     l2: float = 1e-2
     l1: float = 0.0
-    features: Any = "linear"
-    bins: int | None = None
-    monotone: Any = None
     tie_break: Any = None
-    solver: Any = None
-    tol: float = 1e-8
-    max_iter: int | None = None
-    time_limit: float | None = None
-    warm_start: bool = False
-    verbose: bool = False
 
     def __sklearn_tags__(self) -> Tags:
         """Describe the estimator to scikit-learn: as all rankers, and y is binary."""
@@ -207,7 +196,7 @@ class PushRanker(LinearRanker):
         try:
             check_binary_labels(y)
         except ValueError as error:
-            if len(np.unique(y)) > 2:
+            if y.dtype != object and len(np.unique(y)) > 2:
                 raise ValueError(
                     f"{error} For graded documents of queries use RetargetingRanker().fit(X, y, qid)."
                 ) from error

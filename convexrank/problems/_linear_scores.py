@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import compress
 from typing import Any, Self
 
 import numpy as np
@@ -23,8 +24,8 @@ from convexrank.backend.gram import (
 )
 from convexrank.backend.interruption import Block
 from convexrank.backend.jax_oracles import RiskData
-from convexrank.core.certificates import certificate_radius, certify, radius_for_steps
-from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
+from convexrank.core.certificates import certificate_radius, certify
+from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
 from convexrank.core.minorants import Minorant, tangent
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, CertificateError, Status, Witness
@@ -42,7 +43,16 @@ from convexrank.data import (
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.data.shards.agreement import arguments_of, asked_of
-from convexrank.problems._conditioning import InUnits, centred, long, times_units, units_of_steps
+from convexrank.problems._conditioning import (
+    InUnits,
+    centred,
+    columns_are_alike,
+    is_weak,
+    long,
+    times_units,
+    units_of,
+    units_of_steps,
+)
 from convexrank.problems._largest_l1 import least_steepness
 from convexrank.problems._proved_zeros import proved_zeros
 from convexrank.problems._solver_choice import Choice, choose
@@ -55,10 +65,8 @@ __all__ = ["LinearScores", "RiskData"]
 
 Array = np.ndarray
 _DTYPES = {"float64": np.float64, "float32": np.float32}
-# Units are between 2 to the power of this and of minus this, so that their squares are finite.
-_FARTHEST = 500.0
-# One ball of w serves columns whose sizes differ by a smaller factor.
-_ALIKE = 64.0
+# What a weak penalty does not prove to this precision is shown within a ball.
+_CERTAIN = 1e-9
 
 # A loss e^(-z) is below 1e-5 of its size at 0 beyond this difference of scores.
 _SPREAD = 12.0
@@ -199,12 +207,10 @@ class LinearScores(Problem):
     @cached_property
     def _centred(self) -> Self | None:
         """The same objective with more digits, of rows without a large offset that all share; None if there is none."""
-        if not (
-            self.depends_on_differences and isinstance(self.X, np.ndarray) and self.X.dtype == np.float64
-        ):
+        plain = isinstance(self.X, np.ndarray) and self.X.dtype == np.float64
+        if not plain or not self.depends_on_differences or self._mean_squares is None:
             return None
-        squares = self._mean_squares
-        rows = None if squares is None else centred(self.X, squares)
+        rows = centred(self.X, self._mean_squares)
         made = None if rows is None else self.changed(X=rows)
         if made is not None:
             preset(made, _centred=None)
@@ -252,26 +258,30 @@ class LinearScores(Problem):
     @cached_property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance."""
-        out_of_memory = isinstance(self.X, Chunks)
-        names = {"Convex", "Certified"} if out_of_memory else {"Exact", "Convex", "Certified"}
-        if self.differentiable:
-            names.add("Proximal")
-            if self.penalty.smooth:
-                names |= {"Smooth", "Sampled"}
-                if not isinstance(self.X, Design):
-                    names |= (
-                        {"JaxObjective", "TwiceDifferentiable"} if self.has_curvature else {"JaxObjective"}
-                    )
-            elif self.convex and self.penalty.ball is None and not out_of_memory:
-                names.add("Columnwise")
-        elif (
-            self.has_smoothing
-            and self.penalty.smooth
+        smooth, built = self.penalty.smooth, not isinstance(self.X, Design)
+        in_memory, differentiable = not isinstance(self.X, Chunks), self.differentiable
+        offered = {
+            "Convex": True,
+            "Certified": True,
+            "Exact": in_memory,
+            "Proximal": differentiable,
+            "Smooth": differentiable and smooth,
+            "Sampled": differentiable and smooth,
+            "JaxObjective": differentiable and smooth and built,
+            "TwiceDifferentiable": differentiable and smooth and built and self.has_curvature,
+            "Columnwise": differentiable
+            and self.convex
+            and in_memory
+            and self.penalty.ball is None
+            and not smooth,
+            "Smoothable": smooth
             and self.l2 > 0
-            and not isinstance(self.X, Design | Chunks)
-        ):
-            names.add("Smoothable")
-        return frozenset(names)
+            and built
+            and in_memory
+            and not differentiable
+            and self.has_smoothing,
+        }
+        return frozenset(compress(offered, offered.values()))
 
     @property
     def default_solver(self) -> str:
@@ -368,9 +378,9 @@ class LinearScores(Problem):
         r"""Return the smallest :math:`\lambda_1` whose minimiser is w = 0: :math:`\min_u \|X^\top u\|_\infty`.
 
         The minimum is over the subgradients u of the risk at scores of 0. A risk that is smooth there has only one,
-        also a hinge, whose kink is elsewhere. If rows share a maximum, a linear program
-        with an unknown for each of these rows decides. Neither l2 nor a ball has an effect. Among weights that must be
-        at least 0, only those that would increase are included.
+        also a hinge, whose kink is elsewhere. If rows share a maximum, a linear program with an unknown for each of
+        these rows decides. Neither l2 nor a ball has an effect. Among weights that must be at least 0, only those that
+        would increase are included.
 
         Raises
         ------
@@ -472,12 +482,12 @@ class LinearScores(Problem):
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum from the gradient of the smooth part, at no cost, for solvers."""
         if self.in_units is not None:
-            return self.in_units.gap_estimate(w / self.units, value, self.units * gradient)
+            return self.in_units.gap_estimate(w, value, gradient)
         penalty, radius = self.penalty, math.inf
         if not penalty.bounded:
             radius = certificate_radius(penalty, self.risk_infimum, w, value, self.unit)[1]
-            radius = radius_for_steps(w, radius, self.unit)
-        return penalty.gap(w, self.l2 * w - gradient, radius)
+        found = penalty.gap(w, self.l2 * w - gradient, radius)
+        return found if self._near is None else min(found, self._near.gap_estimate(w, value, gradient))
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective at w; infinity outside a ball constraint."""
@@ -485,10 +495,9 @@ class LinearScores(Problem):
         if self._centred is not None:
             return self._centred.objective(w)
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite
+            at_scores = stream is None
             found = (
-                self.risk_and_score_gradient(self.scores(w))
-                if stream is None
-                else stream.risk_and_subgradient(w)
+                self.risk_and_score_gradient(self.scores(w)) if at_scores else stream.risk_and_subgradient(w)
             )
         return found[0] + self.penalty.value(w)
 
@@ -519,22 +528,14 @@ class LinearScores(Problem):
         ValueError
             When the problem is not convex: then no model of it can be solved exactly.
         """
-        import cvxpy as cp
-
         if not self.convex:
             raise ValueError(
                 f"{type(self).__name__} with these arguments is not convex, so it has no exact model."
             )
-
-        w, matrix = cp.Variable(self.dimension, name="w"), entries(self.X)
-        scores = cp.Variable(self.rows, name="scores") if explicit_scores else matrix @ w
-        risk, constraints = (self.other_risk_model if explicit_scores else self.risk_model)(scores)
-        term, limits = self.penalty.cvxpy(w)
-        tied = [scores == matrix @ w] if explicit_scores else []
-        variables = {"w": w, "scores": scores} if explicit_scores else {"w": w}
-        make = nonlinear_problem if self.model_is_nonlinear else cp.Problem
-        model = make(cp.Minimize(risk + term), [*tied, *constraints, *limits])
-        return CvxpyModel(model, variables, self.model_is_nonlinear)
+        risk = self.other_risk_model if explicit_scores else self.risk_model
+        return model_of_scores(
+            entries(self.X), risk, self.penalty, apart=explicit_scores, nonlinear=self.model_is_nonlinear
+        )
 
     def reference_risk(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in w from the definition, for certificates."""
@@ -556,8 +557,8 @@ class LinearScores(Problem):
     @cached_property
     def unit(self) -> float:
         """A large length of w in the units of the features: scores are of size 1 in each column, or 100 altogether."""
-        lengths = np.array([self.X.longest]) if isinstance(self.X, Chunks) else self.row_lengths
-        return long(lengths, float(self.units.max()))
+        longest = self.X.longest if isinstance(self.X, Chunks) else float(self.row_lengths.max())
+        return long(longest, float(self.units.max()))
 
     @property
     def row_counts(self) -> Array | None:
@@ -576,11 +577,7 @@ class LinearScores(Problem):
     def units(self) -> Array:
         """Units of the unknowns that equalise their effects on scores and penalty, powers of two; 1 for designs."""
         squares = self._mean_squares
-        if squares is None:
-            return np.ones(self.dimension)
-        sizes = np.sqrt(squares + self.l2)
-        sizes[sizes == 0.0] = 1.0
-        return np.exp2(-np.maximum(np.minimum(np.rint(np.log2(sizes)), _FARTHEST), -_FARTHEST))
+        return np.ones(self.dimension) if squares is None else units_of(squares + self.l2)
 
     @cached_property
     def row_lengths(self) -> Array:
@@ -592,17 +589,27 @@ class LinearScores(Problem):
         self.refuse_edited()
         w, problem = self.check_point(x, "x"), self if self._centred is None else self._centred
         given = None if witness is None else Witness.of(w, witness)
-        inside = problem.in_units
-        return certify(problem, w, given) if inside is None else inside.certificate(w, given)
+        if problem.in_units is not None:
+            return problem.in_units.certificate(w, given)
+        found = certify(problem, w, given)
+        enough = _CERTAIN * max(1.0, abs(found.value))
+        if problem._near is None or found.gap <= enough:
+            return found
+        near = problem._near.certificate(w, given)
+        return near if near.gap <= enough else found
 
     @cached_property
     def in_units(self) -> InUnits | None:
         """The problem with a ball of w/units; None if a penalty bounds w, or the columns have similar sizes."""
         penalty = self.penalty
-        if penalty.bounded or not penalty.smooth or isinstance(self.X, Design):
+        if penalty.bounded or not penalty.smooth or isinstance(self.X, Design) or columns_are_alike(self):
             return None
-        alike = float(self.units.max()) <= _ALIKE * float(self.units.min())
-        return None if alike else InUnits(self)
+        return InUnits(self)
+
+    @cached_property
+    def _near(self) -> InUnits | None:
+        """The problem with a ball, as without a penalty, where that is weak and magnifies rounding; else None."""
+        return InUnits(self) if self.stream is None and is_weak(self) else None
 
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""

@@ -24,7 +24,7 @@ sparsity enforcing penalties, JMLR 18, 2017).
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -33,36 +33,15 @@ from convexrank.backend.gram import squares_times, times, transposed_times
 from convexrank.core.certificates import LinearRisk, certificate_radius, own_gap, value_of, witness_bound
 from convexrank.core.minorants import EPS, rounding
 from convexrank.core.results import Witness
-from convexrank.core.score_model import ScoreModel, movement
+from convexrank.core.score_model import movement
 from convexrank.data import Chunks
-from convexrank.solvers.working_sets._columns import Columns
-
-__all__ = ["proved_zeros"]
+from convexrank.solvers.working_sets._columns import ByColumns
 
 Array = np.ndarray
 
 
-class _Scored(LinearRisk, Protocol):
-    """The members of a problem that the rule uses, besides those that certificates use."""
-
-    @property
-    def X(self) -> Any:
-        """The examples, shape (n, d)."""
-        ...
-
-    @property
-    def row_lengths(self) -> Array:
-        """Euclidean lengths of the rows of X, shape (n,)."""
-        ...
-
-    @property
-    def columns(self) -> Columns:
-        """The columns of X."""
-        ...
-
-    def score_model(self, scores: Array) -> ScoreModel:
-        """Return the risk to second order in the scores."""
-        ...
+class _Scored(LinearRisk, ByColumns, Protocol):
+    """What the rule uses of a problem, besides what certificates use."""
 
 
 def proved_zeros(problem: _Scored, w: Array, witness: Witness | None) -> Array:

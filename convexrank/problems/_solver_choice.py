@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["Choice", "choose"]
-
 # Seconds on one core; their ratios matter. Measured with PNormPush, 600 to 10⁶ rows and 6 to 300 columns.
 _ENTRY = 1e-9  # value and gradient, for an entry of X
 _PRODUCT = 1.2e-10  # a multiplication in XᵀCX

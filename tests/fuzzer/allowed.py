@@ -35,6 +35,7 @@ RIGHT = (
     Allowed("losses for JAX cannot refuse what is traced: NaN and infinity pass", "nan|infinite", r".*jax_losses.*"),
     Allowed("infinity says that there is no bound", "infinite", parameter="bound|strong|(dis)?trusted|gamma|alpha"),
     Allowed("a query on which the measure is not defined is NaN, as documented", "nan", parameter="per_query"),
+    Allowed("the precision of no rows is NaN, as documented", "nan", r".*(inference\.threshold|PromisedThreshold).*"),
     Allowed("without a solution there is no bound at it", "nan", r".*perturbation_bound.*", "solution"),
     Allowed("a solve that is stopped at once proves nothing", "infinite", parameter="max_iter|time_limit"),
     Allowed("outside the polytope there is no value", "infinite", r".*PolytopeEntropy.*", "vertices"),
@@ -53,6 +54,8 @@ RIGHT = (
     Allowed("matplotlib says that it widens an axis of one value", "warning", r".*plotting.*", value=_EXTREME),
     Allowed("the scale of such features is what the strength follows", "nameless", r".*SingleIndex.*", "X", _EXTREME),
     Allowed("all claims are asked for", "slow", r".*claims.*"),
+    Allowed("all problems are asked for", "slow", r".*verify", "target", "None|empty.*"),
+    Allowed("text names a file, which another call may have made", "nameless", r".*read_.*", "path", "text"),
 )  # fmt: skip
 
 

@@ -14,8 +14,6 @@ from convexrank.backend.deadline import check_time
 from convexrank.backend.gram import dense, squares_times, times, transposed_times
 from convexrank.core.score_model import ScoreProducts
 
-__all__ = ["Solved", "System", "solved"]
-
 Array = np.ndarray
 Turn = Callable[[Array], Array]
 
@@ -71,11 +69,8 @@ class System:
         if not self.has_rows or not self.found.exact or self.units is not None:
             return None
         weights, most = self.weights, _LEFT_OUT * self.l2
-        light = np.zeros(len(weights), dtype=bool)
-        for share in _SHARES:
-            light = weights <= share * most / len(weights)
-            if float(weights @ light) <= most:
-                break
+        masks = (weights <= share * most / len(weights) for share in _SHARES)
+        light = next((light for light in masks if float(weights @ light) <= most), np.zeros(len(weights), dtype=bool))
         kept = np.flatnonzero(~light)
         return kept if len(kept) <= _WORTH_A_COPY * len(weights) else None
 

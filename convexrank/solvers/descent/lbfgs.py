@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from convexrank.solvers.descent.newton_cg import HessianProducts
 
-__all__ = ["LBFGS"]
-
 Array = np.ndarray
 
 

@@ -16,8 +16,6 @@ from convexrank.core.score_model import ScoreProducts
 from convexrank.data import check_integer, check_positive, keep_checked
 from convexrank.solvers.descent._scored_systems import Solved, System, solved
 
-__all__ = ["NewtonCG"]
-
 Array = np.ndarray
 
 # After a system that took more products the heaviest rows are in the preconditioner; at the next the other is tried.

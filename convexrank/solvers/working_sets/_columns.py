@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import Design
-from convexrank.backend.gram import columns_of, largest
-from convexrank.core.score_model import ColumnSizes, sizes_of_columns
+from convexrank.backend.design import Design, largest
+from convexrank.backend.gram import columns_of
+from convexrank.core.score_model import ColumnSizes, ScoreModel, sizes_of_columns
 from convexrank.data import Chunks
-
-__all__ = ["Columns"]
+from convexrank.regularizers import Penalty
 
 Array = np.ndarray
 
@@ -53,3 +52,31 @@ class Columns:
         if isinstance(self.X, Design):
             return self.X.most_violating(violations, count)
         return largest(violations, count)
+
+
+class ByColumns(Protocol):
+    """What working sets and screening need of a problem."""
+
+    @property
+    def X(self) -> Any:
+        """The examples, shape (n, d)."""
+        ...
+
+    @property
+    def penalty(self) -> Penalty:
+        """The part of the objective that depends on w alone; no ball."""
+        ...
+
+    @property
+    def row_lengths(self) -> Array:
+        """Euclidean lengths of the rows of X, shape (n,)."""
+        ...
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of X."""
+        ...
+
+    def score_model(self, scores: Array) -> ScoreModel:
+        """Return the risk to second order in the scores."""
+        ...

@@ -4,35 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from convexrank.backend.deadline import check_time
 from convexrank.core.score_model import ScoreModel
 from convexrank.regularizers import Penalty
-from convexrank.solvers.working_sets._columns import Columns
+from convexrank.solvers.working_sets._columns import ByColumns
 from convexrank.solvers.working_sets._coordinate_descent import ColumnModel, longer
-
-__all__ = ["ByColumns", "Part", "Point", "followed", "penalty_at", "violations_of"]
 
 Array = np.ndarray
 
 # Below this share of the objective a decrease cannot be told from rounding: violations decide then.
 _ROUNDING = 1e-13
-
-
-class ByColumns(Protocol):
-    """What a working set needs of a problem."""
-
-    @property
-    def columns(self) -> Columns:
-        """The columns of X."""
-        ...
-
-    def score_model(self, scores: Array) -> ScoreModel:
-        """Return the risk to second order in the scores."""
-        ...
 
 
 def penalty_at(penalty: Penalty, w: Array) -> float:

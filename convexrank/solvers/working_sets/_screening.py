@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -16,10 +16,7 @@ from scipy import sparse
 from convexrank.backend.gram import squares_times, transposed_times
 from convexrank.core.minorants import EPS, rounding
 from convexrank.core.score_model import ColumnSizes, movement
-from convexrank.regularizers import Penalty
-from convexrank.solvers.working_sets._columns import Columns
-
-__all__ = ["DualPoint", "Kept", "Screened", "Screening"]
+from convexrank.solvers.working_sets._columns import ByColumns
 
 Array = np.ndarray
 
@@ -35,30 +32,6 @@ _SMALLER, _ENTRIES = 0.1, 1000
 _WORTH, _SLACK = 0.5, 4.0
 
 
-class Screened(Protocol):
-    """What screening needs of a problem."""
-
-    @property
-    def X(self) -> Any:
-        """The examples, shape (n, d)."""
-        ...
-
-    @property
-    def penalty(self) -> Penalty:
-        """The part of the objective that depends on w alone; l1 > 0, no ball, and no signs: designs have those."""
-        ...
-
-    @property
-    def row_lengths(self) -> Array:
-        """Euclidean lengths of the rows of X, shape (n,)."""
-        ...
-
-    @property
-    def columns(self) -> Columns:
-        """The columns of X."""
-        ...
-
-
 @dataclass(frozen=True)
 class Kept:
     """The columns that are left, and a copy of them."""
@@ -68,7 +41,7 @@ class Kept:
     entries: int
 
     @classmethod
-    def of(cls, problem: Screened, places: Array, entries: int) -> Kept:
+    def of(cls, problem: ByColumns, places: Array, entries: int) -> Kept:
         """Copy the columns at these places."""
         columns = problem.columns.at(places) if sparse.issparse(problem.X) else problem.X[:, places]
         return cls(places, columns, entries)
@@ -135,7 +108,7 @@ class Screening:
     ratio: float = 1.0
     gap: float = math.inf
 
-    def is_ready(self, problem: Screened, gap: float) -> bool:
+    def is_ready(self, problem: ByColumns, gap: float) -> bool:
         """Whether the next proof is worth its cost: looks cost more, and there were some, or bends are known."""
         if (self.looks < _LOOKS and self.diagonal is None) or not gap <= _SMALLER * self.gap:
             return False
@@ -146,7 +119,7 @@ class Screening:
         """Count one look."""
         return replace(self, looks=self.looks + 1)
 
-    def at(self, problem: Screened, w: Array, point: DualPoint) -> Screening:
+    def at(self, problem: ByColumns, w: Array, point: DualPoint) -> Screening:
         """Leave out what the gap at a point proves to be 0; unchanged where a proof would cost more than it saves.
 
         Columns in use stay, whatever is proved of them.
@@ -166,7 +139,7 @@ class Screening:
         wide, entries = (wide, entries) if entries <= _WORTH * now else (left, int(sizes.entries[left].sum()))
         return replace(known, kept=Kept.of(problem, wide, entries))
 
-    def valid_at(self, problem: Screened, w: Array, point: DualPoint) -> Screening:
+    def valid_at(self, problem: ByColumns, w: Array, point: DualPoint) -> Screening:
         """The same for a problem with another l1, where what was left out before has to be proved again."""
         sizes, kept = problem.columns.sizes, self.kept
         anew = replace(self, kept=None, gap=math.inf)
@@ -184,7 +157,7 @@ class Screening:
                 return known
         return replace(known, kept=None).at(problem, w, point)
 
-    def _with_bends(self, problem: Screened, point: DualPoint) -> Screening | None:
+    def _with_bends(self, problem: ByColumns, point: DualPoint) -> Screening | None:
         """With bends at a point, or more; None where they would have to be computed too soon."""
         if self.diagonal is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -196,7 +169,7 @@ class Screening:
         bends = squares_times(problem.X, point.diagonal)
         return replace(self, looks=0, diagonal=point.diagonal, bends=bends, ratio=1.0)
 
-    def _may_matter(self, problem: Screened, sizes: ColumnSizes, point: DualPoint, slack: float) -> Array:
+    def _may_matter(self, problem: ByColumns, sizes: ColumnSizes, point: DualPoint, slack: float) -> Array:
         """Which columns are not proved to be 0 by the gap times slack."""
         bends = np.full(len(sizes.ranges), math.inf) if self.bends is None else self.ratio * self.bends
         reach = movement(bends, sizes.ranges, point.steepness, slack * point.gap) * (1.0 + 64.0 * EPS)

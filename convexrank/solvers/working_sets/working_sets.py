@@ -17,11 +17,10 @@ from convexrank.core.results import Solution, Witness
 from convexrank.core.score_model import ScoreModel, without_products
 from convexrank.data import check_integer, keep_checked
 from convexrank.regularizers import Penalty
+from convexrank.solvers.working_sets._columns import ByColumns
 from convexrank.solvers.working_sets._dual_newton import DualIterate, has_dual_newton, minimum_of_dual
-from convexrank.solvers.working_sets._part import ByColumns, Part, Point, followed, penalty_at, violations_of
-from convexrank.solvers.working_sets._screening import DualPoint, Kept, Screened, Screening
-
-__all__ = ["WorkingSets"]
+from convexrank.solvers.working_sets._part import Part, Point, followed, penalty_at, violations_of
+from convexrank.solvers.working_sets._screening import DualPoint, Kept, Screening
 
 Array = np.ndarray
 
@@ -43,7 +42,7 @@ _FARTHEST = 0.8
 
 
 @runtime_checkable
-class Columnwise(Screened, ByColumns, Solvable, Protocol):
+class Columnwise(ByColumns, Solvable, Protocol):
     """Columns that can be taken a few at a time, a penalty with l1, and the risk to second order in the scores."""
 
     @property
