@@ -32,9 +32,9 @@ def text(effort: int) -> Section:
     note = (
         f"tf-idf of the docstrings of {', '.join(_PACKAGES)}, {outcome['shape']}: which are scipy's? Declared and "
         "solved, tol = 1e-8. LogisticRegression: tol = 1e-6, C = 1/(l2 n), the same penalty; it states no gap. Its "
-        "error: its objective less what it reaches with tol = 1e-9. At p = 64 and l2 = 1e-5 some 2 000 products with "
-        "the Hessian are needed, three times those of p = 16: negatives are nearly in a maximum, so that steps are short, "
-        "and each of the last ten systems takes some hundred products."
+        "error: its objective less what it reaches with tol = 1e-9. At p = 64 and l2 = 1e-5 some 2 000 products "
+        "with the Hessian are needed, three times those of p = 16: a log-sum-exp is nearly a maximum, so that steps "
+        "are short, and each of the last ten systems takes some hundred products."
     )
     columns = ("l2", "p", "solver", "ours", "steps", "gap", "LogisticRegression", "its error")
     table = Table("Real sparse text", columns, tuple(rows), note)
