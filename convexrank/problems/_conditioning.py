@@ -49,7 +49,7 @@ class _HasUnits(LinearRisk, Protocol):
         """Units of the unknowns that equalise their effects on scores and penalty, powers of two."""
         ...
 
-    def minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
+    def _minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return a tangent of the risk at w, with its rounding for rows of these lengths."""
         ...
 
@@ -169,7 +169,7 @@ class InUnits:
     def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
         """Return a tangent of the risk at a w in these units."""
         units = self.problem.units
-        found = self.problem.minorant_of(units * w, width, self._lengths)
+        found = self.problem._minorant_of(units * w, width, self._lengths)
         return replace(found, slope=units * found.slope)
 
     def gap_estimate(self, v: Array, value: float, gradient: Array) -> float:

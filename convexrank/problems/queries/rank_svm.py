@@ -104,7 +104,7 @@ class RankSVM(GradedQueries):
 
     # --- second derivatives in O(n log n), which the layer counts pair by pair ----------------------------------------
 
-    pairwise_curvature = False  # type: ignore[assignment]
+    _pairwise_curvature = False  # type: ignore[assignment]
 
     @property
     def has_curvature(self) -> bool:
