@@ -105,7 +105,8 @@ def compare_balls(instance, scores, value, others):
         chosen = conjugate.multipliers(instance.program, scores)
         found = conjugate.feasible(instance.program, balls_reading.Balls(), chosen)
         cost, slopes = conjugate.conjugate(instance.program, balls_reading.Balls(), found)
-        assert off(slope.astype(float), slopes.astype(float)) < SUMS, "slope in balls"
+        if instance.program.smooth or len(np.unique(scores)) == len(scores):  # at a kink there are several
+            assert off(slope.astype(float), slopes.astype(float)) < SUMS, "slope in balls"
         below = (slopes * balls).sum() - cost
         assert not below > enclosed, "conjugate in balls"
         assert float(enclosed - below) < SUMS * max(1.0, abs(value), float(abs(cost))), "conjugate in balls"

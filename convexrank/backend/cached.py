@@ -16,8 +16,6 @@ import numpy as np
 
 from convexrank.backend.read_only import read_only
 
-__all__ = ["LastValue", "cached_property", "hand_over", "preset"]
-
 
 class LastValue:
     """A function's value at the last point, for members that use it in turn; both are kept read-only."""

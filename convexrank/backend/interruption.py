@@ -21,17 +21,6 @@ from functools import wraps
 from types import FrameType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = [
-    "NOW",
-    "Block",
-    "answered",
-    "as_a_whole",
-    "check_interruption",
-    "handled_by",
-    "held",
-    "import_module",
-]
-
 A = ParamSpec("A")
 T = TypeVar("T")
 

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["read_only"]
-
 
 def read_only(value: Any) -> Any:
     """Return an array, a CSR array or a tuple of them with the same numbers in the same memory, not to be written to.

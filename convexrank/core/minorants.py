@@ -13,8 +13,6 @@ from convexrank.backend.gram import steadily_summed, times
 from convexrank.core.cutting_planes import model_minimum
 from convexrank.regularizers import Penalty
 
-__all__ = ["EPS", "Bundle", "Minorant", "rounding", "tangent", "tangent_at"]
-
 Array = np.ndarray
 
 EPS = float(np.finfo(np.float64).eps)
@@ -180,8 +178,7 @@ class Bundle:
         The conjugate of the penalty is 0 there, whatever the radius.
         """
         slope, error = self._mixture(weights)
-        penalty = self.problem.penalty
-        return penalty.steepness(-slope) + error <= penalty.l1
+        return self.problem.penalty.holds(-slope, error)
 
     def _mixture(self, weights: Array) -> tuple[Array, float]:
         """The slope of a mixture, and a bound on the rounding of it in the Euclidean norm."""

@@ -19,8 +19,6 @@ from convexrank.data import check_flag, check_integer, check_nonnegative, check_
 from convexrank.data.display import html_table, number_text, sparkline
 from convexrank.data.nodes import pandas
 
-__all__ = ["Path", "path"]
-
 Array = np.ndarray
 
 # Parameters that a path may follow; strengths fall along it.

@@ -18,8 +18,6 @@ from convexrank.core.results import ConvergenceWarning
 from convexrank.data import Chunks, as_groups, check_choice, check_flag, check_integer, check_weights, shown
 from convexrank.estimators._linear_ranker import SolvedRanker
 
-__all__ = ["PathSearch"]
-
 Array = np.ndarray
 
 # Most processes below those that a machine has, as joblib counts from -1 down.
@@ -124,8 +122,9 @@ class PathSearch(SolvedRanker):
         from joblib import Parallel, delayed
 
         X, y, qid, _ = data
+        known = np.asarray(y.tolist()) if y.dtype == object else y  # folds depend on the kind of labels
         try:
-            folds = [tuple(map(np.asarray, fold)) for fold in self._folds(X, y, qid)]
+            folds = [tuple(map(np.asarray, fold)) for fold in self._folds(X, known, qid)]
         except (ValueError, TypeError) as error:  # scikit-learn's do not say what they are about
             own = str(error).startswith("cv ")
             raise error if own else type(error)(f"cv is {shown(self.cv)}: {error}") from error

@@ -12,8 +12,6 @@ from convexrank.links.curves import monotone
 from convexrank.links.link import Link
 from convexrank.links.marginal_cost import mutual_regressions, projected_targets
 
-__all__ = ["HasLink", "fit_link", "marginal_knots", "project_link"]
-
 Array = np.ndarray
 
 

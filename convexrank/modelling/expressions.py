@@ -16,22 +16,6 @@ from convexrank.backend.cached import cached_property
 from convexrank.data.recorded import Recorded, plain, recorded
 from convexrank.modelling.functions import Function
 
-__all__ = [
-    "Affine",
-    "Axis",
-    "Differences",
-    "Dot",
-    "Elementwise",
-    "Highest",
-    "LogSumExp",
-    "Node",
-    "PairSums",
-    "Reduction",
-    "Scores",
-    "affine",
-    "is_affine",
-]
-
 Array = np.ndarray
 
 

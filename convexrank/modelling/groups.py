@@ -10,8 +10,6 @@ from convexrank.backend.cached import cached_property, preset
 from convexrank.data import QueryGroups, check_binary_labels
 from convexrank.modelling.expressions import Axis, Differences, Scores
 
-__all__ = ["Groups", "ListedPairs"]
-
 Array = np.ndarray
 
 

@@ -26,8 +26,6 @@ from convexrank.modelling.kernels.pairs import is_running
 from convexrank.modelling.rules import check_convex
 from convexrank.modelling.steps import Step, bound
 
-__all__ = ["Program"]
-
 Array = np.ndarray
 
 

@@ -29,8 +29,6 @@ from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 from convexrank.modelling.steps import highest_rows, highest_values
 
-__all__ = ["falls", "far_out", "infimum", "is_reached", "recession", "shift"]
-
 Array = np.ndarray
 
 # How much lower ranges are taken than floats say, relative to their terms.

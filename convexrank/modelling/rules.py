@@ -28,30 +28,6 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.functions import Function
 
-__all__ = [
-    "apply",
-    "check_convex",
-    "exp",
-    "exponent",
-    "hinge",
-    "huber",
-    "is_nonnegative",
-    "log",
-    "log_mean_exp",
-    "log_one_plus",
-    "log_sum_exp",
-    "maximum",
-    "mean",
-    "mean_of_highest",
-    "pair_sums",
-    "power",
-    "softplus",
-    "square",
-    "squared_hinge",
-    "total",
-    "total_loss",
-]
-
 Array = np.ndarray
 
 

@@ -17,8 +17,6 @@ from convexrank.plotting.style import axes, check_mapping, label_text, sequence,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["precision_at_top", "roc", "roc_points"]
-
 Array = np.ndarray
 
 

@@ -128,9 +128,9 @@ class Declared(LinearScores):
         return self._form.smooth
 
     @property
-    def _pairwise_curvature(self) -> bool:  # type: ignore[override]
+    def pairwise_curvature(self) -> bool:  # type: ignore[override]
         """Whether second derivatives run over pairs."""
-        return self._form.curved_pairs > 0
+        return self._form.has_pairs and self._form.curved_pairs > 0
 
     @cached_property
     def has_curvature(self) -> bool:  # type: ignore[override]

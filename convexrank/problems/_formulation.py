@@ -28,8 +28,6 @@ from convexrank.problems.out_of_memory._log_sum_exps import LogStream
 from convexrank.problems.out_of_memory._queries import QuerySample, sample_of, streamed
 from convexrank.problems.out_of_memory._streams import Stream
 
-__all__ = ["Formulation"]
-
 Array = np.ndarray
 
 # Rows per column of a sample that only has to give a start.
@@ -177,7 +175,7 @@ class Formulation(Declared):
         None is drawn where slopes are not bounded: far from the minimiser sums of powers bend otherwise than near it.
         """
         wanted = rows_of_sample(self.X)
-        if not wanted or self._queries is not None or not self.has_curvature or self._pairwise_curvature:
+        if not wanted or self._queries is not None or not self.has_curvature or self.pairwise_curvature:
             return 0
         functions = [node.function for node in self._form.nodes if isinstance(node, Elementwise)]
         return 0 if any(math.isinf(function.most) for function in functions) else wanted

@@ -25,8 +25,6 @@ from convexrank.modelling.log_sum_exps.many_rows import (
 )
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, risk_and_shares
 
-__all__ = ["LogSumExps"]
-
 Array = np.ndarray
 
 # A log-sum-exp of a risk: its factor, its value, its rows, and its gradient in their scores.

@@ -29,8 +29,6 @@ from convexrank.modelling.recession import shift
 from convexrank.modelling.smoothing.programs import Smoothing, SmoothRisk, sums_pairs_only
 from convexrank.modelling.smoothing.smoothed import Smoothed
 
-__all__ = ["SmoothedRisks"]
-
 Array = np.ndarray
 
 # Pairs for each row, and for each unknown, on which a Hessian rests. Where more have curvature, every so many-th stands

@@ -34,8 +34,6 @@ from convexrank.modelling.kernels.plain import PlainPairs, has_plain_sums
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 
-__all__ = ["Below", "Reference"]
-
 Array = np.ndarray
 # The multipliers of the arguments, what the conjugate of the node costs, and how far outside its range they are.
 Parts = tuple[tuple[Any, ...], float, float]

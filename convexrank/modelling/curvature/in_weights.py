@@ -13,8 +13,6 @@ from convexrank.modelling.curvature.diagonal import constant, has_columns, secon
 from convexrank.modelling.curvature.products import has_pair_hessian, hessian_product, pair_hessian
 from convexrank.modelling.program import Program
 
-__all__ = ["InWeights", "is_affordable"]
-
 Array = np.ndarray
 
 # Second derivatives of sums over pairs are one product with all columns, up to so many pairs and products,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.deadline import check_time
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -103,6 +104,7 @@ def gradient_moved(
 
     ``own`` has for the places of these atoms how their values move, and the adjoints of their arguments.
     """
+    check_time()  # of many pairs one of these takes longer than a step should
     (values, memories, adjoints), moved = state, []
     for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
         if isinstance(node, Scores):

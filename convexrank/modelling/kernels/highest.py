@@ -8,8 +8,6 @@ import numpy as np
 
 from convexrank.modelling.expressions import Highest
 
-__all__ = ["border_of", "nearest_shares", "partial_shares", "smooth_highest_values"]
-
 Array = np.ndarray
 
 # A share this close to the largest one is that, rounded.

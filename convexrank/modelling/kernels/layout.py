@@ -10,8 +10,6 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.modelling.expressions import PairSums
 
-__all__ = ["Layout", "highest_partner", "layout_of"]
-
 Array = np.ndarray
 
 

@@ -24,17 +24,6 @@ from convexrank.modelling.kernels.sorted_runs import sorted_runs
 from convexrank.modelling.kernels.swept import SweptPairs
 from convexrank.modelling.kernels.windows import window_loops
 
-__all__ = [
-    "BlockedPairs",
-    "PairKernel",
-    "SortedPairs",
-    "WindowedPairs",
-    "is_running",
-    "pair_kernel",
-    "segments",
-    "some_pairs",
-]
-
 Array = np.ndarray
 
 # Pairs held at once, and pairs whose derivatives are kept.

@@ -18,14 +18,6 @@ from convexrank.backend.deadline import check_time
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import PairSums
 
-__all__ = [
-    "DistancePowers",
-    "Merged",
-    "PlainPairs",
-    "has_plain_sums",
-    "products",
-]
-
 Array = np.ndarray
 
 # Pairs held at once where there is nothing better than the double sum.

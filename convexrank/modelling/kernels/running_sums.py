@@ -9,8 +9,6 @@ import numpy as np
 
 from convexrank.modelling.kernels.layout import Layout
 
-__all__ = ["RunningSums"]
-
 Array = np.ndarray
 
 # Largest exponent in one stretch of a running sum: sums of e^±300 neither overflow nor underflow.

@@ -13,8 +13,6 @@ import numpy as np
 
 from convexrank.modelling.expressions import PairSums
 
-__all__ = ["SweptPairs"]
-
 Array = np.ndarray
 
 

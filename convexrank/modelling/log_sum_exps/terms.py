@@ -14,8 +14,6 @@ import numpy as np
 
 from convexrank.modelling.expressions import Highest, LogSumExp, Node, Scores, affine
 
-__all__ = ["LogSumExpTerm", "log_sum_exp_gradient", "log_sum_exps", "risk_and_shares"]
-
 Array = np.ndarray
 
 

@@ -8,8 +8,6 @@ from convexrank.modelling.expressions import Elementwise, Highest, Node, PairSum
 from convexrank.modelling.program import Program
 from convexrank.modelling.steps import highest_rows
 
-__all__ = ["shared_at_zero"]
-
 Array = np.ndarray
 
 

@@ -26,8 +26,6 @@ from convexrank.modelling.kernels.highest import partial_shares
 from convexrank.modelling.kernels.pairs import WindowedPairs
 from convexrank.modelling.program import Program
 
-__all__ = ["SmoothRisk", "Smoothing", "can_be_smooth", "is_cheap", "sums_pairs_only"]
-
 Array = np.ndarray
 
 # A hinge is smoothed over a width so many times smaller than a maximum's, over which hundreds of entries may share it:

@@ -15,8 +15,6 @@ from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_g
 from convexrank.problems._log_sum_exps import LogSumExps
 from convexrank.problems.out_of_memory._streams import LogSums, Stream, shared
 
-__all__ = ["LogStream", "Spread"]
-
 Array = np.ndarray
 
 

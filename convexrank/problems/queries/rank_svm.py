@@ -19,8 +19,6 @@ from convexrank.modelling.groups import Groups
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.queries._declared import GradedQueries
 
-__all__ = ["RankSVM"]
-
 Array = np.ndarray
 
 
@@ -104,7 +102,7 @@ class RankSVM(GradedQueries):
 
     # --- second derivatives in O(n log n), which the layer counts pair by pair ----------------------------------------
 
-    _pairwise_curvature = False  # type: ignore[assignment]
+    pairwise_curvature = False  # type: ignore[assignment]
 
     @property
     def has_curvature(self) -> bool:

@@ -1,0 +1,137 @@
+"""Real sparse text: the docstrings of installed packages, beside LogisticRegression, and strengths one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from measure import fresh, interleaved, median, ratio
+from report import Section, Table, Target, at_most, seconds_text
+
+_PACKAGES = ("numpy", "scipy", "sklearn", "jax", "cvxpy", "matplotlib", "numba")
+_L2 = (1e-3, 1e-5)
+# Times over LogisticRegression's that are wanted, by p.
+_WANTED = {1: 2.0, 16: 6.0, 64: 6.0}
+_STRENGTHS = 10
+
+
+def text(effort: int) -> Section:
+    """Time the default solver and a path over l2."""
+    rows, targets = [], []
+    for l2 in _L2:
+        for p, most in _WANTED.items():
+            found = fresh("text:solve", p=p, l2=l2, repeats=1 + effort).result
+            cells = (f"{l2:g}", f"{p}", found["solver"], seconds_text(found["ours"]), str(found["steps"]))
+            rows.append((*cells, f"{found['gap']:.0e}", seconds_text(found["peer"]), f"{found['error']:.0e}"))
+            what = f"PNormPush p = {p}, l2 = {l2:g}, docstrings: time over LogisticRegression's"
+            targets.append(at_most(what, found["ratio"], most))
+    shape = fresh("text:shape").result
+    note = (
+        f"tf-idf of the docstrings of {', '.join(_PACKAGES)}, {shape}: which are scipy's? Declared and solved, tol = 1e-8. "
+        "LogisticRegression: tol = 1e-6, C = 1/(l2 n), the same penalty; it states no gap. Its error: its objective less "
+        "what it reaches with tol = 1e-10."
+    )
+    columns = ("l2", "p", "solver", "ours", "steps", "gap", "LogisticRegression", "its error")
+    return Section(
+        (Table("Real sparse text", columns, tuple(rows), note), _path_table(targets)), tuple(targets)
+    )
+
+
+def _path_table(targets: list[Target]) -> Table:
+    found = fresh("text:path").result
+    targets.append(at_most(f"{_STRENGTHS} values of l2, docstrings: time over one", found["ratio"], 3.0))
+    cells = (seconds_text(found["path"]), seconds_text(found["one"]), f"{found['gap']:.0e}")
+    note = f"{_STRENGTHS} values of l2 from 1e-3 to 1e-5, p = 4, by cr.path; one: 1e-5 alone, from 0."
+    return Table("A path over l2 on text", ("path", "one value", "largest gap"), (cells,), note)
+
+
+def shape() -> str:
+    """Return the size of the data."""
+    X, _ = _docstrings()
+    return f"{X.shape[0]} × {X.shape[1]}, {X.nnz} entries"
+
+
+def solve(p: float, l2: float, repeats: int) -> dict[str, Any]:
+    """Time a solve beside LogisticRegression, in turns."""
+    from sklearn.linear_model import LogisticRegression
+
+    import convexrank as cr
+
+    X, y = _docstrings()
+    last: dict[str, Any] = {}
+
+    def ours() -> None:
+        last["ours"] = cr.problems.PNormPush(X, y, p=p, l2=l2).solve()
+
+    def peer(tol: float = 1e-6) -> None:
+        last["peer"] = LogisticRegression(C=1.0 / (l2 * len(y)), tol=tol, max_iter=100_000).fit(X, y)
+
+    ours()
+    peer()
+    times = interleaved({"ours": ours, "peer": peer}, repeats)
+    found = _objective(last["peer"], X, y, l2)
+    peer(1e-10)
+    return {
+        "ours": median(times["ours"]),
+        "peer": median(times["peer"]),
+        "ratio": ratio(times["ours"], times["peer"]),
+        "steps": last["ours"].iterations,
+        "solver": last["ours"].solver,
+        "gap": last["ours"].gap,
+        "error": max(found - _objective(last["peer"], X, y, l2), 0.0),
+    }
+
+
+def _objective(model: Any, X: Any, y: Any, l2: float) -> float:
+    import numpy as np
+
+    margins = np.where(y, 1.0, -1.0) * model.decision_function(X)
+    return float(np.logaddexp(0.0, -margins).mean() + 0.5 * l2 * (model.coef_**2).sum())
+
+
+def path() -> dict[str, Any]:
+    """Time a path of strengths beside the last of them alone."""
+    import numpy as np
+
+    import convexrank as cr
+
+    X, y = _docstrings()
+    problem = cr.problems.PNormPush(X, y, p=4, l2=1e-5)
+    last: dict[str, Any] = {}
+
+    def along() -> None:
+        last["path"] = cr.path(problem, l2=np.geomspace(1e-3, 1e-5, _STRENGTHS), tol=1e-8)
+
+    times = interleaved({"path": along, "one": problem.solve}, 3)
+    return {
+        "path": median(times["path"]),
+        "one": median(times["one"]),
+        "ratio": ratio(times["path"], times["one"]),
+        "gap": float(last["path"].gaps.max()),
+    }
+
+
+def _docstrings() -> tuple[Any, Any]:
+    """Return tf-idf rows, one for each docstring of more than 80 characters, and whether each is of scipy."""
+    import ast
+    import sysconfig
+    from pathlib import Path
+
+    import numpy as np
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    texts, ours = [], []
+    for package in _PACKAGES:
+        for file in sorted((Path(sysconfig.get_paths()["purelib"]) / package).rglob("*.py")):
+            try:
+                tree = ast.parse(file.read_text(encoding="utf-8"))
+            except (SyntaxError, UnicodeDecodeError):
+                continue
+            nodes = [
+                node
+                for node in ast.walk(tree)
+                if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module)
+            ]
+            found = [found for node in nodes if len(found := ast.get_docstring(node) or "") > 80]
+            texts += found
+            ours += [package == "scipy"] * len(found)
+    return TfidfVectorizer(sublinear_tf=True, min_df=2).fit_transform(texts).tocsr(), np.array(ours)
