@@ -70,7 +70,9 @@ class System:
             return None
         weights, most = self.weights, _LEFT_OUT * self.l2
         masks = (weights <= share * most / len(weights) for share in _SHARES)
-        light = next((light for light in masks if float(weights @ light) <= most), np.zeros(len(weights), dtype=bool))
+        light = next(
+            (light for light in masks if float(weights @ light) <= most), np.zeros(len(weights), dtype=bool)
+        )
         kept = np.flatnonzero(~light)
         return kept if len(kept) <= _WORTH_A_COPY * len(weights) else None
 
