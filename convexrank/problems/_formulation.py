@@ -31,7 +31,7 @@ from convexrank.modelling.certificates.pair_blocks import LISTED
 from convexrank.modelling.certificates.reference import Below, Reference
 from convexrank.modelling.certificates.rounding import sizes_of_terms
 from convexrank.modelling.cvxpy_reading import cvxpy_model, is_nonlinear
-from convexrank.modelling.expressions import Elementwise, Highest, Node, Scores, affine
+from convexrank.modelling.expressions import Elementwise, Maximum, Node, Scores, affine
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.inequalities import never_rising
 from convexrank.modelling.jax_reading import JaxRisk
@@ -316,7 +316,7 @@ class Declared(SecondOrder):
         """Rows that share the slope of a maximum arbitrarily if all scores are 0; None if they are not known."""
         kinks = kinks_at_zero(self.program)
         node = kinks[0] if len(kinks) == 1 else None
-        if not isinstance(node, Highest) or node.most > 1 or not isinstance(affine(node.x).args[0], Scores):
+        if not isinstance(node, Maximum) or not isinstance(affine(node.x).args[0], Scores):
             return None
         return node.over.rows if self.program.count == 1 and len(affine(node.x).terms) == 1 else None
 
