@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from convexrank.problems.bipartite.p_norm_push import PNormPush as PNormPush
     from convexrank.problems.bipartite.push import Push as Push
     from convexrank.problems.bipartite.rmax_push import RmaxPush as RmaxPush
+    from convexrank.problems.bipartite.spectral_push import SpectralPush as SpectralPush
     from convexrank.problems.bipartite.top_push import TopPush as TopPush
     from convexrank.problems.consensus.consensus_rank import ConsensusRank as ConsensusRank
     from convexrank.problems.duals.ranking_dual import RankingDual as RankingDual
@@ -57,6 +58,7 @@ _PLACES = {
     "IRPush": "bipartite.ir_push",
     "Push": "bipartite.push",
     "RmaxPush": "bipartite.rmax_push",
+    "SpectralPush": "bipartite.spectral_push",
     "CrucialPairs": "pairs.crucial_pairs",
     "ConvexRisk": "pairs.convex_risk",
     "LearnedDivergence": "single_index.learned_divergence",
