@@ -31,6 +31,7 @@ from convexrank.data.checks.values import (
     check_positive,
     check_probability,
     check_real,
+    check_share,
 )
 from convexrank.data.chunks.chunks import Chunks
 from convexrank.data.distributions import check_distributions
@@ -101,6 +102,7 @@ __all__ = [
     "check_real",
     "check_real_array",
     "check_same_index",
+    "check_share",
     "check_spectrum",
     "check_vector",
     "check_weights",

@@ -34,6 +34,7 @@ __all__ = [
     "check_positive",
     "check_probability",
     "check_real",
+    "check_share",
 ]
 
 # Parameters and weights beyond these leave the range of floats as soon as they are multiplied or divided.
@@ -102,6 +103,11 @@ def check_probability(value: Any, name: str) -> float:
     if number < SMALLEST:
         _refuse_extreme(number, name)
     return number
+
+
+def check_share(value: Any, name: str) -> float:
+    """Return a real number above 0 and at most 1: a part of the whole, or all of it."""
+    return 1.0 if check_real(value, name) == 1.0 else check_probability(value, name)
 
 
 def _refuse_extreme(number: float, name: str) -> None:

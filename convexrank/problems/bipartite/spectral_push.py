@@ -97,7 +97,5 @@ class SpectralPush(Bipartite):
         loss = ["exponential", "logistic", "hinge", "squared_hinge"][int(rng.integers(4))]
         steps = np.sort(rng.integers(1, 5, size=4))
         spectra = ["uniform", ("top", 0.3), ("top", 1), ("top", int(rng.integers(2, 6))), steps / steps.sum()]
-        counts = rng.choice([0.5, 1.0, 1.0, 2.0], size=len(X)) if rng.random() < 0.3 else None
-        strengths = {"l2": float(rng.choice([1e-2, 1e-1])), "l1": float(rng.choice([0.0, 0.0, 0.02]))}
-        spectrum = spectra[int(rng.integers(5))]
-        return cls(X, random_labels(rng, X), spectrum, loss, sample_weight=counts, **strengths)
+        spectrum, l1 = spectra[int(rng.integers(5))], float(rng.choice([0.0, 0.0, 0.02]))
+        return cls(X, random_labels(rng, X), spectrum, loss, l2=float(rng.choice([1e-2, 1e-1])), l1=l1)
