@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from convexrank.data.checks.arrays import check_real_array
-from convexrank.data.checks.values import check_real
+from convexrank.data.checks.values import check_integer, check_share
 from convexrank.data.messages import shown
 
 __all__ = ["Spectrum", "check_spectrum"]
@@ -49,8 +49,8 @@ class Spectrum:
 def check_spectrum(value: Any, name: str = "spectrum") -> Spectrum:
     """Return weights of sorted rows as a step function.
 
-    ``"uniform"`` is the mean of all rows; ``("top", share)`` with a share below 1 and ``("top", count)`` with a whole
-    number are means of the highest; an array has the shares of equal parts of the rows, from the lowest to the highest.
+    ``"uniform"`` is the mean of all rows; ``("top", share)`` with a float and ``("top", count)`` with an integer are
+    means of the highest; an array has the shares of equal parts of the rows, from the lowest to the highest.
     """
     if isinstance(value, Spectrum):
         return value
@@ -87,9 +87,8 @@ _ALLOWED = 'an array, "uniform", ("top", share) or ("top", count), such as ("top
 def _top(value: Any, name: str) -> Spectrum:
     if len(value) != 2 or value[0] != "top":
         raise ValueError(f"{name} is {shown(value)}, expected {_ALLOWED}.")
-    number = check_real(value[1], f"{name}[1]")
-    if not 0.0 < number < math.inf or (number > 1.0 and number != round(number)):
-        raise ValueError(
-            f"{name} is {shown(value)}, expected a share above 0 and below 1, or a whole number of rows."
-        )
-    return Spectrum((number,), (1.0 / number,), counted=number >= 1.0)
+    if isinstance(value[1], numbers.Integral):
+        count = check_integer(value[1], f"{name}[1]", 1)
+        return Spectrum((float(count),), (1.0 / count,), counted=True)
+    share = check_share(value[1], f"{name}[1]")
+    return Spectrum((share,), (1.0 / share,))

@@ -17,7 +17,7 @@ Array = np.ndarray
 
 
 class PartialAUC(Bipartite):
-    r"""The mean loss of the pairs with the negatives that are ranked highest: the partial AUC up to a false positive rate.
+    r"""The mean loss of the pairs with the highest negatives: the partial AUC up to a false positive rate.
 
     .. math::
         \min_w \; \frac1{\beta K} \sum_{k \in \mathrm{top}(\beta K)} \frac1I \sum_{i=1}^I \ell(f_i - f_k)
@@ -30,8 +30,8 @@ class PartialAUC(Bipartite):
 
     A loss that does not increase is larger for higher negatives, whatever the positive, so that the mean is the largest
     over all choices of :math:`\beta K` negatives, and convex. :math:`\beta = 1` is the mean over all pairs,
-    :math:`\beta \le 1/K` is :class:`RmaxPush`. Not smooth for :math:`\beta < 1`. A value costs O(n log n) with hinge and
-    squared hinge, O(n) with the exponential loss, and O(I·K) otherwise.
+    :math:`\beta \le 1/K` is :class:`RmaxPush`. Not smooth for :math:`\beta < 1`. A value costs O(n log n) with hinge
+    and squared hinge, O(n) with the exponential loss, and O(I·K) otherwise.
 
     Parameters
     ----------

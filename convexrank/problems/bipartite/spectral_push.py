@@ -39,9 +39,9 @@ class SpectralPush(Bipartite):
         As for :class:`PNormPush`. A negative of weight 2 is like two of them: the last one that counts may count in
         part. With queries the sorting is within each.
     spectrum : array, tuple or str
-        The weights σ: ``("top", share)`` with a share below 1, ``("top", count)`` with a whole number of negatives (of
-        all where there are fewer), ``"uniform"``, or an array. Its m numbers are the weights of m equal parts of the
-        negatives, from the lowest scores to the highest: with K numbers those of single negatives.
+        The weights σ: ``("top", share)`` with a float, ``("top", count)`` with an integer (all negatives where there
+        are fewer), ``"uniform"``, or an array. Its m numbers are the weights of m equal parts of the negatives, from
+        the lowest scores to the highest: with K numbers those of single negatives.
     loss : Loss or str
         A loss object or a name: hinge, logistic, exponential, squared_hinge.
 
@@ -52,9 +52,8 @@ class SpectralPush(Bipartite):
 
     References
     ----------
-    L. Adam, V. Mácha, V. Šmídl and T. Pevný, General framework for binary classification on top samples, Optimization
-    Methods and Software (2022): TopPush and TopPushK. C. Acerbi, Spectral measures of risk, Journal of Banking and
-    Finance 26 (2002): the sum.
+    L. Adam, V. Mácha, V. Šmídl and T. Pevný, General framework for binary classification on top samples, arXiv (2020),
+    TopPushK. C. Acerbi, Spectral measures of risk, Journal of Banking and Finance 26 (2002), the sum.
 
     Examples
     --------
