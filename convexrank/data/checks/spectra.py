@@ -62,7 +62,7 @@ def check_spectrum(value: Any, name: str = "spectrum") -> Spectrum:
         return _top(value, name)
     steps = np.asarray(check_real_array(value, name), dtype=np.float64)
     if steps.ndim != 1 or not len(steps):
-        raise ValueError(f"{name} has shape {steps.shape}, expected one number for each part of the rows.")
+        raise ValueError(f"{name} has shape {steps.shape}, expected {_ALLOWED}, one number for each part.")
     if not np.isfinite(steps).all() or steps[0] < 0.0 or (np.diff(steps) < 0.0).any():
         raise ValueError(
             f"{name} is {shown(value)}, expected numbers of at least 0 that do not decrease, from the lowest "
