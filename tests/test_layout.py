@@ -17,7 +17,7 @@ ROOT = Path(cr.__file__).parent
 PROJECT = ROOT.parent
 # Floors, top first: a module may import from its own floor and from those below. CONTRIBUTING.md says the same.
 FLOORS = (
-    ("__main__", "cli", "demo"),
+    ("__main__", "cli", "demo", "networkx_backend"),
     ("commands",),
     ("bounds", "estimators", "plotting", "jax_losses", "verification"),
     ("problems",),

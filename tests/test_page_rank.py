@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -24,14 +26,15 @@ def by_loops(graph, alpha, v, mode, steps=2000):
     """The walk itself, edge by edge, until nothing changes."""
     sources, targets, weights = graph.edges()
     n, out = graph.n, graph.out_weight
+    to = {"teleport": v, "uniform": 1.0 / n, "drop": 0.0}[mode] if isinstance(mode, str) else mode
     x = v.copy()
     for _ in range(steps):
         new = (1 - alpha) * v
         for s, t, w in zip(sources, targets, weights, strict=True):
             new[t] += alpha * w / out[s] * x[s]
         for j in range(n):
-            if out[j] == 0 and mode != "drop":
-                new = new + alpha * x[j] * (v if mode == "teleport" else 1.0 / n)
+            if out[j] == 0:
+                new = new + alpha * x[j] * to
         if np.array_equal(new, x):
             break
         x = new
@@ -153,6 +156,19 @@ def test_dropped_and_teleported_ranks_are_proportional():
     assert np.abs(lost / lost.sum() - kept).sum() <= tolerance("summation")
 
 
+@pytest.mark.parametrize("solver", [*SOLVERS, "jax-power"], ids=str)
+def test_dangling_nodes_with_a_distribution_of_their_own_have_its_links(solver):
+    edges, weights = ([0, 0, 1, 5], [1, 2, 2, 0]), [1.0, 2.0, 1.0, 1.0]
+    given = {0: 1.0, 3: 3.0}
+    rank = PageRank(cr.Graph.from_edges(*edges, weights, n=6), 0.9, [1, 2], given)
+    added = [(j, i) for j in (2, 3, 4) for i in given]  # the links that say the same
+    whole = cr.Graph.from_edges(*np.c_[edges, np.array(added).T], [*weights, *[1.0, 3.0] * 3], n=6)
+    ours, theirs = rank.solve(solver, tol=1e-12), PageRank(whole, 0.9, [1, 2]).solve(tol=1e-12)
+    assert np.abs(ours.x - theirs.x).sum() <= ours.gap + theirs.gap
+    assert rank.prove(ours.x).gap <= 1e-12
+    assert np.array_equal(pickle.loads(pickle.dumps(rank)).dangling, [0.25, 0, 0, 0.75, 0, 0])
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
@@ -165,6 +181,9 @@ def test_dropped_and_teleported_ranks_are_proportional():
         ({"personalization": np.ones((3, 2))}, ValueError, r"expected \(4, k\)"),
         ({"personalization": np.zeros((4, 2))}, ValueError, "zero everywhere"),
         ({"dangling": "stay"}, ValueError, "dangling is 'stay'"),
+        ({"dangling": [0.5, 0.5]}, ValueError, "dangling has 2 entries, expected 4"),
+        ({"dangling": {0: -1.0}}, ValueError, "is -1"),
+        ({"dangling": {4: 1.0}}, ValueError, r"dangling\[0\] is 4"),
     ],
 )
 def test_bad_input_is_refused(arguments, error, words):
@@ -183,7 +202,7 @@ def test_points_of_another_shape_are_refused():
 
 
 @pytest.mark.parametrize("columns", [1, 9, 65])
-@pytest.mark.parametrize("mode", ["teleport", "uniform", "drop"])
+@pytest.mark.parametrize("mode", ["teleport", "uniform", "drop", {3: 1.0, 29: 2.0}], ids=str)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_ranks_that_are_swept_together_are_those_swept_alone(columns, mode, weighted):
     """Up to 64 ranks share a sweep, in lines of eight; the last line may be half empty."""
@@ -201,7 +220,7 @@ def test_ranks_that_are_swept_together_are_those_swept_alone(columns, mode, weig
     assert together.iterations <= 2 * max(single.iterations for single in alone)  # combined like single ones
 
 
-@pytest.mark.parametrize("mode", ["teleport", "uniform", "drop"])
+@pytest.mark.parametrize("mode", ["teleport", "uniform", "drop", {3: 1.0, 29: 2.0}], ids=str)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_certificate_of_a_batch_is_the_residual_of_each_column(mode, weighted):
     rng = np.random.default_rng(0)

@@ -43,7 +43,11 @@ def rational_page_rank(problem, teleport):
         weights[target][source] += Fraction(float(weight))
     uniform = [Fraction(1, n)] * n
     v = uniform if teleport is None else [Fraction(x) / sum(map(Fraction, teleport)) for x in teleport]
-    escape = {"teleport": v, "uniform": uniform, "drop": [Fraction(0)] * n}[problem.dangling]
+    if isinstance(problem.dangling, str):
+        escape = {"teleport": v, "uniform": uniform, "drop": [Fraction(0)] * n}[problem.dangling]
+    else:
+        given = [*map(Fraction, problem.dangling.tolist())]
+        escape = [share / sum(given) for share in given]
     rows = []
     for i in range(n):
         row = []

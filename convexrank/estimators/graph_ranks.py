@@ -44,12 +44,12 @@ def _given(graph: Graph, ranks: Array, named: bool) -> Any:
 
 @overload
 def pagerank(
-    graph: Any, alpha: float = ..., personalization: Any = ..., *, dangling: str = ..., tol: float = ...,
+    graph: Any, alpha: float = ..., personalization: Any = ..., *, dangling: Any = ..., tol: float = ...,
     named: Literal[False] = ...,
 ) -> Array: ...  # fmt: skip
 @overload
 def pagerank(
-    graph: Any, alpha: float = ..., personalization: Any = ..., *, dangling: str = ..., tol: float = ...,
+    graph: Any, alpha: float = ..., personalization: Any = ..., *, dangling: Any = ..., tol: float = ...,
     named: Literal[True],
 ) -> dict[Any, float]: ...  # fmt: skip
 @as_a_whole
@@ -58,7 +58,7 @@ def pagerank(
     alpha: float = 0.85,
     personalization: Any = None,
     *,
-    dangling: str = "teleport",
+    dangling: Any = "teleport",
     tol: float = 1e-10,
     named: bool = False,
 ) -> Any:
@@ -73,8 +73,8 @@ def pagerank(
     personalization : array-like, optional
         The distribution of restarts: ids, names, or n weights; a pandas Series of weights with its own index is
         matched by that index. An (n, k) array or DataFrame gives k ranks at once.
-    dangling : {"teleport", "uniform", "drop"}
-        How dangling nodes distribute rank.
+    dangling : {"teleport", "uniform", "drop"} or array-like
+        How dangling nodes distribute rank; a distribution, or a dictionary of weights, is given as one personalization.
     tol : float
         The largest L1 error.
     named : bool

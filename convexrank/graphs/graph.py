@@ -488,7 +488,7 @@ class Graph:
         return sparse.csc_array((data, self.sources.copy(), self.offsets.copy()), shape=(self.n, self.n))
 
     def transition(
-        self, alpha: float = 0.85, personalization: Any = None, dangling: str = "teleport"
+        self, alpha: float = 0.85, personalization: Any = None, dangling: Any = "teleport"
     ) -> Transition:
         """Return PageRank's matrix P as an operator: ``P @ w`` and ``P.T @ s`` cost O(m); see :class:`Transition`."""
         return Transition(self, alpha, personalization, dangling)

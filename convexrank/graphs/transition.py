@@ -36,8 +36,9 @@ class Transition:
     r"""The column-stochastic matrix :math:`P = \alpha T + (1-\alpha) v 1^\top`, never formed.
 
     Column j of T has the weights of the edges out of j divided by their sum. For a node without edges, ``dangling``
-    determines the column: v for ``"teleport"``, the uniform distribution for ``"uniform"``, and zero for ``"drop"``
-    (then P is not stochastic). For every distribution w, ``P @ w`` is one step of PageRank's walk.
+    determines the column: v for ``"teleport"``, the uniform distribution for ``"uniform"``, zero for ``"drop"`` (then P
+    is not stochastic), or a distribution of the caller. For every distribution w, ``P @ w`` is one step of PageRank's
+    walk.
 
     Parameters
     ----------
@@ -48,8 +49,8 @@ class Transition:
     personalization : array-like, optional
         The distribution v of the walk when it follows no link: ids, names, or n weights that are scaled to sum 1;
         uniform by default.
-    dangling : {"teleport", "uniform", "drop"}
-        How dangling nodes distribute rank.
+    dangling : {"teleport", "uniform", "drop"} or array-like
+        How dangling nodes distribute rank; a distribution is given as the personalization is.
 
     Raises
     ------
@@ -70,11 +71,14 @@ class Transition:
     graph: Adjacency
     alpha: float = 0.85
     personalization: Any = None
-    dangling: str = "teleport"
+    dangling: Any = "teleport"
 
     def __post_init__(self) -> None:
         keep_checked(self, check_alpha, "alpha")
-        check_choice(self.dangling, DANGLING, "dangling")
+        if isinstance(self.dangling, str):
+            check_choice(self.dangling, DANGLING, "dangling")
+        else:
+            keep(self, dangling=self.graph.seeds(self.dangling, "dangling"))
         if self.personalization is not None:
             keep(self, personalization=self.graph.seeds(self.personalization, "personalization"))
 
@@ -107,11 +111,23 @@ class Transition:
         return np.divide(1.0, total, out=np.zeros_like(total), where=total > 0.0)
 
     @property
+    def loses_rank(self) -> bool:
+        """Whether the rank of dangling nodes is lost."""
+        return isinstance(self.dangling, str) and self.dangling == "drop"
+
+    @property
+    def restarts_dangling(self) -> bool:
+        """Whether the rank of dangling nodes goes to the teleport's distribution."""
+        return isinstance(self.dangling, str) and self.dangling == "teleport"
+
+    @property
     def escape(self) -> Array | float:
         """The destination of a dangling node's rank: a distribution, one number for every node, or 0."""
-        if self.dangling == "drop":
+        if not isinstance(self.dangling, str):
+            return self.dangling
+        if self.loses_rank:
             return 0.0
-        return 1.0 / self.graph.n if self.dangling == "uniform" else self._landing
+        return self._landing if self.restarts_dangling else 1.0 / self.graph.n
 
     def __matmul__(self, w: Any) -> Array:
         w = np.asarray(w, dtype=np.float64)

@@ -107,6 +107,11 @@ def _plain(value: Any) -> Any:
         raise CertificateError("p = inf is not among what the checking program knows; take a finite p.")
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, np.ndarray):
+        raise CertificateError(
+            "a distribution for dangling nodes is not among what the checking program knows; give each dangling node "
+            "links of these weights, and export that."
+        )
     if type(value).__name__ not in _FUNCTIONS or type(value).__module__.split(".")[0] != "convexrank":
         raise CertificateError(
             f"{value!r} is not among the losses and prices that the checking program knows: "

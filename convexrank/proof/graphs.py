@@ -140,14 +140,14 @@ class Walk:
         Probability of following a link.
     teleport : ndarray or None
         The distribution of restarts; None means uniform.
-    dangling : str
-        Where dangling nodes send: teleport, uniform, drop.
+    dangling : str or ndarray
+        Where dangling nodes send: teleport, uniform, drop, or a distribution.
     """
 
     graph: Any
     alpha: float
     teleport: Array | None
-    dangling: str
+    dangling: str | Array
 
     @cached_property
     def links(self) -> Links:
@@ -166,6 +166,8 @@ class Walk:
     @cached_property
     def escape(self) -> Balls:
         """Where dangling nodes send."""
+        if not isinstance(self.dangling, str):
+            return normalised(self.dangling)
         nowhere = [ZERO] * self.graph.n
         return {"teleport": self.back, "uniform": self._uniform, "drop": nowhere}[self.dangling]
 

@@ -41,9 +41,9 @@ class PageRank(GraphRank):
 
     Column j of T divides the weights of the links out of node j by their sum; v is the personalization, uniform by
     default. ``dangling`` determines how a node without links (dangling) distributes its rank: by v (``"teleport"``, as
-    in networkx), uniformly over all nodes (``"uniform"``), or not at all (``"drop"``: then π = αTπ + (1−α)v, which sums
-    to less than 1). Since α < 1 the answer exists and is unique on every graph, including disconnected and periodic
-    ones.
+    in networkx), uniformly over all nodes (``"uniform"``), by a distribution of the caller, or not at all (``"drop"``:
+    then π = αTπ + (1−α)v, which sums to less than 1). Since α < 1 the answer exists and is unique on every graph,
+    including disconnected and periodic ones.
 
     For any w, :math:`\|w-\pi\|_1 \le \|\alpha Tw + (1-\alpha)v - w\|_1/(1-\alpha)`. This certificate is the stopping
     rule: ``tol`` bounds the true error in the L1 norm. The default solver sweeps over the nodes (Gauss-Seidel), on as
@@ -58,8 +58,8 @@ class PageRank(GraphRank):
     personalization : array-like, optional
         The distribution v: node ids, names, or n weights, scaled to sum to 1. An array of shape (n, k) gives k
         ranks at once; the solution has that shape, and ``tol`` holds for each column.
-    dangling : {"teleport", "uniform", "drop"}
-        How dangling nodes distribute rank.
+    dangling : {"teleport", "uniform", "drop"} or array-like
+        How dangling nodes distribute rank; a distribution, the same for each of them, is given as one v is.
 
     Raises
     ------
@@ -89,14 +89,14 @@ class PageRank(GraphRank):
     graph: Graph
     alpha: float = 0.85
     personalization: Any = None
-    dangling: str = "teleport"
+    dangling: Any = "teleport"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.personalization is not None:
             v = distributions(self.graph.n, self.graph.names, self.personalization, "personalization")
             keep(self, personalization=v)
-        keep(self, alpha=self.operators[0].alpha)
+        keep(self, alpha=self.operators[0].alpha, dangling=self.operators[0].dangling)
 
     @cached_property
     def operators(self) -> tuple[Transition, ...]:
@@ -174,26 +174,38 @@ class PageRank(GraphRank):
 
     def certificate_part(self, x: Array, part: int, parts: int) -> Array:
         """Return ‖αTx + (1−α)v − x‖₁ over a part of the nodes, for each rank, with what rounding may hide."""
-        graph, alpha, w, (one, *_) = self.graph, self.alpha, x, self.operators
+        graph, alpha, w = self.graph, self.alpha, x
         nodes = (slice(first, first + _PIECE) for first in range(0, graph.n, _PIECE))
         rest = alpha * sum(w[some][graph.degrees[some] == 0].sum(axis=0) for some in nodes)
         rows = nth_range(graph.offsets, part, parts)
-        if w.ndim == 2:
+        if w.ndim == 2 and isinstance(self.dangling, str):
             return self._residuals_of_batch(w, np.asarray(rest), *rows)
+        if w.ndim == 2:
+            each = zip(w.T, np.asarray(rest), self.operators, strict=True)
+            return np.array([self._residual(column, lost, one, *rows) for column, lost, one in each])
+        return np.array([self._residual(w, rest, self.operators[0], *rows)])
+
+    def _residual(self, w: Array, rest: float, operator: Transition, first: int, last: int) -> float:
+        """The same for one rank; ``rest`` is α times the rank of the dangling nodes."""
+        graph, alpha, everywhere, escape = (
+            self.graph,
+            self.alpha,
+            operator.teleport,
+            np.asarray(operator.escape),
+        )
         # dangling nodes, whose degree is 0, are the source of no edge
         with np.errstate(divide="ignore", invalid="ignore"):
             sent = w / graph.degrees
         total = 0.0
-        for block in chain.from_iterable(map(_pieces, graph.blocks(*rows))):
+        for block in chain.from_iterable(map(_pieces, graph.blocks(first, last))):
             piece = slice(block.first, block.last)
-            teleport = self.teleport[piece]
             flow = alpha * _inflow(block, sent)
-            flow += rest * (teleport if self.dangling == "teleport" else one.escape)
-            flow += (1.0 - alpha) * teleport
+            flow += rest * (escape[piece] if escape.ndim else escape)
+            flow += (1.0 - alpha) * everywhere[piece]
             flow -= w[piece]
             found = float(np.abs(flow).sum())
             total += found + self._rounding * (found + float(np.abs(w[piece]).sum()))
-        return np.array([total])
+        return total
 
     @cached_property
     def _rounding(self) -> float:
@@ -285,7 +297,7 @@ class PageRank(GraphRank):
         """
         r = self._one_rank(x)
         bound = self.certificate(r).gap
-        if self.dangling != "drop":
+        if not self.operators[0].loses_rank:
             bound = 0.5 * (bound + abs(math.fsum(r) - 1.0) + 8.0 * _EPS)
         return ScoreIntervals(
             names_of(self.graph.names, np.arange(len(r))), *np.clip([r - bound, r + bound], 0.0, 1.0)
@@ -347,10 +359,14 @@ class PageRank(GraphRank):
             for source, target, weight in links:
                 if weight > 0.0:
                     moved[target] += self.alpha * weight / out[source] * w[source]
+            if isinstance(self.dangling, str):
+                to = {"teleport": v, "uniform": [1.0 / n] * n, "drop": [0.0] * n}[self.dangling]
+            else:
+                to = self.dangling.tolist()
             for j in range(n):
-                if out[j] == 0.0 and self.dangling != "drop":
+                if out[j] == 0.0:
                     for i in range(n):
-                        moved[i] += self.alpha * (v[i] if self.dangling == "teleport" else 1.0 / n) * w[j]
+                        moved[i] += self.alpha * to[i] * w[j]
             largest = max(largest, sum(abs(moved[i] - w[i]) for i in range(n)))
         return largest
 
@@ -360,8 +376,10 @@ class PageRank(GraphRank):
         rng = np.random.default_rng(seed)
         graph = random_graph(rng)
         alpha = float(rng.choice([0.3, 0.5, 0.85, 0.95]))
-        mode = str(rng.choice(["teleport", "uniform", "drop"]))
+        mode: Any = str(rng.choice(["teleport", "uniform", "drop", "own"]))
         kind = int(rng.integers(3))
+        if mode == "own":
+            mode = rng.random(graph.n) * (rng.random(graph.n) < 0.5) + 1e-3
         if kind == 0:
             return cls(graph, alpha, None, mode)
         v = rng.random((graph.n, 2)) * (rng.random((graph.n, 2)) < 0.5) + 1e-3

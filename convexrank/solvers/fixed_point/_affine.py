@@ -30,11 +30,6 @@ class AffineFixedPoint(FixedPoint, Protocol):
         ...
 
     @property
-    def dangling(self) -> str:
-        """How dangling nodes distribute rank."""
-        ...
-
-    @property
     def operators(self) -> Sequence[Transition]:
         """The operators, one for each column of x."""
         ...

@@ -27,13 +27,15 @@ _PIECE = 1 << 15
 
 def _is_folded(operator: Any) -> bool:
     """Whether the answer is proportional to the system's without the dangling outflow: it goes to v, or nowhere."""
-    return operator.dangling != "uniform" or operator.personalization is None
+    if operator.restarts_dangling or operator.loses_rank:
+        return True
+    return operator.personalization is None and np.ndim(operator.escape) == 0
 
 
 def _start(problem: AffineFixedPoint, x0: Array, folded: Any) -> Array:
     """The system's z at ranks: less by what dangling nodes would return where that is folded into the scale."""
     z = np.array(x0, dtype=np.float64, order="C")
-    if problem.dangling != "drop":
+    if not problem.operators[0].loses_rank:
         parts = [slice(first, first + _PIECE) for first in range(0, len(z), _PIECE)]
         degrees = problem.graph.degrees
         lost = problem.alpha * sum(z[part][degrees[part] == 0].sum(axis=0) for part in parts)
@@ -188,7 +190,7 @@ class _Ranks:
         """Sweep once and write the ranks; return a bound on their distance to the solution, and the change of z."""
         change, unseen, lost, size = self._sweep(x)
         residual = self._residual(change, unseen, lost, size)
-        if np.any(self.layout.folded) and self.problem.dangling != "drop":
+        if np.any(self.layout.folded) and not self.problem.operators[0].loses_rank:
             x /= np.where(self.layout.folded & (size > 0.0), size, 1.0)
         moved = float((change + unseen).sum())
         self._mix(moved, float(size.sum()))
@@ -213,12 +215,15 @@ class _Ranks:
             return self.layout.base
         lost = np.atleast_1d(self.problem.alpha * self.sent[0][graph.dangling].sum(axis=0))
         lost[: np.size(folded)] *= ~np.atleast_1d(folded)
-        return self.layout.base + lost / graph.n
+        escape = self.problem.operators[0].escape
+        return self.layout.base + (
+            escape * lost if self.layout.base.ndim == 1 else np.multiply.outer(escape, lost)
+        )
 
     def _residual(self, change: Array, unseen: Array, lost: Array, size: Array) -> float:
         """Bound the distance to the solution from what a sweep changed, of nodes with links and of dangling ones."""
         alpha, folded = self.problem.alpha, self.layout.folded
-        if self.problem.dangling == "drop":
+        if self.problem.operators[0].loses_rank:
             rest, scale = 0.0, 1.0
         else:
             # a scaled residual loses its sum to the teleport; where rounding hides that sum, its size is known
