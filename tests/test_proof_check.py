@@ -24,7 +24,17 @@ from flint import arb  # needs flint
 
 from convexrank.proof import check  # needs flint
 
-ROWS = ("PNormPush", "TopBottomPush", "RmaxPush", "Push", "ConvexRisk", "RankSVM", "ListNet")
+ROWS = (
+    "PNormPush",
+    "TopBottomPush",
+    "RmaxPush",
+    "SpectralPush",
+    "PartialAUC",
+    "Push",
+    "ConvexRisk",
+    "RankSVM",
+    "ListNet",
+)
 EVERY = (*ROWS, "PageRank", "LpqRank")
 
 
@@ -40,6 +50,10 @@ def made(name):
         "PNormPush": lambda: problems.PNormPush(X, y, 3.0, l2=0.1, sample_weight=weights),
         "TopBottomPush": lambda: problems.TopBottomPush(X, y, 2.0, bottom_weight=0.5, l2=0.1),
         "RmaxPush": lambda: problems.RmaxPush(X, y, cr.losses.Logistic(2.0), l2=0.1),
+        "SpectralPush": lambda: problems.SpectralPush(
+            X, y, [0.2, 0.8], "logistic", l2=0.1, sample_weight=weights
+        ),
+        "PartialAUC": lambda: problems.PartialAUC(X, y, 0.4, "hinge", l2=0.1, sample_weight=weights),
         "Push": lambda: problems.Push(X, y, 2.0, "squared_hinge", l2=0.1, sample_weight=weights),
         "ConvexRisk": lambda: problems.ConvexRisk(X, y + X[:, 0].round(), "logistic", l2_ball=0.5, l2=0.1),
         "RankSVM": lambda: problems.RankSVM(X, y, qid, "squared_hinge", l2=0.1),
@@ -154,6 +168,23 @@ FORGED = {
     "a base and another field": (
         "RmaxPush", field(loss={"type": "Logistic", "base": 2.0, "scale": 2.0}), "have the fields type, base"
     ),
+    "a spectrum that rises": (
+        "SpectralPush",
+        field(spectrum={"type": "Spectrum", "ends": [0.5, 1.0], "heights": [0.5, 1.5], "counted": False}),
+        "negative factor",
+    ),
+    "a spectrum above 1": (
+        "SpectralPush",
+        field(spectrum={"type": "Spectrum", "ends": [0.5], "heights": [3.0], "counted": False}),
+        "does not add up to 1",
+    ),
+    "steps without a height": (
+        "SpectralPush",
+        field(spectrum={"type": "Spectrum", "ends": [0.5, 1.0], "heights": [2.0], "counted": False}),
+        "argument",
+    ),
+    "a spectrum by its name": ("SpectralPush", field(spectrum="uniform"), "no function has this type"),
+    "a rate above 1": ("PartialAUC", field(max_fpr=1.5), "max_fpr is out of range"),
     "a base below 1": ("RmaxPush", field(loss={"type": "Logistic", "base": 0.5}), "base is out of range"),
     "a base of 1": ("RmaxPush", field(loss={"type": "Logistic", "base": 1.0}), "base is out of range"),
     "a hinge with a parameter": ("Push", field(loss={"type": "Hinge", "base": 2.0}), "have the fields type"),

@@ -158,7 +158,7 @@ def _highest(node: Highest, x: Array) -> tuple[Array, Array, Array]:
             as_objects(reduce(lambda a, b: a.max(b), part) for part in parts),
         )
     else:
-        pairs = zip(in_balls(node.asked), axis.sums(weights), strict=True)
+        pairs = zip(in_balls(node.exact_asked), axis.sums(weights), strict=True)
         masses = as_objects(a.min(b) for a, b in pairs)
         of_queries = zip(parts, np.split(weights, axis.starts[1:-1]), masses, strict=True)
         tops = as_objects(_mean_of_highest(*one) for one in of_queries)

@@ -344,7 +344,7 @@ class Highest(Node):
 
     x: Node
     weights: Array
-    asked: Array
+    exact_asked: Array
     width: float = 0.0
     axis: ClassVar[Axis | None] = None
 
@@ -357,6 +357,11 @@ class Highest(Node):
     def over(self) -> Axis:
         """The rows that are reduced."""
         return _rows_of(self.x)
+
+    @cached_property
+    def asked(self) -> Array:
+        """The weight that is asked for in each query, as floats."""
+        return plain(self.exact_asked)
 
     @cached_property
     def totals(self) -> Array:

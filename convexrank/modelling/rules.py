@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.data import check_spectrum, shown
-from convexrank.data.recorded import Recorded, plain
+from convexrank.data.recorded import Recorded, plain, recorded
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import (
     Affine,
@@ -199,8 +199,8 @@ def mean_of_highest(
     elif int(count) != count or count < 1:  # type: ignore[arg-type]  # one of them is given
         raise ValueError(f"count is {count}, expected a whole number of at least 1.")
     axis: Any = x.axis
-    asked = np.full(axis.count, float(count)) if count is not None else share * axis.sums(a)
-    if (a >= axis.spread(asked)).all():  # within every row that may be the highest
+    asked = np.full(axis.count, float(count)) if count is not None else share * axis.sums(recorded(a))
+    if (a >= axis.spread(plain(asked))).all():  # within every row that may be the highest
         return maximum(x)
     return Highest(x, a, asked)
 
@@ -224,8 +224,10 @@ def spectral_sum(x: Node, spectrum: Any, weights: Any = None) -> Node:
     """
     given = check_spectrum(spectrum)
     means = [
-        part * mean_of_highest(x, **{"count" if given.counted else "share": end}, weights=weights)
-        for part, end in given.tops
+        (recorded(here) - lower)
+        * end
+        * mean_of_highest(x, **{"count" if given.counted else "share": end}, weights=weights)
+        for here, lower, end in given.rises
     ]
     return sum(means[1:], means[0])
 

@@ -39,11 +39,13 @@ class Spectrum:
     counted: bool = False
 
     @property
-    def tops(self) -> list[tuple[float, float]]:
-        """The same as a weighted sum of means of the highest rows: the weight of each mean, and where it ends."""
+    def rises(self) -> list[tuple[float, float, float]]:
+        """The density on each step, that below it, and where it ends.
+
+        The sum is Σ (density − lower) · end · mean of the highest up to the end.
+        """
         lower = (*self.heights[1:], 0.0)
-        parts = zip(self.ends, self.heights, lower, strict=True)
-        return [((here - next_) * end, end) for end, here, next_ in parts if here > next_]
+        return list(zip(self.heights, lower, self.ends, strict=True))
 
 
 def check_spectrum(value: Any, name: str = "spectrum") -> Spectrum:

@@ -60,8 +60,8 @@ class SpectralPush(Bipartite):
     >>> import convexrank as cr
     >>> X, y = [[1.5], [2.0], [1.0], [0.0], [0.5]], [1, 1, 0, 0, 0]
     >>> problem = cr.problems.SpectralPush(X, y, ("top", 0.5), "logistic", l2=0.1)
-    >>> print(problem.solve().status.name, round(problem.solve().value - problem.solve("exact").value, 6))
-    CONVERGED 0.0
+    >>> print(round(problem.solve().value, 6), round(problem.solve("exact").value, 6))
+    0.347749 0.347749
     """
 
     spectrum: Any = ("top", 0.05)
