@@ -1,4 +1,4 @@
-# make demo | quick | test | fuzz | lint | types | docs | bench | mutants | clean
+# make demo | quick | test | fuzz | lint | types | docs | claims | bench | mutants | clean
 #
 # Everything runs in .venv, and benchmarks in .venv-bench, made on first use and brought up to date when pyproject.toml
 # changes.
@@ -12,7 +12,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test fuzz lint types docs bench mutants clean
+.PHONY: help demo quick test fuzz lint types docs claims bench mutants clean
 
 help:
 	@sed -n '1,5s/^# \{0,1\}//p' Makefile
@@ -28,9 +28,10 @@ $(BIN)/pip:
 	@$(INSTALL) -e '.[plot]'
 	@touch $@
 
-.venv/.installed-dev: .venv/.installed-demo
-	@echo "Installing the development tools into .venv."
-	@$(INSTALL) -e '.[dev,docs]'
+# The annex requires this very version of the package: both are named, so that pip takes both from here.
+.venv/.installed-dev: .venv/.installed-demo annex/pyproject.toml
+	@echo "Installing the development tools and the annex into .venv."
+	@$(INSTALL) -e '.[dev,docs]' -e ./annex
 	@touch $@
 
 demo: .venv/.installed-demo
@@ -56,7 +57,7 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/sphinx-lint --ignore docs/_build --ignore docs/gallery --ignore docs/generated \
-		--enable line-too-long --max-line-length 130 docs examples convexrank
+		--enable line-too-long --max-line-length 130 docs examples convexrank annex
 	$(BIN)/python docs/check_pages.py
 
 types: .venv/.installed-dev
@@ -68,11 +69,15 @@ docs: .venv/.installed-dev
 	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html
 	@echo "The documentation is at docs/_build/html/index.html"
 
+# Every statement of the sources, judged; 1 if a verdict is not the documented one.
+claims: .venv/.installed-dev
+	@$(BIN)/convexrank claims $(ARGS)
+
 # The packages to compare with are kept out of the environment of the tests.
-.venv-bench/.installed: pyproject.toml | $(BIN)/pip
+.venv-bench/.installed: pyproject.toml annex/pyproject.toml | $(BIN)/pip
 	@echo "Installing the packages of the benchmarks into .venv-bench."
 	@$(BIN)/python -m venv .venv-bench
-	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e '.[bench]' -e ./annex
 	@touch $@
 
 bench: .venv-bench/.installed
@@ -84,6 +89,6 @@ mutants: .venv/.installed-dev
 
 # Keeps .venv and .venv-bench: remove these folders by hand to start over.
 clean:
-	rm -rf build dist docs/_build docs/gallery docs/generated docs/sg_execution_times.rst
+	rm -rf build dist annex/dist docs/_build docs/gallery docs/generated docs/sg_execution_times.rst
 	rm -rf .pytest_cache .ruff_cache .hypothesis
-	find convexrank tests docs examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find convexrank annex tests docs examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,6 +37,8 @@ def _lists(a: float, positives: int, negatives: int, levels: int = 0) -> dict[st
 
 
 _ROWS = {"a": 0.3, "n": 2000, "share": 0.2}
+_WEIGHTED = {"a": 0.2, "share": 0.3, "most": 18.0}
+_UNEVEN = {"a": 0.3, "m": 200, "size": 2, "share": 0.3, "tail": 1.5}
 SETTINGS = (
     Setting("AUC .67, 1:1", "auc", "classes", _lists(0.5, 100, 100)),
     Setting("AUC .83, 1:10", "auc", "classes", _lists(0.2, 50, 500)),
@@ -66,6 +69,41 @@ SETTINGS = (
     Setting("NDCG, 100 queries of 10", "ndcg", "queries", {"a": 0.3, "m": 100, "size": 10}),
     Setting(
         "AUC, 60 groups of 5", "auc", "groups", {"a": 0.3, "m": 60, "size": 5, "share": 0.4}, exact=False
+    ),
+    Setting("AUC, 600 rows, weights to 18:1", "auc", "weighted", _WEIGHTED | {"n": 600}, exact=False),
+    Setting(
+        "AUC, 150 rows, weights to 18:1",
+        "auc",
+        "weighted",
+        _WEIGHTED | {"n": 150},
+        exact=False,
+        applies=False,
+    ),
+    Setting(
+        "push risk, p = 4, 600 rows, weights to 18:1",
+        "push_risk",
+        "weighted",
+        _WEIGHTED | {"n": 600},
+        {"p": 4},
+        exact=False,
+    ),
+    Setting("AUC, 200 uneven groups", "auc", "groups", _UNEVEN, exact=False, applies=False),
+    Setting(
+        "push risk, p = 4, 200 uneven groups",
+        "push_risk",
+        "groups",
+        _UNEVEN,
+        {"p": 4},
+        exact=False,
+        applies=False,
+    ),
+    Setting(
+        "precision near 1 at 2 %",
+        "precision_at",
+        "rows",
+        {"a": 0.3, "n": 1000, "share": 0.2},
+        {"k": 0.02},
+        applies=False,
     ),
     Setting("difference of two AUCs", "difference", "classes", _lists(0.4, 100, 300) | {"other": 0.3}),
     Setting("ROC band, 1:10", "roc", "classes", _lists(0.3, 60, 600), asymptotic=False),
@@ -138,6 +176,7 @@ def run(number: int, simulations: int) -> dict[str, Any]:
 
 def simulate(setting: Setting, simulations: int, seed: int) -> dict[str, Any]:
     """Draw samples; count for each method how many of its intervals hold the truth, and how wide they are."""
+    warnings.simplefilter("ignore", UserWarning)  # settings outside the guide are among them
     import numpy as np
     from populations import draw, truth
 
@@ -225,5 +264,9 @@ def million() -> dict[str, float]:
         ),
         "ndcg_interval, exact": lambda: inference.ndcg_interval(y, s, qid),
         "roc_band": lambda: inference.roc_band(y, s),
+        "threshold, max_fpr": lambda: inference.threshold(y, s, max_fpr=0.01),
+        "top_hits": lambda: inference.top_hits(y, s, other, [100, 1000]),
+        "list_length": lambda: inference.list_length(y, s, qid, max_missed=0.1),
+        "threshold, min_precision": lambda: inference.threshold(y, s, min_precision=0.3),
     }
     return {name: median(times) for name, times in interleaved(contenders, 3).items()}

@@ -16,9 +16,14 @@ __all__ = ["draw", "truth"]
 
 def draw(kind: str, rng: Any, **options: Any) -> dict[str, Any]:
     """Draw a sample: the arguments of an interval."""
-    return {"classes": _classes, "rows": _rows, "normal": _normal, "queries": _queries, "groups": _groups}[
-        kind
-    ](rng, **options)
+    return {
+        "classes": _classes,
+        "rows": _rows,
+        "normal": _normal,
+        "queries": _queries,
+        "groups": _groups,
+        "weighted": _weighted,
+    }[kind](rng, **options)
 
 
 def truth(metric: str, **options: Any) -> float:
@@ -33,6 +38,7 @@ def truth(metric: str, **options: Any) -> float:
         "map": _map,
         "ndcg": _ndcg,
         "difference": _difference,
+        "missed": lambda a, size, length: _over_ranks(a, size, lambda rank: float(rank > length)),
         "roc": lambda **_: math.nan,
     }[metric](**options)
 
@@ -61,9 +67,9 @@ def _classes(
     )
 
 
-def _rows(rng: Any, a: float, n: int, share: float) -> dict[str, Any]:
+def _rows(rng: Any, a: float, n: int, share: float, levels: int = 0) -> dict[str, Any]:
     y = (rng.random(n) < share).astype(int)
-    return {"y": y, "s": _scores(rng, a, y, 0)}
+    return {"y": y, "s": _scores(rng, a, y, levels)}
 
 
 def _normal(rng: Any, n: int, rho: float) -> dict[str, Any]:
@@ -79,17 +85,30 @@ def _queries(rng: Any, a: float, m: int, size: int) -> dict[str, Any]:
     return {"y": y, "s": _scores(rng, a, y, 0), "qid": np.repeat(np.arange(m), size)}
 
 
-def _groups(rng: Any, a: float, m: int, size: int, share: float) -> dict[str, Any]:
-    """Rows in groups of one common score each with probability 1/2: the score of a row stays as it is by itself."""
+def _groups(rng: Any, a: float, m: int, size: int, share: float, tail: float = 0.0) -> dict[str, Any]:
+    """Rows in groups of one common score each with probability 1/2: the score of a row stays as it is by itself.
+
+    With a tail the sizes are Pareto's with this index, from ``size`` to a hundred times that.
+    """
     import numpy as np
 
-    y = (rng.random(m * size) < share).astype(int)
-    uniform = np.where(rng.random(m * size) < 0.5, np.repeat(rng.random(m), size), rng.random(m * size))
-    return {
-        "y": y,
-        "s": -np.where(y == 1, uniform ** (1.0 / a), uniform),
-        "groups": np.repeat(np.arange(m), size),
-    }
+    sizes = np.full(m, size)
+    if tail:
+        sizes = np.ceil(size * np.minimum(rng.random(m) ** (-1.0 / tail), 100.0)).astype(int)
+    groups = np.repeat(np.arange(m), sizes)
+    y = (rng.random(len(groups)) < share).astype(int)
+    uniform = np.where(rng.random(len(groups)) < 0.5, rng.random(m)[groups], rng.random(len(groups)))
+    return {"y": y, "s": -np.where(y == 1, uniform ** (1.0 / a), uniform), "groups": groups}
+
+
+def _weighted(rng: Any, a: float, n: int, share: float, most: float) -> dict[str, Any]:
+    """Rows of a population that are drawn with a chance of 1 / weight, with weights from 1 to ``most``."""
+    import numpy as np
+
+    y = (rng.random(n) < share).astype(int)
+    # the logarithm of a row's weight is uniform in the population: in the sample P(W ≤ w) is linear in 1 / w
+    weights = 1.0 / (1.0 - rng.random(n) * (1.0 - 1.0 / most))
+    return {"y": y, "s": _scores(rng, a, y, 0), "sample_weight": np.asarray(weights)}
 
 
 # --- truths -------------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from measure import JobFailed
 from pairs import pairs
 from pnorm import exact, pnorm
 from projections import projections
+from promise_coverage import promises
 from report import Section, Table, environment, plain, restructured, summary
 from retargeting import retargeting
 from scale import scale
@@ -59,6 +60,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "bounds": bounds,
     "startup": startup,
     "coverage": coverage,
+    "promises": promises,
 }
 # Benchmarks whose tables stand on a page, or in a part of a page, of their own; the others share a file.
 _OWN_FILES = {
@@ -69,6 +71,7 @@ _OWN_FILES = {
     "retargeting": "retargeting_results.inc",
     "bounds": "bounds_results.inc",
     "coverage": "inference_results.inc",
+    "promises": "promises_results.inc",
 }
 _SHARED_FILE = "benchmarks_results.inc"
 

@@ -46,6 +46,7 @@ _OBJECTS = {
     "LossReport": "convexrank.verification.loss.report",
     "OnlineMEMR": "convexrank.estimators",
     "Problem": "convexrank.core.problem",
+    "PromisedThresholdClassifier": "convexrank.estimators",
     "PushRanker": "convexrank.estimators",
     "PushRankerCV": "convexrank.estimators",
     "Report": "convexrank.verification.report",
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
     from convexrank.estimators import (
         LeafFeatures,
         OnlineMEMR,
+        PromisedThresholdClassifier,
         PushRanker,
         PushRankerCV,
         QueryScaler,

@@ -172,21 +172,9 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _claims(arguments: argparse.Namespace) -> Any:
-    from tqdm import tqdm
+    from convexrank.data.annex import annex_module
 
-    from convexrank import claims
-
-    if arguments.list:
-        from convexrank.commands.listing import claim_lines
-
-        return claim_lines(arguments.names, arguments.chapter, arguments.source)
-
-    with tqdm(desc="judging", file=sys.stderr, unit=" claims", disable=arguments.json) as bar:
-        report = claims.check(
-            arguments.names, arguments.chapter, progress=lambda _: bar.update(), source=arguments.source
-        )
-    print(json.dumps(report.to_dict(), indent=2) if arguments.json else report)
-    return 0 if report.ok else 1
+    return annex_module("command", "convexrank claims").run(arguments)
 
 
 def _complete(parser: argparse.ArgumentParser) -> None:

@@ -21,7 +21,7 @@ _ROLE = re.compile(r":(doc|ref|mod|class|func|meth|attr|data):`(?:[^`<]*<)?([^`>
 _OPENS_A_LITERAL_BLOCK = re.compile(r"(?!\.\. ).*::$|\.\. (code-block|parsed-literal)::")
 _LABEL = re.compile(r"^\.\. _([^:`]+):", re.MULTILINE)
 _MARKDOWN_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
-_NAMED_FILE = re.compile(r"`((?:convexrank|tests|docs|examples|benchmarks)/[\w./-]+\.\w+)`")
+_NAMED_FILE = re.compile(r"`((?:convexrank|annex|tests|docs|examples|benchmarks)/[\w./-]+\.\w+)`")
 _WRITTEN_BY_THE_BUILD = ("docs/_build/", "docs/gallery/", "docs/generated/")
 
 
@@ -49,19 +49,23 @@ def pages(root):
 
 
 def docstrings(root):
-    """Return the docstrings of the package."""
+    """Return the docstrings of the package and of its annex."""
     found = []
-    for file in sorted((root / "convexrank").rglob("*.py")):
-        module = ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
-                found.append(Text(file, node.body[0].lineno, ast.get_docstring(node), module))
+    for package in (root / "convexrank", root / "annex" / "convexrank_annex"):
+        for file in sorted(package.rglob("*.py")):
+            module = ".".join(file.relative_to(package.parent).with_suffix("").parts).removesuffix(
+                ".__init__"
+            )
+            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+                    found.append(Text(file, node.body[0].lineno, ast.get_docstring(node), module))
     return found
 
 
 def markdown(root):
-    """Return the Markdown files at the root and in .github."""
-    files = [*sorted(root.glob("*.md")), *sorted((root / ".github").rglob("*.md"))]
+    """Return the Markdown files at the root, in the annex and in .github."""
+    below = [file for folder in ("annex", ".github") for file in sorted((root / folder).rglob("*.md"))]
+    files = [*sorted(root.glob("*.md")), *below]
     return [Text(file, 1, file.read_text("utf-8")) for file in files]
 
 

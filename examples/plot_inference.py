@@ -19,7 +19,7 @@ import convexrank as cr
 from convexrank import inference, plotting
 
 X, y = load_breast_cancer(return_X_y=True)
-X, X_test, y, y_test = train_test_split(X[:, 3:7], y, test_size=0.5, random_state=0)
+X, X_test, y, y_test = train_test_split(X[:, [1, 4, 8, 14]], y, test_size=0.5, random_state=0)
 scaler = MinMaxScaler((-1, 1)).fit(X)
 X, X_test = scaler.transform(X), scaler.transform(X_test)
 rankers = {f"push, p = {p}": X_test @ cr.problems.PNormPush(X, y, p, l2=1e-3).solve().x for p in (1, 16)}
@@ -61,6 +61,9 @@ plt.show()
 figure, panels = plt.subplots(1, 2, figsize=(9.6, 4.2), layout="constrained")
 scores = rankers["push, p = 1"]
 plotting.BandDisplay.from_predictions(y_test, scores, name="push, p = 1", ax=panels[0])
-for method in ("exact", "asymptotic"):
-    plotting.PushIntervalDisplay.from_predictions(y_test, scores, method=method, ax=panels[1])
+plotting.PushIntervalDisplay.from_predictions(y_test, scores, ax=panels[1])
+# with p above a tenth of the positives, an interval for large samples is not one
+plotting.PushIntervalDisplay.from_predictions(
+    y_test, scores, (1, 2, 4, 8, 16), method="asymptotic", ax=panels[1]
+)
 plt.show()

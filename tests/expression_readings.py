@@ -129,7 +129,7 @@ def compare_slopes(instance, scores, value, gradient, direction):
         return
     size = max(abs(value), float(np.abs(gradient).max()))
     assert off((ends[0][0] - ends[1][0]) / (2.0 * h), gradient @ direction, size) < DIFFERENCES, "gradient"
-    if not curvature.has_second_derivatives(made):
+    if not made.bends:
         return
     product = curvature.hessian_product(made, scores)(direction)
     # the third derivative of a value of this size

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["objective", "penalty"]
+import numpy as np
+
+__all__ = ["objective", "penalty", "second_order_by_jax"]
 
 
 def penalty(problem, w):
@@ -21,3 +23,12 @@ def penalty(problem, w):
 def objective(problem, w):
     """The whole objective from its definition."""
     return problem.definition(problem.scores(w)) + penalty(problem, w)
+
+
+def second_order_by_jax(problem, w):
+    """Value, gradient and Hessian of the JAX objective, by its derivatives."""
+    import jax
+
+    with jax.enable_x64(True):
+        function = problem.jax_objective()
+        return tuple(np.asarray(of(function)(w)) for of in (lambda f: f, jax.grad, jax.hessian))

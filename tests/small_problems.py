@@ -10,12 +10,12 @@ import types
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 import convexrank as cr
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.score_model import ScoreModel, without_products
 from convexrank.regularizers import Penalty
+from convexrank.solvers.working_sets._columns import Columns
 
 A = np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 3.0]])
 B = np.array([1.0, -2.0, 0.5])
@@ -216,21 +216,12 @@ class Columnwise(Small):
     penalty = Penalty(l1=1.0)
     risk_infimum = 0.0
     row_lengths = np.array([2.0, 1.0])
-    column_sizes = None
+    columns = Columns(X)
     # slopes of ½(2w − 3)² and ½(w − ½)² are ∓1 at the answer, or within
     answer = np.array([(2.0 * 3.0 - 1.0) / 4.0, 0.0])
 
     def objective(self, w):
         return self.score_model(self.X @ w).value + self.penalty.value(w)
-
-    def columns(self, places):
-        return sparse.csc_array(self.X[:, places])
-
-    def column_products(self, places):
-        return None
-
-    def most_violating(self, violations, count):
-        return np.argsort(-violations)[:count]
 
     def score_model(self, scores):
         rest = scores - self.right

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from convexrank.core.problem import Problem
     from convexrank.problems._formulation import Formulation
     from convexrank.problems._linear_scores import LinearScores
-    from convexrank.problems._second_order import SecondOrder
     from convexrank.problems.bipartite.rmax_push import RmaxPush
     from convexrank.problems.bipartite.top_push import TopPush
     from convexrank.problems.consensus.consensus_rank import ConsensusRank
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     ) -> tuple[can.Exact, can.Convex, can.Proximal, JaxObjective, Columnwise, can.Certified]:
         return x, x, x, x, x, x
 
-    def curved(x: SecondOrder) -> can.TwiceDifferentiable:
+    def curved(x: Formulation) -> can.TwiceDifferentiable:
         return x
 
     def bipartite(x: Formulation) -> Coordinates:

@@ -321,8 +321,8 @@ def test_close_matches():
 
 
 def test_a_reader_that_has_seen_enough_is_no_error():
-    """As ``convexrank claims --list | head -0``: it is gone before the first line is written."""
-    program = "import sys; from convexrank.cli import main; sys.exit(main(['claims', '--list']))"
+    """As ``convexrank problems | head -0``: it is gone before the first line is written."""
+    program = "import sys; from convexrank.cli import main; sys.exit(main(['problems']))"
     running = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

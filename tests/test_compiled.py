@@ -17,10 +17,8 @@ from convexrank import atoms, prices
 from convexrank.backend import jax_oracles
 from convexrank.backend.jax_oracles import (
     by_value,
-    curvature,
     derivatives,
     pad,
-    second_order,
     shape_class,
     value_and_gradient,
 )
@@ -230,11 +228,11 @@ def test_other_threads_keep_their_setting():
     assert seen == [jnp.float64 if jax.config.read("jax_enable_x64") else jnp.float32]
 
 
-# --- gradients and curvature --------------------------------------------------------------------------------------
+# --- gradients ----------------------------------------------------------------------------------------------------
 
 
 def quadratic(data, first, second):
-    """½ aᵀDa + aᵀMb + log Σ e^b: a Hessian known in closed form."""
+    """½ aᵀDa + aᵀMb + log Σ e^b: a gradient known in closed form."""
     diagonal, mixed = data
     return 0.5 * first @ (diagonal * first) + first @ mixed @ second + jax.nn.logsumexp(second)
 
@@ -243,45 +241,20 @@ def closed_form(data, first, second):
     diagonal, mixed = data
     share = np.exp(second - second.max())
     share /= share.sum()
-    gradient = np.r_[diagonal * first + mixed @ second, mixed.T @ first + share]
-    corner = np.diag(share) - np.outer(share, share)
-    return gradient, np.block([[np.diag(diagonal), mixed], [mixed.T, corner]])
+    return np.r_[diagonal * first + mixed @ second, mixed.T @ first + share]
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_gradient_and_curvature_of_parts(seed):
+def test_the_gradient_of_parts(seed):
     rng = np.random.default_rng(seed)
     data, parts = (rng.normal(size=4), rng.normal(size=(4, 3))), (rng.normal(size=4), rng.normal(size=3))
-    expected, hessian = closed_form(data, *parts)
+    expected = closed_form(data, *parts)
     value, gradients = value_and_gradient(quadratic, data, parts)
     assert isinstance(value, float)
     assert np.allclose(np.concatenate(gradients), expected, rtol=tolerance("summation"))
     for part, gradient in zip(parts, gradients, strict=True):
         assert gradient.shape == part.shape
         assert gradient.dtype == np.float64
-    directions = rng.normal(size=(4, 2)), rng.normal(size=(3, 2))
-    stacked = np.vstack(directions)
-    found = curvature(quadratic, data, parts, directions)
-    assert np.allclose(
-        found, stacked.T @ hessian @ stacked, rtol=tolerance("summation"), atol=tolerance("summation")
-    )
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_second_order_in_the_weights(seed):
-    rng = np.random.default_rng(seed)
-    data, w = (rng.normal(size=4), rng.normal(size=(4, 3))), rng.normal(size=2)
-    columns = rng.normal(size=(2, 4)), rng.normal(size=(2, 3))
-    stacked = np.hstack(columns)
-    gradient, hessian = closed_form(data, w @ columns[0], w @ columns[1])
-    with jax_oracles.with_x64():
-        expected = float(quadratic(data, *(jnp.asarray(w @ part) for part in columns)))
-    value, slope, bend = second_order(quadratic, data, columns, w)
-    assert abs(value - expected) <= tolerance("summation") * max(1.0, abs(expected))
-    assert np.allclose(slope, stacked @ gradient, rtol=tolerance("summation"), atol=tolerance("summation"))
-    assert np.allclose(
-        bend, stacked @ hessian @ stacked.T, rtol=tolerance("summation"), atol=tolerance("summation")
-    )
 
 
 def test_log_sum_exp_is_numpys():

@@ -12,6 +12,7 @@ import pytest
 from numpydoc import validate
 
 import convexrank
+import convexrank_annex
 
 # Not asked of anything. The one-line docstring of a method says what it does; a formulation says more in a page.
 NOT_ASKED = {
@@ -46,7 +47,6 @@ USERS_CALL = (
     "convexrank.losses",
     "convexrank.metrics",
     "convexrank.plotting",
-    "convexrank.population",
     "convexrank.prices",
     "convexrank.core.problem",
     "convexrank.core.results",
@@ -59,12 +59,18 @@ USERS_CALL = (
     "convexrank.verification.loss.report",
     "convexrank.verification.loss.verify",
     "convexrank.verification.report",
+    "convexrank_annex.bounds",
+    "convexrank_annex.population",
 )
 
 
 def modules():
-    found = pkgutil.walk_packages(convexrank.__path__, "convexrank.")
-    return ["convexrank", *(item.name for item in found if not item.name.endswith("__main__"))]
+    found = [
+        item.name
+        for package in (convexrank, convexrank_annex)
+        for item in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    ]
+    return ["convexrank", "convexrank_annex", *(name for name in found if not name.endswith("__main__"))]
 
 
 def public_names(module_name):

@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 import convexrank
+import convexrank_annex
 from convexrank.problems import REGISTRY
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,8 +28,11 @@ def pages():
 
 
 def modules():
-    found = pkgutil.walk_packages(convexrank.__path__, "convexrank.")
-    return [item.name for item in found if not item.name.endswith("__main__")]
+    packages = (convexrank, convexrank_annex)
+    found = [
+        item.name for one in packages for item in pkgutil.walk_packages(one.__path__, f"{one.__name__}.")
+    ]
+    return [name for name in found if not name.endswith("__main__")]
 
 
 def read(page):
@@ -254,8 +258,8 @@ BARE = re.compile(r"[\s()\[\],]*(?:(?:True|False)[\s()\[\],]*)+")
 
 
 def texts_with_examples():
-    package = Path(convexrank.__file__).parent
-    docstrings = sorted(package.rglob("*.py"))
+    packages = (convexrank, convexrank_annex)
+    docstrings = [file for one in packages for file in sorted(Path(one.__file__).parent.rglob("*.py"))]
     return [
         *(DOCS / page for page in pages()),
         *(file for file in docstrings if ">>> " in file.read_text("utf-8")),

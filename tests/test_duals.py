@@ -13,13 +13,12 @@ from scipy import optimize, sparse
 
 import convexrank as cr
 from convexrank import losses
-from convexrank.bounds import bregman_primal
-from convexrank.core.duality import have_duals
 from convexrank.problems import REGISTRY, RankingDual
+from convexrank.problems._declared import Declared
 from convexrank.problems.duals import _feasible as feasible
 from tests.tolerances import tolerance
 
-FAMILIES = [name for name in have_duals() if name != "PageRankGame"]
+FAMILIES = [name for name, kind in REGISTRY.items() if issubclass(kind, Declared)]
 EVERY = pytest.mark.parametrize("name", FAMILIES)
 X = np.random.default_rng(0).normal(size=(30, 2))
 Y = (X[:, 0] + np.random.default_rng(1).normal(size=30) > 0).astype(int)
@@ -39,11 +38,10 @@ def close(a, b, name="two solvers"):
 # --- which problems have one ------------------------------------------------------------------------------------------
 
 
-def test_the_names_in_the_message_are_those_that_have_a_dual():
+def test_every_declared_formulation_has_a_dual_and_no_other():
     for name, problem in REGISTRY.items():
         drawn = [problem.random(seed) for seed in range(4)]
-        known = any(one.conjugate is not None for one in drawn) or name == "PageRankGame"
-        assert known == (name in have_duals()), name
+        assert any(one.conjugate is not None for one in drawn) == (name in FAMILIES), name
 
 
 @pytest.mark.parametrize("name", ["MarginRetargeting", "LearnedDivergence", "PageRank"])
@@ -476,52 +474,6 @@ def test_bad_arguments_of_leave_one_out(given, rows, error, words):
     solution = given if given is None else quiet(given)
     with pytest.raises(error, match=words):
         cr.leave_one_out(solution, rows)
-
-
-# --- section 11 -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("p", [1.0, 2.0, 4.0])
-def test_the_primal_of_section_11(p):
-    """The distances by their definition in a double loop; the identity at the minimiser, and not elsewhere."""
-    problem = cr.problems.PNormPush(X, Y, p)
-    best = problem.solve(tol=1e-13)
-    found = bregman_primal(problem, best)
-    f = X @ best.x
-    plus, minus = np.flatnonzero(Y == 1), np.flatnonzero(Y == 0)
-    q, still = {}, len(plus) ** (p - 1.0)
-    for k in minus:
-        whole = sum(math.exp(f[k] - f[i]) for i in plus)
-        q |= {(i, k): math.exp(f[k] - f[i]) * whole ** (p - 1.0) for i in plus}
-    sums = {k: sum(q[i, k] for i in plus) for k in minus}
-
-    def slope(value, column):
-        return 1.0 / p + math.log(value / (p ** (1.0 / p) * column ** ((p - 1.0) / p)))
-
-    def level(values, columns):
-        return sum(value * (slope(value, columns[pair[1]]) - 1.0 / p) for pair, value in values.items())
-
-    flat, flat_sums = dict.fromkeys(q, still), dict.fromkeys(minus, len(plus) * still)
-    moved = sum(slope(still, len(plus) * still) * (q[pair] - still) for pair in q)
-    assert close(found.primal, level(q, sums) - level(flat, flat_sums) - moved, "summation")
-    assert close(found.dual, problem.paper_value(best) / p, "summation")
-    assert abs(found.primal - (found.start - found.dual)) <= tolerance("two points") * found.start
-    assert found.balance < tolerance("fixed points")
-    assert np.abs(found.pairs - np.outer(best.weights[plus], -best.weights[minus])).max() < tolerance(
-        "fixed points"
-    )
-    elsewhere = bregman_primal(problem, best.x + 0.3)
-    assert abs(elsewhere.primal - (elsewhere.start - elsewhere.dual)) > 1e-3 * elsewhere.start
-
-
-def test_bad_arguments_of_section_11():
-    with pytest.raises(TypeError, match=r"(?s)problem is .*expected a PNormPush"):
-        bregman_primal(cr.problems.TopPush(X, Y, l2=1.0), [0.0, 0.0])
-    for options in ({"l2": 0.1}, {"l1": 0.1}, {"sample_weight": np.ones(30)}, {"qid": np.zeros(30)}):
-        with pytest.raises(ValueError, match=r"expected (none of them|one query)"):
-            bregman_primal(cr.problems.PNormPush(X, Y, 2.0, **options), [0.0, 0.0])
-    with pytest.raises(ValueError, match="overflow at this w with p=64"):
-        bregman_primal(cr.problems.PNormPush(X, Y, 64.0), [100.0, 0.0])
 
 
 # --- proofs -----------------------------------------------------------------------------------------------------------

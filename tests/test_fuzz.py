@@ -132,7 +132,7 @@ PLANTED = {
 
 
 def findings(function, monkeypatch):
-    monkeypatch.setattr(judge, "PACKAGE", str(Path(__file__).resolve().parent.parent))
+    monkeypatch.setattr(judge, "PACKAGES", (str(Path(__file__).resolve().parent.parent),))
     monkeypatch.setattr(judge, "LIMIT", 0.5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

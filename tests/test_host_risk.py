@@ -9,7 +9,7 @@ import numpy as np
 
 import convexrank as cr
 from convexrank.backend.host_callback import value_on_host
-from convexrank.problems.queries._host_risk import HostRisk
+from convexrank.problems.queries._base import HostRisk
 from tests.tolerances import tolerance
 
 

@@ -16,6 +16,8 @@ from convexrank.inference import concentration
 from convexrank.inference.arguments import measure_named
 from tests.tolerances import tolerance
 
+# What holds for every sample is tested on small ones.
+pytestmark = pytest.mark.filterwarnings("ignore:.*too small for an asymptotic interval")
 DELONG, SUMMATION, CHERNOFF = tolerance("DeLong"), tolerance("summation"), tolerance("Chernoff")
 SAME, GRID = tolerance("same numbers"), tolerance("grid of an interval")
 OPTIONS = {
@@ -541,3 +543,93 @@ def test_vacuous_is_said(seed):
     assert found.vacuous
     assert "vacuous" in repr(found)
     assert not inference.auc_interval(*sample(100, seed)).vacuous
+
+
+# --- where large-sample intervals end ---------------------------------------------------------------------------------
+
+TOP = [1, 1, 1, 1, 0, 1, 0, 1, 0, 0, 0, 0], list(range(12, 0, -1))
+
+
+def test_shares_of_0_and_1_have_clopper_and_pearsons_bound():
+    """The labels differ at the cut, so that the variance is not 0, and the logit of the share is infinite."""
+    y, s = TOP
+    found = inference.precision_at_interval(y, s, 4, method="asymptotic")
+    ends = stats.binomtest(4, 4).proportion_ci(0.95)
+    assert (found.lower, found.upper) == pytest.approx((ends.low, ends.high))
+    found = inference.precision_at_interval([1 - label for label in y], s, 4, method="asymptotic")
+    ends = stats.binomtest(0, 4).proportion_ci(0.95)
+    assert (found.lower, found.upper) == pytest.approx((ends.low, ends.high))
+    found = inference.recall_at_interval(y, s, 8, method="asymptotic", level=0.8)
+    ends = stats.binomtest(6, 6).proportion_ci(0.8)
+    assert (found.lower, found.upper) == pytest.approx((ends.low, ends.high))
+    several = inference.compare(y, {"a": s, "b": s[::-1]}, metric="precision_at", k=4)
+    assert several.intervals["a"] == inference.precision_at_interval(y, s, 4, method="asymptotic")
+    assert several.intervals["b"].estimate == 0.0
+
+
+def test_weights_and_groups_count_as_fewer_rows_at_the_bound():
+    y, s = TOP
+    pairs = np.repeat(np.arange(6), 2)
+    found = inference.precision_at_interval(y, s, 4, method="asymptotic", groups=pairs)
+    assert found.lower == pytest.approx(stats.binomtest(2, 2).proportion_ci(0.95).low)
+    weights = np.array([3.0, 1.0, 1.0, 1.0, *[1.0] * 8])
+    share = weights[:4].sum() / weights.sum()
+    found = inference.precision_at_interval(y, s, share, method="asymptotic", sample_weight=weights)
+    assert found.lower == pytest.approx(0.025 ** (12 / 36))  # Kish: 6² / (9 + 3) rows
+
+
+@pytest.mark.parametrize("name", ["auc", "partial_auc"])
+def test_the_variance_with_weights_is_the_jackknifes(name):
+    """Of a mean of the contributions in each class: leave one row out, weights as they are."""
+    y, s = sample(60, 15)
+    weights = np.random.default_rng(16).uniform(0.2, 5.0, 60)
+    _, ranked, influence = influence_of(name, y, s, weights)
+    total = 0.0
+    for side in (y == 1, y == 0):
+        mass = weights[side] / weights[side].sum()
+        values, n = influence[side] / mass, side.sum()
+        left_out = [np.average(np.delete(values, i), weights=np.delete(mass, i)) for i in range(n)]
+        total += (n - 1) / n * sum((one - values @ mass) ** 2 for one in left_out)
+    assert ranked.rows.spread(influence)[0] == pytest.approx(math.sqrt(total), rel=SUMMATION)
+
+
+OUTSIDE = {
+    "few negatives": lambda: inference.auc_interval(
+        np.repeat([1, 0], [200, 3]), np.arange(203.0) * (-1) ** np.arange(203), method="asymptotic"
+    ),
+    "few pairs in the wrong order": lambda: inference.auc_interval(
+        *(lambda y, s: (y, 4 * y + s))(*sample(300, 17)), method="asymptotic"
+    ),
+    "p above a tenth of the positives": lambda: inference.push_risk_interval(
+        *sample(300, 18), 64, method="asymptotic"
+    ),
+    "no negative at the top": lambda: inference.precision_at_interval(*TOP, 4, method="asymptotic"),
+    "few queries": lambda: inference.map_interval(
+        *sample(200, 19), np.repeat(np.arange(20), 10), method="asymptotic"
+    ),
+    "uneven groups": lambda: inference.auc_interval(
+        *sample(2000, 20), method="asymptotic", groups=np.append(np.zeros(1000), np.arange(1000)).astype(int)
+    ),
+    "uneven weights": lambda: inference.auc_interval(
+        *sample(200, 21), method="asymptotic", sample_weight=np.append(np.full(20, 100.0), np.ones(180))
+    ),
+    "a comparison": lambda: inference.compare(*sample(50, 22), np.arange(50)),
+}
+
+
+@pytest.mark.parametrize("case", OUTSIDE)
+def test_outside_the_guide_the_asymptotic_interval_warns(case):
+    with pytest.warns(UserWarning, match="too small for an asymptotic interval, .*at least") as caught:
+        OUTSIDE[case]()
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.filterwarnings("error")
+def test_inside_the_guide_it_does_not():
+    y, s = sample(1000, 23)
+    inference.auc_interval(y, s, method="asymptotic")
+    inference.push_risk_interval(y, s, 4, method="asymptotic")
+    inference.precision_at_interval(y, s, 0.4, method="asymptotic")
+    inference.auc_interval(y, s, method="asymptotic", groups=np.arange(1000) // 5)
+    inference.compare(y, s, s + np.random.default_rng(24).normal(size=1000))
+    inference.auc_interval(y[:20], s[:20])  # an exact interval needs no guide

@@ -14,6 +14,8 @@ from convexrank import inference, metrics
 from tests.test_inference import FUNCTIONS, OPTIONS, sample
 from tests.tolerances import tolerance
 
+# What holds for every sample is tested on small ones.
+pytestmark = pytest.mark.filterwarnings("ignore:.*too small for an asymptotic interval")
 SUMMATION = tolerance("summation")
 MEANS = ("auc", "ranking_risk", "ndcg", "map")
 

@@ -15,6 +15,8 @@ from convexrank import inference, plotting
 from tests.test_inference import sample
 from tests.tolerances import tolerance
 
+# What holds for every sample is tested on small ones.
+pytestmark = pytest.mark.filterwarnings("ignore:.*too small for an asymptotic interval")
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 
 

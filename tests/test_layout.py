@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 
 import convexrank as cr
+import convexrank_annex
 
 pytestmark = pytest.mark.quick
 
 ROOT = Path(cr.__file__).parent
+ANNEX = Path(convexrank_annex.__file__).parent
 PROJECT = ROOT.parent
 # Floors, top first: a module may import from its own floor and from those below. CONTRIBUTING.md says the same.
 FLOORS = (
+    ("annex",),
     ("__main__", "cli", "demo", "networkx_backend"),
     ("commands",),
     ("bounds", "estimators", "plotting", "jax_losses", "verification"),
@@ -25,7 +28,6 @@ FLOORS = (
     (
         "core",
         "proof",
-        "pair_sums",
         "projections",
         "graphs",
         "regularizers",
@@ -44,11 +46,12 @@ MOST_FILES = 16
 
 @cache
 def modules():
-    """Every module of the package by its dotted name, and its file."""
+    """Every module of the package and of its annex by its dotted name, and its file."""
     found = {}
-    for file in sorted(ROOT.rglob("*.py")):
-        parts = file.relative_to(ROOT.parent).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    for root in (ROOT, ANNEX):
+        for file in sorted(root.rglob("*.py")):
+            parts = file.relative_to(root.parent).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
     return found
 
 
@@ -75,7 +78,9 @@ def edges():
 
 
 def room(name):
-    """The folder or file directly under the package that a module belongs to."""
+    """The folder or file directly under the package that a module belongs to; the annex is one room."""
+    if name.startswith(ANNEX.name):
+        return "annex"
     return name.split(".")[1] if "." in name else ""
 
 
@@ -125,7 +130,19 @@ def test_imports_point_down():
 
 def test_no_module_imports_the_front_door():
     """``import convexrank`` inside the package would hide where a name comes from; command and demo are users."""
-    assert [name for name, others in edges().items() if FRONT in others and room(name) not in FLOORS[0]] == []
+    assert [name for name, others in edges().items() if FRONT in others and room(name) not in FLOORS[1]] == []
+
+
+def naming_the_annex(texts):
+    """Modules of the package that name the annex anywhere, imports by strings and docstrings included."""
+    return [name for name, text in texts.items() if room(name) != "annex" and ANNEX.name in text]
+
+
+def test_the_package_reaches_the_annex_by_one_door():
+    texts = {name: file.read_text() for name, file in modules().items()}
+    assert naming_the_annex(texts) == ["convexrank.data.annex"]
+    planted = {"convexrank.bounds": f'import_module("{ANNEX.name}" + ".bounds")'}
+    assert naming_the_annex(texts | planted) == ["convexrank.bounds", "convexrank.data.annex"]
 
 
 def test_there_is_no_circle():
@@ -174,7 +191,7 @@ def test_folders_are_small(folder):
 
 def texts():
     """Every text of the project that may name a module."""
-    folders = ("convexrank", "docs", "tests", "examples", "benchmarks")
+    folders = ("convexrank", "annex", "docs", "tests", "examples", "benchmarks")
     found = [
         file
         for folder in folders
@@ -183,7 +200,8 @@ def texts():
     ]
     written = ("docs/_build", "docs/generated", "docs/gallery")
     found = [file for file in found if not str(file.relative_to(PROJECT)).startswith(written)]
-    return [*found, PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"]
+    names = ("README.md", "CONTRIBUTING.md")
+    return [*found, *(folder / name for folder in (PROJECT, ANNEX.parent) for name in names)]
 
 
 def test_texts_name_modules_that_exist():
@@ -192,7 +210,7 @@ def test_texts_name_modules_that_exist():
     files = {str(file.relative_to(PROJECT)) for file in known.values()}
     for file in texts():
         text = file.read_text()
-        for match in re.finditer(r"(?<![\w./-])convexrank(?:\.[a-z_][a-z_0-9]*)+(?![\w/-])", text):
+        for match in re.finditer(r"(?<![\w./-])convexrank(?:_annex)?(?:\.[a-z_][a-z_0-9]*)+(?![\w/-])", text):
             parts = match.group(0).split(".")
             # the longest module, and then at most names in it
             while ".".join(parts) not in known:
@@ -202,7 +220,7 @@ def test_texts_name_modules_that_exist():
             rest = match.group(0).split(".")[len(parts) :]
             if rest and not hasattr(__import__(".".join(parts), fromlist=[rest[0]]), rest[0]):
                 wrong.append(f"{file.relative_to(PROJECT)}: {match.group(0)}")
-        for match in re.finditer(r"(?<![\w/.])convexrank/[\w/]+\.py", text):
+        for match in re.finditer(r"(?<![\w/.])(?:convexrank|annex)/[\w/]+\.py", text):
             if match.group(0) not in files:
                 wrong.append(f"{file.relative_to(PROJECT)}: {match.group(0)}")
     assert wrong == []

@@ -191,6 +191,19 @@ def test_second_derivatives_of_exponentials_are_the_double_loop(seed, scale):
     assert np.abs(found - expected).max() <= tolerance("offset") * np.abs(expected).max()
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("grades", [1, 8])
+def test_second_derivatives_of_squared_hinges_are_the_double_loop(seed, grades, monkeypatch):
+    monkeypatch.setattr(pairs, "_FEW_GRADES", grades)
+    f, y, w = draw_graded("plain", seed)
+    rows, expected = np.random.default_rng(seed).normal(size=(len(f), 3)), np.zeros((3, 3))
+    for i, j in itertools.product(range(len(f)), repeat=2):
+        if y[i] > y[j] and f[i] - f[j] < 1.0:
+            expected += 2.0 * w[i] * w[j] * np.outer(rows[i] - rows[j], rows[i] - rows[j])
+    _, _, found = pair_hessian(program("squared hinge", y, w), f, rows)
+    assert np.abs(found - expected).max() <= tolerance("summation") * np.abs(expected).max()
+
+
 @DRAWN
 @pytest.mark.parametrize("name", ["exponential", "logistic", *POLYNOMIAL])
 def test_certificates_of_sorted_pairs_are_those_of_all(scores, name, monkeypatch):
@@ -297,12 +310,13 @@ def test_a_planted_bug_in_what_is_proved_is_found(name, monkeypatch):
         compare_certificates(name, *draw_graded("plain", 0), monkeypatch)
 
 
+@pytest.mark.parametrize("way", ["chosen", "plain"])
 @pytest.mark.parametrize("name", ["exponential", "hinge", "huber"])
-def test_memory_of_graded_rows_is_bounded(name):
+def test_memory_of_graded_rows_is_bounded(name, way):
     import tracemalloc
 
     rng, n = np.random.default_rng(0), 3000
-    made = program(name, rng.normal(size=n), np.ones(n))
+    made = program(name, rng.normal(size=n), np.ones(n), way)
     made.value_and_gradient(rng.normal(size=n))
     tracemalloc.start()
     made.value_and_gradient(rng.normal(size=n))

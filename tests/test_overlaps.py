@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convexrank.links.interval_equations import solve_overlaps
+from convexrank.links.marginal_cost import solve_overlaps
 from tests.tolerances import tolerance
 
 

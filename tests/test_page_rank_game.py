@@ -17,7 +17,7 @@ import convexrank as cr
 from convexrank import divergences
 from convexrank.divergences.generators.on_simplex import restricted
 from convexrank.problems import PageRankDual, PageRankGame
-from convexrank.problems.page_rank_game._norm_ball import norm_of
+from convexrank.problems.page_rank_game._payoff import norm_of
 from convexrank.solvers import NoRegretPlay
 from tests.tolerances import tolerance
 

@@ -9,105 +9,13 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from convexrank import atoms, losses, prices, problems
+from convexrank import atoms, prices, problems
 from convexrank.backend import jax_oracles
 from convexrank.backend.dual_numbers import differentiate
+from convexrank.modelling.kernels import pairs
 from convexrank.modelling.log_sum_exps import terms
-from convexrank.problems import _pair_reference as reference
-from tests.test_pairwise import (
-    DRAWN,
-    PLAIN,
-    POLYNOMIAL,
-    PRICES,
-    SCORES,
-    brute_graded,
-    brute_push,
-    draw,
-    draw_graded,
-    same,
-)
+from tests.test_pairwise import PLAIN, same
 from tests.tolerances import tolerance
-
-STEEP = ("wide", "one far above", "one far below")
-
-
-@DRAWN
-@pytest.mark.parametrize("name", list(PLAIN))
-@pytest.mark.parametrize("way", ["reference_push", "push_in_blocks"])
-def test_push_is_the_double_loop(scores, name, way, monkeypatch):
-    if name == "exponential" and scores in STEEP:
-        scores = "offset"  # e^1000 is infinite
-    run = getattr(reference, way)
-    for seed, price in enumerate(["identity", "power", "log", "power"]):
-        a, b, u, v = draw(scores, seed)
-        expected = brute_push(name, price, a, b, u, v)
-        same(run(PLAIN[name][0], PRICES[price][0].g, a, b, u, v), expected)
-        monkeypatch.setattr(reference, "_BLOCK", 2 * len(a))
-        same(run(PLAIN[name][0], PRICES[price][0].g, a, b, u, v), expected)
-        monkeypatch.undo()
-
-
-@DRAWN
-@pytest.mark.parametrize("name", list(PLAIN))
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("way", ["reference_graded", "graded_in_blocks"])
-def test_graded_is_the_double_loop(scores, name, seed, way, monkeypatch):
-    if name == "exponential" and scores in STEEP:
-        scores = "offset"
-    f, y, w = draw_graded(scores, seed)
-    run, expected = getattr(reference, way), brute_graded(name, f, y, w)
-    same(run(PLAIN[name][0], f, y, w, w), expected)
-    monkeypatch.setattr(reference, "_BLOCK", 30)
-    same(run(PLAIN[name][0], f, y, w, w), expected)
-
-
-def several_queries(scores, seed):
-    """Queries of different lengths, offsets and numbers of grades, some without a pair; weighted."""
-    rng = np.random.default_rng(seed)
-    sizes = [5, 1, 9, 2, 6]
-    queries = np.repeat(np.arange(len(sizes)), sizes)
-    f = np.concatenate([SCORES[scores](rng, size) for size in sizes]) + 1024.0 * queries
-    y = np.where(queries == 4, 2, rng.integers(0, [2, 1, 9, 2, 1][seed % 5] + 1, size=len(f)))
-    return f, y, rng.choice([0.25, 1.0, 3.0], size=len(sizes))[queries], queries
-
-
-@DRAWN
-@pytest.mark.parametrize("name", POLYNOMIAL)
-@pytest.mark.parametrize("seed", range(5))
-def test_queries_at_once_are_queries_one_by_one(scores, name, seed):
-    f, y, upper, queries = several_queries(scores, seed)
-    value, gradient = 0.0, np.zeros(len(f))
-    for query in np.unique(queries):
-        rows = queries == query
-        one, slope = brute_graded(name, f[rows], y[rows], np.ones(rows.sum()))
-        value += upper[rows][0] * one
-        gradient[rows] = upper[rows] * slope
-    same(reference.reference_graded(PLAIN[name][0], f, y, upper, np.ones(len(f)), queries), (value, gradient))
-
-
-def test_a_subgradient_where_pairs_tie_with_the_margin():
-    """A pair at the kink is charged to both of its rows or to neither: the minorant holds everywhere near."""
-    rng = np.random.default_rng(0)
-    f, y = rng.integers(-8, 8, size=40) / 4.0, rng.integers(0, 6, size=40)
-    ones = np.ones(40)
-    value, slope = reference.reference_graded(losses.Hinge(), f, y, ones, ones)
-    assert slope.sum() == 0.0
-    for _ in range(50):
-        other = f + rng.integers(-4, 5, size=40) / 8.0
-        assert reference.reference_graded(losses.Hinge(), other, y, ones, ones)[0] >= value + slope @ (
-            other - f
-        )
-
-
-def test_a_planted_error_is_caught():
-    f, y, w = draw_graded("on the kink", 0)
-    value, gradient = reference.reference_graded(losses.Hinge(), f, y, w, w)
-    expected = brute_graded("hinge", f, y, w)
-    same((value, gradient), expected)
-    for planted in ((1.01 * value, gradient), (value, np.roll(gradient, 1)), (value, 1.01 * gradient)):
-        with pytest.raises(AssertionError):
-            same(planted, expected)
-
 
 # --- cost -----------------------------------------------------------------------------------------------------------
 
@@ -139,21 +47,6 @@ def test_a_long_query_takes_neither_time_nor_memory_by_pairs(name):
     same((value, gradient), (fast, slope))
 
 
-@pytest.mark.parametrize("kernel", ["push_in_blocks", "graded_in_blocks"])
-def test_memory_of_the_double_sum_is_bounded(kernel):
-    rows = 3000
-    rng = np.random.default_rng(0)
-    a, b, ones = rng.normal(size=rows), rng.normal(size=rows), np.ones(rows)
-    tracemalloc.start()
-    if kernel == "push_in_blocks":
-        reference.push_in_blocks(losses.Logistic(), prices.Identity().g, a, b, ones, ones)
-    else:
-        reference.graded_in_blocks(losses.Logistic(), a, np.arange(rows), ones, ones)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 8 * rows * rows / 10  # a tenth of one array of all pairs
-
-
 # --- independence ---------------------------------------------------------------------------------------------------
 
 RISKS = [
@@ -172,8 +65,7 @@ RISKS = [
 
 def forbid(monkeypatch, names):
     """Let every function that solvers evaluate risks with raise an error."""
-    modules = [jax_oracles, terms]
-    modules += [module for name, module in sys.modules.items() if name.startswith("convexrank.pair_sums.")]
+    modules = [jax_oracles, terms, pairs]
 
     def refuse(*arguments, **options):
         raise AssertionError("a certificate ran a solver's code")
@@ -195,27 +87,13 @@ def test_certificates_run_no_code_of_solvers(problem, monkeypatch):
     forbid(monkeypatch, lambda module: module.__all__)
     for name, module in list(sys.modules.items()):  # names that were imported from there
         if name.startswith("convexrank.problems."):
-            for attribute in (
-                "derivatives",
-                "polynomial_push",
-                "polynomial_graded",
-                "active_sums",
-                "log_sum_exp_gradient",
-            ):
+            for attribute in ("derivatives", "log_sum_exp_gradient"):
                 monkeypatch.setattr(module, attribute, None, raising=False)
     found = problem.reference_scores(scores)
     assert found[0] == expected[0]
     assert np.array_equal(found[1], expected[1])
     with pytest.raises((AssertionError, TypeError)):
         jax_oracles.derivatives(np.exp, np.ones(2))
-
-
-def test_the_reference_module_imports_no_sums_of_solvers():
-    assert not [
-        name
-        for name, value in vars(reference).items()
-        if "pair_sums" in getattr(value, "__module__", "") or ""
-    ]
 
 
 FACES = {
@@ -251,6 +129,6 @@ def test_a_function_that_is_no_atom_goes_through_jax():
         price = prices.Custom(lambda r: jnp.log1p(r) + r)
     with pytest.raises((TypeError, AttributeError)):
         differentiate(price.g, np.ones(3))
-    values, slopes = reference.reference_derivatives(price.g, np.ones(3))
+    values, slopes = jax_oracles.derivatives(price.g, np.ones(3))
     assert np.allclose(values, np.log(2.0) + 1.0)
     assert np.allclose(slopes, 1.5)

@@ -20,7 +20,6 @@ from convexrank.modelling import functions
 from convexrank.modelling.expressions import Axis, Dot, PairSums, Scores
 from convexrank.modelling.kernels import pairs as pair_kernels
 from convexrank.modelling.program import Program
-from convexrank.problems._pair_reference import push_in_blocks
 from convexrank.problems._plain import price_of
 from tests.tolerances import tolerance
 
@@ -220,7 +219,7 @@ def test_kernels_agree_and_match_differences(name, seed):
     a = a + 0.01 * seed
     price = PRICES["power"][0]
     value, up, down = polynomial_push(PLAIN[name][0].polynomial, price, a, b, u, v)
-    same((value, up, down), push_in_blocks(PLAIN[name][0], price.g, a, b, u, v))
+    same((value, up, down), brute_push(name, "power", a, b, u, v))
     if np.abs(1 - (a[:, None] - b)).min() < 1e-3:
         a = a + 2e-3
         value, up, down = polynomial_push(PLAIN[name][0].polynomial, price, a, b, u, v)

@@ -72,6 +72,7 @@ def test_roc_draws_the_roc(rate):
     assert panels[0].get_xlabel() == ("false positive rate" if rate else "false positives")
 
 
+@pytest.mark.filterwarnings("ignore:.*too small for an asymptotic interval")
 def test_roc_takes_fitted_estimators():
     X = np.random.default_rng(0).normal(size=(40, 2))
     y = (X[:, 0] + 0.5 * X[:, 1] > 0).astype(int)

@@ -12,8 +12,7 @@ import convexrank as cr
 from convexrank import plotting
 from convexrank.consensus import Polytopes, score_intervals
 from convexrank.plotting.graphs import _SURE, _TIED
-from convexrank.plotting.layout import places
-from convexrank.plotting.network import _MARKED, _MOST_NODES
+from convexrank.plotting.network import _MARKED, _MOST_NODES, places
 from convexrank.problems import LpqRank, PageRank
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="figures need matplotlib")

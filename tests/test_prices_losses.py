@@ -770,3 +770,53 @@ def test_the_price_of_an_expression_has_an_exact_model(form, loss):
     sizes = [len(model.problem.variables()) for model in (problem.to_cvxpy(), problem.other_model())]
     if form == "composed" and isinstance(loss, losses.Hinge):
         assert sizes == [1, 3]  # the scores, and the sums
+
+
+# --- the transform of a loss ----------------------------------------------------------------------------------------
+
+OF_LOSSES = [
+    losses.Exponential(), losses.Logistic(), losses.Logistic(2.0), losses.Hinge(), losses.SquaredHinge(),
+    losses.Custom(lambda z: atoms.square(atoms.positive(2.0 - z))),
+]  # fmt: skip
+
+
+def defined(loss, x):
+    """H⁻ and H at (1 + x)/2 by a fine grid."""
+    shares, a = (1 + np.asarray(x)) / 2, np.linspace(-20, 20, 40_001)
+    values = shares[:, None] * np.asarray(loss(a)) + (1 - shares)[:, None] * np.asarray(loss(-a))
+    wrong = np.where(a * (2 * shares[:, None] - 1) <= 0, values, np.inf)
+    return wrong.min(axis=1), values.min(axis=1)
+
+
+@pytest.mark.parametrize("loss", OF_LOSSES, ids=repr)
+def test_psi_from_its_definition(loss):
+    x = np.linspace(-0.999, 0.999, 41)
+    wrong, right = defined(loss, x)
+    found = loss.psi(x)
+    assert np.abs(found - (wrong - right)).max() <= tolerance("conic value") * 1e3
+    assert (found >= 0).all()
+    # the misprint, H⁻ twice, is 0 everywhere
+    assert np.abs(wrong - defined(loss, -x)[0]).max() <= tolerance("summation")
+
+
+@pytest.mark.parametrize("loss", OF_LOSSES[:-1], ids=repr)
+def test_closed_forms_agree_with_minimization(loss):
+    x = np.array([-1.0, -0.9, -0.3, 0.0, 0.2, 0.5, 0.99, 1.0])
+    custom = losses.Custom(loss)
+    assert np.abs(custom.psi(x) - loss.psi(x)).max() <= tolerance("conic value")
+    assert loss.psi(0.0) == 0.0
+
+
+def test_psi_keeps_its_digits_near_zero():
+    """ψ(x) is x²/2 (exponential) and x²/(2 ln 2) (logistic, base 2) to a relative x²."""
+    x = 1e-8
+    assert losses.Exponential().psi(x) == pytest.approx(x**2 / 2, rel=tolerance("atoms"))
+    assert losses.Logistic(2.0).psi(x) == pytest.approx(x**2 / (2 * math.log(2)), rel=tolerance("atoms"))
+    assert losses.Logistic(2.0).psi(1.0) == pytest.approx(1.0, rel=tolerance("atoms"))
+
+
+@pytest.mark.parametrize("x", [1.5, [0.0, math.nan]])
+def test_psi_takes_sizes(x):
+    for loss in OF_LOSSES[1:4]:
+        with pytest.raises(ValueError, match="x has values"):
+            loss.psi(x)

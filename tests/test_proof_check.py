@@ -612,11 +612,13 @@ def test_tangents_are_below_the_risk(there, here, kind, near):  # fmt: skip
         t = [check.Convex(arb(value)) for value in values]
         rows = [(r, 1.0 + r) for r in range(4)]
         level = [
-            lambda: check.highest(t[:4]),
+            lambda: check.highest([(a, t[r]) for r, a in rows], arb(4.5)),
             lambda: check.log_sum_exp(rows, t, 2.0),
             lambda: check.log_sum_exp(rows, t, -1.0, mean=False),
             lambda: check.add((arb(2), t[0]), (arb(-3), t[1])),
-            lambda: check.add((arb(2), check.highest(t[:3])), (arb(-3), t[4])),
+            lambda: check.add(
+                (arb(2), check.highest([(1.0, one) for one in t[:3]], arb(1))), (arb(-3), t[4])
+            ),
         ][kind]()
         losses = [line for _, line in check.LOSSES.values() if line.__code__.co_argcount == 1]
         outer = [check.through(line, check.add((arb(1), level), (arb(-1), t[5]))) for line in losses]

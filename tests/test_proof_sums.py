@@ -15,6 +15,10 @@ pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
 
 from flint import fmpq
 
+from convexrank.modelling import pair_sums, total
+from convexrank.modelling.balls import as_objects, tangent_in_balls
+from convexrank.modelling.expressions import Axis, Scores
+from convexrank.modelling.program import Program
 from convexrank.proof import balls, sorted_sums
 
 LOSSES = {1: cr.losses.Hinge(), 2: cr.losses.SquaredHinge()}
@@ -58,15 +62,23 @@ def double_sum(power, scores, labels, weights):
     return value, low, high
 
 
+def tangent_of(scores, loss, labels, weights):
+    """Value, slope and slack, in balls, of the sum over pairs of different labels."""
+    n = len(labels)
+    rows = Scores(Axis("rows", np.arange(n), weights, np.zeros(n, dtype=int), 1))
+    value, slope, slack = tangent_in_balls(
+        Program(total(pair_sums(loss, rows, rows, labels)), n), as_objects(scores)
+    )
+    return balls.Tangent(value, list(slope), slack + balls.ZERO)
+
+
 @pytest.mark.parametrize("power", LOSSES)
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_graded_sums_are_the_double_sum(power, ties, seed):
     scores, labels, weights = drawn(seed, ties)
-    order = np.argsort(labels, kind="stable")
-    parts = [(order, labels[order], weights[order])]
     with balls.at_precision(128):
-        tangent = sorted_sums.tangent_of_sides(balls.exact(scores), LOSSES[power], parts, [balls.ONE])
+        tangent = tangent_of(balls.exact(scores), LOSSES[power], labels, weights)
     value, low, high = double_sum(power, scores, labels, weights)
     assert contains(tangent.value, value)
     assert float(tangent.value.rad()) < tolerance("128 bits")
@@ -79,10 +91,9 @@ def test_graded_sums_are_the_double_sum(power, ties, seed):
 @pytest.mark.parametrize("power", LOSSES)
 def test_wide_balls_enclose_the_sums_within(power):
     scores, labels, weights = drawn(0, True)
-    order = np.argsort(labels, kind="stable")
-    parts, rng = [(order, labels[order], weights[order])], np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     wide = [balls.arb(score, 1e-2) for score in scores.tolist()]
-    found = sorted_sums.tangent_of_sides(wide, LOSSES[power], parts, [balls.ONE])
+    found = tangent_of(wide, LOSSES[power], labels, weights)
     for _ in range(10):
         at = scores + 1e-2 * rng.uniform(-1.0, 1.0, size=17)
         other = at + rng.normal(size=17)
@@ -117,17 +128,15 @@ def test_priced_sums_are_those_of_single_pairs(power, price):
 def test_planted_sums_are_seen(monkeypatch):
     """A count that is off by one, and a loss of another degree."""
     scores, labels, weights = drawn(2, False)
-    order = np.argsort(labels, kind="stable")
-    parts = [(order, labels[order], weights[order])]
     value = double_sum(1, scores, labels, weights)[0]
-    other = sorted_sums.tangent_of_sides(balls.exact(scores), LOSSES[2], parts, [balls.ONE])
+    other = tangent_of(balls.exact(scores), LOSSES[2], labels, weights)
     assert not contains(other.value, value)
     original = sorted_sums.Sides._order.func
     planted = property(
         lambda self: (original(self)[0], np.maximum(original(self)[1] - 1, 0), original(self)[2] - 1)
     )
     monkeypatch.setattr(sorted_sums.Sides, "_order", planted)
-    found = sorted_sums.tangent_of_sides(balls.exact(scores), LOSSES[1], parts, [balls.ONE])
+    found = tangent_of(balls.exact(scores), LOSSES[1], labels, weights)
     assert not contains(found.value, value)
 
 

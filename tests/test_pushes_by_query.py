@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
 import convexrank as cr
 from tests.tolerances import tolerance
 
-KINDS = {
+OPTIONS = {
     "PNormPush": {"p": 3.0},
     "BottomPush": {"p": 2.0},
     "TopBottomPush": {"p": 2.0, "bottom_weight": 0.5},
-    "IRPush": {},
     "Push": {"price": 2.0, "loss": "squared_hinge"},
-    "TopPush": {},
     "RmaxPush": {"loss": "hinge"},
     "ConvexRisk": {"cost": "hinge"},
+}
+# every declared formulation with weights of rows
+KINDS = {
+    name: OPTIONS.get(name, {})
+    for name, kind in cr.problems.REGISTRY.items()
+    if issubclass(kind, cr.Formulation) and "sample_weight" in {field.name for field in fields(kind)}
 }
 
 

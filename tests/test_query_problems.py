@@ -8,7 +8,6 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 
@@ -16,14 +15,13 @@ import convexrank as cr
 from convexrank import metrics
 from convexrank.data import QueryGroups
 from convexrank.divergences import KL, GeneralizedI, SquaredEuclidean
-from convexrank.pair_sums.within_queries import active_sums, pair_list
 from convexrank.problems._linear_scores import LinearScores
-from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.queries.list_net import ListNet
 from convexrank.problems.queries.ndcg_regression import NDCGRegression
 from convexrank.problems.queries.rank_cosine import RankCosine
 from convexrank.problems.queries.rank_svm import RankSVM
+from tests.formulas import second_order_by_jax
 from tests.query_references import queries
 from tests.tolerances import tolerance
 
@@ -85,9 +83,7 @@ def test_fast_oracle_compiled_oracle_and_reference_agree(name, seed):
 def test_hessian_is_that_of_the_compiled_oracle(name, seed):
     problem, w = draw(name, seed)
     if problem.differentiable:
-        for found, expected in zip(
-            problem.second_order(w), SecondOrder.second_order(problem, w), strict=True
-        ):
+        for found, expected in zip(problem.second_order(w), second_order_by_jax(problem, w), strict=True):
             assert close(found, expected)
         twin = make(name, sparse.csr_array(problem.X), problem.y, problem.qid, l2=0.1)
         assert close(twin.hessian(w), problem.hessian(w))
@@ -320,54 +316,6 @@ def test_without_a_penalty_a_minimiser_exists(name):
     rng = np.random.default_rng(0)
     X, y, qid = rng.normal(size=(12, 2)), np.tile([2.0, 1.0, 0.0], 4), np.repeat([1, 2, 3, 4], 3)
     assert make(name, X, y, qid).solve().converged
-
-
-# --- the pair kernel ----------------------------------------------------------------------------------------------
-
-
-def loop_active_sums(scores, ranks, sizes, values):
-    sums, start = np.zeros_like(values), 0
-    for size in sizes:
-        for i, j in itertools.product(range(start, start + size), repeat=2):
-            if ranks[j] < ranks[i] and scores[j] > scores[i] - 1.0:
-                sums[i] += values[j]
-        start += size
-    return sums
-
-
-@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=4), seed=st.integers(0, 999))
-@settings(max_examples=60)
-def test_active_sums_equal_the_double_loop(sizes, seed):
-    rng = np.random.default_rng(seed)
-    n, groups = sum(sizes), QueryGroups.from_sizes(sizes)
-    scores, grades = np.round(rng.normal(size=n) * 2) / 2, rng.integers(0, 4, n).astype(float)
-    values = rng.normal(size=(n, 2))
-    numbers = groups.numbered(grades)
-    ranks = numbers - groups.minima(numbers, 0)[groups.query]
-    assert len(set(numbers)) == len(
-        {*zip(groups.query, grades, strict=True)}
-    )  # one sequence through all queries
-    for start, end in itertools.pairwise(groups.offsets):
-        assert ranks[start:end].tolist() == [
-            sorted(set(grades[start:end])).index(g) for g in grades[start:end]
-        ]
-    found = active_sums(scores, ranks, groups, values)
-    assert np.allclose(found, loop_active_sums(scores, ranks, sizes, values), rtol=SUMMATION, atol=SUMMATION)
-    upper, lower = pair_list(ranks, groups)
-    assert (grades[upper] > grades[lower]).all()
-    assert (groups.query[upper] == groups.query[lower]).all()
-
-
-def test_the_loop_tells_a_wrong_kernel():
-    scores, ranks = np.array([0.0, 0.5, 2.0]), np.array([1, 0, 2])
-    values = np.ones((3, 1))
-    right = loop_active_sums(scores, ranks, [3], values)
-    assert right.ravel().tolist() == [1.0, 0.0, 0.0]
-    assert np.array_equal(active_sums(scores, ranks, QueryGroups.from_sizes([3]), values), right)
-    assert not np.array_equal(
-        active_sums(scores + [0, -1.5, 0], ranks, QueryGroups.from_sizes([3]), values), right
-    )
-    assert not np.array_equal(active_sums(scores, ranks, QueryGroups.from_sizes([1, 2]), values), right)
 
 
 def test_divergences_may_be_objects():

@@ -15,9 +15,8 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank.core.results import Status
-from convexrank.problems.realizable._ball_image import ImageOfBall
 from convexrank.problems.realizable._scores import RealizableScores
-from convexrank.problems.realizable.realizable_link import RealizableLink
+from convexrank.problems.realizable.realizable_link import ImageOfBall, RealizableLink
 from convexrank.solvers.two_sets.admm import ADMM
 from convexrank.solvers.two_sets.alternating_projections import SequentialProjections
 from convexrank.solvers.two_sets.averaged_projections import ParallelProjections

@@ -11,9 +11,10 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.core.score_model import movement, sizes_of_columns
+from convexrank.core.score_model import movement
 from convexrank.regularizers import Penalty
 from convexrank.solvers.working_sets import _screening
+from convexrank.solvers.working_sets._columns import Columns
 from convexrank.solvers.working_sets._screening import DualPoint, Screening
 from tests.tolerances import tolerance
 
@@ -118,8 +119,7 @@ def bare(X, l1=1.0):
         X=X,
         penalty=Penalty(l1=l1),
         row_lengths=np.linalg.norm(X, axis=1),
-        column_sizes=sizes_of_columns(X),
-        columns=lambda places: X[:, places],
+        columns=Columns(X),
     )
 
 
@@ -144,12 +144,12 @@ def test_a_column_is_left_out_when_its_slope_and_its_movement_stay_below_l1(stee
     slopes = signs * (2.0 - reach * np.where(beyond, 0.9999, 1.0001))
     point = DualPoint(slopes, np.zeros(50), diagonal, steepness, gap)
     known = replace(Screening(looks=100)._with_bends(problem, point), ratio=ratio)
-    assert np.array_equal(known._may_matter(problem, problem.column_sizes, point, slack), beyond)
+    assert np.array_equal(known._may_matter(problem, problem.columns.sizes, point, slack), beyond)
     # the gradient in the scores has rounding, which moves slopes by more where rows are long
     rounded = replace(point, pull=np.full(50, 1e9))
-    assert known._may_matter(problem, problem.column_sizes, rounded, slack).all()
+    assert known._may_matter(problem, problem.columns.sizes, rounded, slack).all()
     unknown = replace(known, bends=None)  # nothing is known of the columns
-    assert unknown._may_matter(problem, problem.column_sizes, point, slack).all()
+    assert unknown._may_matter(problem, problem.columns.sizes, point, slack).all()
 
 
 def test_columns_in_use_stay_and_the_copy_lasts_for_larger_gaps():

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.problems._second_order import SecondOrder
+from tests.formulas import second_order_by_jax
 from tests.tolerances import tolerance
 
 FAMILY = {"PNormPush": {"p": 4.0}, "BottomPush": {"p": 3.0}, "TopBottomPush": {"p": 2.0}}
@@ -29,7 +29,7 @@ def draw(name, kind=np.asarray, dtype="float64", offset=0.0, rows=120):
 )
 def test_values_gradients_and_hessians_are_those_of_jax(name, kind):
     problem, w = draw(name, kind)
-    for ours, theirs in zip(problem.second_order(w), SecondOrder.second_order(problem, w), strict=True):
+    for ours, theirs in zip(problem.second_order(w), second_order_by_jax(problem, w), strict=True):
         assert np.allclose(ours, theirs, rtol=tolerance("summation"), atol=tolerance("summation"))
 
 

@@ -120,11 +120,15 @@ def test_columns_of_like_size_share_a_ball_of_w():
 
 # --- features of any size, and far from 0 ---------------------------------------------------------------------------
 
-FORMULATIONS = {
-    "PNormPush": {"p": 2}, "BottomPush": {"p": 2}, "TopBottomPush": {"p": 2}, "IRPush": {}, "Push": {"price": 2},
-    "TopPush": {}, "RmaxPush": {"loss": "hinge"}, "ConvexRisk": {"cost": "hinge"}, "RankSVM": {}, "ListNet": {},
-    "NDCGRegression": {},
+OPTIONS = {
+    "PNormPush": {"p": 2}, "BottomPush": {"p": 2}, "TopBottomPush": {"p": 2}, "Push": {"price": 2},
+    "RmaxPush": {"loss": "hinge"}, "ConvexRisk": {"cost": "hinge"},
 }  # fmt: skip
+FORMULATIONS = {
+    name: OPTIONS.get(name, {})
+    for name, kind in cr.problems.REGISTRY.items()
+    if issubclass(kind, cr.Formulation)
+}
 
 
 TRIVIAL = pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")

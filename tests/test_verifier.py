@@ -14,7 +14,7 @@ import convexrank as cr
 from convexrank.backend.cached import cached_property
 from convexrank.core.results import Certificate
 from convexrank.problems import REGISTRY
-from convexrank.problems._formulation import Declared
+from convexrank.problems._declared import Declared
 from convexrank.problems._linear_scores import LinearScores
 from convexrank.verification.comparison import Case, Comparison, disagree
 from convexrank.verification.designs import takes_designs

@@ -1,4 +1,7 @@
-"""``functools.cached_property`` in a form that protocols accept, and whose arrays are read-only.
+"""What frozen objects compute once: a ``functools.cached_property`` that protocols accept, whose arrays are read-only.
+
+This, and ``keep`` of :mod:`convexrank.data.fields` for the fields that a constructor checks, are the ways in which
+something is written into a frozen object.
 
 Pyright takes a ``cached_property`` for an object of that class, and refuses it where a protocol declares a property.
 """
@@ -6,16 +9,33 @@ Pyright takes a ``cached_property`` for an object of that class, and refuses it 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from convexrank.backend.read_only import read_only
 
-__all__ = ["cached_property"]
+__all__ = ["LastValue", "cached_property", "hand_over", "preset"]
+
+
+class LastValue:
+    """A function's value at the last point, for members that use it in turn; both are kept read-only."""
+
+    _point: np.ndarray | None = None
+    _value: Any = None
+
+    def at(self, point: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Return the value at a point, computed if it is not the last one."""
+        last = self._point
+        if last is None or last.shape != point.shape or not np.logical_and.reduce(last == point):
+            self._point, self._value = np.array(point), function(point)
+            self._point.flags.writeable = self._value.flags.writeable = False
+        return self._value
+
 
 # Nothing in these to protect, and they are most of what is computed once.
-_PLAIN = frozenset({bool, int, float, str, frozenset, type(None)})
+_PLAIN = frozenset({bool, int, float, str, frozenset, type(None), LastValue})
 
 if TYPE_CHECKING:
     cached_property = property
@@ -35,3 +55,14 @@ else:
                 value = read_only(value)
             instance.__dict__[self.attrname] = value
             return value
+
+
+def preset(made: Any, **values: Any) -> None:
+    """Put in what cached properties of a new object would compute."""
+    vars(made).update(values)
+
+
+def hand_over(old: Any, made: Any, *names: str) -> None:
+    """Give a new object what an old one has computed and is the same for both."""
+    held = vars(old)
+    preset(made, **{name: held[name] for name in names if name in held})

@@ -7,25 +7,26 @@ caller's JAX settings are, and those settings are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from convexrank.backend.compilation import SMALL, jit
+from convexrank.backend.deadline import check_time
 from convexrank.backend.jax_start import with_x64
 
 __all__ = [
+    "RiskData",
     "by_value",
-    "curvature",
     "derivatives",
     "log_sum_exp",
-    "on_device",
     "pad",
+    "padded_columns",
     "penalised",
-    "second_order",
     "shape_class",
     "value_and_gradient",
     "value_of",
@@ -39,6 +40,29 @@ Risk = Callable[..., Any]
 _FINE_FROM = 512
 # Bytes that a compiled function takes in faster than they are put on a device beforehand.
 _SMALL = 1 << 17
+
+
+@dataclass(frozen=True)
+class RiskData:
+    """A risk for JAX: a hashable function, and its arrays besides the scores.
+
+    Parameters
+    ----------
+    function : callable
+        The function ``function(data, *parts)``; compiled once for each function and shape class.
+    data : pytree of arrays
+        The arguments of the function besides the scores.
+    sizes : tuple of int
+        Padded length of each part.
+    """
+
+    function: Callable[..., Any]
+    data: Any
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.function, Hashable):
+            raise TypeError(f"{self.function!r} must be hashable to be compiled once.")
 
 
 def shape_class(size: int) -> int:
@@ -129,55 +153,29 @@ def value_and_gradient(risk: Risk, data: Any, parts: tuple[Array, ...]) -> tuple
         return float(value), tuple(np.asarray(gradient) for gradient in gradients)
 
 
-def on_device(arrays: tuple[Array, ...]) -> tuple[Any, ...]:
-    """Put large arrays where JAX computes, once, so that later calls do not convert them again."""
-    if sum(array.nbytes for array in arrays) <= _SMALL:
-        return arrays
+def padded_columns(parts: tuple[Any, ...], sizes: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return the rows of each part as padded columns; large ones are put where JAX computes, once for all calls."""
+    found = []
+    for rows, size in zip(parts, sizes, strict=True):
+        padded = np.zeros((rows.shape[1], size), dtype=rows.dtype)
+        padded[:, : rows.shape[0]] = (rows.toarray() if sparse.issparse(rows) else rows).T
+        check_time()
+        found.append(padded)
+    if sum(array.nbytes for array in found) <= _SMALL:
+        return tuple(found)
     with with_x64():
         import jax
 
         # jnp.asarray would compile a program for this
-        return tuple(jax.device_put(array) for array in arrays)
+        return tuple(jax.device_put(array) for array in found)
 
 
-@lru_cache(maxsize=256)
-def _jitted_second_order(risk: Risk, parts: int, small: bool) -> Callable[..., Any]:
-    import jax
-    import jax.numpy as jnp
+def penalised(risk: RiskData, columns: tuple[Any, ...], l2: float, l1: float) -> Callable[[Any], Any]:
+    """Return the function of w that adds penalties to a risk: a pytree, whose program depends on the risk alone."""
+    from jax.tree_util import Partial
 
-    arguments = tuple(range(1, parts + 1))
-
-    def evaluate(data: Any, columns: tuple[Any, ...], w: Any) -> Any:
-        points = tuple(w @ part for part in columns)
-        gradient = lambda *p: jax.value_and_grad(risk, argnums=arguments)(data, *p)  # noqa: E731
-        push = lambda *v: jax.jvp(gradient, points, v)  # noqa: E731
-        # the first output does not depend on the direction: vmap computes it once
-        (value, slopes), (_, images) = jax.vmap(push, out_axes=((None, None), 0))(*columns)
-        pulled = sum(part @ slope for part, slope in zip(columns, slopes, strict=True))
-        curvature: Any = sum(jnp.matmul(part, image.T) for part, image in zip(columns, images, strict=True))
-        # one array, because each that leaves JAX costs tens of microseconds
-        return jnp.concatenate([value[None], pulled, curvature.ravel()])
-
-    return jit(evaluate, small)
-
-
-def second_order(risk: Risk, data: Any, columns: tuple[Any, ...], w: Array) -> tuple[float, Array, Array]:
-    """Return a risk at the scores w @ columns, and its gradient and Hessian in w, from one compiled pass.
-
-    Costs about d gradients; no n×n array is formed. ``columns`` are the features cut into parts, each of shape
-    (d, size): by rows in memory, so that sums over examples run along it.
-    """
-    with with_x64():
-        evaluate = _jitted_second_order(risk, len(columns), _small(columns))
-        # a copy, because what JAX hands out cannot be written to
-        found = np.array(evaluate(data, columns, w.astype(columns[0].dtype, copy=False)), np.float64)
-    d = len(w)
-    return float(found[0]), found[1 : d + 1], found[d + 1 :].reshape(d, d)
-
-
-def penalised(risk: Risk) -> Callable[..., Any]:
-    """Return the function ``(data, columns, l2, l1, w)`` that adds penalties to a risk; equal for equal risks."""
-    return _Method(_penalised, risk)
+    # the slope of |w| at 0 is not asked for where l1 is 0
+    return Partial(_Method(_penalised, risk.function), risk.data, columns, l2, l1 or None)
 
 
 def _penalised(risk: Risk, data: Any, columns: tuple[Any, ...], l2: Any, l1: Any | None, w: Any) -> Any:
@@ -200,31 +198,6 @@ def value_of(objective: Callable[[Any], Any], w: Array) -> float:
         if isinstance(objective, jax.tree_util.Partial):
             return float(_jitted_value()(objective, w))
         return float(objective(w))
-
-
-@lru_cache(maxsize=256)
-def _jitted_curvature(risk: Risk, parts: int, small: bool) -> Callable[..., Any]:
-    import jax
-    import jax.numpy as jnp
-
-    arguments = tuple(range(1, parts + 1))
-
-    def products(data: Any, points: tuple[Any, ...], directions: tuple[Any, ...]) -> Any:
-        gradient = lambda *p: jax.grad(risk, argnums=arguments)(data, *p)  # noqa: E731
-        push = lambda *v: jax.jvp(gradient, points, v)[1]  # noqa: E731
-        images = jax.vmap(push, in_axes=1, out_axes=1)(*directions)
-        return sum(jnp.matmul(v.T, image) for v, image in zip(directions, images, strict=True))
-
-    return jit(products, small)
-
-
-def curvature(risk: Risk, data: Any, parts: tuple[Array, ...], directions: tuple[Array, ...]) -> Array:
-    """Return VᵀHV, H the Hessian of the risk in the scores and V the stacked directions, shape (d, d).
-
-    Costs about d gradients, all in one pass; no n×n array is formed.
-    """
-    with with_x64():
-        return np.asarray(_jitted_curvature(risk, len(parts), _small(parts))(data, parts, directions))
 
 
 def with_slope(function: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:

@@ -1,57 +1,66 @@
-"""Bounds beyond the sample: on the push risk and on the ranking risk; Rademacher averages, perturbations.
+"""Bounds beyond the sample: on the push risk, and on the change of a minimiser with a row or with the targets.
 
-Every bound is a `Bound`: its value, its terms, its source, and whether the statement is refuted or the value is not
-informative. :doc:`/bounds` compares the bounds.
+A bound on a risk is a `Bound`: its value, its terms, its source, and whether the statement is refuted or the value is
+not informative. :doc:`/bounds` compares the bounds.
 
-================================================ ======================================================================
-function                                         bounded quantity
-================================================ ======================================================================
-`push_risk`                                      push risk of a ranker, or of all of a family; recommended
-`push`                                           the same by the published theorems, and their inverses
-`ranking_risk`                                   ranking risk of rules, by Hoeffding, Bernstein, Chernoff, Rademacher
-`excess_risk`, `convex_excess`, `fast_rate`      excess risk of an empirical minimiser over the best of its class
-`transfer`                                       excess ranking risk, by an excess convex risk
-`rademacher_linear`, `rademacher_kernel`, …      Rademacher averages of classes
-`perturbation_bound`                             change of the minimiser of a learned divergence with the targets
-================================================ ======================================================================
+========================= =============================================================================================
+function                  bounded quantity
+========================= =============================================================================================
+`push_risk`               push risk of a ranker, or of all of a family
+`leave_one_out`           change of the minimiser when one row is left out
+`perturbation_bound`      change of the minimiser of a learned divergence with the targets
+========================= =============================================================================================
+
+The published bounds are in the annex (:doc:`/install`), and can be used from here where it is installed: ``push``,
+``ranking_risk``, ``excess_risk``, ``convex_excess``, ``fast_rate``, ``transfer``, ``bregman_primal`` and Rademacher
+averages of classes, ``rademacher_linear`` and its kin.
 """
 
 from __future__ import annotations
 
-from convexrank.bounds.bregman_primal import BregmanPrimal, bregman_primal
-from convexrank.bounds.convex import convex_excess, transfer
+from typing import Any
+
 from convexrank.bounds.coverings import Covering, FiniteFamily, Halfspaces, NormBall
 from convexrank.bounds.leave_one_out import LeaveOneOut, leave_one_out
 from convexrank.bounds.perturbation import PerturbationBound, perturbation_bound
 from convexrank.bounds.push_sample import push_risk
-from convexrank.bounds.push_theorems import push
-from convexrank.bounds.rademacher import RademacherAverage, rademacher_vc
-from convexrank.bounds.rademacher_classes import rademacher_kernel, rademacher_linear, rademacher_thresholds
-from convexrank.bounds.ranking import excess_risk, fast_rate, ranking_risk
 from convexrank.bounds.result import Bound
+from convexrank.data.annex import annex_name
 
 __all__ = [
     "Bound",
-    "BregmanPrimal",
     "Covering",
     "FiniteFamily",
     "Halfspaces",
     "LeaveOneOut",
     "NormBall",
     "PerturbationBound",
+    "leave_one_out",
+    "perturbation_bound",
+    "push_risk",
+]
+
+# Not in __all__, so that a star import works without the annex.
+_IN_ANNEX = (
+    "BregmanPrimal",
     "RademacherAverage",
     "bregman_primal",
     "convex_excess",
     "excess_risk",
     "fast_rate",
-    "leave_one_out",
-    "perturbation_bound",
     "push",
-    "push_risk",
     "rademacher_kernel",
     "rademacher_linear",
     "rademacher_thresholds",
     "rademacher_vc",
     "ranking_risk",
     "transfer",
-]
+)
+
+
+def __getattr__(name: str) -> Any:
+    return annex_name("bounds", name, _IN_ANNEX)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *_IN_ANNEX]

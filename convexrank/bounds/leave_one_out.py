@@ -17,7 +17,7 @@ data.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -28,9 +28,9 @@ from convexrank.core.minorants import EPS
 from convexrank.core.results import check_solution, problem_of
 from convexrank.data import check_flag, check_vector, read_array, shown
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_gradient
+from convexrank.problems._formulation import Formulation
 from convexrank.problems.bipartite._base import Bipartite
 from convexrank.problems.out_of_memory._streams import refuse_chunks
-from convexrank.problems.pairs.convex_risk import ConvexRisk
 from convexrank.regularizers import soft_threshold
 
 __all__ = ["LeaveOneOut", "leave_one_out"]
@@ -79,11 +79,9 @@ def leave_one_out(solution: Any, rows: Any = None, *, progress: bool = False) ->
     Parameters
     ----------
     solution : Solution
-        A solution of :class:`~convexrank.problems.PNormPush`, :class:`~convexrank.problems.BottomPush` or
-        :class:`~convexrank.problems.TopBottomPush`, O(nd) for all rows; or of
-        :class:`~convexrank.problems.IRPush`, :class:`~convexrank.problems.TopPush`,
-        :class:`~convexrank.problems.RmaxPush` or :class:`~convexrank.problems.ConvexRisk`, whose certificate
-        is evaluated once per row. With l2 > 0.
+        A solution of a problem with a dual and with weights of rows (``sample_weight``), with l2 > 0. Pushes that are
+        sums of log-sum-exps, such as :class:`~convexrank.problems.PNormPush`, take O(nd) for all rows; of others, such
+        as :class:`~convexrank.problems.ConvexRisk`, the certificate is evaluated once per row.
     rows : array of int, optional
         The rows to leave out, one at a time; all by default.
     progress : bool
@@ -109,12 +107,13 @@ def leave_one_out(solution: Any, rows: Any = None, *, progress: bool = False) ->
     array([1, 3])
     """
     problem = problem_of(check_solution(solution), "solve again")
-    if not isinstance(problem, Bipartite | ConvexRisk) or problem.conjugate is None:
+    weighted = any(field.name == "sample_weight" for field in fields(problem))
+    if not isinstance(problem, Formulation) or not weighted or problem.conjugate is None:
         raise ValueError(
             f"solution is of a {type(problem).__name__}, expected one of a problem with a dual and with weights of "
-            "rows: PNormPush, BottomPush, TopBottomPush, IRPush, TopPush, RmaxPush, Push, ConvexRisk."
+            "rows, such as PNormPush, IRPush, TopPush or ConvexRisk."
         )
-    if isinstance(problem, Bipartite) and problem.stream is not None:
+    if problem.stream is not None:
         refuse_chunks(problem.X, "bounds for each row")
     if not problem.l2 > 0:
         raise ValueError(f"l2 is {problem.l2}, expected more than 0: nothing else bounds how far w moves.")

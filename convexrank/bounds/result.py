@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
-__all__ = ["Bound", "exponential"]
+__all__ = ["Bound"]
 
 
 @dataclass(frozen=True)
@@ -30,9 +29,10 @@ class Bound:
     Examples
     --------
     >>> from convexrank import bounds
-    >>> bound = bounds.push(200, 1000, 4, eps=0.5)
-    >>> bound.vacuous, bound.refuted, bound.source
-    (True, False, 'P-Norm Push report (2005), Theorem 2')
+    >>> family = bounds.Halfspaces(1)
+    >>> few = bounds.push_risk([1, 0, 1, 0], [2.0, 1.0, 0.5, 0.0], p=4, delta=0.05, covering=family)
+    >>> print(f"{few.value:.2f}", few.vacuous, few.source)
+    1.27 True convexrank.bounds.push_sample, halfspaces
     """
 
     value: float
@@ -46,8 +46,3 @@ class Bound:
     def vacuous(self) -> bool:
         """Whether the bound is not informative: it is not below the trivial value."""
         return not self.value < self.limit
-
-
-def exponential(log_value: float) -> float:
-    """Return the exponential; infinity where it is above the largest float."""
-    return math.exp(log_value) if log_value < 709.0 else math.inf

@@ -10,7 +10,7 @@ from typing import Any
 from convexrank.commands.options import formulation, options_of, tabular
 from convexrank.commands.outcome import WIDTH, Outcome, as_json, paragraph
 
-__all__ = ["add", "claim_lines", "run"]
+__all__ = ["add", "run"]
 
 
 def add(commands: Any) -> None:
@@ -52,18 +52,6 @@ def run(arguments: argparse.Namespace) -> Outcome:
         "`convexrank problems NAME` lists options."
     )
     return Outcome("\n".join([*lines, paragraph(foot)]))
-
-
-def claim_lines(names: list[str], chapter: int | None, source: str | None) -> Outcome:
-    """Return one line for each claim: identifier, place and beginning of the statement."""
-    from convexrank.claims.report import _chosen
-
-    lines = []
-    for claim in _chosen(names, chapter, source):
-        text = f"{claim.location}: {claim.statement}"
-        head = f"{claim.identifier:<29} "
-        lines.append(head + shorten(text, WIDTH - len(head), placeholder=" ..."))
-    return Outcome("\n".join(lines))
 
 
 def _summary(cls: Any) -> str:

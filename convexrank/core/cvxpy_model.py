@@ -13,8 +13,9 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.core.results import Witness
+from convexrank.regularizers import Penalty
 
-__all__ = ["CvxpyModel", "nonlinear_problem"]
+__all__ = ["CvxpyModel", "model_of_scores", "nonlinear_problem"]
 
 # cvxpy's words for an answer that can be used.
 _SOLVED = ("optimal", "optimal_inaccurate")
@@ -226,3 +227,32 @@ class CvxpyModel:
                     variable.value = start
             problem.solve(solver=solver, **options)
             return problem.status
+
+
+def model_of_scores(
+    X: Any, risk: Callable[[Any], tuple[Any, list[Any]]], penalty: Penalty, *, apart: bool, nonlinear: bool
+) -> CvxpyModel:
+    """Return the exact model of a risk of the scores Xw and a penalty.
+
+    Parameters
+    ----------
+    X : matrix, shape (n, d)
+        The features.
+    risk : callable
+        Takes scores to an expression and constraints that go with it.
+    penalty : Penalty
+        The penalty.
+    apart : bool
+        Whether the scores are a variable of their own, equal to Xw by a constraint.
+    nonlinear : bool
+        Whether the model is for a nonlinear solver.
+    """
+    import cvxpy as cp
+
+    w = cp.Variable(X.shape[1], name="w")
+    scores = cp.Variable(X.shape[0], name="scores") if apart else X @ w
+    (value, constraints), (term, limits) = risk(scores), penalty.cvxpy(w)
+    tied = [scores == X @ w] if apart else []
+    make = nonlinear_problem if nonlinear else cp.Problem
+    model = make(cp.Minimize(value + term), [*tied, *constraints, *limits])
+    return CvxpyModel(model, {"w": w, "scores": scores} if apart else {"w": w}, nonlinear)

@@ -9,19 +9,12 @@ import numpy as np
 from convexrank.backend.interruption import import_module
 from convexrank.core.results import Solution, Status, Witness
 
-__all__ = ["dual_of", "dual_solution", "have_duals"]
+__all__ = ["dual_of", "dual_solution"]
 
 # Where the class is. As a solver it is imported when it is asked for: it draws random instances of the formulations.
 _DUAL = "convexrank.problems.duals.ranking_dual:RankingDual"
-_REGISTRY = "convexrank.problems"
 # Ends at which the primal has no minimiser.
 _NO_MINIMISER = frozenset({Status.SEPARABLE, Status.UNBOUNDED, Status.INFEASIBLE})
-
-
-def have_duals() -> list[str]:
-    """Return the names of the formulations with a dual: those that know the conjugate of a risk, and the game."""
-    kinds = import_module(_REGISTRY).REGISTRY.items()
-    return [name for name, kind in kinds if kind.conjugate is not None or name == "PageRankGame"]
 
 
 def dual_of(problem: Any) -> Any:
@@ -35,12 +28,13 @@ def dual_of(problem: Any) -> Any:
     Raises
     ------
     ValueError
-        When no conjugate of its risk is known; the message says which formulations have one.
+        When no conjugate of its risk is known; the message says which risks have one.
     """
     if problem.conjugate is None:
         raise ValueError(
-            f"this {type(problem).__name__} has no dual here: no conjugate of its risk is known. Duals have "
-            f"{', '.join(have_duals())}, with the losses exponential, logistic, hinge and squared_hinge."
+            f"this {type(problem).__name__} has no dual here: no conjugate of its risk is known. Duals have risks that "
+            "are expressions of scores, such as those of PNormPush, TopPush and RankSVM, with the losses exponential, "
+            "logistic, hinge and squared_hinge, and the PageRankGame."
         )
     module, name = _DUAL.split(":")
     return getattr(import_module(module), name)(problem)

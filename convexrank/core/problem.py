@@ -29,9 +29,6 @@ _ASKED = {
     "default_solver": "the name of a solver that fits, such as 'lbfgs'",
 }
 
-# What was computed last, kept because several members use it in turn.
-_LAST = frozenset({"_last_scores", "_last_minorant"})
-
 
 class Problem(Displayed):
     """A formulation with its data, immutable. Subclasses are frozen dataclasses that state their capabilities.
@@ -57,7 +54,7 @@ class Problem(Displayed):
         return {
             name: value
             for name, value in self.__dict__.items()
-            if not (name in _LAST or isinstance(getattr(type(self), name, None), cached_property))
+            if not isinstance(getattr(type(self), name, None), cached_property)
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:

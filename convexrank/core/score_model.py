@@ -7,6 +7,7 @@ gap-safe screening; certificates do not use it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ __all__ = [
     "Curvature",
     "SampledCurvature",
     "ScoreModel",
+    "ScoreProducts",
     "movement",
     "sizes_of_columns",
     "without_products",
@@ -75,6 +77,64 @@ class ScoreModel:
     value: float
     gradient: Array
     curvature: Curvature | None = None
+
+
+# Columns of a curvature up to so many are dense in products.
+_FEW_COLUMNS = 8
+
+
+@dataclass(frozen=True)
+class ScoreProducts:
+    """A risk to second order in the scores, by products of its Hessian with vectors.
+
+    Parameters
+    ----------
+    value : float
+        The risk.
+    gradient : ndarray, shape (n,)
+        Its gradient in the scores.
+    diagonal : ndarray, shape (n,)
+        The diagonal of the Hessian without what its columns take away.
+    product : callable
+        Takes a vector of all rows to its product with the Hessian.
+    curvature : Curvature, optional
+        The Hessian, where it is a diagonal less products of a few columns; then rows may be left out.
+    """
+
+    value: float
+    gradient: Array
+    diagonal: Array
+    product: Callable[[Array], Array]
+    curvature: Curvature | None = None
+
+    @classmethod
+    def of(cls, model: ScoreModel) -> ScoreProducts:
+        """Return the products of a model that has a diagonal and columns."""
+        curvature = model.curvature
+        if curvature is None:
+            raise TypeError("a model without second derivatives has no products.")
+        return cls(model.value, model.gradient, curvature.diagonal, products_on(curvature, None), curvature)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the diagonal bounds the Hessian, so that rows where it is small may be left out."""
+        return self.curvature is not None
+
+    def on(self, rows: Array | None) -> Callable[[Array], Array]:
+        """Return the product on some rows, None for all."""
+        return self.product if rows is None or self.curvature is None else products_on(self.curvature, rows)
+
+
+def products_on(curvature: Curvature, rows: Array | None) -> Callable[[Array], Array]:
+    """Return the product of a diagonal and columns with a vector of some rows, None for all."""
+    diagonal, rates = curvature.diagonal, curvature.rates
+    columns = curvature.shares if rows is None else curvature.shares.tocsr()[rows]
+    diagonal = diagonal if rows is None else diagonal[rows]
+    if len(rates) <= _FEW_COLUMNS:
+        listed = columns.toarray().T.copy()
+        return lambda v: diagonal * v - (rates * (listed @ v)) @ listed
+    held, turned = columns.tocsr(), columns.T.tocsr()
+    return lambda v: diagonal * v - held @ (rates * (turned @ v))
 
 
 @dataclass(frozen=True)

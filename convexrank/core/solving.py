@@ -27,6 +27,7 @@ SOLVERS = {
     "exact": "exact:ExactSolver",
     "newton": "descent.newton:Newton",
     "lbfgs": "descent.lbfgs:LBFGS",
+    "newton-cg": "descent.newton_cg:NewtonCG",
     "jaxopt-lbfgs": "descent.jaxopt_lbfgs:JaxoptLBFGS",
     "working-sets": "working_sets.working_sets:WorkingSets",
     "accelerated": "descent.accelerated:Accelerated",

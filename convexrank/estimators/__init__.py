@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convexrank.estimators.cross_validated import PushRankerCV, RetargetingRankerCV
 from convexrank.estimators.online import OnlineMEMR
+from convexrank.estimators.promised import PromisedThresholdClassifier
 from convexrank.estimators.push import PushRanker
 from convexrank.estimators.query_scaler import QueryScaler
 from convexrank.estimators.ranker import Ranker
@@ -14,6 +15,7 @@ from convexrank.estimators.transformers import LeafFeatures, ThresholdFeatures
 __all__ = [
     "LeafFeatures",
     "OnlineMEMR",
+    "PromisedThresholdClassifier",
     "PushRanker",
     "PushRankerCV",
     "QueryScaler",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -172,6 +173,21 @@ class LinearRanker(LinearEstimator):
     def predict(self, X: Any) -> Array:
         """Return the scores Xw, the same as :meth:`decision_function`; they are neither labels nor grades."""
         return self.decision_function(X)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SolvedRanker(LinearRanker):
+    """A ranker that solves a problem: the columns that it has weights for, and how it is solved."""
+
+    features: Any = "linear"
+    bins: int | None = None
+    monotone: Any = None
+    solver: Any = None
+    tol: float = 1e-8
+    max_iter: int | None = None
+    time_limit: float | None = None
+    warm_start: bool = False
+    verbose: bool = False
 
 
 def check_counts(sample_weight: Any, length: int) -> Array | None:

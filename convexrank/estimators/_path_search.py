@@ -16,7 +16,7 @@ from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.paths import Path, path
 from convexrank.core.results import ConvergenceWarning
 from convexrank.data import Chunks, as_groups, check_choice, check_flag, check_integer, check_weights, shown
-from convexrank.estimators._linear_ranker import LinearRanker
+from convexrank.estimators._linear_ranker import SolvedRanker
 
 __all__ = ["PathSearch"]
 
@@ -31,7 +31,7 @@ _LEFT = ("design_", "_fitted_on_queries")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PathSearch(LinearRanker):
+class PathSearch(SolvedRanker):
     """A ranker that chooses one of its parameters; mixed into one that says what problem it solves."""
 
     path: str = "l1"
@@ -152,9 +152,9 @@ def _along(model: PathSearch, data: tuple[Any, ...], values: Any) -> tuple[Path,
         problem,
         n=model.n,
         ratio=model.ratio,
-        solver=model.solver,  # type: ignore[attr-defined]  # every ranker has the three
-        tol=model.tol,  # type: ignore[attr-defined]
-        max_iter=model.max_iter,  # type: ignore[attr-defined]
+        solver=model.solver,
+        tol=model.tol,
+        max_iter=model.max_iter,
         **options,
     )
     return followed, scales, made

@@ -16,8 +16,11 @@ from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning
 from convexrank.data import as_groups, check_binary_labels, check_choice, check_positive, check_weights
-from convexrank.estimators._linear_ranker import LinearRanker
+from convexrank.estimators._conformal import checksum
+from convexrank.estimators._linear_ranker import SolvedRanker
 from convexrank.estimators._pair_order import pair_order
+from convexrank.estimators.promised import promised_threshold
+from convexrank.inference import Threshold
 from convexrank.metrics import auc
 from convexrank.problems import PNormPush, Push, RmaxPush, TopPush
 
@@ -27,7 +30,7 @@ Array = np.ndarray
 
 
 @dataclass(eq=False, repr=False)
-class PushRanker(LinearRanker):
+class PushRanker(SolvedRanker):
     r"""Linear ranker for binary labels that concentrates on the top of the list, as a scikit-learn estimator.
 
     It fits a linear score f = Xw, without an intercept (which would cancel in every pair), by minimising
@@ -134,16 +137,7 @@ class PushRanker(LinearRanker):
     loss: Any = "exponential"
     l2: float = 1e-2
     l1: float = 0.0
-    features: Any = "linear"
-    bins: int | None = None
-    monotone: Any = None
     tie_break: Any = None
-    solver: Any = None
-    tol: float = 1e-8
-    max_iter: int | None = None
-    time_limit: float | None = None
-    warm_start: bool = False
-    verbose: bool = False
 
     def __sklearn_tags__(self) -> Tags:
         """Describe the estimator to scikit-learn: as all rankers, and y is binary."""
@@ -211,6 +205,7 @@ class PushRanker(LinearRanker):
             raise
         self.classes_ = np.unique(y)
         self.positive_class_ = self.classes_[1]
+        self._fitted_rows = checksum(X, y == self.positive_class_)
         return X, y
 
     def _made(self, X: Any, y: Array, qid: Any, sample_weight: Any) -> Problem:
@@ -236,6 +231,46 @@ class PushRanker(LinearRanker):
             return RmaxPush(X, positive, loss, sample_weight=weights, **penalty)
         scaled = _shares(positive, weights, of_positives=True)
         return Push(X, positive, prices.Power(p), loss, sample_weight=scaled, **penalty)
+
+    def threshold_for(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        max_fpr: float | None = None,
+        min_precision: float | None = None,
+        min_recall: float | None = None,
+        confidence: float = 0.95,
+    ) -> Threshold:
+        """Return a threshold of the scores that keeps a promise on new rows.
+
+        **The rows must not be rows of** :meth:`fit`; only the whole data of the fit are recognised, with a warning.
+        :class:`~convexrank.PromisedThresholdClassifier` holds rows out by itself.
+
+        Parameters
+        ----------
+        X, y : arrays, shapes (n, d) and (n,)
+            Rows that were not in the fit, and their labels.
+        max_fpr, min_precision, min_recall, confidence : float
+            The promise, exactly one rate, and its probability; see :func:`convexrank.inference.threshold`.
+
+        Returns
+        -------
+        Threshold
+            The threshold, the promise as a sentence, and the number of rows it needed.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As :func:`convexrank.inference.threshold`, and when y has labels that the fit did not see.
+
+        Warns
+        -----
+        UserWarning
+            When the rows are those of the fit.
+        """
+        promise = {"max_fpr": max_fpr, "min_precision": min_precision, "min_recall": min_recall}
+        return promised_threshold(self, X, y, self._fitted_rows, **promise, confidence=confidence)
 
     def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
         r"""Return the area under the ROC curve; a tie counts one half.

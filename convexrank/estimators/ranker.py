@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import ClassifierTags, Tags
 
 from convexrank.data import as_groups, check_choice, check_weights, shown
-from convexrank.estimators._linear_ranker import LinearRanker
+from convexrank.estimators._linear_ranker import SolvedRanker
 from convexrank.estimators._pair_order import pair_order
 from convexrank.estimators._routing import check_queries, refuse_unscored
 from convexrank.problems._formulation import Formulation
@@ -24,7 +24,7 @@ _NESTED = "formulation__"
 
 
 @dataclass(eq=False, repr=False)
-class Ranker(LinearRanker):
+class Ranker(SolvedRanker):
     r"""Linear ranker that minimises a risk of your own, as a scikit-learn estimator.
 
     .. math:: \min_w \; R(Xw) + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1
@@ -104,15 +104,6 @@ class Ranker(LinearRanker):
     _: KW_ONLY
     l2: float = 1e-2
     l1: float = 0.0
-    features: Any = "linear"
-    bins: int | None = None
-    monotone: Any = None
-    solver: Any = None
-    tol: float = 1e-8
-    max_iter: int | None = None
-    time_limit: float | None = None
-    warm_start: bool = False
-    verbose: bool = False
 
     def __sklearn_tags__(self) -> Tags:
         """Describe the estimator to scikit-learn: as all rankers, and y with two values suits every formulation."""

@@ -11,9 +11,12 @@ import numpy as np
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import Chunks, QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
+from convexrank.estimators._conformal import checksum
 from convexrank.estimators._feasible_margins import feasible_options
-from convexrank.estimators._linear_ranker import LinearRanker, check_counts
+from convexrank.estimators._linear_ranker import SolvedRanker, check_counts
 from convexrank.estimators._routing import check_queries, refuse_unscored
+from convexrank.estimators.promised import promised_lists
+from convexrank.inference import Lists
 from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
 
@@ -27,7 +30,7 @@ _CONVENTIONS = {"convexrank": CONVEXRANK, "scikit-learn": SKLEARN, "letor3": LET
 
 
 @dataclass(eq=False, repr=False)
-class RetargetingRanker(LinearRanker):
+class RetargetingRanker(SolvedRanker):
     r"""Linear ranker for graded queries by regression on optimised targets, as a scikit-learn estimator.
 
     Grades define an order, not numbers. So the scores :math:`s_i = X_i w` of query i are fitted to targets
@@ -147,15 +150,6 @@ class RetargetingRanker(LinearRanker):
     normalize: bool = True
     ndcg_convention: Any = "convexrank"
     ndcg_k: int | None = None
-    features: Any = "linear"
-    bins: int | None = None
-    monotone: Any = None
-    solver: Any = None
-    tol: float = 1e-8
-    max_iter: int | None = None
-    time_limit: float | None = None
-    warm_start: bool = False
-    verbose: bool = False
 
     @property
     def convention(self) -> Convention:
@@ -205,7 +199,9 @@ class RetargetingRanker(LinearRanker):
         """Return checked rows and grades."""
         _ = self.convention  # refused here, not after the fit
         X, y = self._validated(X, y, y_numeric=True, ensure_min_samples=2)
-        return X, np.asarray(y, dtype=np.float64)
+        y = np.asarray(y, dtype=np.float64)
+        self._fitted_rows = checksum(X, y)
+        return X, y
 
     def _made(self, X: Any, y: Array, qid: Any, sample_weight: Any) -> MarginRetargeting:
         """Return the problem on checked rows."""
@@ -238,6 +234,48 @@ class RetargetingRanker(LinearRanker):
             normalize=self.normalize,
             **given,
         )
+
+    def lists_with(
+        self,
+        X: Any,
+        qid: Any,
+        held_out: tuple[Any, Any, Any],
+        *,
+        max_missed: float | None = None,
+        max_ndcg_loss: float | None = None,
+        max_false: float | None = None,
+    ) -> Lists:
+        """Return lists for new queries, of a length that keeps a promise about them.
+
+        **The held-out queries must not be queries of** :meth:`fit`; only the whole data of the fit are recognised, with
+        a warning.
+
+        Parameters
+        ----------
+        X, qid : arrays, shapes (n, d) and (n,)
+            The documents of new queries.
+        held_out : tuple of X, y and qid
+            Documents, grades and queries that were not in the fit.
+        max_missed, max_ndcg_loss, max_false : float
+            The promise, exactly one; see :func:`convexrank.inference.list_length`.
+
+        Returns
+        -------
+        Lists
+            For each new query the rows in its list, best first, and the promise.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As :func:`convexrank.inference.list_length`; when ``held_out`` is not a triple, or rows do not fit.
+
+        Warns
+        -----
+        UserWarning
+            When the held-out rows are those of the fit.
+        """
+        promise = {"max_missed": max_missed, "max_ndcg_loss": max_ndcg_loss, "max_false": max_false}
+        return promised_lists(self, X, qid, held_out, self._fitted_rows, **promise)
 
     def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
         r"""Return NDCG in the convention that ``ndcg_convention`` and ``ndcg_k`` name: a mean over queries.

@@ -21,8 +21,9 @@ DKW is the bound of Dvoretzky, Kiefer and Wolfowitz for a whole distribution fun
 ``method="exact"`` holds for every sample size and every distribution of independent rows: the probability that the
 interval contains the true value is at least the level. ``method="asymptotic"`` is much narrower, and its probability
 tends to the level as the sample grows; the guide "Intervals and comparisons" lists sufficient sizes. `compare` compares
-two or more rankers on the same rows, `sample_size` returns the sample size for an interval of a given width. All
-functions cost O(n log n).
+two or more rankers on the same rows, `sample_size` returns the sample size for an interval of a given width.
+`threshold` returns a threshold that keeps a promise on new rows, `top_hits` how many of the first new rows are positive
+at the least, and `list_length` a length of lists for new queries. All functions cost O(n log n).
 
 ValueError or TypeError is raised when a class is missing, labels or scores have NaN or different lengths, or a level is
 not strictly between 0 and 1; the message names the argument.
@@ -35,6 +36,9 @@ from convexrank.inference.comparison import compare, holm
 from convexrank.inference.graded_intervals import map_interval, ndcg_interval, ranking_risk_interval
 from convexrank.inference.list_intervals import auc_interval, partial_auc_interval, push_risk_interval
 from convexrank.inference.planning import sample_size
+from convexrank.inference.promises.by_query import ListLength, Lists, list_length
+from convexrank.inference.promises.new_list import TopHits, top_hits
+from convexrank.inference.promises.thresholds import Threshold, threshold
 from convexrank.inference.results import Band, Comparison, Difference, Interval, SampleSize
 from convexrank.inference.top_intervals import precision_at_interval, recall_at_interval
 
@@ -43,10 +47,15 @@ __all__ = [
     "Comparison",
     "Difference",
     "Interval",
+    "ListLength",
+    "Lists",
     "SampleSize",
+    "Threshold",
+    "TopHits",
     "auc_interval",
     "compare",
     "holm",
+    "list_length",
     "map_interval",
     "ndcg_interval",
     "partial_auc_interval",
@@ -57,4 +66,6 @@ __all__ = [
     "recall_at_interval",
     "roc_band",
     "sample_size",
+    "threshold",
+    "top_hits",
 ]

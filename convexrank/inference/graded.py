@@ -10,7 +10,7 @@ import numpy as np
 from convexrank.data import check_same_index, check_vector
 from convexrank.data.groups import QueryGroups, as_groups
 from convexrank.inference.concentration import mean_lower, mean_upper
-from convexrank.inference.rows import Rows, cluster_numbers
+from convexrank.inference.rows import Guide, Rows, cluster_numbers
 from convexrank.metrics.conventions import Convention
 from convexrank.metrics.risk import row_losses
 
@@ -34,6 +34,10 @@ class Values:
 
     rows: Rows
     values: Array
+
+    def guide(self) -> Guide:
+        """Return what an asymptotic interval needs."""
+        return {self.rows.names[0]: (float(len(self.values)), 100.0)}
 
 
 class _Measure(Protocol):
@@ -102,6 +106,10 @@ class RankingRisk:
         """Return the leading term of Hoeffding's decomposition: each row is in two places of a pair."""
         return 2.0 * (ranked.values - ranked.values.mean()) / len(ranked.values)
 
+    def guide(self, ranked: Values) -> Guide:
+        """Return what an asymptotic interval needs."""
+        return ranked.guide()
+
     def independent(self, ranked: Values) -> int:
         """Return the number of disjoint pairs of rows: Chernoff's bound holds with it."""
         return len(ranked.values) // 2
@@ -129,6 +137,10 @@ class _OverQueries:
     def influence(self, ranked: Values) -> Array:
         """Return contributions of the queries."""
         return (ranked.values - ranked.values.mean()) / len(ranked.values)
+
+    def guide(self, ranked: Values) -> Guide:
+        """Return what an asymptotic interval needs."""
+        return ranked.guide()
 
     def independent(self, ranked: Values) -> int:
         """Return the number of queries that count."""

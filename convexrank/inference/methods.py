@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from scipy.special import expit, logit, stdtr, stdtrit
 
+from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import check_choice
 from convexrank.inference.concentration import binary_divergence, mean_lower, mean_upper
-from convexrank.inference.rows import Rows
+from convexrank.inference.rows import Guide, Rows
 
 __all__ = ["Asymptotic", "Exact", "Measure", "Method", "Plan", "method_named", "student_interval"]
+
+# Shares that differ by less are equal, but for rounding.
+_ROUNDING = 1e-12
 
 
 class _Sample(Protocol):
@@ -40,6 +45,10 @@ class Measure(Protocol):
 
     def influence(self, ranked: Any) -> Any:
         """Return the contribution of each unit to the error of the value."""
+        ...
+
+    def guide(self, ranked: Any) -> Guide:
+        """Return what an asymptotic interval needs of the sample."""
         ...
 
     def exact(self, ranked: Any, alpha: float) -> tuple[float, float]:
@@ -129,7 +138,13 @@ class Asymptotic:
     def bounds(self, measure: Measure, ranked: Any, alpha: float) -> tuple[float, float]:
         """Return the ends of the interval."""
         error, freedom = ranked.rows.spread(measure.influence(ranked))
-        return student_interval(measure.value(ranked), error, freedom, alpha)
+        _warn_outside_the_guide(measure, ranked)
+        value, trials = measure.value(ranked), getattr(measure, "trials", None)
+        if trials is not None and min(value, 1.0 - value) < _ROUNDING:
+            # a share of 0 or 1, whose logit is infinite: Clopper and Pearson's bound
+            end = (alpha / 2) ** (1.0 / ranked.rows.effective(trials(ranked)))
+            return (end, 1.0) if value > 0.5 else (0.0, 1.0 - end)
+        return student_interval(value, error, freedom, alpha)
 
     def difference(
         self, measure: Measure, first: Any, second: Any, alpha: float, names: str
@@ -137,6 +152,8 @@ class Asymptotic:
         """Return Student's interval and test of the difference, paired by rows."""
         moved = measure.influence(first) - measure.influence(second)
         error, freedom = first.rows.spread(moved, names)
+        for ranked in (first, second):
+            _warn_outside_the_guide(measure, ranked)
         difference = measure.value(first) - measure.value(second)
         half = -float(stdtrit(freedom, alpha / 2)) * error
         p_value = 2.0 * float(stdtr(freedom, -abs(difference) / error))
@@ -145,6 +162,21 @@ class Asymptotic:
     def width(self, plan: Plan, n: int, value: float, alpha: float) -> float:
         """Return the asymptotic width."""
         return plan.asymptotic(n, value, alpha)
+
+
+def _warn_outside_the_guide(measure: Measure, ranked: Any) -> None:
+    """Say where intervals for large samples hold the truth less often than they should."""
+    guide = measure.guide(ranked) | ranked.rows.guide()
+    short = [
+        f"{has:.3g} {what} (at least {needs:.3g})" for what, (has, needs) in guide.items() if has < needs
+    ]
+    if short:
+        warnings.warn(
+            f"{measure.name}: the sample is too small for an asymptotic interval, which may hold the truth much less "
+            f"often than its level: {', '.join(short)}; pass more rows, or method='exact'.",
+            UserWarning,
+            stacklevel=level_of_caller(),
+        )
 
 
 def student_interval(value: float, error: float, freedom: float, alpha: float) -> tuple[float, float]:

@@ -105,7 +105,7 @@ class Difference:
     --------
     >>> from convexrank import inference
     >>> y, s = [1, 1, 1, 0, 0, 0, 0], [7, 5, 3, 6, 4, 2, 1]
-    >>> found = inference.compare(y, s, [1, 6, 5, 4, 3, 7, 2])
+    >>> found = inference.compare(y, s, [1, 6, 5, 4, 3, 7, 2], method="exact")
     >>> round(found.interval.estimate, 4), 0.0 in found.interval
     (0.25, True)
     """
@@ -147,7 +147,7 @@ class Comparison:
     >>> from convexrank import inference
     >>> y = [1, 1, 1, 0, 0, 0, 0]
     >>> rankers = {"a": [7, 5, 3, 6, 4, 2, 1], "b": [1, 6, 5, 4, 3, 7, 2], "c": [4, 7, 1, 3, 6, 5, 2]}
-    >>> found = inference.compare(y, rankers)
+    >>> found = inference.compare(y, rankers, method="exact")
     >>> [(pair.first, pair.second) for pair in found.differences]
     [('a', 'b'), ('a', 'c'), ('b', 'c')]
     """

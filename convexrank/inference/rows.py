@@ -11,9 +11,11 @@ import numpy as np
 from convexrank.data import check_binary_labels, check_same_index, check_vector, check_weights
 from convexrank.data.groups import as_groups
 
-__all__ = ["Labelled", "Ranked", "Rows", "cluster_numbers", "read_rows"]
+__all__ = ["Guide", "Labelled", "Ranked", "Rows", "cluster_numbers", "read_rows"]
 
 Array = np.ndarray
+# What a sample has, and what it should have for an asymptotic interval, by the words for it.
+Guide = dict[str, tuple[float, float]]
 
 # Values of rows that differ by less are equal, but for rounding.
 _EQUAL = 1e-12
@@ -75,7 +77,8 @@ class Rows:
         """Standard error of a sum of independent contributions with mean 0 in each stratum, and its degrees of freedom.
 
         Each stratum has the factor n/(n − 1) of an unbiased variance, with clusters in place of rows where there are
-        any. Degrees of freedom are Welch's and Satterthwaite's, or the number of clusters minus 1.
+        any; with weights it is the jackknife's. Degrees of freedom are Welch's and Satterthwaite's, with the number of
+        rows that vary as much as weighted ones; or the number of clusters minus 1.
 
         Raises
         ------
@@ -91,9 +94,12 @@ class Rows:
                     "pass method='exact'."
                 )
             self._refuse_constant(influence, name)
-            parts = np.bincount(self.stratum, influence**2, minlength=len(rows)) * rows / (rows - 1)
+            # the jackknife: what a weighted mean changes by when one row is left out
+            moved = influence / (1.0 - self.mass)
+            parts = np.bincount(self.stratum, moved**2, minlength=len(rows)) * (rows - 1) / rows
             total = float(parts.sum())
-            return math.sqrt(total), total**2 / float((parts**2 / (rows - 1)).sum())
+            freedom = self._alike() - 1.0
+            return math.sqrt(total), total**2 / float((parts**2 / freedom).sum())
         number = int(self.cluster.max()) + 1
         cells = self.stratum * number + self.cluster
         sums = np.bincount(cells, influence, minlength=len(rows) * number).reshape(len(rows), number)
@@ -108,6 +114,32 @@ class Rows:
         self._refuse_constant(influence, name)
         by_cluster = (np.sqrt(held / (held - 1))[:, None] * sums).sum(axis=0)
         return math.sqrt(float(by_cluster @ by_cluster)), float(number - 1)
+
+    def _alike(self) -> Array:
+        """Return for each stratum as many rows of equal mass as give a variance that is known as well; at least 2."""
+        squares, fourth = (np.bincount(self.stratum, self.mass**power) for power in (2, 4))
+        return np.maximum(squares**2 / fourth, 2.0) if self.weighted else self.counts.astype(np.float64)
+
+    def effective(self, mass: Array) -> float:
+        """Return the number of independent rows, or clusters, of equal mass that say as much as these (Kish)."""
+        sums = mass if self.cluster is None else np.bincount(self.cluster, mass)
+        return float(sums.sum() ** 2 / (sums @ sums))
+
+    @property
+    def effective_counts(self) -> list[float]:
+        """The effective number of each stratum."""
+        return [self.effective(self.mass * (self.stratum == part)) for part in range(len(self.names))]
+
+    def guide(self) -> Guide:
+        """Return what the asymptotic variance of clusters needs."""
+        if self.cluster is None:
+            return {}
+        number = int(self.cluster.max()) + 1
+        held = [len(np.unique(self.cluster[self.stratum == part])) for part in range(len(self.names))]
+        return {
+            "groups, or of them with rows of each class,": (float(min(held)), 50.0),
+            "effective groups": (self.effective(np.ones(len(self.cluster))), number / 2.0),
+        }
 
     def _refuse_constant(self, influence: Array, name: str) -> None:
         if np.abs(influence).max() * len(influence) <= _EQUAL:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.inference.concentration import binomial_range, share_lower, share_upper
-from convexrank.inference.rows import Labelled, Ranked, read_rows
+from convexrank.inference.rows import Guide, Labelled, Ranked, read_rows
 from convexrank.metrics.top import number_of_rows
 
 __all__ = ["PrecisionAt", "RecallAt"]
@@ -90,12 +90,26 @@ class _AtTop:
         hits = float(ranked.positives[near].sum())
         return hits / (hits + float(ranked.negatives[near].sum()))
 
-    def _hits(self, ranked: Ranked, cut: _Cut) -> Array:
-        """Return contributions of the rows to the mass of positives above the cut, which moves with the rows."""
-        at = self._density(ranked, cut)
+    def _inside(self, ranked: Ranked, cut: _Cut) -> Array:
+        """Return the share of the rows above the cut, at each distinct score."""
         inside = np.zeros(len(ranked.positives))
         inside[: cut.place] = 1.0
         inside[cut.place] = cut.inside
+        return inside
+
+    def guide(self, ranked: Ranked) -> Guide:
+        """Return what an asymptotic interval needs: rows of both classes above the cut."""
+        cut = self._cut(ranked)
+        above = ranked.rows.mass * self._inside(ranked, cut)[ranked.level]
+        rows, share = ranked.rows.effective(above), min(cut.above(ranked.positives) / cut.share, 1.0)
+        return {
+            "positives above the cut": (rows * share, 50.0),
+            "negatives above the cut": (rows * (1.0 - share), 20.0),
+        }
+
+    def _hits(self, ranked: Ranked, cut: _Cut) -> Array:
+        """Return contributions of the rows to the mass of positives above the cut, which moves with the rows."""
+        at, inside = self._density(ranked, cut), self._inside(ranked, cut)
         centre = cut.above(ranked.positives) - at * cut.share
         return ranked.rows.mass * (ranked.by_row((1.0 - at) * inside, -at * inside) - centre)
 
@@ -133,6 +147,10 @@ class PrecisionAt(_AtTop):
         cut = self._cut(ranked)
         return self._hits(ranked, cut) / cut.share
 
+    def trials(self, ranked: Ranked) -> Array:
+        """Return the mass of the rows above the cut, of which the precision is a share."""
+        return ranked.rows.mass * self._inside(ranked, self._cut(ranked))[ranked.level]
+
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
         """Binomial range of the cut, then Clopper and Pearson's bounds."""
         ranks = self._ranks(ranked, alpha / 2)
@@ -157,6 +175,10 @@ class RecallAt(_AtTop):
         ratio = self._cut(ranked).above(ranked.positives) / total
         moved = ranked.rows.mass * (ranked.positive - total)
         return (self._hits(ranked, self._cut(ranked)) - ratio * moved) / total
+
+    def trials(self, ranked: Ranked) -> Array:
+        """Return the mass of the positives, of which the recall is a share."""
+        return ranked.rows.mass * ranked.positive
 
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
         """Binomial range of the cut, then Clopper and Pearson's bounds for the positives."""

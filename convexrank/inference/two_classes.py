@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.inference.concentration import mean_lower, mean_upper, uniform_ends
-from convexrank.inference.rows import Labelled, Ranked, read_rows
+from convexrank.inference.rows import Guide, Labelled, Ranked, read_rows
 
 __all__ = ["AUC", "PartialAUC", "PushRisk", "error_split"]
 
@@ -31,6 +31,19 @@ class _TwoClasses:
     def shown(self, value: float) -> float:
         """Turn a value in [0, 1] into the requested quantity."""
         return value
+
+    def value(self, ranked: Ranked) -> float:
+        """Return the value on the sample."""
+        raise NotImplementedError
+
+    def guide(self, ranked: Ranked) -> Guide:
+        """Return what an asymptotic interval needs: rows of both classes, and pairs in the rarer order."""
+        value, fewest = self.value(ranked), min(ranked.rows.effective_counts)
+        rarer = min(value, 1.0 - value)
+        return {
+            "rows of the smaller class": (fewest, 30.0),
+            "rows of the smaller class, times the share of pairs in the rarer order": (fewest * rarer, 5.0),
+        }
 
 
 def error_split(alpha: float, uniform: int, mean: int) -> tuple[float, float]:
@@ -79,6 +92,10 @@ class PushRisk(_TwoClasses):
 
     name = "push_risk"
 
+    def guide(self, ranked: Ranked) -> Guide:
+        """Return what an asymptotic interval needs: the more positives the larger p."""
+        return super().guide(ranked) | {"positives": (ranked.rows.effective_counts[1], 10.0 * self.p)}
+
     def value(self, ranked: Ranked) -> float:
         """Return the risk."""
         heights, largest = self._heights(ranked)
@@ -121,6 +138,14 @@ class PartialAUC(_TwoClasses):
     standardize: bool
 
     name = "partial_auc"
+
+    def guide(self, ranked: Ranked) -> Guide:
+        """Return what an asymptotic interval needs: positives, and negatives left of the limit."""
+        negatives, positives = ranked.rows.effective_counts
+        return {
+            "positives": (positives, 100.0),
+            "negatives left of the limit": (negatives * self.max_fpr, 10.0),
+        }
 
     def shown(self, value: float) -> float:
         """Return the raw area, or McClish's version."""

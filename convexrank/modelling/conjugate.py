@@ -12,11 +12,13 @@ bound on the risk, wherever it comes from; at given scores the best v are the ad
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from convexrank.core.results import CertificateError
+from convexrank.modelling import recession
 from convexrank.modelling.expressions import (
     Affine,
     Axis,
@@ -37,6 +39,7 @@ __all__ = [
     "dual_of",
     "feasible",
     "has_conjugate",
+    "infimum",
     "is_curved",
     "multipliers",
     "resting",
@@ -90,6 +93,15 @@ def multipliers(program: Program, scores: Array) -> Multipliers:
         elif is_curved(node):
             (found[k],) = program.steps[k].down(memories[k], adjoints[k])
     return found
+
+
+def infimum(program: Program) -> float:
+    """Return a number that the risk is never below, by its form, or by multipliers without any slope."""
+    found = recession.infimum(program)
+    if math.isfinite(found) or program.has_pairs or not has_conjugate(program):
+        return found
+    rest = resting(program)
+    return found if rest is None else -rest[1] - _BALANCED * (1.0 + abs(rest[1]))
 
 
 def resting(program: Program) -> tuple[Multipliers, float] | None:

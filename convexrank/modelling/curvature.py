@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.core.score_model import Curvature
+from convexrank.core.score_model import Curvature, ScoreProducts
 from convexrank.modelling.expressions import (
     Affine,
     Axis,
@@ -41,9 +41,9 @@ __all__ = [
     "gradient_moved",
     "has_columns",
     "has_pair_hessian",
-    "has_second_derivatives",
     "hessian_product",
     "pair_hessian",
+    "products",
     "second_derivatives",
     "steepness",
 ]
@@ -53,11 +53,6 @@ Array = np.ndarray
 State = tuple[list[Any], list[Any], list[Any]]
 # Columns are multiples of one another, up to rounding relative to their size.
 _SAME = 1e-14
-
-
-def has_second_derivatives(program: Program) -> bool:
-    """Whether second derivatives are known."""
-    return program.bends
 
 
 def has_columns(program: Program) -> bool:
@@ -95,6 +90,19 @@ def hessian_product(program: Program, scores: Array) -> Callable[[Array], Array]
     values, memories = program.up(scores)
     state = values, memories, program.down(memories)
     return lambda v: gradient_moved(program, state, v, {})
+
+
+def products(program: Program, scores: Array) -> ScoreProducts:
+    """Return value, gradient, and the product of the Hessian, beside a diagonal that counts pairs by their rows."""
+    values, memories = program.up(scores)
+    adjoints = program.down(memories)
+    state = values, memories, adjoints
+    return ScoreProducts(
+        float(np.add.reduce(values[-1])),
+        program.placed(adjoints),
+        columns_of(program, state, pairs=True).diagonal,
+        lambda v: gradient_moved(program, state, v, {}),
+    )
 
 
 def has_pair_hessian(program: Program) -> bool:

@@ -27,7 +27,7 @@ from convexrank.modelling.kernels.highest import border_of, smooth_highest_value
 from convexrank.modelling.kernels.pairs import is_running, pair_kernel
 from convexrank.modelling.rules import check_convex
 
-__all__ = ["Program", "Step", "highest_rows", "highest_shares", "highest_values", "kinks_at_zero"]
+__all__ = ["Program", "Step", "highest_rows", "highest_shares", "highest_values"]
 
 Array = np.ndarray
 
@@ -482,29 +482,3 @@ def _go_down(plan: list[Any], memories: list[Any], adjoints: list[Any]) -> None:
             continue
         for a, part in zip(args, down(memories[k], u), strict=True):
             adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
-
-
-def kinks_at_zero(program: Program) -> list[Node]:
-    """Return the nodes that may have a kink at scores of 0."""
-    values, _ = program.up(np.zeros(program.rows))
-    found: list[Node] = []
-    for node, args in zip(program.nodes, program.args, strict=True):
-        x = [values[a] for a in args]
-        match node:
-            case Highest():
-                tied = highest_rows(node, x[0])[1]
-                if (node.over.sums(1.0 * (tied > 0.0)) > 1.0).any():
-                    found.append(node)
-            case Elementwise() | PairSums() if not node.function.smooth:
-                kink = node.function.kink
-                # differences of all pairs are those of the extremes at least
-                low, high = (
-                    (x[0].min(), x[0].max())
-                    if len(x) == 1
-                    else (x[1].min() - x[0].max(), x[1].max() - x[0].min())
-                )
-                if kink is None or low <= kink <= high:
-                    found.append(node)
-            case _:
-                pass
-    return found

@@ -28,12 +28,14 @@ from convexrank.modelling.kernels.plain import DistancePowers
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program, highest_rows, highest_shares, highest_values
 
-__all__ = ["falls", "infimum", "is_reached", "recession", "shift"]
+__all__ = ["falls", "far_out", "infimum", "is_reached", "recession", "shift"]
 
 Array = np.ndarray
 
 # How much lower ranges are taken than floats say, relative to their terms.
 _ROUNDING = 1e-12
+# Slopes of at most this size, beside the scores, are 0.
+_SLOPE = 1e-13
 # How far above its least argument a function is still constant where it counts as flat there, relative to 1.
 _FLAT = 1e-4
 
@@ -102,6 +104,15 @@ def _pair_slopes(node: PairSums, upper: Array, lower: Array) -> Array:
     places = node.pairs
     rises = node.weights[places[0]] * node.function.recession(lower[places[1]] - upper[places[0]])
     return np.bincount(places[1], rises, len(lower))
+
+
+def far_out(program: Program, d: Array, more: float = 0.0) -> tuple[float, bool]:
+    """Return the slope of the risk far out along scores d, and more, and whether both fall for ever together.
+
+    They do where the slope is below 0, or is 0 and never reached. A slope within the rounding of the scores is 0.
+    """
+    slope, size = recession(program, d) + more, _SLOPE * float(np.abs(d).max(initial=0.0))
+    return (slope, slope < 0.0) if abs(slope) > size else (0.0, falls(program, d, size))
 
 
 def falls(program: Program, d: Array, size: float = 0.0) -> bool:

@@ -16,6 +16,7 @@ from convexrank.plotting.influence import influence
 from convexrank.plotting.link import link
 from convexrank.plotting.network import graph
 from convexrank.plotting.pairs import pair_contributions, pair_shares
+from convexrank.plotting.promises import promises
 from convexrank.plotting.ranking import precision_at_top, roc
 from convexrank.plotting.rates import rates
 from convexrank.plotting.shapes import shapes
@@ -31,6 +32,7 @@ __all__ = [
     "pair_contributions",
     "pair_shares",
     "precision_at_top",
+    "promises",
     "ranks",
     "rates",
     "roc",

@@ -9,9 +9,9 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from convexrank.data import check_choice, check_label, check_list, shown
+from convexrank.data.rankers import scores_of
 from convexrank.inference import Band, Interval, precision_recall_band, push_risk_interval, roc_band
 from convexrank.inference.arguments import measure_named, measured
-from convexrank.plotting.rankers import scores_of
 from convexrank.plotting.style import axes, check_mapping
 
 __all__ = ["BandDisplay", "ForestDisplay", "PushIntervalDisplay"]

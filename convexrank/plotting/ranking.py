@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convexrank.data import check_flag, check_integer, check_list, check_positive, shown
+from convexrank.data.rankers import scores_of
 from convexrank.metrics import precision_at
 from convexrank.metrics.tally import tally
-from convexrank.plotting.rankers import scores_of
 from convexrank.plotting.style import axes, check_mapping, label_text, sequence, styles
 
 if TYPE_CHECKING:

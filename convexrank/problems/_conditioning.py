@@ -19,12 +19,15 @@ from convexrank.core.minorants import Minorant
 from convexrank.core.results import Certificate, Witness
 from convexrank.regularizers import Penalty
 
-__all__ = ["InUnits", "centred", "long", "times_units", "units_of_steps"]
+__all__ = ["InUnits", "centred", "long", "times_units", "units_of", "units_of_steps"]
 
 Array = np.ndarray
 
 # Steps are taken in other units where columns are larger or smaller than others, or than 1, by more than this.
 _LARGEST = 64.0
+
+# Units are between 2 to the power of this and of minus this, so that their squares are finite.
+_FARTHEST = 500.0
 
 # A score that is far from 0, wherever a minimiser is.
 _LARGE_SCORE = 100.0
@@ -55,9 +58,15 @@ class _HasUnits(LinearRisk, Protocol):
         ...
 
 
-def long(lengths: Array, unit: float = 1.0) -> float:
-    """Return a large length of w: one in which columns of mean square 1/unit² have size 1, or less."""
-    longest = float(lengths.max())
+def units_of(squares: Array) -> Array:
+    """Return powers of two that are about one over the roots of squares, 1 where these are 0."""
+    sizes = np.sqrt(squares)
+    sizes[sizes == 0.0] = 1.0
+    return np.exp2(-np.maximum(np.minimum(np.rint(np.log2(sizes)), _FARTHEST), -_FARTHEST))
+
+
+def long(longest: float, unit: float = 1.0) -> float:
+    """Return a large length of w for rows up to a length: columns of mean square 1/unit² have size 1 in it, or less."""
     return min(unit, _LARGE_SCORE / longest) if longest > 0.0 else unit
 
 
@@ -151,7 +160,7 @@ class InUnits:
     @property
     def unit(self) -> float:
         """A large length of v."""
-        return long(self._lengths)
+        return long(float(self._lengths.max()))
 
     @cached_property
     def _lengths(self) -> Array:

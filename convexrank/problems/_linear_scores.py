@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import compress
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 
 from convexrank.backend import jax_oracles
-from convexrank.backend.cached import cached_property
-from convexrank.backend.deadline import check_time
+from convexrank.backend.cached import LastValue, cached_property, hand_over, preset
 from convexrank.backend.design import Design
 from convexrank.backend.gram import (
-    columns_of,
     entries,
-    largest,
     row_lengths,
     squares_times,
     times,
     transposed_times,
 )
 from convexrank.backend.interruption import Block
+from convexrank.backend.jax_oracles import RiskData
 from convexrank.core.certificates import certificate_radius, certify, radius_for_steps
-from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
+from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
 from convexrank.core.minorants import Minorant, tangent
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, CertificateError, Status, Witness
-from convexrank.core.score_model import ColumnSizes, SampledCurvature, ScoreModel, sizes_of_columns
+from convexrank.core.score_model import SampledCurvature, ScoreModel
 from convexrank.core.separability import find_separation
 from convexrank.data import (
     Chunks,
@@ -45,48 +43,24 @@ from convexrank.data import (
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.data.shards.agreement import arguments_of, asked_of
-from convexrank.problems._conditioning import InUnits, centred, long, times_units, units_of_steps
+from convexrank.problems._conditioning import InUnits, centred, long, times_units, units_of, units_of_steps
 from convexrank.problems._largest_l1 import least_steepness
 from convexrank.problems._proved_zeros import proved_zeros
 from convexrank.problems._solver_choice import Choice, choose
 from convexrank.problems.out_of_memory._streams import Stream, check_chunks
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 from convexrank.solvers.change_of_variables import ChangeOfVariables
+from convexrank.solvers.working_sets._columns import Columns
 
 __all__ = ["LinearScores", "RiskData"]
 
 Array = np.ndarray
 _DTYPES = {"float64": np.float64, "float32": np.float32}
-# Units are between 2 to the power of this and of minus this, so that their squares are finite.
-_FARTHEST = 500.0
 # One ball of w serves columns whose sizes differ by a smaller factor.
 _ALIKE = 64.0
 
 # A loss e^(-z) is below 1e-5 of its size at 0 beyond this difference of scores.
 _SPREAD = 12.0
-
-
-@dataclass(frozen=True)
-class RiskData:
-    """A risk for JAX: a hashable function, and its arrays besides the scores.
-
-    Parameters
-    ----------
-    function : callable
-        The function ``function(data, *parts)``; compiled once for each function and shape class.
-    data : pytree of arrays
-        The arguments of the function besides the scores.
-    sizes : tuple of int
-        Padded length of each part.
-    """
-
-    function: Callable[..., Any]
-    data: Any
-    sizes: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.function, Hashable):
-            raise TypeError(f"{self.function!r} must be hashable to be compiled once.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,15 +198,13 @@ class LinearScores(Problem):
     @cached_property
     def _centred(self) -> Self | None:
         """The same objective with more digits, of rows without a large offset that all share; None if there is none."""
-        if not (
-            self.depends_on_differences and isinstance(self.X, np.ndarray) and self.X.dtype == np.float64
-        ):
+        plain = isinstance(self.X, np.ndarray) and self.X.dtype == np.float64
+        if not plain or not self.depends_on_differences or self._mean_squares is None:
             return None
-        squares = self._mean_squares
-        rows = None if squares is None else centred(self.X, squares)
+        rows = centred(self.X, self._mean_squares)
         made = None if rows is None else self.changed(X=rows)
         if made is not None:
-            made.__dict__["_centred"] = None
+            preset(made, _centred=None)
         return made
 
     def adapt_solver(self, solver: Any) -> Any:
@@ -277,23 +249,30 @@ class LinearScores(Problem):
     @cached_property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance."""
-        out_of_memory = isinstance(self.X, Chunks)
-        names = {"Convex", "Certified"} if out_of_memory else {"Exact", "Convex", "Certified"}
-        if self.differentiable:
-            names.add("Proximal")
-            if self.penalty.smooth:
-                names |= {"Smooth", "Sampled"}
-                names |= set() if isinstance(self.X, Design) else {"JaxObjective"}
-            elif self.convex and self.penalty.ball is None and not out_of_memory:
-                names.add("Columnwise")
-        elif (
-            self.has_smoothing
-            and self.penalty.smooth
+        smooth, built = self.penalty.smooth, not isinstance(self.X, Design)
+        in_memory, differentiable = not isinstance(self.X, Chunks), self.differentiable
+        offered = {
+            "Convex": True,
+            "Certified": True,
+            "Exact": in_memory,
+            "Proximal": differentiable,
+            "Smooth": differentiable and smooth,
+            "Sampled": differentiable and smooth,
+            "JaxObjective": differentiable and smooth and built,
+            "TwiceDifferentiable": differentiable and smooth and built and self.has_curvature,
+            "Columnwise": differentiable
+            and self.convex
+            and in_memory
+            and self.penalty.ball is None
+            and not smooth,
+            "Smoothable": smooth
             and self.l2 > 0
-            and not isinstance(self.X, Design | Chunks)
-        ):
-            names.add("Smoothable")
-        return frozenset(names)
+            and built
+            and in_memory
+            and not differentiable
+            and self.has_smoothing,
+        }
+        return frozenset(compress(offered, offered.values()))
 
     @property
     def default_solver(self) -> str:
@@ -314,6 +293,9 @@ class LinearScores(Problem):
     def default_reason(self) -> str:
         """Why it is the default; nothing where a formulation has a default of its own."""
         return self._choice.reason if self._choice.solver == self.default_solver else ""
+
+    #: Whether there are second derivatives that are cheap enough for Newton's method.
+    has_curvature = False
 
     #: Whether second derivatives run over all pairs, and gradients over rows.
     pairwise_curvature = False
@@ -344,15 +326,11 @@ class LinearScores(Problem):
 
     def scores(self, w: Array) -> Array:
         """Return the scores Xw, read-only; those of the last w are kept, because several members use them in turn."""
-        last = self.__dict__.get("_last_scores")
-        if last is None or last[0].shape != w.shape or not np.logical_and.reduce(last[0] == w):
-            last = self._keep_scores(w, times(self.X, w))
-        return last[1]
+        return self._last_scores.at(w, partial(times, self.X))
 
-    def _keep_scores(self, w: Array, scores: Array) -> tuple[Array, Array]:
-        kept = self.__dict__["_last_scores"] = (np.array(w), scores)
-        kept[0].flags.writeable = kept[1].flags.writeable = False
-        return kept
+    @cached_property
+    def _last_scores(self) -> LastValue:
+        return LastValue()
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, from the compiled oracle."""
@@ -373,72 +351,44 @@ class LinearScores(Problem):
         """Return the same problem with other parameters; what follows from X alone is not computed again."""
         made = super().changed(**values)
         if values.keys().isdisjoint({"X", "dtype"}):
-            shared = {
-                name: self.__dict__[name]
-                for name in ("_by_columns", "row_lengths", "column_sizes")
-                if name in self.__dict__
-            }
-            made.__dict__.update(shared)
-            if "_centred" in self.__dict__:
-                made.__dict__["_centred"] = None if self._centred is None else self._centred.changed(**values)
+            hand_over(self, made, "columns", "row_lengths")
+            if "_centred" in vars(self):
+                preset(made, _centred=None if self._centred is None else self._centred.changed(**values))
         return made
 
     @cached_property
-    def column_sizes(self) -> ColumnSizes | None:
-        """The sizes of the columns of a matrix, for screening; None for designs and rows out of memory."""
-        return None if isinstance(self.X, Design | Chunks) else sizes_of_columns(self._by_columns)
+    def columns(self) -> Columns:
+        """The columns of X, for methods that take a few of them at a time."""
+        return Columns(self.X)
 
-    @cached_property
-    def _by_columns(self) -> Any:
-        return self.X.tocsc() if sparse.issparse(self.X) else self.X
-
-    def columns(self, places: Array) -> sparse.csc_array:
-        """Return the columns of X at these places, shape (n, k), in float64."""
-        return columns_of(self._by_columns, places)
-
-    def column_products(self, places: Array) -> Callable[[Array], Array] | None:
-        """Return a function for products of columns with weights of rows between them, if it is cheap; else None."""
-        return self.X.products(places) if isinstance(self.X, Design) else None
-
-    def most_violating(self, violations: Array, count: int) -> Array:
-        """Return places of large violations, at most this number, of columns that are not nearly equal."""
-        if isinstance(self.X, Design):
-            return self.X.most_violating(violations, count)
-        return largest(violations, count)
-
-    @property
-    def smooth_at_zero(self) -> bool:
-        """Whether the risk is differentiable at scores of 0; other kinks have no effect on :meth:`l1_max`."""
-        return self.differentiable
-
-    @property
-    def shared_at_zero(self) -> Array | None:
-        """Rows that share the slope of a maximum arbitrarily if all scores are 0; None if they are not known."""
-        return None
+    def _shared_at_zero(self) -> Array | None:
+        """Rows that share the slope of a maximum in any way at scores of 0, none without a kink; None if not known."""
+        return np.zeros(0, dtype=np.intp) if self.differentiable else None
 
     def l1_max(self) -> float:
         r"""Return the smallest :math:`\lambda_1` whose minimiser is w = 0: :math:`\min_u \|X^\top u\|_\infty`.
 
         The minimum is over the subgradients u of the risk at scores of 0. A risk that is smooth there has only one,
-        also a hinge, whose kink is elsewhere. If rows share a maximum (``TopPush``, ``RmaxPush``), a linear program
-        with an unknown for each of these rows decides. Neither l2 nor a ball has an effect. Among weights that must be
-        at least 0, only those that would increase are included.
+        also a hinge, whose kink is elsewhere. If rows share a maximum, a linear program with an unknown for each of
+        these rows decides. Neither l2 nor a ball has an effect. Among weights that must be at least 0, only those that
+        would increase are included.
 
         Raises
         ------
         ValueError
             When the risk is not convex, or its subgradients at 0 are not known.
         """
-        if self.convex and self.smooth_at_zero:
+        shared = self._shared_at_zero() if self.convex else None
+        if shared is not None and not len(shared):
             slope = self.risk_and_subgradient(np.zeros(self.dimension))[1]
             return max(self.penalty.steepness(-slope), 0.0)
-        if not self.convex or self.shared_at_zero is None or isinstance(self.X, Chunks):
+        if shared is None or isinstance(self.X, Chunks):
             raise ValueError(
                 f"l1_max is not known for {type(self).__name__} with these arguments: its risk is not convex, or has a "
                 "kink at scores of 0 whose subgradients are not stated; solve it for several l1 instead."
             )
         pull = self.reference_scores(np.zeros(self.rows))[1]
-        return least_steepness(self.X, pull, self.shared_at_zero, self.penalty)
+        return least_steepness(self.X, pull, shared, self.penalty)
 
     def zero_weights(self, x: Any, witness: Witness | None = None) -> Array:
         r"""Return which weights are proved to be 0 at every minimiser, by the gap at x: gap-safe screening.
@@ -458,8 +408,7 @@ class LinearScores(Problem):
         -------
         ndarray of bool, shape (d,)
             False where nothing is proved: everywhere without l1, with a ball, for rows out of memory, where only a
-            bound over a ball is known, and for risks other than sums of log-sum-exps (``PNormPush``, ``BottomPush``,
-            ``TopBottomPush``, ``ListNet``) and squares (``NDCGRegression``).
+            bound over a ball is known, and for risks other than sums of log-sum-exps of scores and squares of them.
 
         Examples
         --------
@@ -505,17 +454,9 @@ class LinearScores(Problem):
         return self.value_and_gradient(w)[1]
 
     @cached_property
-    def _columns(self) -> tuple[Any, ...]:
-        """The transpose of X cut and padded like the scores, on the device: what second-order oracles run on."""
-        rows = entries(self.X)
-        rows = rows.toarray() if sparse.issparse(rows) else rows
-        parts = []
-        for part, size in zip(self.split(rows), self.jax_risk.sizes, strict=True):
-            padded = np.zeros((self.dimension, size), dtype=rows.dtype)
-            padded[:, : len(part)] = part.T
-            check_time()
-            parts.append(padded)
-        return jax_oracles.on_device(tuple(parts))
+    def _padded_columns(self) -> tuple[Any, ...]:
+        """The transpose of X cut and padded like the scores, on JAX's device."""
+        return jax_oracles.padded_columns(self.split(entries(self.X)), self.jax_risk.sizes)
 
     def prox(self, v: Array, step: float) -> Array:
         """Proximal map of l1 and the ball."""
@@ -545,10 +486,9 @@ class LinearScores(Problem):
         if self._centred is not None:
             return self._centred.objective(w)
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite
+            at_scores = stream is None
             found = (
-                self.risk_and_score_gradient(self.scores(w))
-                if stream is None
-                else stream.risk_and_subgradient(w)
+                self.risk_and_score_gradient(self.scores(w)) if at_scores else stream.risk_and_subgradient(w)
             )
         return found[0] + self.penalty.value(w)
 
@@ -558,11 +498,7 @@ class LinearScores(Problem):
         Call it inside ``jax.enable_x64(True)`` to keep float64. The function is a pytree, whose leaves are the data
         and penalties: a program that takes it as an argument serves all problems of one shape class.
         """
-        from jax.tree_util import Partial
-
-        penalised = jax_oracles.penalised(self.jax_risk.function)
-        # the slope of |w| at 0 is not asked for where l1 is 0
-        return Partial(penalised, self.jax_risk.data, self._columns, self.l2, self.l1 or None)
+        return jax_oracles.penalised(self.jax_risk, self._padded_columns, self.l2, self.l1)
 
     def to_cvxpy(self, explicit_scores: bool = False) -> CvxpyModel:
         """Return the exact model.
@@ -583,22 +519,14 @@ class LinearScores(Problem):
         ValueError
             When the problem is not convex: then no model of it can be solved exactly.
         """
-        import cvxpy as cp
-
         if not self.convex:
             raise ValueError(
                 f"{type(self).__name__} with these arguments is not convex, so it has no exact model."
             )
-
-        w, matrix = cp.Variable(self.dimension, name="w"), entries(self.X)
-        scores = cp.Variable(self.rows, name="scores") if explicit_scores else matrix @ w
-        risk, constraints = (self.other_risk_model if explicit_scores else self.risk_model)(scores)
-        term, limits = self.penalty.cvxpy(w)
-        tied = [scores == matrix @ w] if explicit_scores else []
-        variables = {"w": w, "scores": scores} if explicit_scores else {"w": w}
-        make = nonlinear_problem if self.model_is_nonlinear else cp.Problem
-        model = make(cp.Minimize(risk + term), [*tied, *constraints, *limits])
-        return CvxpyModel(model, variables, self.model_is_nonlinear)
+        risk = self.other_risk_model if explicit_scores else self.risk_model
+        return model_of_scores(
+            entries(self.X), risk, self.penalty, apart=explicit_scores, nonlinear=self.model_is_nonlinear
+        )
 
     def reference_risk(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in w from the definition, for certificates."""
@@ -620,8 +548,8 @@ class LinearScores(Problem):
     @cached_property
     def unit(self) -> float:
         """A large length of w in the units of the features: scores are of size 1 in each column, or 100 altogether."""
-        lengths = np.array([self.X.longest]) if isinstance(self.X, Chunks) else self.row_lengths
-        return long(lengths, float(self.units.max()))
+        longest = self.X.longest if isinstance(self.X, Chunks) else float(self.row_lengths.max())
+        return long(longest, float(self.units.max()))
 
     @property
     def row_counts(self) -> Array | None:
@@ -640,11 +568,7 @@ class LinearScores(Problem):
     def units(self) -> Array:
         """Units of the unknowns that equalise their effects on scores and penalty, powers of two; 1 for designs."""
         squares = self._mean_squares
-        if squares is None:
-            return np.ones(self.dimension)
-        sizes = np.sqrt(squares + self.l2)
-        sizes[sizes == 0.0] = 1.0
-        return np.exp2(-np.maximum(np.minimum(np.rint(np.log2(sizes)), _FARTHEST), -_FARTHEST))
+        return np.ones(self.dimension) if squares is None else units_of(squares + self.l2)
 
     @cached_property
     def row_lengths(self) -> Array:

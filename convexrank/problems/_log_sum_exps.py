@@ -12,8 +12,9 @@ from scipy.special import rel_entr
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import centred_gram, row_lengths, times_and_lengths, transposed_times
-from convexrank.core.minorants import Minorant, tangent_at
+from convexrank.core.minorants import Minorant
 from convexrank.core.score_model import Curvature, SampledCurvature, ScoreModel
+from convexrank.modelling.certificates.minorants import lowered_tangent
 from convexrank.modelling.certificates.reference import Below
 from convexrank.modelling.log_sum_exps.many_rows import (
     OnePass,
@@ -23,7 +24,6 @@ from convexrank.modelling.log_sum_exps.many_rows import (
     modulus,
 )
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, risk_and_shares
-from convexrank.problems._pair_reference import reference_log_sum_exp
 
 __all__ = ["LogSumExps"]
 
@@ -163,17 +163,11 @@ class LogSumExps:
         """Return the tangent at w with a bound on the curvature of the risk, for very many rows."""
         if self._last is not None and np.array_equal(self._last[0], w):
             return self._last[1]
-        proved: list[Below] = []
-
-        def risk(scores: Array) -> tuple[float, Array]:
-            proved.append(self.below(scores))
-            return proved[0][:2]
-
         scores, lengths = times_and_lengths(X, w)
-        found = tangent_at(X, scores, lengths, risk, w)
-        if not found.usable:
+        found, below = lowered_tangent(X, scores, lengths, self.below, w)
+        if below is None or not found.usable:
             return found
-        found, levels = found.lowered_to(proved[0].offset), proved[0].parts
+        levels = below.parts
         # of a level that is steeper by s the pull is s times its shares, and the curvature s² times their covariance
         powers = [float(pull.sum()) for _, _, _, pull in levels]
         heavy = [(rows, factor * s * pull) for s, (factor, _, rows, pull) in zip(powers, levels, strict=True)]
@@ -186,3 +180,13 @@ class LogSumExps:
 def _fall(steepness: float, lengths: Array) -> float:
     """How fast the logarithm of a log-sum-exp's curvature may fall with the distance: scores differ by so much."""
     return 2.0 * steepness * float(lengths.max())
+
+
+def reference_log_sum_exp(exponents: Array) -> tuple[float, Array]:
+    """Return log Σ eˣ and its gradient, the softmax; minus infinity for a piece without rows of a class."""
+    if not len(exponents):
+        return -np.inf, exponents
+    largest = exponents.max()
+    shifted = np.exp(exponents - largest)
+    total = shifted.sum()
+    return float(largest + np.log(total)), shifted / total

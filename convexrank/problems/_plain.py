@@ -21,10 +21,12 @@ __all__ = [
     "exp",
     "generator_of",
     "links_of",
+    "log_mean",
     "loss_of",
     "price_of",
     "price_of_exp",
     "queries_of",
+    "rising_means",
     "root",
     "shares_by_rank",
     "sides_of",
@@ -151,6 +153,25 @@ def generator_of(divergence: Any) -> Generator:
         domain.lower,
         domain.upper,
     )
+
+
+def log_mean(terms: list[tuple[float, float]]) -> float:
+    """Return the logarithm of the mean of e^x over pairs (weight, x), each term over the largest: none overflows."""
+    top = max(x for _, x in terms)
+    total = sum(weight * math.exp(x - top) for weight, x in terms)
+    return top + math.log(total / sum(weight for weight, _ in terms))
+
+
+def rising_means(values: list[float]) -> list[float]:
+    """Return the nearest list that does not fall: neighbours out of order are pooled to their mean."""
+    pools: list[tuple[float, int]] = []
+    for value in values:
+        total, count = value, 1
+        while pools and pools[-1][0] / pools[-1][1] > total / count:
+            more, others = pools.pop()
+            total, count = total + more, count + others
+        pools.append((total, count))
+    return [total / count for total, count in pools for _ in range(count)]
 
 
 def sides_of(y: Any, qid: Any, sample_weight: Any) -> list[tuple[list[int], list[int], list[float]]]:

@@ -24,7 +24,7 @@ sparsity enforcing penalties, JMLR 18, 2017).
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -33,35 +33,17 @@ from convexrank.backend.gram import squares_times, times, transposed_times
 from convexrank.core.certificates import LinearRisk, certificate_radius, own_gap, value_of, witness_bound
 from convexrank.core.minorants import EPS, rounding
 from convexrank.core.results import Witness
-from convexrank.core.score_model import ColumnSizes, ScoreModel, movement
+from convexrank.core.score_model import movement
 from convexrank.data import Chunks
+from convexrank.solvers.working_sets._columns import ByColumns
 
 __all__ = ["proved_zeros"]
 
 Array = np.ndarray
 
 
-class _Scored(LinearRisk, Protocol):
-    """The members of a problem that the rule uses, besides those that certificates use."""
-
-    @property
-    def X(self) -> Any:
-        """The examples, shape (n, d)."""
-        ...
-
-    @property
-    def row_lengths(self) -> Array:
-        """Euclidean lengths of the rows of X, shape (n,)."""
-        ...
-
-    @property
-    def column_sizes(self) -> ColumnSizes | None:
-        """Ranges of the columns of a matrix; None for designs."""
-        ...
-
-    def score_model(self, scores: Array) -> ScoreModel:
-        """Return the risk to second order in the scores."""
-        ...
+class _Scored(LinearRisk, ByColumns, Protocol):
+    """What the rule uses of a problem, besides what certificates use."""
 
 
 def proved_zeros(problem: _Scored, w: Array, witness: Witness | None) -> Array:
@@ -126,5 +108,5 @@ def _sizes(problem: _Scored, diagonal: Array) -> tuple[Array, Array] | None:
     if isinstance(X, Design):
         # indicators, perhaps with a sign; other designs are left alone
         return None if X.mean_squares is not None else (np.abs(X.T @ diagonal), np.ones(X.shape[1]))
-    sizes = problem.column_sizes
+    sizes = problem.columns.sizes
     return None if sizes is None else (squares_times(X, diagonal), sizes.ranges)

@@ -25,7 +25,7 @@ from convexrank.modelling.expressions import PairSums
 from convexrank.modelling.kernels.pairs import WindowedPairs, some_pairs
 from convexrank.modelling.recession import shift
 from convexrank.modelling.smoothing.programs import Smoothing, SmoothRisk, sums_pairs_only
-from convexrank.problems._smoothed import Smoothed
+from convexrank.modelling.smoothing.smoothed import Smoothed
 
 __all__ = ["SmoothedRisks"]
 

@@ -162,7 +162,7 @@ def _graph(problem: Any, x: Array) -> tuple[dict[str, Array], dict[str, Any]]:
         )
     weights = np.ones(graph.m) if graph.weights is None else graph.weights
     arrays = {"offsets": graph.offsets, "sources": graph.sources, "weights": weights, "x": x}
-    if type(problem).__name__ == "PageRank":
+    if hasattr(problem, "personalization"):
         v = problem.personalization
         arrays["teleport"] = np.ones(graph.n) if v is None else v
     return arrays, {}

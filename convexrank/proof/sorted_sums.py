@@ -8,7 +8,6 @@ within rounding of the margin, of which it is not certain on which side they are
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -17,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.results import CertificateError
-from convexrank.proof.balls import ZERO, Balls, Line, Tangent, above, arb, dot, exact, midpoints
+from convexrank.proof.balls import ZERO, Balls, Line, above, arb, exact, midpoints
 
-__all__ = ["PAIRS", "Sides", "graded_sides", "tangent_of_sides"]
+__all__ = ["PAIRS", "Sides"]
 
 Array = np.ndarray
 
@@ -158,62 +157,3 @@ def _shifted(end: arb, moments: list[arb]) -> arb:
     for power, moment in enumerate(moments):  # a power of a ball around 0 would be no number
         found = found * end + math.comb(degree, power) * (-1) ** power * moment
     return found
-
-
-def graded_sides(
-    scores: Balls, loss: Any, rows: Array, labels: Array, weights: Array
-) -> Iterator[tuple[Sides, Array]]:
-    """Split all pairs of rows with different labels into two sides each, by halves of the labels; O(log) deep.
-
-    Parameters
-    ----------
-    scores : list of arb
-        Scores of all rows.
-    loss : Loss
-        The loss.
-    rows, labels, weights : ndarray
-        Rows by ascending label, with their labels and weights.
-
-    Yields
-    ------
-    Sides, ndarray
-        Two sides, and the weights of the lower rows.
-    """
-    ends = np.concatenate(([0], np.flatnonzero(np.diff(labels)) + 1, [len(labels)]))
-    waiting = [(0, len(ends) - 1)]
-    while waiting:
-        first, last = waiting.pop()
-        if last - first < 2:
-            continue
-        middle = (first + last) // 2
-        down, up = slice(ends[first], ends[middle]), slice(ends[middle], ends[last])
-        yield Sides(scores, loss, rows[up], weights[up], rows[down]), weights[down]
-        waiting += [(first, middle), (middle, last)]
-
-
-def tangent_of_sides(
-    scores: Balls, loss: Any, parts: list[tuple[Array, Array, Array]], factors: Balls
-) -> Tangent:
-    """Return the tangent of Σ c Σ a_i a_j ℓ(f_i − f_j) over pairs y_i > y_j of each part.
-
-    Parameters
-    ----------
-    scores : list of arb
-        Scores of all rows.
-    loss : Loss
-        The loss.
-    parts : list of tuple of ndarray
-        Rows by ascending label, labels and weights of each part.
-    factors : list of arb
-        The factor c of each.
-    """
-    value, slack, slope = ZERO, ZERO, [ZERO] * len(scores)
-    for part, factor in zip(parts, factors, strict=True):
-        for sides, weights in graded_sides(scores, loss, *part):
-            marginal = [factor * weight for weight in exact(weights)]
-            sums, lags = sides.sums()
-            value, slack = value + dot(marginal, sums), slack + dot(marginal, lags)
-            for rows, pulls in zip((sides.upper, sides.lower), sides.pull(marginal), strict=True):
-                for row, pull in zip(rows.tolist(), pulls, strict=True):
-                    slope[row] = slope[row] + pull
-    return Tangent(value, slope, slack)

@@ -35,6 +35,7 @@ RIGHT = (
     Allowed("losses for JAX cannot refuse what is traced: NaN and infinity pass", "nan|infinite", r".*jax_losses.*"),
     Allowed("infinity says that there is no bound", "infinite", parameter="bound|strong|(dis)?trusted|gamma|alpha"),
     Allowed("a query on which the measure is not defined is NaN, as documented", "nan", parameter="per_query"),
+    Allowed("the precision of no rows is NaN, as documented", "nan", r".*(inference\.threshold|PromisedThreshold).*"),
     Allowed("without a solution there is no bound at it", "nan", r".*perturbation_bound.*", "solution"),
     Allowed("a solve that is stopped at once proves nothing", "infinite", parameter="max_iter|time_limit"),
     Allowed("outside the polytope there is no value", "infinite", r".*PolytopeEntropy.*", "vertices"),

@@ -18,11 +18,12 @@ import numpy as np
 from scipy import sparse
 
 import convexrank
+import convexrank_annex
 from convexrank.core.results import ConvergenceWarning
 from tests.fuzzer.calls import LATER, Call
 from tests.tolerances import tolerance
 
-PACKAGE = str(Path(convexrank.__file__).parent)
+PACKAGES = tuple(str(Path(one.__file__).parent) for one in (convexrank, convexrank_annex))
 # Seconds that a call may take.
 LIMIT = 20.0
 # A message that says what was expected has one of these words.
@@ -71,7 +72,7 @@ def is_ours(error: BaseException) -> bool:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    if trace is None or not trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
+    if trace is None or not trace.tb_frame.f_code.co_filename.startswith(PACKAGES):
         return False
     return dis.opname[trace.tb_frame.f_code.co_code[trace.tb_lasti]] == "RAISE_VARARGS"
 
@@ -213,7 +214,8 @@ def _where(error: BaseException) -> str:
     """The last line of the package that the error came through."""
     place, trace = "", error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
-            place = f"{trace.tb_frame.f_code.co_filename.removeprefix(PACKAGE + '/')}:{trace.tb_lineno}"
+        if trace.tb_frame.f_code.co_filename.startswith(PACKAGES):
+            file = "/".join(Path(trace.tb_frame.f_code.co_filename).parts[-3:])
+            place = f"{file}:{trace.tb_lineno}"
         trace = trace.tb_next
     return place

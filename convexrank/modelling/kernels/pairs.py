@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import reduce
+from functools import partial, reduce
 from typing import Protocol
 
 import numpy as np
@@ -77,15 +77,20 @@ def is_running(node: PairSums) -> bool:
 
 def _sorted(node: PairSums) -> Callable[[Array, Array], PairKernel]:
     """One sort for each bit of the grades, or a sweep where that is too many."""
-    if node.grades is not None:
-        names, number = np.unique(np.stack([node.axis.query, node.grades]), axis=1, return_inverse=True)
-        ranks = np.arange(names.shape[1]) - np.searchsorted(names[0], names[0])
-        if int(ranks.max()) >= _FEW_GRADES:
-            found = ranks[number.ravel()]
-            both = found, int(ranks.max()) - found
-            return lambda upper, lower: SweptPairs(node, both, upper, lower)
+    if node.grades is None:
+        sides = _segments(node)
+        return lambda upper, lower: SortedPairs(node, sides, upper, lower)
+    names, number = np.unique(np.stack([node.axis.query, node.grades]), axis=1, return_inverse=True)
+    ranks = np.arange(names.shape[1]) - np.searchsorted(names[0], names[0])
+    found, highest = ranks[number.ravel()], int(ranks.max())
+
+    def swept(upper: Array, lower: Array) -> SweptPairs:
+        return SweptPairs(node, (found, highest - found), upper, lower)
+
+    if highest >= _FEW_GRADES:
+        return swept
     sides = _segments(node)
-    return lambda upper, lower: SortedPairs(node, sides, upper, lower)
+    return lambda upper, lower: SortedPairs(node, sides, upper, lower, swept)
 
 
 def _segments(node: PairSums) -> list[tuple[Array, Array, int]]:
@@ -125,12 +130,17 @@ class SortedPairs:
     powers of distances have terms of one sign, so that nothing cancels.
     """
 
-    takes_columns = False
-
     def __init__(
-        self, node: PairSums, splits: list[tuple[Array, Array, int]], upper: Array, lower: Array
+        self,
+        node: PairSums,
+        splits: list[tuple[Array, Array, int]],
+        upper: Array,
+        lower: Array,
+        swept: Callable[[Array, Array], SweptPairs] | None = None,
     ) -> None:
         self.node, self.points = node, (upper, 1.0 + lower)
+        # many columns at once take a sweep, which sorts but once
+        self.takes_columns, self._swept = swept is not None, swept and partial(swept, upper, lower)
         sort, cut, self.run = sorted_runs()
         given = [(upper, node.upper_axis), (lower, node.axis)]
         orders = [
@@ -141,6 +151,8 @@ class SortedPairs:
 
     def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
         """Return Σ w φ⁽ʲ⁾ over the partners."""
+        if self._swept is not None and np.ndim(weights) == 2:
+            return self._swept().sums(weights, derivatives, to_lower=to_lower)
         here, there = (0, 1) if to_lower else (1, 0)
         powers = np.zeros((3, len(self.points[there])))
         weights = np.ascontiguousarray(np.broadcast_to(weights, self.points[here].shape), dtype=np.float64)

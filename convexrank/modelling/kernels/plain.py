@@ -23,7 +23,6 @@ __all__ = [
     "Merged",
     "PlainPairs",
     "has_plain_sums",
-    "merged_by_bits",
     "products",
 ]
 
@@ -80,16 +79,12 @@ def _since(sums: Array, first: Array, group: Array) -> Array:
     return sums - sums[first][group]
 
 
-def merged_by_bits(scores: Array, ranks: Array, queries: Array) -> Iterator[tuple[Array, Merged]]:
+def _merged(roles: Array, ranks: Array, queries: Array) -> Iterator[tuple[Array, Merged]]:
     """Every pair of one query with different ranks once: where the highest bit in which the ranks differ is set above.
 
-    Yields which rows have that bit clear, and the rows merged within groups that agree in all higher bits.
+    Takes the points of all rows as lower ones, and as upper ones. Yields which rows have that bit clear, and the rows
+    merged within groups that agree in all higher bits.
     """
-    return _merged(np.concatenate([scores + 1.0, scores]), ranks, queries)
-
-
-def _merged(roles: Array, ranks: Array, queries: Array) -> Iterator[tuple[Array, Merged]]:
-    """The same from the points of all rows as lower ones, and as upper ones."""
     n = len(ranks)
     order = np.argsort(roles, kind="stable")
     row = order % n

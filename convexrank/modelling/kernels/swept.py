@@ -68,7 +68,7 @@ def _sweep() -> Callable[..., None]:
 class SweptPairs:
     """Polynomials in (1 + x)₊ at scores of upper and of lower rows, which are the same rows."""
 
-    takes_columns = False
+    takes_columns = True
 
     def __init__(self, node: PairSums, ranks: tuple[Array, Array], upper: Array, lower: Array) -> None:
         axis = node.axis
@@ -91,7 +91,7 @@ class SweptPairs:
         return order[axis.starts[:-1][axis.query] + axis.starts[1:][axis.query] - 1 - np.arange(len(order))]
 
     def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
-        """Return Σ w φ⁽ʲ⁾ over the partners."""
+        """Return Σ w φ⁽ʲ⁾ over the partners; of columns of weights the highest derivative alone."""
         coefficients = self.node.function.coefficients or ()
         degree = len(coefficients) - 1
         here, there = (0, 1) if to_lower else (1, 0)
@@ -100,7 +100,8 @@ class SweptPairs:
             (-self.points[0], 1.0 + self.points[1]) if to_lower else (self.points[1], 1.0 - self.points[0])
         )
         lowest = min(derivatives)
-        columns = [np.broadcast_to(weights, part.shape)]
+        several = np.ndim(weights) == 2
+        columns = list(weights.T) if several else [np.broadcast_to(weights, part.shape)]
         for _ in range(degree - lowest):
             columns.append(columns[-1] * part)
         values, sums = np.stack(columns, axis=1), np.zeros((len(part), len(columns)))
@@ -110,6 +111,8 @@ class SweptPairs:
         entering = self.points[here], np.ascontiguousarray(orders[here]), values
         rows = self.points[there], np.ascontiguousarray(orders[there]), ranks
         _sweep()(1.0 if to_lower else -1.0, *entering, *rows, self.node.axis.starts, tree, sums)
+        if several:
+            return [math.factorial(degree) * coefficients[degree] * sums]
         powers = [np.ones_like(other)]
         for _ in range(degree - lowest):
             powers.append(powers[-1] * other)

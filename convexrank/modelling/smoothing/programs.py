@@ -26,7 +26,7 @@ from convexrank.modelling.kernels.highest import partial_shares
 from convexrank.modelling.kernels.pairs import WindowedPairs
 from convexrank.modelling.program import Program
 
-__all__ = ["SmoothRisk", "Smoothing", "blocked_pairs", "can_be_smooth", "sums_pairs_only"]
+__all__ = ["SmoothRisk", "Smoothing", "can_be_smooth", "is_cheap", "sums_pairs_only"]
 
 Array = np.ndarray
 
@@ -37,6 +37,8 @@ _NARROWER = 30.0
 _HINGE, _TWICE = 1.0, 2.0
 # Pairs for each row that are taken one by one at the first width.
 _PAIRS_PER_ROW = 200.0
+# Pairs that may be taken one by one at every evaluation where second derivatives are products of the whole expression.
+_BLOCKED = 200_000
 # Steps of differences that stand for second derivatives which are not known.
 _STEP = 1e-4
 
@@ -46,6 +48,14 @@ def can_be_smooth(program: Program) -> bool:
     functions = [node.function for node in program.nodes if isinstance(node, Elementwise | PairSums)]
     known = all(function.smooth or function.smoothed is not None for function in functions)
     return not program.smooth and known and conjugate.has_conjugate(program)
+
+
+def is_cheap(program: Program) -> bool:
+    """Whether second derivatives of smooth programs are not too many products of the whole expression."""
+    pairs = [node for node in program.nodes if isinstance(node, PairSums)]
+    sorted_ones = [node.function.coefficients or node.function.window for node in pairs]
+    one_by_one = sum(node.pair_count for node, found in zip(pairs, sorted_ones, strict=True) if not found)
+    return one_by_one <= _BLOCKED or sums_pairs_only(program)
 
 
 class Smoothing:
@@ -270,13 +280,6 @@ class SmoothRisk:
         node, (place,) = self.program.nodes[k], self.program.args[k]
         moved = node.function.moved  # type: ignore[attr-defined]  # elementwise
         return moved(self.state[0][place])
-
-
-def blocked_pairs(program: Program) -> int:
-    """Return how many pairs are taken one by one at every evaluation of a smooth program."""
-    pairs = [node for node in program.nodes if isinstance(node, PairSums)]
-    sorted_ones = [node.function.coefficients or node.function.window for node in pairs]
-    return sum(node.pair_count for node, found in zip(pairs, sorted_ones, strict=True) if not found)
 
 
 def sums_pairs_only(program: Program) -> bool:

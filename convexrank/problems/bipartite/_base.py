@@ -43,7 +43,7 @@ class Bipartite(Formulation):
 
     @cached_property
     def _groups(self) -> Groups:
-        return Groups(self.y, self.__dict__["_query_groups"], self.sample_weight, self._positives)
+        return Groups(self.y, self._queries, self.sample_weight, self._positives)
 
     def _data_notes(self) -> list[str]:
         """How many of each class, and whether rows have weights."""

@@ -103,21 +103,15 @@ class PNormPush(Bipartite):
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""
-        from math import exp, log
-
-        from convexrank.problems._plain import sides_of
+        from convexrank.problems._plain import log_mean, sides_of
 
         f, risk = [float(score) for score in scores], 0.0
         for positives, negatives, weight in sides_of(self.y, self.qid, self.sample_weight):
-            # in logarithms, each sum over its largest term: powers of sums of exponentials leave the range of floats
+            # in logarithms: powers of sums of exponentials leave the range of floats
             powers = []
             for k in negatives:
-                top = max(f[k] - f[i] for i in positives)
-                total = sum(weight[i] * exp(f[k] - f[i] - top) for i in positives)
-                powers.append(self.p * (top + log(total / sum(weight[i] for i in positives))))
-            top = max(powers)
-            total = sum(weight[k] * exp(value - top) for k, value in zip(negatives, powers, strict=True))
-            risk += (top + log(total / sum(weight[k] for k in negatives))) / self.p
+                powers.append((weight[k], self.p * log_mean([(weight[i], f[k] - f[i]) for i in positives])))
+            risk += log_mean(powers) / self.p
         return risk
 
     @classmethod

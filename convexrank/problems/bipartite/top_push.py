@@ -78,18 +78,12 @@ class TopPush(Bipartite):
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more: log max over k of the mean of e^-(f_i - f_k)."""
-        from math import exp, log
-
-        from convexrank.problems._plain import sides_of
+        from convexrank.problems._plain import log_mean, sides_of
 
         f, risk = [float(score) for score in scores], 0.0
         for positives, negatives, weight in sides_of(self.y, self.qid, self.sample_weight):
-            means = []  # their logarithms: a sum of exponentials leaves the range of floats
-            for k in negatives:
-                top = max(f[k] - f[i] for i in positives)
-                total = sum(weight[i] * exp(f[k] - f[i] - top) for i in positives)
-                means.append(top + log(total / sum(weight[i] for i in positives)))
-            risk += max(means)
+            # their logarithms: a sum of exponentials leaves the range of floats
+            risk += max(log_mean([(weight[i], f[k] - f[i]) for i in positives]) for k in negatives)
         return risk
 
     @classmethod

@@ -9,12 +9,15 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.consensus.sets.base import RecommendationSets
+from convexrank.consensus.sets.candidates import CandidateSets
+from convexrank.consensus.sets.partial_orders import PartialOrders
+from convexrank.consensus.sets.polytopes import Polytopes
 from convexrank.consensus.with_teleport import Absorbed, absorb, as_sets
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, CertificateError, Solution, Witness
 from convexrank.data import check_choice, check_vector, keep, read_array
-from convexrank.problems.consensus._random_sets import random_sets
 from convexrank.problems.consensus._views import Optimistic, Pessimistic, Projection
 
 __all__ = ["ConsensusRank"]
@@ -276,3 +279,19 @@ class ConsensusRank(Problem):
         personalization = rng.random(sets.n) + 0.1 if rng.random() < 0.3 else None
         alpha = float(rng.choice([0.7, 0.85, 0.95] if narrow else [0.3, 0.85, 0.95]))
         return cls(sets, alpha, view, personalization)
+
+
+def random_sets(rng: np.random.Generator, narrow: bool) -> RecommendationSets:
+    """Draw candidates, boxes, or chains, single recommendations among them, for at most 6 nodes.
+
+    Narrow sets of different nodes hardly overlap.
+    """
+    n, kind = int(rng.integers(4 if narrow else 2, 7)), int(rng.integers(3))
+    if kind == 0:
+        counts = rng.integers(1, 3 if narrow else 5, size=n)
+        return CandidateSets(tuple(rng.dirichlet(np.full(n, 0.5), size=int(count)) for count in counts))
+    if kind == 1:
+        centre, factor = rng.dirichlet(np.ones(n), size=n), 0.2 if narrow else float(rng.uniform(0.2, 0.9))
+        return Polytopes(centre * (1.0 - factor), np.minimum(1.0, centre * (1.0 + factor)))
+    lengths = [2 if narrow else int(rng.integers(1, n + 1)) for _ in range(n)]
+    return PartialOrders([[rng.permutation(n)[:length].tolist()] for length in lengths])

@@ -1,14 +1,14 @@
-r"""Conjugates of risks, in parts: :math:`R(\theta) = \max_v \langle \theta, Av + b\rangle - G(v)`, G a sum in blocks.
+r"""Conjugates of sums of log-sum-exps: :math:`R(\theta) = \max_v \langle \theta, Av\rangle - G(v)`, G a sum in blocks.
 
-The dual variable v is what the risk chooses: shares of a log-sum-exp, multipliers of pairs, residuals. A block states
+The dual variable v is what the risk chooses: the shares of each log-sum-exp or maximum, a distribution. A block states
 its part of G and of the constraints on v in numpy, in cvxpy and in balls, and the v that belongs to scores.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -16,61 +16,9 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.modelling.log_sum_exps.terms import log_sum_exp_gradient
 
-__all__ = ["Block", "Conjugate", "Shares", "scaled_to", "shares_of_terms"]
+__all__ = ["Conjugate", "Shares", "shares_of_terms"]
 
 Array = np.ndarray
-
-
-class Block(Protocol):
-    """A part of v, and what the conjugate says of it."""
-
-    @property
-    def size(self) -> int:
-        """Number of entries of v."""
-        ...
-
-    @property
-    def modulus(self) -> float:
-        """A modulus of strong convexity of G in the Euclidean norm; 0 when none is known."""
-        ...
-
-    @property
-    def entries(self) -> tuple[Array, Array, Array]:
-        """Rows, places of v and factors: the entries of A."""
-        ...
-
-    @property
-    def rest(self) -> Array | None:
-        """The v with Av + b = 0; None if there is none, as for distributions."""
-        ...
-
-    def value(self, v: Array) -> float:
-        """Return G(v)."""
-        ...
-
-    def violation(self, v: Array) -> float:
-        """Return how far v is from its constraints."""
-        ...
-
-    def near(self, x: Array) -> Array:
-        """Return a v near x that satisfies the constraints."""
-        ...
-
-    def at(self, scores: Array, width: float) -> Array:
-        """Return the v that belongs to the scores; for a risk with kinks, to the risk smoothed by the width."""
-        ...
-
-    def model(self, v: Any) -> tuple[Any, list[Any]]:
-        """Return G and the constraints in cvxpy."""
-        ...
-
-    def exactly(self, v: Array) -> list[Any]:
-        """Return balls near v that satisfy the constraints."""
-        ...
-
-    def ball_value(self, parts: list[Any]) -> Any:
-        """Return G over balls."""
-        ...
 
 
 def entropies(p: Array) -> Array:
@@ -116,15 +64,12 @@ class Shares:
         The number c.
     log_weights : ndarray, shape (g,), or None
         The logarithms of a; None for a maximum.
-    rest : ndarray, shape (g,), optional
-        The distribution that a shift of the conjugate takes away.
     """
 
     rows: Array
     rate: float
     coefficient: float
     log_weights: Array | None
-    rest: Array | None = None
 
     @property
     def size(self) -> int:
@@ -136,11 +81,6 @@ class Shares:
         """Pinsker's inequality: the entropy is 1-strongly convex in the sum of absolute values."""
         return 0.0 if self.log_weights is None else self.coefficient
 
-    @property
-    def entries(self) -> tuple[Array, Array, Array]:
-        """One entry for each row."""
-        return self.rows, np.arange(self.size), np.full(self.size, self.coefficient * self.rate)
-
     def value(self, v: Array) -> float:
         """Return the divergence from the weights."""
         if self.log_weights is None:
@@ -150,10 +90,6 @@ class Shares:
     def violation(self, v: Array) -> float:
         """Return how far v is from the simplex."""
         return max(-float(v.min()), abs(float(v.sum()) - 1.0), 0.0)
-
-    def near(self, x: Array) -> Array:
-        """Return x without negative entries and scaled to sum to 1."""
-        return scaled_to(np.maximum(x, 0.0), 1.0)
 
     def at(self, scores: Array, width: float) -> Array:
         """Return the softmax, or for a maximum the shares of scores near the highest one."""
@@ -170,14 +106,6 @@ class Shares:
         if self.log_weights is None:
             return 0.0, limits
         return self.coefficient * (-cp.sum(cp.entr(v)) - self.log_weights @ v), limits
-
-    def exactly(self, v: Array) -> list[Any]:
-        """Return v scaled to sum to 1."""
-        from convexrank.proof.balls import exact, total
-
-        parts = exact(np.maximum(v, 0.0))
-        whole = total(parts)
-        return [part / whole for part in parts]
 
     def ball_value(self, parts: list[Any]) -> Any:
         """Return the divergence."""
@@ -199,24 +127,23 @@ def shares_of_terms(terms: Any) -> tuple[Shares, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Conjugate:
-    r"""A risk as :math:`R(\theta) = \max_v \langle\theta, Av+b\rangle - G(v)`, over the v of its blocks.
+    r"""A risk as :math:`R(\theta) = \max_v \langle\theta, Av\rangle - G(v)`, over the v of its blocks.
 
     Parameters
     ----------
-    blocks : tuple of Block
+    blocks : tuple of Shares
         The parts of v, in order.
     rows : int
         Number of rows n.
-    shift : ndarray, shape (n,), optional
-        The vector b; 0 by default.
-    constant : float
-        The part of G that belongs to no block.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[Shares, ...]
     rows: int
-    shift: Array | None = None
-    constant: float = field(default=0.0)
+
+    #: Slopes are a linear map of v: nothing is added.
+    shift = None
+    #: No v has slopes of 0 by its form: distributions add up to 1.
+    rest = None
 
     @cached_property
     def ends(self) -> Array:
@@ -225,11 +152,10 @@ class Conjugate:
 
     @cached_property
     def matrix(self) -> sparse.csr_array:
-        """A, shape (n, m)."""
-        parts = [block.entries for block in self.blocks]
-        columns = np.concatenate([part[1] + end for part, end in zip(parts, self.ends, strict=False)])
-        rows, factors = (np.concatenate([part[place] for part in parts]) for place in (0, 2))
-        return sparse.csr_array((factors, (rows, columns)), shape=(self.rows, int(self.ends[-1])))
+        """A, shape (n, m): an entry c·t for each row of a block."""
+        factors = np.repeat([block.coefficient * block.rate for block in self.blocks], np.diff(self.ends))
+        places = np.concatenate([block.rows for block in self.blocks]), np.arange(int(self.ends[-1]))
+        return sparse.csr_array((factors, places), shape=(self.rows, int(self.ends[-1])))
 
     @property
     def sums(self) -> sparse.csr_array:
@@ -243,37 +169,26 @@ class Conjugate:
         """The smallest modulus of the blocks."""
         return min(block.modulus for block in self.blocks)
 
-    @property
-    def rest(self) -> Array | None:
-        """The v at which the dual weights of all rows are 0; None where there is none."""
-        parts = [block.rest for block in self.blocks]
-        known = [part for part in parts if part is not None]
-        return np.concatenate(known) if len(known) == len(parts) else None
-
-    def parts(self, v: Array) -> list[Array]:
+    def parts(self, v: Any) -> list[Any]:
         """Cut v into blocks."""
-        return np.split(v, self.ends[1:-1])
+        return [v[start:end] for start, end in pairwise(self.ends)]
 
     def slopes(self, v: Array) -> Array:
-        """Return Av + b: the derivative of the risk in each row's score."""
-        slopes = self.matrix @ v
-        return slopes if self.shift is None else slopes + self.shift
+        """Return Av: the derivative of the risk in each row's score."""
+        return self.matrix @ v
 
     def value(self, v: Array) -> float:
         """Return G(v)."""
-        pairs = zip(self.blocks, self.parts(v), strict=True)
-        return self.constant + sum(block.value(part) for block, part in pairs)
+        return sum(block.value(part) for block, part in zip(self.blocks, self.parts(v), strict=True))
 
     def violation(self, v: Array) -> float:
         """Return how far v is from the constraints of the blocks."""
         pairs = zip(self.blocks, self.parts(v), strict=True)
-        return max((block.violation(part) for block, part in pairs), default=math.inf)
+        return max(block.violation(part) for block, part in pairs)
 
     def near(self, x: Array) -> Array:
         """Return a v near x that satisfies the constraints of the blocks."""
-        return np.concatenate(
-            [block.near(part) for block, part in zip(self.blocks, self.parts(x), strict=True)]
-        )
+        return np.concatenate([scaled_to(np.maximum(part, 0.0), 1.0) for part in self.parts(x)])
 
     def at(self, scores: Array, width: float = 0.0) -> Array:
         """Return the v of scores."""
@@ -281,36 +196,33 @@ class Conjugate:
 
     def model(self, v: Any) -> tuple[Any, list[Any]]:
         """Return G and the constraints in cvxpy."""
-        value, limits = self.constant, []
-        for block, start, end in zip(self.blocks, self.ends, self.ends[1:], strict=False):
-            part, some = block.model(v[start:end])
-            value, limits = value + part, [*limits, *some]
-        return value, limits
+        made = [block.model(part) for block, part in zip(self.blocks, self.parts(v), strict=True)]
+        return sum(value for value, _ in made), [limit for _, limits in made for limit in limits]
 
     def exactly(self, v: Array) -> list[Any]:
-        """Return balls near v that satisfy the constraints of the blocks."""
-        return [
-            ball
-            for block, part in zip(self.blocks, self.parts(v), strict=True)
-            for ball in block.exactly(part)
-        ]
+        """Return balls near v that satisfy the constraints: scaled to sum to 1 in each block."""
+        from convexrank.proof.balls import exact, total
+
+        found = []
+        for part in self.parts(v):
+            balls = exact(np.maximum(part, 0.0))
+            whole = total(balls)
+            found += [ball / whole for ball in balls]
+        return found
 
     def ball_value(self, parts: list[Any]) -> Any:
         """Return G over balls."""
-        from convexrank.proof.balls import around
+        from convexrank.proof.balls import total
 
-        value = around(self.constant, self.rows)
-        for block, start, end in zip(self.blocks, self.ends, self.ends[1:], strict=False):
-            value = value + block.ball_value(parts[start:end])
-        return value
+        return total(
+            block.ball_value(part) for block, part in zip(self.blocks, self.parts(parts), strict=True)
+        )
 
     def ball_slopes(self, parts: list[Any]) -> list[Any]:
-        """Enclose Av + b."""
+        """Enclose Av."""
         from convexrank.proof.balls import ZERO, around
 
-        shift = np.zeros(self.rows) if self.shift is None else self.shift
-        slopes = [around(entry, self.rows) if entry else ZERO for entry in shift.tolist()]
-        matrix = self.matrix.tocoo()
+        slopes, matrix = [ZERO] * self.rows, self.matrix.tocoo()
         places = matrix.coords[0].tolist(), matrix.coords[1].tolist(), matrix.data.tolist()
         for row, column, factor in zip(*places, strict=True):
             slopes[row] = slopes[row] + around(factor, 0) * parts[column]

@@ -33,7 +33,6 @@ class DeclaredConjugate:
         The risk; every function in it has a conjugate.
     """
 
-    constant = 0.0
     #: No modulus of strong convexity is known.
     modulus = 0.0
 

@@ -58,10 +58,7 @@ def nearest(conjugate: Conjugate, X: Any, penalty: Penalty) -> Nearest:
     entries_of_both = [products[np.flatnonzero(~signed)], -products]
     limits = both_sides + dimension
     matrix = sparse.hstack([sparse.vstack(entries_of_both), -np.ones((limits, 1))]).tocsr()
-    owner = np.repeat(np.arange(len(conjugate.blocks)), np.diff(conjugate.ends))
-    sums = sparse.csr_array(
-        (np.ones(count), (owner, np.arange(count))), shape=(len(conjugate.blocks), count + 1)
-    )
+    sums = sparse.hstack([conjugate.sums, sparse.csr_array((len(conjugate.blocks), 1))])
     answer = linprog(
         np.r_[np.zeros(count), 1.0],
         A_ub=matrix,

@@ -15,7 +15,6 @@ from convexrank.backend.interruption import Block
 from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning, Solution, Status, Witness
 from convexrank.core.separability import Separation
-from convexrank.problems.duals._blocks import Conjugate
 from convexrank.problems.duals._feasible import Nearest, balanced, nearest
 
 __all__ = ["DualPoints"]
@@ -41,7 +40,7 @@ class DualPoints(Problem):
     primal: Any
 
     @cached_property
-    def risk_conjugate(self) -> Conjugate:
+    def risk_conjugate(self) -> Any:
         """The conjugate of the primal's risk."""
         return self.primal.conjugate
 
@@ -244,6 +243,5 @@ class DualPoints(Problem):
         scores = np.asarray(self.primal.scores(w), dtype=np.float64)
         rate = self.primal.penalty.l1 * float(np.abs(w).sum())
         for block in self.risk_conjugate.blocks:
-            rows, _, factors = block.entries
-            rate += float((factors * scores[rows]).max())
+            rate += float((block.coefficient * block.rate * scores[block.rows]).max())
         return rate

@@ -9,31 +9,20 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.gram import entries
+from convexrank.backend.interruption import import_module
 from convexrank.core.certificates import lower_bound, value_of
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.minorants import rounding
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import shown
-from convexrank.problems.bipartite.bottom_push import BottomPush, TopBottomPush
-from convexrank.problems.bipartite.ir_push import IRPush
-from convexrank.problems.bipartite.p_norm_push import PNormPush
-from convexrank.problems.bipartite.rmax_push import RmaxPush
-from convexrank.problems.bipartite.top_push import TopPush
-from convexrank.problems.duals._penalty import conjugate_model
+from convexrank.problems._declared import Declared
 from convexrank.problems.duals._points import DualPoints
-from convexrank.problems.pairs.convex_risk import ConvexRisk
-from convexrank.problems.queries.list_net import ListNet
-from convexrank.problems.queries.ndcg_regression import NDCGRegression
-from convexrank.problems.queries.rank_svm import RankSVM
+from convexrank.regularizers import L1Ball, L2Ball, Penalty
 
 __all__ = ["RankingDual"]
 
 Array = np.ndarray
-
-_DRAWN: tuple[Any, ...] = (
-    PNormPush, TopPush, BottomPush, TopBottomPush, IRPush, RmaxPush, ConvexRisk, ListNet, NDCGRegression, RankSVM,
-)  # fmt: skip
 
 # A gap that needs no better evidence.
 _ENOUGH = 1e-9
@@ -164,7 +153,7 @@ class RankingDual(DualPoints):
     def _terms(self, v: Array) -> float:
         """The size of what is added up at v."""
         conjugate, penalty = self.risk_conjugate, self.primal.penalty
-        sizes = abs(conjugate.constant) + sum(
+        sizes = sum(
             abs(block.value(part)) + float(np.abs(part).sum())
             for block, part in zip(conjugate.blocks, conjugate.parts(v), strict=True)
         )
@@ -204,8 +193,57 @@ class RankingDual(DualPoints):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
-        primal = _DRAWN[seed % len(_DRAWN)].random(seed)
-        if isinstance(primal, ConvexRisk) and primal.l1_ball is not None and not primal.cost.attained:
+        # not imported: the registry has this class as well
+        registry = import_module(__name__.split(".duals")[0]).REGISTRY
+        declared: list[Any] = [kind for kind in registry.values() if issubclass(kind, Declared)]
+        first = seed % len(declared)
+        drawn = (kind.random(seed) for kind in declared[first:] + declared[:first])
+        primal = next(one for one in drawn if one.conjugate is not None)
+        if isinstance(primal.ball, L1Ball) and not primal.attained:
             # values of that model are solves, which fail where an entropy is at its boundary
             primal = primal.changed(l1_ball=None)
         return cls(primal)
+
+
+def conjugate_model(penalty: Penalty, v: Any, dimension: int) -> tuple[Any, list[Any]]:
+    r"""Return :math:`\Omega^*(v)` as a cvxpy expression, and the constraints that go with it.
+
+    Parameters
+    ----------
+    penalty : Penalty
+        Norms and ball.
+    v : cvxpy expression, shape (d,)
+        An affine expression.
+    dimension : int
+        Number of weights d.
+    """
+    import cvxpy as cp
+
+    def beyond(x: Any) -> Any:
+        size = cp.abs(x)
+        if penalty.nonnegative is not None:  # slopes that push a weight below 0 cost nothing
+            size = cp.multiply(~penalty.nonnegative, size) + cp.multiply(penalty.nonnegative, x)
+        return cp.pos(size - penalty.l1)
+
+    if penalty.l2 > 0:
+        if penalty.ball is None:
+            return cp.sum_squares(beyond(v)) / (2.0 * penalty.l2), []
+        if isinstance(penalty.ball, L2Ball):  # a square up to the radius, and a line beyond
+            size, most = cp.norm2(beyond(v)), penalty.l2 * penalty.ball.radius
+            return cp.huber(size / most, 1) * (most**2 / (2.0 * penalty.l2)), []
+        # the sum of two functions has as conjugate the best division of v among theirs
+        rest = cp.Variable(dimension)
+        return cp.sum_squares(beyond(v - rest)) / (2.0 * penalty.l2) + _support(penalty.ball, rest), []
+    if penalty.ball is not None:
+        return _support(penalty.ball, beyond(v)), []
+    if penalty.nonnegative is not None:
+        signed = np.flatnonzero(penalty.nonnegative)
+        free = np.flatnonzero(~penalty.nonnegative)
+        return 0.0, [v[signed] <= penalty.l1, cp.abs(v[free]) <= penalty.l1]
+    return 0.0, [cp.abs(v) <= penalty.l1] if penalty.l1 > 0 else [v == 0]
+
+
+def _support(ball: L1Ball | L2Ball, v: Any) -> Any:
+    import cvxpy as cp
+
+    return ball.radius * (cp.norm2(v) if isinstance(ball, L2Ball) else cp.norm_inf(v))

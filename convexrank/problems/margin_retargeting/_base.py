@@ -11,9 +11,7 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import dense
 from convexrank.core.score_model import Curvature, SampledCurvature, ScoreModel
-from convexrank.problems._second_order import SecondOrder
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost
-from convexrank.problems.margin_retargeting._score_curvature import score_curvature
 from convexrank.problems.out_of_memory._queries import drawn
 from convexrank.problems.out_of_memory._streams import refuse_chunks
 from convexrank.problems.queries._base import QueryScores, query_sums
@@ -32,10 +30,15 @@ _ZERO = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class MarginScores(SecondOrder, QueryScores):
+class MarginScores(QueryScores):
     """Base of margin-equipped retargeting: a subclass states the constraints and the cost of the targets."""
 
     takes_chunks = True
+
+    @property
+    def has_curvature(self) -> bool:  # type: ignore[override]
+        """Whether the risk has second derivatives."""
+        return self.differentiable
 
     @property
     def rules(self) -> JointCost:
@@ -71,10 +74,6 @@ class MarginScores(SecondOrder, QueryScores):
         found = np.full(self.X.shape[0], np.nan)
         found[self._rows] = self.fit(self._ordered(self.check_point(w))).targets
         return found
-
-    def offsets_at(self, w: Any) -> Array:
-        """Return the best offset of each query that counts, shape (m,), in the order of ``groups.ids``."""
-        return self.fit(self._ordered(self.check_point(w))).offsets
 
     @property
     def trivial_minimum(self) -> bool:
@@ -116,6 +115,10 @@ class MarginScores(SecondOrder, QueryScores):
             self.rules.second_order(fit, scores, rows) + self.l2 * np.eye(self.dimension),
         )
 
+    def hessian(self, w: Any) -> Array:
+        """Return the Hessian of risk + l2/2·‖w‖², shape (d, d). O(n d²)."""
+        return self.second_order(w)[2]
+
     def sampled_curvature(self, w: Array) -> SampledCurvature | None:
         """Return the Hessian at w from some of the queries; None for few rows, or rows that are not in memory."""
         rows, columns = self.X.shape
@@ -156,3 +159,47 @@ def _square_norm(rows: Any) -> float:
     """The square of the spectral norm, from the smaller one of the two Gram matrices."""
     gram = rows @ rows.T if rows.shape[0] <= rows.shape[1] else rows.T @ rows
     return max(float(np.linalg.eigvalsh(dense(gram))[-1]), 0.0)
+
+
+def score_curvature(cost: JointCost, fit: Fit, scores: Array) -> Curvature:
+    """Return the generalised Hessian of the cost in the scores, query by query: (3.20) with the constraints taken in.
+
+    What :meth:`JointCost.second_order` sums over rows of X: a pool of targets takes one product away, and so does an
+    offset. A pool of one row is part of the diagonal.
+    """
+    chain, groups, weights, reg = fit.chain, cost.groups, cost.query_weights, cost.score_reg
+    p = chain.gather(cost.predictions(scores + fit.offsets[groups.query]))
+    with np.errstate(divide="ignore"):
+        bends, curved = cost.bends(p) + reg, cost.divergence._curvature(chain.gather(fit.targets))
+    starts, sizes, masses = fit.pool_masses((1.0 + cost.target_reg) * curved)
+    along = weights[groups.query]
+    diagonal, taken = along * bends, along[starts] / masses
+    alone = sizes == 1
+    diagonal[starts[alone]] -= taken[alone]
+    pools = np.repeat(np.cumsum(~alone) - 1, sizes)
+    rows = np.flatnonzero(np.repeat(~alone, sizes))
+    shares = [
+        sparse.csc_array((np.ones(len(rows)), (rows, pools[rows])), shape=(groups.rows, int((~alone).sum())))
+    ]
+    rates = [taken[~alone]]
+
+    def take(vectors: Array, sign: float) -> None:
+        """Take c·vvᵀ/Σv of each query away, or add it."""
+        totals = groups.sums(vectors)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rates.append(np.where(totals > 0.0, sign * weights / totals, 0.0))
+        shape = (groups.rows, len(groups))
+        shares.append(sparse.csc_array((vectors, np.arange(groups.rows), groups.offsets), shape=shape))
+
+    moves = np.repeat(sizes / masses, sizes)  # what a common shift of the predictors does to each target
+    if cost.simplex:
+        take(moves, -1.0)
+        take(p, 1.0)
+        if cost.offsets and reg:
+            take(np.ones_like(p), reg)
+    elif cost.offsets:
+        take(bends - moves, 1.0)
+    found = sparse.csr_array(sparse.hstack(shares, format="csr"))
+    back = np.empty(groups.rows, dtype=np.int64)
+    back[chain.order] = np.arange(groups.rows)
+    return Curvature(diagonal[back], sparse.csc_array(found[back]), np.concatenate(rates))

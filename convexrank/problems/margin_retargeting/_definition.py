@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.divergences import KL, SquaredEuclidean
-from convexrank.problems._plain import Generator, exp, generator_of, queries_of, root
+from convexrank.problems._plain import Generator, exp, generator_of, queries_of, rising_means, root
 
 __all__ = ["plain_risk"]
 
@@ -61,7 +61,7 @@ def plain_risk(problem: Any, scores: Any) -> float:
         def targets(shift: float, pull: list[float] = pull, lift: list[float] = lift) -> list[float]:
             top = high - lift[-1]
             if isinstance(divergence, SquaredEuclidean):
-                pooled = _rising_means([p - up for p, up in zip(pull, lift, strict=True)])
+                pooled = rising_means([p - up for p, up in zip(pull, lift, strict=True)])
                 pooled = [min(max(z + shift, low), top) for z in pooled]
             else:
                 pooled = _rising_levels([p + shift for p in pull], lift, g, low, top)
@@ -108,18 +108,6 @@ def _between(r: list[float], s: list[float], g: Generator, divergence: Any) -> f
         top = max(s)
         return pairing + top + math.log(sum(exp(score - top) for score in s))
     return pairing + math.fsum(g.conjugate(score) for score in s)
-
-
-def _rising_means(values: list[float]) -> list[float]:
-    """The nearest list that does not fall: neighbours out of order are pooled to their mean."""
-    pools: list[tuple[float, int]] = []
-    for value in values:
-        total, count = value, 1
-        while pools and pools[-1][0] / pools[-1][1] > total / count:
-            more, others = pools.pop()
-            total, count = total + more, count + others
-        pools.append((total, count))
-    return [total / count for total, count in pools for _ in range(count)]
 
 
 def _rising_levels(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +10,14 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.data.shards.sums import compensated_sum
-from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_gradient
+from convexrank.modelling.groups import Groups
+from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_gradient, log_sum_exps
 from convexrank.problems._log_sum_exps import LogSumExps
 from convexrank.problems.out_of_memory._streams import LogSums, Stream, shared
 
-__all__ = ["LogStream", "Spread", "Terms"]
+__all__ = ["LogStream", "Spread"]
 
 Array = np.ndarray
-#: The log-sum-exps of some rows, as parts of those of all rows.
-Terms = Callable[[slice], tuple[LogSumExpTerm, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,17 +99,28 @@ class LogStream(Stream):
 
     Parameters
     ----------
-    problem : LinearScores
+    problem : Formulation
         The problem, whose X are Chunks.
-    terms : callable
-        Takes rows to their log-sum-exps.
     """
 
     kind = LogSums
 
-    def __init__(self, problem: Any, terms: Terms) -> None:
-        super().__init__(problem)
-        self._terms = terms
+    def _terms(self, rows: slice) -> tuple[LogSumExpTerm, ...]:
+        """The log-sum-exps of some rows, with their shares of all rows."""
+        whole = self.problem
+        weights = None if whole.sample_weight is None else whole.sample_weight[rows]
+        found = log_sum_exps(whole.risk(Groups.part(whole._positives[rows], weights)), self._totals)
+        if found is None:
+            raise TypeError(f"the risk of {type(whole).__name__} has another form for a part of the rows.")
+        return found
+
+    @cached_property
+    def _totals(self) -> dict[str, float]:
+        """The total weight of each group."""
+        counts, positives = self.problem.sample_weight, self.problem._positives
+        whole = float(len(positives) if counts is None else counts.sum())
+        upper = float(np.count_nonzero(positives) if counts is None else counts @ positives)
+        return {"positive": upper, "negative": whole - upper, "rows": whole}
 
     @cached_property
     def terms(self) -> tuple[LogSumExpTerm, ...]:
@@ -120,6 +130,10 @@ class LogStream(Stream):
     def count(self, reference: bool) -> int:
         """Return how many log-sum-exps there are."""
         return len(self.terms)
+
+    def hessian_product(self, w: Array, v: Array) -> Array:
+        """Return the Hessian of the risk at w times v: one pass."""
+        return LogSumExps(self.terms, len(self.problem.y)).rates[1] @ self.spread(w, v).products
 
     def spread(self, w: Array, v: Array) -> Spread:
         """Return the moments of all rows for a product of the Hessian with v: one pass."""

@@ -13,7 +13,7 @@ from convexrank.data import check_pairs, keep
 from convexrank.modelling import total_loss
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.groups import ListedPairs
-from convexrank.problems._formulation import Declared
+from convexrank.problems._declared import Declared
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.bipartite.push import check_price_fits, random_price_and_loss
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,75 @@ from convexrank.backend.jax_oracles import shape_class
 from convexrank.data import Chunks, QueryGroups, as_groups, check_vector, keep
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems.bipartite._base import random_features
-from convexrank.problems.out_of_memory._queries import QuerySample, goes_in_order, sample_of
-from convexrank.problems.queries._host_risk import HostRisk
-from convexrank.problems.queries._pieces import ScoresStream
+from convexrank.problems.out_of_memory._queries import QuerySample, QueryStream, goes_in_order, sample_of
 
 __all__ = ["QueryScores", "counting_rows", "notes_of", "query_sums", "random_queries"]
 
 Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class QueryPortion:
+    """Some queries: the problem with their rows alone."""
+
+    problem: Any
+
+    def contributions(self, scores: Array) -> tuple[Array, Array, Array]:
+        """Return the sum over the queries and its gradient."""
+        value, gradient = self.problem.risk_and_score_gradient(scores)
+        return np.ones(1), np.array([value]), gradient[None]
+
+    def reference(self, scores: Array) -> tuple[Array, Array, Array]:
+        """Return the same from the definition."""
+        value, gradient = self.problem.reference_scores(scores)
+        return np.ones(1), np.array([value]), gradient[None]
+
+
+class ScoresStream(QueryStream):
+    """Evaluates such a problem piece by piece."""
+
+    def portion(self, first: int, last: int, rows: slice) -> QueryPortion:
+        """Return the problem of these queries."""
+        return QueryPortion(_alone(self.problem, first, last, rows))
+
+
+def _alone(whole: Any, first: int, last: int, rows: slice) -> Any:
+    """The problem with some queries alone, without their features."""
+    made, groups = object.__new__(type(whole)), whole.groups
+    part = slice(int(groups.offsets[first]), int(groups.offsets[last]))
+    for name in type(whole).__dataclass_fields__:
+        made.__dict__[name] = whole.__dict__[name]
+    made.__dict__.update(
+        X=np.empty((rows.stop - rows.start, 0)),
+        y=whole.y[rows],
+        qid=None,
+        levels=whole.levels,
+        groups=QueryGroups.from_sizes(groups.sizes[first:last]),
+        idle_queries=0,
+        _rows=whole._rows[part] - rows.start,
+    )
+    if made.__dict__.get("center") is not None:
+        made.__dict__["center"] = whole.center[rows]
+    return made
+
+
+@dataclass(frozen=True)
+class HostRisk:
+    """A risk as a function that JAX can differentiate, by a callback. Hashable and picklable as its oracle.
+
+    Parameters
+    ----------
+    oracle : callable
+        Takes scores in float64, and returns the risk and its gradient.
+    """
+
+    oracle: Callable[[Array], tuple[float, Array]]
+
+    def __call__(self, data: Any, scores: Any) -> Any:
+        """Return the risk of scores laid out query by query."""
+        from convexrank.backend.host_callback import value_on_host
+
+        return value_on_host(lambda theta: self.oracle(theta.astype(np.float64)), scores)
 
 
 @dataclass(frozen=True, eq=False)

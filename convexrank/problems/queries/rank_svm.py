@@ -10,25 +10,18 @@ from scipy import sparse
 
 from convexrank import losses
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import dense
 from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.data import keep
 from convexrank.data.recorded import recorded
 from convexrank.modelling import pair_sums, total
-from convexrank.modelling.expressions import Node
+from convexrank.modelling.expressions import Node, PairSums
 from convexrank.modelling.groups import Groups
-from convexrank.pair_sums.within_queries import active_sums, pair_list
-from convexrank.problems._pair_reference import centred
-from convexrank.problems.out_of_memory._streams import refuse_chunks
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.queries._declared import GradedQueries
 
 __all__ = ["RankSVM"]
 
 Array = np.ndarray
-
-# Pairs for each row that are taken one by one at the first width.
-_PAIRS_PER_ROW = 200.0
 
 
 class RankSVM(GradedQueries):
@@ -100,27 +93,16 @@ class RankSVM(GradedQueries):
         return found / recorded(_pair_counts(f)) if self.normalize else found
 
     @property
-    def ranks(self) -> Array:
-        """The grades of each query as 0, 1, 2, …, query by query."""
-        numbers = self.groups.numbered(self.grades)
-        return numbers - self.groups.minima(numbers, 0)[self.groups.query]
-
-    @cached_property
     def pair_counts(self) -> Array:
         """The number of pairs of each query."""
         return _pair_counts(self._groups)
 
     @property
-    def query_weights(self) -> Array:
-        """One over the number of pairs, or one."""
-        return 1.0 / self.pair_counts if self.normalize else np.ones(len(self.groups))
-
-    @property
     def pairs(self) -> tuple[Array, Array]:
         """Places of the upper and of the lower row of every pair."""
-        return pair_list(self.ranks, self.groups)
+        return self._atom[1].pairs
 
-    # --- second derivatives in O(n log n), which the layer takes pair by pair -----------------------------------------
+    # --- second derivatives in O(n log n), which the layer counts pair by pair ----------------------------------------
 
     pairwise_curvature = False  # type: ignore[assignment]
 
@@ -129,13 +111,10 @@ class RankSVM(GradedQueries):
         """Whether the loss has second derivatives."""
         return self.differentiable
 
-    def _sides(self, scores: Array) -> tuple[Array, Array, Array]:
-        """Centred scores; and the numbers of violating partners below and above each row."""
-        groups, (ranks, _) = self.groups, self._ranked
-        near_zero, ones = centred(scores[self.by_query[0]], groups.query), np.ones((len(ranks), 1))
-        reversed_ranks = groups.maxima(ranks, 0)[groups.query] - ranks
-        below = active_sums(near_zero, ranks, groups, ones)[:, 0]
-        return near_zero, below, active_sums(-near_zero, reversed_ranks, groups, ones)[:, 0]
+    @cached_property
+    def _atom(self) -> tuple[int, Any]:
+        """The sum over pairs, and its place in the program."""
+        return next((k, node) for k, node in enumerate(self.program.nodes) if isinstance(node, PairSums))
 
     def score_model(self, scores: Array) -> ScoreModel:
         r"""Return the risk to second order in the scores, roughly: the pairs of each row are counted, not listed.
@@ -147,9 +126,12 @@ class RankSVM(GradedQueries):
         value, slope = self.risk_and_score_gradient(scores)
         if not self.differentiable:
             return ScoreModel(value, slope)
-        (rows, starts), (_, below, above) = self.by_query, self._sides(np.asarray(scores, dtype=np.float64))
-        lower, upper = (2.0 * self._ranked[1] * side for side in (below, above))
-        totals, diagonal = self.groups.sums(lower), np.zeros(self.rows)
+        (rows, starts), (k, node) = self.by_query, self._atom
+        kernel = self.program.up(np.asarray(scores, dtype=np.float64))[1][k][0]
+        weights = np.broadcast_to(self.program.constant_adjoints[k], rows.shape)
+        upper = kernel.sums(weights, (2,), to_lower=False)[0]
+        lower = weights * kernel.sums(node.weights, (2,), to_lower=True)[0]
+        totals, diagonal = node.axis.sums(lower), np.zeros(self.rows)
         diagonal[rows] = lower + upper
         rates = 0.5 / np.where(totals > 0.0, totals, np.inf)
         shape = (self.rows, len(totals))
@@ -160,22 +142,6 @@ class RankSVM(GradedQueries):
         return ScoreModel(
             value, slope, Curvature(diagonal, shares, np.concatenate([rates, -rates]), exact=False)
         )
-
-    def second_order(self, w: Any) -> tuple[float, Array, Array]:
-        """Return value, gradient and (generalised) Hessian of risk + l2/2·‖w‖². O(n d² + n d log n)."""
-        refuse_chunks(self.X, "second derivatives")
-        w = self.check_point(w)
-        value, gradient = self.smooth_value_and_gradient(w)
-        near_zero, below, above = self._sides(np.asarray(self.scores(w), dtype=np.float64))
-        rows, (ranks, each) = dense(self.X[self.by_query[0]]), self._ranked
-        partners = active_sums(near_zero, ranks, self.groups, rows)
-        cross = (each[:, None] * rows).T @ partners
-        curvature = ((each * (below + above))[:, None] * rows).T @ rows - cross - cross.T
-        return value, gradient, 2.0 * curvature + self.l2 * np.eye(self.dimension)
-
-    @cached_property
-    def _ranked(self) -> tuple[Array, Array]:
-        return self.ranks, self.query_weights[self.groups.query]
 
     # ------------------------------------------------------------------------------------------------------------------
 

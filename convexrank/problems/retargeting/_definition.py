@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from convexrank.divergences import KL, GeneralizedI, SquaredEuclidean, resolve
-from convexrank.problems._plain import generator_of, queries_of, root
+from convexrank.problems._plain import generator_of, queries_of, rising_means, root
 
 __all__ = ["plain_risk"]
 
@@ -35,14 +35,7 @@ def plain_risk(problem: Any, scores: Any) -> float:
                 mean = sum(s[place] for place in own) / len(own)
                 for place in own:
                     z[place] = mean
-        pools: list[tuple[float, int]] = []
-        for value in z:  # neighbours out of order are pooled to their mean
-            total, count = value, 1
-            while pools and pools[-1][0] / pools[-1][1] > total / count:
-                more, others = pools.pop()
-                total, count = total + more, count + others
-            pools.append((total, count))
-        z = [total / count for total, count in pools for _ in range(count)]
+        z = rising_means(z)
         shift = beta = 0.0
         if simplex:
             shift = root(

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from convexrank.problems._plain import rising_means
+
 __all__ = ["least_divergence"]
 
 # Rounds of the two regressions, each of which contracts by strong / smooth; they end when nothing moves.
@@ -74,9 +76,9 @@ def _sorted_pairing(theta: list[float], y: list[float], s: float | None, smooth:
     for _ in range(_ROUNDS):
         before = u, v
         if smooth is not None:  # the u that minimises u·v + k/2·(z − u)²
-            u = _rising([z[i] - v[i] / k for i in range(n)])
+            u = rising_means([z[i] - v[i] / k for i in range(n)])
         if s is not None:  # the v that minimises u·v + v²/2k + (t − v)²/2s
-            v = [value / (1.0 / k + 1.0 / s) for value in _rising([t[i] / s - u[i] for i in range(n)])]
+            v = [value / (1.0 / k + 1.0 / s) for value in rising_means([t[i] / s - u[i] for i in range(n)])]
         if s is None or smooth is None or (u, v) == before:
             break
         moved = max(
@@ -92,15 +94,3 @@ def _sorted_pairing(theta: list[float], y: list[float], s: float | None, smooth:
     if s is not None:
         total += math.fsum((t[i] - v[i]) ** 2 / (2.0 * s) + 0.5 * s * z[i] ** 2 for i in range(n))
     return total
-
-
-def _rising(values: list[float]) -> list[float]:
-    """The nearest list that does not fall: neighbours that do are pooled to their mean."""
-    pools: list[tuple[float, int]] = []
-    for value in values:
-        total, count = value, 1
-        while pools and pools[-1][0] / pools[-1][1] > total / count:
-            more, others = pools.pop()
-            total, count = total + more, count + others
-        pools.append((total, count))
-    return [total / count for total, count in pools for _ in range(count)]

@@ -172,8 +172,7 @@ def _balanced(dual: Dual, parts: Balls) -> Balls:
             f"X has {rows.shape[1]} columns: without a penalty a system of so many is not solved; pass l2 or l1."
         )
     rows = rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
-    owner = np.repeat(np.arange(len(conjugate.blocks)), np.diff(conjugate.ends))
-    sums = (owner == np.arange(len(conjugate.blocks))[:, None]).astype(np.float64)
+    sums = conjugate.sums.toarray()
     system = np.vstack([(conjugate.matrix.T @ rows.astype(np.float64)).T, sums])
     sizes = np.array([abs(float(part)) for part in parts])
     triangle, chosen = cast(tuple[Array, Array], qr(system * sizes, mode="r", pivoting=True))

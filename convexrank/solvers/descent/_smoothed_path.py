@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,8 +11,9 @@ from scipy.linalg import cho_factor, cho_solve
 
 from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Convex
+from convexrank.modelling.smoothing.smoothed import Smoothed
 
-__all__ = ["Place", "Smoothable", "SmoothedRisk", "System", "place_at", "searched"]
+__all__ = ["Place", "Smoothable", "System", "place_at", "searched"]
 
 Array = np.ndarray
 
@@ -22,55 +22,6 @@ _HALVINGS = 40
 _HIDDEN = 1e-13
 # A line is followed until its derivative is this share of what it was.
 _FLAT = 0.1
-
-
-class SmoothedRisk(Protocol):
-    """A risk with kinks at a point, beside a smooth convex function below it."""
-
-    @property
-    def risk(self) -> float:
-        """The risk itself."""
-        ...
-
-    @property
-    def value(self) -> float:
-        """The smooth function."""
-        ...
-
-    @property
-    def offset(self) -> float:
-        """With the slope, a linear function below the risk itself: its value at w = 0."""
-        ...
-
-    @property
-    def slope(self) -> Array:
-        """The gradient of the smooth function in w."""
-        ...
-
-    @property
-    def drift(self) -> Callable[[], Array]:
-        """Returns the derivative of that gradient in the width, the point held."""
-        ...
-
-    @property
-    def product(self) -> Callable[[], Callable[[Array], Array]]:
-        """Returns a function that takes a vector to its product with the Hessian of the smooth function."""
-        ...
-
-    @property
-    def diagonal(self) -> Callable[[], Array]:
-        """Returns about what the diagonal of that Hessian is: what conjugate gradients are scaled by."""
-        ...
-
-    @property
-    def matrix(self) -> Callable[[], Array]:
-        """Returns that Hessian."""
-        ...
-
-    @property
-    def along(self) -> Callable[[Array], Callable[[float], tuple[float, float]]]:
-        """Takes a direction to a function of a step length, which returns value and derivative on that line."""
-        ...
 
 
 @runtime_checkable
@@ -82,7 +33,7 @@ class Smoothable(Convex, Protocol):
         """A width from which on the smooth function changes slowly with w."""
         ...
 
-    def smoothed(self, w: Array, width: float) -> SmoothedRisk:
+    def smoothed(self, w: Array, width: float) -> Smoothed:
         """Return the smooth function of a width at w; it rises to the risk as the width falls to 0."""
         ...
 
@@ -94,7 +45,7 @@ class Place:
     w: Array
     width: float
     l2: float
-    found: SmoothedRisk
+    found: Smoothed
 
     @property
     def gradient(self) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
+from convexrank.modelling.log_sum_exps.coordinates import Line, LogSumExpCoordinates
 
 __all__ = ["Boosting", "Rounds", "exact_step"]
 
@@ -24,80 +25,11 @@ _FLAT = 1e-12
 _REFRESH = 256
 
 
-class CoordinateLine(Protocol):
-    """The objective along one column: a convex function of the step."""
-
-    @property
-    def l2(self) -> float:
-        """Strength of the quadratic penalty."""
-        ...
-
-    @property
-    def spread(self) -> float:
-        """Largest less smallest value of the column."""
-        ...
-
-    @property
-    def reach(self) -> float:
-        """A step so long that the column alone decides which rows have weight; infinity for a constant column."""
-        ...
-
-    def slope(self, step: float) -> float:
-        """Return the derivative."""
-        ...
-
-    def curvature(self, step: float) -> float:
-        """Return the second derivative."""
-        ...
-
-    def slope_at_infinity(self, sign: float) -> float:
-        """Return the limit of the slope far out in one direction, seen in that direction, when l2 = 0."""
-        ...
-
-    def closed_form(self) -> float | None:
-        """Return the minimiser where it is known in closed form."""
-        ...
-
-
-class CoordinateOracle(Protocol):
-    """Edges of all columns, and the objective along one."""
-
-    @property
-    def l2(self) -> float:
-        """Strength of the quadratic penalty."""
-        ...
-
-    @property
-    def precision(self) -> float:
-        """Relative rounding error of the columns."""
-        ...
-
-    def scores(self, w: Array) -> Array:
-        """Return the scores, shape (n,)."""
-        ...
-
-    def column(self, j: int) -> Array:
-        """Return what weak ranker j says of every row, shape (n,)."""
-        ...
-
-    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and its gradient in the scores."""
-        ...
-
-    def edges(self, w: Array, score_gradient: Array) -> Array:
-        """Return minus the derivative of the objective in each weight."""
-        ...
-
-    def line(self, scores: Array, column: Array, weight: float) -> CoordinateLine:
-        """Return the objective along one column, as a function of the step."""
-        ...
-
-
 @runtime_checkable
 class Coordinates(Solvable, Protocol):
     """Edges of all weak rankers, and exact line search along one: what boosting needs."""
 
-    def coordinates(self) -> CoordinateOracle:
+    def coordinates(self) -> LogSumExpCoordinates:
         """Return the coordinate oracle of the problem."""
         ...
 
@@ -134,7 +66,7 @@ class Rounds:
 class _Memory:
     """What a round hands to the next; ``ranker`` and ``alpha`` are those of the last round (None and 0 at first)."""
 
-    oracle: CoordinateOracle = field(repr=False)
+    oracle: LogSumExpCoordinates = field(repr=False)
     scores: Array = field(repr=False)
     edges: Array = field(repr=False)
     rounds: Rounds
@@ -237,7 +169,7 @@ class Boosting:
 
 def _state(
     problem: Coordinates,
-    oracle: CoordinateOracle,
+    oracle: LogSumExpCoordinates,
     x: Array,
     scores: Array,
     rounds: Rounds,
@@ -256,7 +188,7 @@ def _first_largest(sizes: Array) -> int:
     return int(np.argmax(sizes >= (1.0 - _TIE) * sizes.max()))
 
 
-def exact_step(line: CoordinateLine, closed_form: bool) -> float:
+def exact_step(line: Line, closed_form: bool) -> float:
     """Return the minimiser along the line to full precision, or a finite step towards it where it is infinite.
 
     Parameters
@@ -282,7 +214,7 @@ def exact_step(line: CoordinateLine, closed_form: bool) -> float:
     return sign * _root(line, sign, guess)
 
 
-def _bounded_step(line: CoordinateLine, sign: float, initial: float, guess: float) -> float:
+def _bounded_step(line: Line, sign: float, initial: float, guess: float) -> float:
     """Return a step after which little is left to gain, for a slope that never changes its sign."""
     step = guess
     while step < line.reach and -sign * line.slope(sign * step) > _FLAT * initial:
@@ -291,7 +223,7 @@ def _bounded_step(line: CoordinateLine, sign: float, initial: float, guess: floa
     return step
 
 
-def _root(line: CoordinateLine, sign: float, guess: float) -> float:
+def _root(line: Line, sign: float, guess: float) -> float:
     """Return the positive step at which the slope in the given direction is zero, to full precision."""
 
     from scipy.optimize import brentq  # slow to import; the default solver does without

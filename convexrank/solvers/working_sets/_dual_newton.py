@@ -15,10 +15,8 @@ equation takes in the columns with :math:`w_j \ne 0`; it is an ascent direction 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # made by f2py
 
 from convexrank.backend.cached import cached_property
@@ -26,8 +24,9 @@ from convexrank.backend.deadline import check_time
 from convexrank.backend.gram import times, transposed_times
 from convexrank.core.score_model import Curvature, ScoreModel, without_products
 from convexrank.regularizers import Penalty
+from convexrank.solvers.working_sets._columns import ByColumns
 
-__all__ = ["DualIterate", "Dualised", "has_dual_newton", "minimum_of_dual"]
+__all__ = ["DualIterate", "has_dual_newton", "minimum_of_dual"]
 
 Array = np.ndarray
 
@@ -46,34 +45,12 @@ _NEGLIGIBLE, _ENDLESS = 1e-6, 1e4
 _ROUNDING = 1e-13
 
 
-class Dualised(Protocol):
-    """What the method needs of a problem."""
-
-    @property
-    def X(self) -> Any:
-        """The examples, shape (n, d)."""
-        ...
-
-    @property
-    def penalty(self) -> Penalty:
-        """The part of the objective that depends on w alone; l2 > 0, no ball."""
-        ...
-
-    def columns(self, places: Array) -> sparse.csc_array:
-        """Return the columns of X at these places, shape (n, k), in float64."""
-        ...
-
-    def score_model(self, scores: Array) -> ScoreModel:
-        """Return the risk to second order in the scores."""
-        ...
-
-
-def has_dual_newton(problem: Dualised, model: ScoreModel) -> bool:
+def has_dual_newton(problem: ByColumns, model: ScoreModel) -> bool:
     """Whether the method fits: few rows, and second derivatives that are exact."""
     return model.curvature is not None and model.curvature.exact and problem.X.shape[0] <= _MOST_ROWS
 
 
-def minimum_of_dual(problem: Dualised, penalty: Penalty) -> DualIterate | None:
+def minimum_of_dual(problem: ByColumns, penalty: Penalty) -> DualIterate | None:
     """Return the solution of the dual; None where the path to it takes too many steps.
 
     It begins with an l2 so large that the scores are of order 1. With each smaller l2 the scores are those that were
@@ -110,7 +87,7 @@ class DualIterate:
 
     Parameters
     ----------
-    problem : Dualised
+    problem : ByColumns
         The problem.
     penalty : Penalty
         Its penalty, or one with a larger l2.
@@ -124,7 +101,7 @@ class DualIterate:
         The value of the dual.
     """
 
-    problem: Dualised
+    problem: ByColumns
     penalty: Penalty
     scores: Array
     model: ScoreModel
@@ -132,7 +109,7 @@ class DualIterate:
     bound: float
 
     @classmethod
-    def at(cls, problem: Dualised, penalty: Penalty, scores: Array) -> DualIterate:
+    def at(cls, problem: ByColumns, penalty: Penalty, scores: Array) -> DualIterate:
         """The dual point at scores."""
         model = problem.score_model(scores)
         pull = np.asarray(transposed_times(problem.X, model.gradient), dtype=np.float64)
@@ -235,7 +212,7 @@ class DualIterate:
         X = self.problem.X
         if isinstance(X, np.ndarray):
             return np.asarray(X[:, used], dtype=np.float64)
-        return self.problem.columns(used).toarray()
+        return self.problem.columns.at(used).toarray()
 
     def _moved(self, way: Array, change: Array, length: float) -> Array:
         """The scores after a step: entries of the dual point that grow grow linearly, the others fall exponentially.

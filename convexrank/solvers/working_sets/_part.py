@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
-from scipy import sparse
 
 from convexrank.backend.deadline import check_time
 from convexrank.core.score_model import ScoreModel
 from convexrank.regularizers import Penalty
+from convexrank.solvers.working_sets._columns import ByColumns
 from convexrank.solvers.working_sets._coordinate_descent import ColumnModel, longer
 
-__all__ = ["ByColumns", "Part", "Point", "followed", "penalty_at", "violations_of"]
+__all__ = ["Part", "Point", "followed", "penalty_at", "violations_of"]
 
 Array = np.ndarray
 
 # Below this share of the objective a decrease cannot be told from rounding: violations decide then.
 _ROUNDING = 1e-13
-
-
-class ByColumns(Protocol):
-    """What a working set needs of a problem."""
-
-    def columns(self, places: Array) -> sparse.csc_array:
-        """Return the columns of X at these places, shape (n, k), in float64."""
-        ...
-
-    def column_products(self, places: Array) -> Callable[[Array], Array] | None:
-        """Return what gives the products of columns with weights of the rows between, where it is cheap; else None."""
-        ...
-
-    def score_model(self, scores: Array) -> ScoreModel:
-        """Return the risk to second order in the scores."""
-        ...
 
 
 def penalty_at(penalty: Penalty, w: Array) -> float:
@@ -76,7 +58,7 @@ class Part:
         lowest = np.full(len(places), -math.inf)
         lowest[slice(0) if nonnegative is None else nonnegative] = 0.0
         model = ColumnModel(
-            problem.columns(places), penalty.l2, penalty.l1, lowest, problem.column_products(places)
+            problem.columns.at(places), penalty.l2, penalty.l1, lowest, problem.columns.products(places)
         )
         return cls(problem, penalty, nonnegative, model)
 

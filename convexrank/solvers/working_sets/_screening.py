@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -16,9 +16,9 @@ from scipy import sparse
 from convexrank.backend.gram import squares_times, transposed_times
 from convexrank.core.minorants import EPS, rounding
 from convexrank.core.score_model import ColumnSizes, movement
-from convexrank.regularizers import Penalty
+from convexrank.solvers.working_sets._columns import ByColumns
 
-__all__ = ["DualPoint", "Kept", "Screened", "Screening"]
+__all__ = ["DualPoint", "Kept", "Screening"]
 
 Array = np.ndarray
 
@@ -34,34 +34,6 @@ _SMALLER, _ENTRIES = 0.1, 1000
 _WORTH, _SLACK = 0.5, 4.0
 
 
-class Screened(Protocol):
-    """What screening needs of a problem."""
-
-    @property
-    def X(self) -> Any:
-        """The examples, shape (n, d)."""
-        ...
-
-    @property
-    def penalty(self) -> Penalty:
-        """The part of the objective that depends on w alone; l1 > 0, no ball, and no signs: designs have those."""
-        ...
-
-    @property
-    def row_lengths(self) -> Array:
-        """Euclidean lengths of the rows of X, shape (n,)."""
-        ...
-
-    @property
-    def column_sizes(self) -> ColumnSizes | None:
-        """Ranges and entries of the columns; None where leaving columns out saves nothing."""
-        ...
-
-    def columns(self, places: Array) -> sparse.csc_array:
-        """Return the columns of X at these places, shape (n, k), in float64."""
-        ...
-
-
 @dataclass(frozen=True)
 class Kept:
     """The columns that are left, and a copy of them."""
@@ -71,9 +43,9 @@ class Kept:
     entries: int
 
     @classmethod
-    def of(cls, problem: Screened, places: Array, entries: int) -> Kept:
+    def of(cls, problem: ByColumns, places: Array, entries: int) -> Kept:
         """Copy the columns at these places."""
-        columns = problem.columns(places) if sparse.issparse(problem.X) else problem.X[:, places]
+        columns = problem.columns.at(places) if sparse.issparse(problem.X) else problem.X[:, places]
         return cls(places, columns, entries)
 
     def slopes(self, pull: Array, dimension: int) -> Array:
@@ -138,23 +110,23 @@ class Screening:
     ratio: float = 1.0
     gap: float = math.inf
 
-    def is_ready(self, problem: Screened, gap: float) -> bool:
+    def is_ready(self, problem: ByColumns, gap: float) -> bool:
         """Whether the next proof is worth its cost: looks cost more, and there were some, or bends are known."""
         if (self.looks < _LOOKS and self.diagonal is None) or not gap <= _SMALLER * self.gap:
             return False
-        sizes = problem.column_sizes  # a pass over X the first time
+        sizes = problem.columns.sizes  # a pass over X the first time
         return sizes is not None and int(sizes.entries.sum()) >= _ENTRIES * len(sizes.entries)
 
     def looked(self) -> Screening:
         """Count one look."""
         return replace(self, looks=self.looks + 1)
 
-    def at(self, problem: Screened, w: Array, point: DualPoint) -> Screening:
+    def at(self, problem: ByColumns, w: Array, point: DualPoint) -> Screening:
         """Leave out what the gap at a point proves to be 0; unchanged where a proof would cost more than it saves.
 
         Columns in use stay, whatever is proved of them.
         """
-        sizes = problem.column_sizes
+        sizes = problem.columns.sizes
         known = self._with_bends(problem, point) if sizes is not None and point.usable else None
         if sizes is None or known is None:
             return self
@@ -169,9 +141,9 @@ class Screening:
         wide, entries = (wide, entries) if entries <= _WORTH * now else (left, int(sizes.entries[left].sum()))
         return replace(known, kept=Kept.of(problem, wide, entries))
 
-    def valid_at(self, problem: Screened, w: Array, point: DualPoint) -> Screening:
+    def valid_at(self, problem: ByColumns, w: Array, point: DualPoint) -> Screening:
         """The same for a problem with another l1, where what was left out before has to be proved again."""
-        sizes, kept = problem.column_sizes, self.kept
+        sizes, kept = problem.columns.sizes, self.kept
         anew = replace(self, kept=None, gap=math.inf)
         known = (
             self._with_bends(problem, point) if anew.is_ready(problem, point.gap) and point.usable else None
@@ -187,7 +159,7 @@ class Screening:
                 return known
         return replace(known, kept=None).at(problem, w, point)
 
-    def _with_bends(self, problem: Screened, point: DualPoint) -> Screening | None:
+    def _with_bends(self, problem: ByColumns, point: DualPoint) -> Screening | None:
         """With bends at a point, or more; None where they would have to be computed too soon."""
         if self.diagonal is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -199,7 +171,7 @@ class Screening:
         bends = squares_times(problem.X, point.diagonal)
         return replace(self, looks=0, diagonal=point.diagonal, bends=bends, ratio=1.0)
 
-    def _may_matter(self, problem: Screened, sizes: ColumnSizes, point: DualPoint, slack: float) -> Array:
+    def _may_matter(self, problem: ByColumns, sizes: ColumnSizes, point: DualPoint, slack: float) -> Array:
         """Which columns are not proved to be 0 by the gap times slack."""
         bends = np.full(len(sizes.ranges), math.inf) if self.bends is None else self.ratio * self.bends
         reach = movement(bends, sizes.ranges, point.steepness, slack * point.gap) * (1.0 + 64.0 * EPS)

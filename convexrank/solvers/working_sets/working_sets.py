@@ -17,9 +17,10 @@ from convexrank.core.results import Solution, Witness
 from convexrank.core.score_model import ScoreModel, without_products
 from convexrank.data import check_integer, keep_checked
 from convexrank.regularizers import Penalty
+from convexrank.solvers.working_sets._columns import ByColumns
 from convexrank.solvers.working_sets._dual_newton import DualIterate, has_dual_newton, minimum_of_dual
-from convexrank.solvers.working_sets._part import ByColumns, Part, Point, followed, penalty_at, violations_of
-from convexrank.solvers.working_sets._screening import DualPoint, Kept, Screened, Screening
+from convexrank.solvers.working_sets._part import Part, Point, followed, penalty_at, violations_of
+from convexrank.solvers.working_sets._screening import DualPoint, Kept, Screening
 
 __all__ = ["WorkingSets"]
 
@@ -43,16 +44,12 @@ _FARTHEST = 0.8
 
 
 @runtime_checkable
-class Columnwise(Screened, ByColumns, Solvable, Protocol):
+class Columnwise(ByColumns, Solvable, Protocol):
     """Columns that can be taken a few at a time, a penalty with l1, and the risk to second order in the scores."""
 
     @property
     def risk_infimum(self) -> float:
         """A number that the risk is never below; minus infinity if none is known."""
-        ...
-
-    def most_violating(self, violations: Array, count: int) -> Array:
-        """Return places of large violations, at most so many, of columns that are not nearly the same."""
         ...
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
@@ -254,7 +251,9 @@ class WorkingSets:
         """The columns in use, and those that violate optimality most."""
         used = np.flatnonzero(view.w)
         count = max(self.first, view.size, int(1.5 * len(used)) + 1) - len(used)
-        return np.union1d(used, problem.most_violating(np.where(view.w != 0.0, 0.0, view.violations), count))
+        return np.union1d(
+            used, problem.columns.most_violating(np.where(view.w != 0.0, 0.0, view.violations), count)
+        )
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,0 @@
-"""Chapter 2: Bregman divergences."""
-
-from __future__ import annotations
-
-from convexrank.claims.background import projections
-
-__all__ = ["CLAIMS"]
-
-CLAIMS = projections.CLAIMS

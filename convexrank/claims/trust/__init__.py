@@ -1,9 +1,0 @@
-"""Chapter 6: L_{p,q} rank and trust."""
-
-from __future__ import annotations
-
-from convexrank.claims.trust import convergence, forms, propagation, spam, statements
-
-__all__ = ["CLAIMS"]
-
-CLAIMS = (*forms.CLAIMS, *statements.CLAIMS, *convergence.CLAIMS, *spam.CLAIMS, *propagation.CLAIMS)

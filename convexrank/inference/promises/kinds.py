@@ -1,0 +1,236 @@
+r"""The three promises that a threshold can keep on new rows, each with its threshold and its refusal.
+
+For the false positive rate and the recall the threshold is an order statistic of one class. For the precision several
+thresholds are tested. Given the (k + 1)-th highest score t, the rows above t are a sample of all rows above t, for
+every distribution: the number of positives among them is binomial with the precision at t, whatever k is. Ties only
+make fewer rows lie above. So each of J values of k has an exact test, with an error of δ/J. Thresholds that were fixed
+before the rows were seen are tested one after the other, each with the whole δ, until one fails: an error occurs at the
+first threshold with too low a precision, or never (Angelopoulos et al., Learn then Test, section 4).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from scipy.special import bdtrc
+
+from convexrank.inference.concentration import binary_divergence, binomial_range, share_lower
+from convexrank.inference.promises.held_out import HeldOut
+
+__all__ = ["MaxFPR", "MinPrecision", "MinRecall", "Promise", "rows_needed"]
+
+Array = np.ndarray
+
+# Ratio between numbers of rows that are tested: with a smaller one each test has a smaller error, with a larger one the
+# best number may lie between two.
+_RATIO = 1.2
+
+
+class Promise(Protocol):
+    """The members of a promise."""
+
+    @property
+    def limit(self) -> float:
+        """The rate that is promised."""
+        ...
+
+    @property
+    def metric(self) -> str:
+        """The measure."""
+        ...
+
+    @property
+    def counted(self) -> str:
+        """The rows of which a number is needed."""
+        ...
+
+    def needed(self, delta: float) -> int:
+        """Return the least number of rows from which the promise can be made."""
+        ...
+
+    def threshold(self, rows: HeldOut, delta: float) -> float | None:
+        """Return the threshold, or None where there is none."""
+        ...
+
+    def refusal(self, rows: HeldOut, delta: float) -> str:
+        """Say why there is none, and how many rows would be needed."""
+        ...
+
+    def sentence(self, threshold: float) -> str:
+        """Say what is promised."""
+        ...
+
+
+def rows_needed(rate: float, delta: float) -> int:
+    """Return the least m with rateᵐ ≤ δ."""
+    m = max(1, math.ceil(math.log(delta) / math.log(rate)))
+    return m if rate**m <= delta else m + 1
+
+
+def _place(m: int, rate: float, delta: float) -> int:
+    """Return the least k for which k of m independent events of this rate have a probability of at most δ."""
+    return binomial_range(m, rate, delta)[1] + 1
+
+
+def _too_few(m: int, what: str, option: str, limit: float, needed: int, delta: float, possible: str) -> str:
+    return (
+        f"y has {m} {what}, expected at least {needed} for {option}={limit:g} with confidence {1.0 - delta:g}; hold "
+        f"out more rows, or promise {option}={possible}."
+    )
+
+
+@dataclass(frozen=True)
+class MaxFPR:
+    """At most this share of the negatives is above: Neyman–Pearson order statistics."""
+
+    limit: float
+    metric = "fpr"
+    counted = "negatives"
+
+    def needed(self, delta: float) -> int:
+        """Return the least number of negatives."""
+        return rows_needed(1.0 - self.limit, delta)
+
+    def threshold(self, rows: HeldOut, delta: float) -> float | None:
+        """Return the k-th smallest score of the negatives, or half the way to the next score.
+
+        A higher threshold keeps the promise as well, and none of these rows lies between. Scores that are computed
+        once more may differ in the last digit: those at the threshold must not move above it.
+        """
+        m = len(rows.negatives)
+        k = _place(m, 1.0 - self.limit, delta)
+        if k > m:
+            return None
+        found = rows.negatives[k - 1]
+        above = [
+            part[place]
+            for part in (rows.positives, rows.negatives)
+            if (place := int(np.searchsorted(part, found, side="right"))) < len(part)
+        ]
+        return float(found + (min(above) / 2 - found / 2)) if above else float(found)
+
+    def refusal(self, rows: HeldOut, delta: float) -> str:
+        """Name the number of negatives, and the smallest rate that these allow."""
+        m = len(rows.negatives)
+        possible = f"{math.ceil(-1e4 * math.expm1(math.log(delta) / m)) / 1e4:g}"
+        return _too_few(m, self.counted, "max_fpr", self.limit, self.needed(delta), delta, possible)
+
+    def sentence(self, threshold: float) -> str:
+        """Say what is promised."""
+        return f"at most {100 * self.limit:g} % of the negatives score above {threshold:g}"
+
+
+@dataclass(frozen=True)
+class MinRecall:
+    """At least this share of the positives is above: order statistics of the positives."""
+
+    limit: float
+    metric = "recall"
+    counted = "positives"
+
+    def needed(self, delta: float) -> int:
+        """Return the least number of positives."""
+        return rows_needed(self.limit, delta)
+
+    def threshold(self, rows: HeldOut, delta: float) -> float | None:
+        """Return the largest score below the k-th largest of the positives, or −∞ if there is none."""
+        m = len(rows.positives)
+        k = _place(m, self.limit, delta)
+        if k > m:
+            return None
+        lowest = rows.positives[m - k]
+        below = [
+            part[place - 1]
+            for part in (rows.positives, rows.negatives)
+            if (place := int(np.searchsorted(part, lowest)))
+        ]
+        return float(max(below, default=-math.inf))
+
+    def refusal(self, rows: HeldOut, delta: float) -> str:
+        """Name the number of positives, and the largest recall that these allow."""
+        m = len(rows.positives)
+        possible = f"{math.floor(1e4 * delta ** (1.0 / m)) / 1e4:g}"
+        return _too_few(m, self.counted, "min_recall", self.limit, self.needed(delta), delta, possible)
+
+    def sentence(self, threshold: float) -> str:
+        """Say what is promised."""
+        return f"at least {100 * self.limit:g} % of the positives score above {threshold:g}"
+
+
+@dataclass(frozen=True)
+class MinPrecision:
+    """At least this share of the rows above is positive; candidates, if any, in the order of their tests."""
+
+    limit: float
+    candidates: Array | None = field(default=None, compare=False)
+    metric = "precision"
+    counted = "rows"
+
+    def needed(self, delta: float) -> int:
+        """Return the least number of rows, all of them positive."""
+        return rows_needed(self.limit, delta)
+
+    def threshold(self, rows: HeldOut, delta: float) -> float | None:
+        """Return the threshold with the most rows above, of those that pass."""
+        thresholds, each = self._tested(rows, delta)
+        if not len(thresholds):
+            return None
+        count, hits = rows.above(thresholds)
+        passed = (count > 0) & (bdtrc(hits - 1.0, np.maximum(count, 1), self.limit) <= each)
+        if self.candidates is not None:
+            passed = np.logical_and.accumulate(passed)
+        return float(thresholds[passed][np.argmax(count[passed])]) if passed.any() else None
+
+    def _tested(self, rows: HeldOut, delta: float) -> tuple[Array, float]:
+        """Return the thresholds and the error of each test: as many as the fewest rows can still pass."""
+        if self.candidates is not None:
+            return self.candidates, delta
+        n, tests = len(rows.scores), 1
+        if self.needed(delta) > n:
+            return np.zeros(0), delta
+        while rows_needed(self.limit, delta / (tests + 1)) * _RATIO**tests <= n:
+            tests += 1
+        # from all rows down, so that the numbers do not depend on limit and error but for the last of them
+        shares = _RATIO ** -np.arange(tests) if tests > 1 else np.array([self.needed(delta) / n])
+        counts = np.rint(n * shares).astype(np.int64)
+        padded = np.append(rows.scores[::-1], -math.inf)
+        return padded[counts], delta / tests
+
+    def refusal(self, rows: HeldOut, delta: float) -> str:
+        """Name the number of rows from which on there would be one at these rates, or say that there is none."""
+        n, needed = len(rows.scores), self.needed(delta)
+        if needed > n:
+            possible = f"{math.floor(1e4 * delta ** (1.0 / n)) / 1e4:g}"
+            return _too_few(n, self.counted, "min_precision", self.limit, needed, delta, possible)
+        thresholds, each = self._tested(rows, delta)
+        count, hits = rows.above(thresholds)
+        best = float(share_lower(hits, count, each).max())
+        refused = (
+            f"min_precision={self.limit:g}: no threshold passes; the best of them has a precision of at least "
+            f"{best:.4g}, with confidence {1.0 - delta:g}."
+        )
+        # shorter lists as well, which more rows would allow to test; of candidates the one at which the tests began
+        where, looked = f"among the first {needed} or more", np.append(rows.scores[::-1], -math.inf)[needed:]
+        if self.candidates is not None:
+            where, looked = "above the first candidate", self.candidates[:1]
+        count, hits = rows.above(looked)
+        shares = hits / np.maximum(count, 1)
+        place = int(np.argmax(count * np.maximum(shares - self.limit, 0.0) ** 2))
+        share = float(shares[place])
+        if share <= self.limit:
+            return (
+                f"{refused} No such share of these rows is positive {where}, so that more rows will hardly help; "
+                "promise less, or use a better ranker."
+            )
+        wanted = math.log(1.0 / each) / binary_divergence(share, self.limit) * n / int(count[place])
+        return (
+            f"{refused} With the shares of these rows about {math.ceil(max(wanted, n + 1))} rows are needed instead of "
+            f"{n}; hold out more rows, or promise less."
+        )
+
+    def sentence(self, threshold: float) -> str:
+        """Say what is promised."""
+        return f"at least {100 * self.limit:g} % of the rows that score above {threshold:g} are positive"

@@ -1,1 +1,0 @@
-"""Sums over pairs of rows in less than quadratic time."""

@@ -1,0 +1,416 @@
+"""A risk that is declared as an expression of groups of scores: all else is a reading of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import FrozenInstanceError, dataclass, field
+from inspect import get_annotations
+from typing import Any, dataclass_transform
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.gram import entries, times, transposed_times
+from convexrank.backend.jax_oracles import shape_class
+from convexrank.core.minorants import Minorant
+from convexrank.core.results import Status
+from convexrank.core.score_model import SampledCurvature, ScoreModel, ScoreProducts
+from convexrank.data import Chunks
+from convexrank.modelling import conjugate, curvature, recession
+from convexrank.modelling.balls import as_objects, tangent_in_balls
+from convexrank.modelling.certificates.minorants import lowered_tangent, rounded
+from convexrank.modelling.certificates.pair_blocks import LISTED
+from convexrank.modelling.certificates.reference import Reference
+from convexrank.modelling.cvxpy_reading import cvxpy_model, is_nonlinear
+from convexrank.modelling.expressions import Node
+from convexrank.modelling.in_weights import InWeights, is_affordable
+from convexrank.modelling.inequalities import never_rising
+from convexrank.modelling.jax_reading import JaxRisk
+from convexrank.modelling.latex import latex
+from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
+from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exps
+from convexrank.modelling.program import Program
+from convexrank.modelling.smoothing.below import below, below_in_balls
+from convexrank.modelling.smoothing.kinks import shared_at_zero
+from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth, is_cheap
+from convexrank.modelling.smoothing.smoothed import Smoothed
+from convexrank.problems._linear_scores import LinearScores, RiskData
+from convexrank.problems._log_sum_exps import LogSumExps
+from convexrank.problems._smoothed_weights import SmoothedRisks
+from convexrank.problems.duals._blocks import Conjugate, shares_of_terms
+from convexrank.problems.duals._declared import DeclaredConjugate
+from convexrank.problems.duals._many_pairs import MODEL, refuse_many_pairs
+from convexrank.problems.out_of_memory._log_sum_exps import LogStream
+from convexrank.problems.out_of_memory._streams import refuse_chunks
+
+__all__ = ["Declared"]
+
+Array = np.ndarray
+
+# What is at most this large, beside the scores, counts as 0.
+_ROUNDING = 1e-13
+
+
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
+class Declared(LinearScores):
+    """A risk declared as an expression of groups of scores; a class states these groups by ``_groups``.
+
+    A class that is derived becomes a frozen dataclass of its fields by itself.
+    """
+
+    #: The groups of scores that the risk is an expression of.
+    _groups: Any
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if get_annotations(cls):  # without fields of its own it has those of its base
+            dataclass(frozen=True, eq=False)(cls)
+            # one that is decorated all the same is made again; the two below refuse to set anything
+            del cls.__setattr__, cls.__delattr__
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise FrozenInstanceError(
+            f"{name} of a {type(self).__name__} cannot be changed; take problem.changed({name}=...)."
+        )
+
+    def __delattr__(self, name: str) -> None:
+        self.__setattr__(name, None)
+
+    # --- what a formulation states --------------------------------------------------------------------------------
+
+    def risk(self, f: Any) -> Node:
+        """Return the risk as an expression of groups of scores: f.positive and f.negative, or f.rows and f.grades."""
+        raise self._unstated("risk(f)", "an expression of the scores, such as mean(softplus(-f.positive))")
+
+    def _program_of(self, groups: Any, rows: int) -> Program:
+        risk = self.risk(groups)
+        if not isinstance(risk, Node):
+            raise TypeError(
+                f"risk(f) of {type(self).__name__} returned {type(risk).__name__}, expected an expression of scores."
+            )
+        return Program(risk, rows)
+
+    @cached_property
+    def program(self) -> Program:
+        """The risk as a list of steps."""
+        return self._program_of(self._groups, self.rows)
+
+    @cached_property
+    def form(self) -> Program:
+        """The risk for questions that its form answers."""
+        return self.program
+
+    @cached_property
+    def _logarithmic(self) -> tuple[LogSumExpTerm, ...] | None:
+        return log_sum_exps(self.form.root)
+
+    @cached_property
+    def log_sum_exps(self) -> LogSumExps | None:
+        """The risk as a weighted sum of log-sum-exps of rows in memory; None where it is something else."""
+        terms = None if isinstance(self.X, Chunks) else self._logarithmic
+        return None if terms is None else LogSumExps(terms, self.rows)
+
+    @cached_property
+    def capabilities(self) -> frozenset[str]:
+        """As for every problem, with products of second derivatives, and Coordinates for log-sum-exps without l1."""
+        names = super().capabilities
+        if "Smooth" in names and self.form.bends and not isinstance(self.X, Chunks):
+            names |= {"HessianProducts"}
+        return names | {"Coordinates"} if "JaxObjective" in names and self.log_sum_exps is not None else names
+
+    # --- value and derivatives ------------------------------------------------------------------------------------
+
+    @cached_property
+    def differentiable(self) -> bool:  # type: ignore[override]
+        """Whether no atom has a kink."""
+        return self.form.smooth
+
+    @property
+    def pairwise_curvature(self) -> bool:  # type: ignore[override]
+        """Whether second derivatives run over pairs."""
+        return self.form.curved_pairs > 0
+
+    @cached_property
+    def has_curvature(self) -> bool:  # type: ignore[override]
+        """Whether second derivatives are known, and cheap enough for Newton's method."""
+        form = self.form
+        return form.bends and (not form.has_pairs or is_affordable(form, self.dimension))
+
+    @cached_property
+    def states_curvature(self) -> bool:  # type: ignore[override]
+        """Whether second derivatives are a diagonal and a few columns."""
+        return curvature.has_columns(self.form)
+
+    def _float_scores(self, w: Array) -> Array:
+        return np.asarray(self.scores(w), dtype=np.float64)
+
+    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient (a subgradient) in the scores, in numpy."""
+        return (self.log_sum_exps or self.program).value_and_gradient(np.asarray(scores, dtype=np.float64))
+
+    def score_model(self, scores: Array) -> ScoreModel:
+        """Return the risk to second order in the scores, where that is a diagonal and a few columns."""
+        if not self.states_curvature:
+            return super().score_model(scores)
+        scores = np.asarray(scores, dtype=np.float64)
+        if self.log_sum_exps is not None:
+            return self.log_sum_exps.score_model(scores)
+        return ScoreModel(*curvature.curvature(self.program, scores))
+
+    def score_products(self, scores: Array) -> ScoreProducts:
+        """Return the risk to second order in the scores, by products of its Hessian with vectors."""
+        if not self.states_curvature:
+            return curvature.products(self.program, scores)
+        model = self.score_model(scores)
+        return ScoreProducts.of(model)
+
+    def second_order(self, w: Any) -> tuple[float, Array, Array]:
+        """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²), or a sum over pairs for each column."""
+        if isinstance(self.X, Chunks):
+            refuse_chunks(self.X, "second derivatives")
+        w = self.check_point(w)
+        scores = np.asarray(self.scores(w), dtype=np.float64)
+        if self.log_sum_exps is not None:
+            value, pull, hessian = self.log_sum_exps.second_order(self.X, scores)
+        else:  # far away a steep risk is infinite; callers check
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                value, pull, hessian = self._in_weights.second_order(scores)
+        hessian.flat[:: self.dimension + 1] += self.l2
+        return value + 0.5 * self.l2 * float(w @ w), pull + self.l2 * w, hessian
+
+    def hessian(self, w: Any) -> Array:
+        """Return the Hessian of risk + l2/2·‖w‖², shape (d, d). O(n d²)."""
+        return self.second_order(w)[2]
+
+    @cached_property
+    def _in_weights(self) -> InWeights:
+        return InWeights(self.program, self.X, self._shift is not None)
+
+    @cached_property
+    def _shift(self) -> float | None:
+        if (terms := self._logarithmic) is not None:
+            return float(sum([term.outer_coefficient * term.sign_times_power for term in terms]))
+        return recession.shift(self.form)
+
+    @property
+    def depends_on_differences(self) -> bool:  # type: ignore[override]
+        """Whether a common shift of all scores changes nothing, up to the rounding of weights."""
+        return self._shift is not None and abs(self._shift) <= _ROUNDING * self.form.count
+
+    def hessian_product(self, w: Any, v: Any) -> Array:
+        """Return the Hessian of risk + l2/2·‖w‖² at w times v, shape (d,)."""
+        w, v = self.check_point(w), self.check_point(v, "v")
+        if isinstance(stream := self.stream, LogStream):
+            return stream.hessian_product(w, v) + self.l2 * v
+        product = curvature.hessian_product(self.program, self._float_scores(w))
+        image = product(np.asarray(times(self.X, v), dtype=np.float64))
+        return np.asarray(transposed_times(self.X, image), dtype=np.float64) + self.l2 * v
+
+    def coordinates(self) -> LogSumExpCoordinates:
+        """Return edges and exact line search along one weak ranker (column of X): what boosting needs.
+
+        Raises
+        ------
+        ValueError
+            With l1, which boosting cannot treat, and for risks that are no sums of log-sum-exps.
+        """
+        refuse_chunks(self.X, "edges of columns")
+        if self.l1 > 0:
+            raise ValueError(
+                f"boosting takes no l1 penalty, got l1={self.l1}; drop it, or use another solver."
+            )
+        if self.log_sum_exps is None:
+            raise ValueError(
+                f"{type(self).__name__} with these arguments is no sum of log-sum-exps of scores, which boosting needs."
+            )
+        return LogSumExpCoordinates(self.X, self.log_sum_exps.terms, self.l2)
+
+    # --- other languages ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def jax_risk(self) -> RiskData:
+        """The risk as a JAX function of all scores."""
+        return RiskData(JaxRisk(), JaxRisk.prepare(self.program.root), (shape_class(self.rows),))
+
+    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the risk as a cvxpy expression, and its constraints."""
+        refuse_many_pairs(self.program.pair_count, MODEL)
+        return cvxpy_model(self.program.root, scores)
+
+    def other_risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the same with a variable for each sum that a function is taken of, which is at least the sum."""
+        refuse_many_pairs(self.program.pair_count, MODEL)
+        return cvxpy_model(self.program.root, scores, sums_apart=True)
+
+    @cached_property
+    def model_is_nonlinear(self) -> bool:  # type: ignore[override]
+        """Whether cvxpy's rules do not show that a function of one's own is convex."""
+        return is_nonlinear(self.program)
+
+    def formula(self) -> str:
+        """Return the objective in LaTeX: as the class documents it, else by its expression."""
+        documented = super().formula() if type(self).__doc__ else ""  # that of a base is about another risk
+        return documented or latex(self.program.root) + r" + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1"
+
+    # --- far out, and at 0 ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def attained(self) -> bool:  # type: ignore[override]
+        """Whether a minimiser exists, by the form of the risk."""
+        return recession.is_reached(self.form) and math.isfinite(self.risk_infimum)
+
+    @cached_property
+    def risk_infimum(self) -> float:  # type: ignore[override]
+        """A number that the risk is never below, by its form, or by multipliers without any slope."""
+        return -math.inf if self._logarithmic else conjugate.infimum(self.program)
+
+    def _far_out(self, w: Array) -> tuple[float, bool]:
+        """The slope of the objective far out along w, without a penalty or with l1 alone; whether it falls for ever."""
+        return recession.far_out(self.program, self._float_scores(w), self.l1 * float(np.abs(w).sum()))
+
+    def is_separating(self, w: Array) -> bool:
+        """Whether the risk falls for ever along w."""
+        return self._far_out(w)[1]
+
+    def terminal_status(self, w: Array) -> Status | None:
+        """Recognise an objective without a bound, and one without a minimiser."""
+        if self.penalty.bounded or math.isfinite(self.risk_infimum):
+            return super().terminal_status(w)
+        return Status.UNBOUNDED if self._far_out(w)[0] < 0.0 else super().terminal_status(w)
+
+    def ordering(self) -> tuple[Any, Any] | None:
+        """Return (A, B) with Aw + Bt ≥ 0 for some t exactly where the risk never rises along w."""
+        found = never_rising(self.program)
+        return None if found is None else (found[0] @ entries(self.X), found[1])
+
+    def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
+        """Look for a direction along which the risk falls for ever, by linear programming; what is found is checked."""
+        found = super().prove_nonexistence()
+        if found is None or not self._far_out(found[1])[1]:
+            return None
+        return self.terminal_status(found[1]) or found[0], *found[1:]
+
+    def _shared_at_zero(self) -> Array | None:
+        return super()._shared_at_zero() if self.differentiable else shared_at_zero(self.program)
+
+    # --- smooth functions below a risk with kinks -----------------------------------------------------------------
+
+    @cached_property
+    def has_smoothing(self) -> bool:  # type: ignore[override]
+        """Whether every kink has a smooth function below it, and second derivatives of that are cheap enough."""
+        return can_be_smooth(self.program) and is_cheap(self.program)
+
+    @cached_property
+    def _smoothed_risks(self) -> SmoothedRisks:
+        return SmoothedRisks(self.X, Smoothing(self.program))
+
+    @property
+    def first_width(self) -> float:
+        """A width from which on the smooth function changes slowly: by the entries of a maximum, or the margin."""
+        return self._smoothed_risks.smoothing.first_width
+
+    def smoothed(self, w: Array, width: float) -> Smoothed:
+        """Return a smooth function below the risk at w, with its derivatives."""
+        return self._smoothed_risks.at(self._float_scores(w), width)
+
+    def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
+        """Return what the multipliers of the smooth function prove, by the conjugate of the risk itself."""
+        with np.errstate(over="ignore", invalid="ignore"):  # quotients by a width of almost 0
+            offset, slopes = below(self.program, self._smoothed_risks.smoothing.at(width), scores)
+        return offset + float(slopes @ scores), slopes
+
+    def ball_below(self, scores: Any, width: float) -> Any:
+        """Return :meth:`reference_below` in ball arithmetic."""
+        from convexrank.proof.balls import ZERO, Tangent
+
+        scores = as_objects(scores)
+        offset, slopes = below_in_balls(self.program, self._smoothed_risks.smoothing.at(width), scores)
+        return Tangent(offset + (slopes * scores).sum(), list(slopes), ZERO)
+
+    # --- very many rows in memory ---------------------------------------------------------------------------------
+
+    @cached_property
+    def _tall(self) -> LogSumExps | None:
+        """The log-sum-exps of a dense X in memory with so many rows that some of them tell the curvature of all."""
+        logs = self.log_sum_exps if isinstance(self.X, np.ndarray) and self.sample_rows > 0 else None
+        return logs if logs is not None and logs.is_moderate else None
+
+    def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
+        """Return the risk and its gradient in w; for many rows of a dense X in one read of it."""
+        if self._tall is not None and self._tall.one_pass is not None:
+            with np.errstate(over="ignore", invalid="ignore"):  # where exponents differ too much
+                found = self._tall.one_pass(self.X, w)
+            if found is not None:
+                self._last_scores.at(w, lambda _: found[2])
+                return found[:2]
+        return super().risk_and_subgradient(w)
+
+    def sampled_curvature(self, w: Array) -> SampledCurvature | None:
+        """Return the Hessian at w of some rows, drawn by their weights in it, and what bounds that of all from below.
+
+        None where rows are out of memory, or sampling does not pay.
+        """
+        if self._tall is None:
+            return None
+        return self._tall.sampled_curvature(self.X, self.scores(w), self.sample_rows, self.l2)
+
+    def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
+        """Return a linear function below the risk at w; for very many rows with a bound on the risk's curvature."""
+        if self._tall is None or self.l2 == 0 or not self.penalty.smooth:
+            return super().reference_minorant(w, width)
+        return self._tall.minorant(self.X, w)
+
+    # --- certificates and proofs ----------------------------------------------------------------------------------
+
+    def dual(self) -> Any:
+        """Return the dual; see :meth:`convexrank.Problem.dual`."""
+        refuse_many_pairs(self.program.pair_count)
+        return super().dual()
+
+    @cached_property
+    def conjugate(self) -> Conjugate | DeclaredConjugate | None:
+        """The conjugate of the risk, for the dual; None where a function has none, or nothing bounds the minimiser.
+
+        Of log-sum-exps and maxima of scores the multipliers are distributions, which are known without a penalty too.
+        """
+        if (terms := log_sum_exps(self.program.root, maxima=True)) is not None:
+            return Conjugate(shares_of_terms(terms), self.rows)
+        if not conjugate.has_conjugate(self.program) or self.program.pair_count > LISTED:
+            return None  # a multiplier for each pair does not fit into memory
+        found = DeclaredConjugate(self.program)
+        return found if self.penalty.bounded or found.rest is not None else None
+
+    @cached_property
+    def _reference(self) -> Reference | LogSumExps:
+        """What certificates rest on: plain numpy, which shares no code with the steps that solvers run."""
+        logs = self.log_sum_exps
+        return logs if logs is not None and logs.is_moderate else Reference(self.program)
+
+    def reference_value(self, scores: Array) -> float:
+        """Return the risk by plain numpy, which shares no code with the steps that solvers run."""
+        return self._reference.value(scores)
+
+    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+        """Return the risk by plain numpy, and the slopes of its conjugate at the best multipliers."""
+        with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
+            return self._reference.below(np.asarray(scores, dtype=np.float64))[:2]
+
+    def minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
+        """Return a linear function below the risk by its conjugate; what that loses beyond rounding counts as a gap."""
+        scores = np.asarray(times(self.X, w), dtype=np.float64)
+        if width > 0.0 and self.has_smoothing:
+            found = super().minorant_of(w, width, lengths)
+            proved = self._reference.below(scores) if found.usable else None
+        else:
+            found, proved = lowered_tangent(self.X, scores, lengths, self._reference.below, w)
+        # of log-sum-exps the sizes of scores and logarithms of weights are in the bounds already
+        if proved is None or isinstance(self._reference, LogSumExps):
+            return found
+        return rounded(found, self._reference, scores, lengths, proved)
+
+    def ball_tangent(self, scores: Any) -> Any:
+        """Return the risk and a tangent in ball arithmetic, for proofs; shape (n,) in and out."""
+        from convexrank.proof.balls import ZERO, Tangent
+
+        value, slope, slack = tangent_in_balls(self.program, as_objects(scores))
+        return Tangent(value, list(slope), slack + ZERO)

@@ -1,0 +1,84 @@
+"""The columns of the features, for methods that take a few of them at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.design import Design
+from convexrank.backend.gram import columns_of, largest
+from convexrank.core.score_model import ColumnSizes, ScoreModel, sizes_of_columns
+from convexrank.data import Chunks
+from convexrank.regularizers import Penalty
+
+__all__ = ["ByColumns", "Columns"]
+
+Array = np.ndarray
+
+
+class Columns:
+    """The columns of X.
+
+    Parameters
+    ----------
+    X : matrix or design, shape (n, d)
+        The features.
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+
+    @cached_property
+    def sizes(self) -> ColumnSizes | None:
+        """Ranges and numbers of entries, for screening; None for designs and rows out of memory: it saves nothing."""
+        return None if isinstance(self.X, Design | Chunks) else sizes_of_columns(self._stored)
+
+    @cached_property
+    def _stored(self) -> Any:
+        return self.X.tocsc() if sparse.issparse(self.X) else self.X
+
+    def at(self, places: Array) -> sparse.csc_array:
+        """Return the columns at these places, shape (n, k), in float64."""
+        return columns_of(self._stored, places)
+
+    def products(self, places: Array) -> Callable[[Array], Array] | None:
+        """Return what gives the products of columns with weights of rows between them, where it is cheap; else None."""
+        return self.X.products(places) if isinstance(self.X, Design) else None
+
+    def most_violating(self, violations: Array, count: int) -> Array:
+        """Return places of large violations, at most so many, of columns that are not nearly the same."""
+        if isinstance(self.X, Design):
+            return self.X.most_violating(violations, count)
+        return largest(violations, count)
+
+
+class ByColumns(Protocol):
+    """What working sets and screening need of a problem."""
+
+    @property
+    def X(self) -> Any:
+        """The examples, shape (n, d)."""
+        ...
+
+    @property
+    def penalty(self) -> Penalty:
+        """The part of the objective that depends on w alone; no ball."""
+        ...
+
+    @property
+    def row_lengths(self) -> Array:
+        """Euclidean lengths of the rows of X, shape (n,)."""
+        ...
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of X."""
+        ...
+
+    def score_model(self, scores: Array) -> ScoreModel:
+        """Return the risk to second order in the scores."""
+        ...
