@@ -289,7 +289,7 @@ def test_a_wrong_slope_of_a_piece_widens_the_gap(monkeypatch):
     assert both("gains")[1].certificate(w).gap > 10.0 * right + 1e-3
 
 
-@pytest.mark.parametrize("kind", [P.TopPush, P.RmaxPush])
+@pytest.mark.parametrize("kind", [P.TopPush, P.RmaxPush, P.SpectralPush, P.PartialAUC])
 def test_maxima_out_of_memory_are_solved_by_tangents(kind):
     X, y, *_ = drawn()
     memory, pieces = kind(X, y, l2=0.3), kind(Chunks(cut(X, y)), y, l2=0.3)
