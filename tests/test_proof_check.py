@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import convexrank as cr
+from convexrank.data import Spectrum
 
 pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
 
@@ -447,6 +448,8 @@ def rebuilt(content, arrays):
     data = {name.removesuffix(".npy"): values for name, values in arrays.items()}
     stated = {key: value for key, value in content.items() if key not in ("problem", "claim", "files")}
     stated |= {key: of_type(stated[key]) for key in ("loss", "price") if key in stated}
+    if isinstance(steps := stated.get("spectrum"), dict):
+        stated["spectrum"] = Spectrum(tuple(steps["ends"]), tuple(steps["heights"]), steps["counted"])
     kind = getattr(cr.problems, content["problem"])
     if content["problem"] in check.RANKS:
         graph = cr.Graph(data["offsets"], data["sources"], data["weights"])

@@ -12,6 +12,8 @@ import convexrank as cr
 from convexrank import metrics
 from tests.tolerances import tolerance
 
+# Few random rows have a clean top.
+pytestmark = pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
 P = cr.problems
 SUMS = tolerance("summation")
 LOSSES = ("exponential", "logistic", "hinge", "squared_hinge")
@@ -32,7 +34,6 @@ def close(a, b, name="summation"):
 # --- what they are at the ends ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
 @LOSS
 def test_the_highest_one_is_rmax_push(loss):
     X, y, w = drawn()
@@ -166,6 +167,16 @@ def test_many_rows_without_a_sort():
     highest = np.sort(scores[100:])[-19:]
     level = highest.mean()
     assert close(problem.objective([1.0]), np.maximum(0.0, 1.0 - scores[:100] + level).mean())
+
+
+@pytest.mark.parametrize("cls", [P.SpectralPush, P.PartialAUC])
+def test_a_trivial_minimum_warns_and_more_negatives_mend_it(cls):
+    """A negative above all positives: the highest one alone leaves w = 0."""
+    x, y = np.array([[1.0], [0.6], [2.0], [-1.0], [-1.2], [-0.4]]), [1, 1, 0, 0, 0, 0]
+    few, many = (("top", 1), "uniform") if cls is P.SpectralPush else (0.25, 1.0)
+    with pytest.warns(cr.ConvergenceWarning, match="trivial minimum w = 0"):
+        assert not np.round(cls(x, y, few, "hinge", l2=1e-3).solve().x, 6).any()
+    assert cls(x, y, many, "hinge", l2=1e-3).solve().x > 0.1
 
 
 # --- wrong input ------------------------------------------------------------------------------------------------------

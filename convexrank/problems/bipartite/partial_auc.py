@@ -11,6 +11,7 @@ from convexrank.data import check_share, keep
 from convexrank.data.recorded import recorded
 from convexrank.modelling import Groups, Node, mean_of_highest, pair_sums
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+from convexrank.problems.bipartite._trivial_top import remark_on_few
 
 __all__ = ["PartialAUC"]
 
@@ -75,6 +76,10 @@ class PartialAUC(Bipartite):
         upper, lower = f.positive.axis, f.negative.axis
         shares = 1.0 / upper.sums(recorded(upper.weights))[lower.query]
         return mean_of_highest(pair_sums(self.loss, f.positive, f.negative) * shares, share=self.max_fpr)
+
+    def remark(self, x: Array) -> str:
+        """Say so where the minimum is w = 0."""
+        return remark_on_few(self, x)
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""

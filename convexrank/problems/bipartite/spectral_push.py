@@ -10,6 +10,7 @@ from convexrank import losses
 from convexrank.data import check_spectrum, keep
 from convexrank.modelling import Groups, Node, apply, mean, spectral_sum
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+from convexrank.problems.bipartite._trivial_top import remark_on_few
 
 __all__ = ["SpectralPush"]
 
@@ -74,6 +75,10 @@ class SpectralPush(Bipartite):
     def risk(self, f: Groups) -> Node:
         """Return the risk."""
         return mean(apply(self.loss.phi, spectral_sum(f.negative, self.spectrum) - f.positive))
+
+    def remark(self, x: Array) -> str:
+        """Say so where the minimum is w = 0."""
+        return remark_on_few(self, x)
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and rows."""
