@@ -169,6 +169,19 @@ def test_many_rows_without_a_sort():
     assert close(problem.objective([1.0]), np.maximum(0.0, 1.0 - scores[:100] + level).mean())
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "steps"])
+def test_the_largest_l1_that_matters(kind, weighted):
+    X, y, _ = drawn()
+    X = X + 2.0 * y[:, None]
+    weights = np.random.default_rng(4).choice([0.5, 1.0, 2.5], size=len(y)) if weighted else None
+    largest = made(kind, X, y, sample_weight=weights).l1_max()
+    beyond, below = (made(kind, X, y, sample_weight=weights, l1=c * largest) for c in (1.001, 0.9))
+    at_zero = beyond.objective(np.zeros(3))
+    assert beyond.solve("exact").value >= at_zero - tolerance("two solvers")
+    assert below.solve("exact").value < at_zero - 100.0 * tolerance("two solvers")
+
+
 @pytest.mark.parametrize("cls", [P.SpectralPush, P.PartialAUC])
 def test_a_trivial_minimum_warns_and_more_negatives_mend_it(cls):
     """A negative above all positives: the highest one alone leaves w = 0."""
