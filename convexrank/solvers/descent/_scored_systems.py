@@ -82,7 +82,7 @@ class System:
         return lambda v: l2 * v + transposed_times(X, turn(times(X, v)))
 
     def preconditioner(self, count: int, diagonal: bool) -> Turn:
-        """Return the inverse of what the heaviest rows make of the Hessian, beside a number or the diagonal of the rest.
+        """Return the inverse of what the heaviest rows make of the Hessian, beside a number or a diagonal of the rest.
 
         (D + BᵀB)⁻¹ = D⁻¹ − D⁻¹Bᵀ(I + BD⁻¹Bᵀ)⁻¹BD⁻¹ for the rows of B, the heaviest times the roots of their curvature.
         """
