@@ -8,7 +8,7 @@ import numpy as np
 
 from convexrank.modelling.expressions import Highest, Maximum
 
-__all__ = ["border_of", "nearest_shares", "partial_shares", "smooth_highest_values"]
+__all__ = ["border_of", "nearest_shares", "partial_shares", "smooth_highest_values", "squares_of"]
 
 Array = np.ndarray
 
@@ -20,8 +20,12 @@ _TINY = float(np.finfo(np.float64).tiny)
 def smooth_highest_values(node: Highest, x: Array) -> tuple[Array, Array]:
     """Return the smooth function of its width below the mean of the highest, and its gradient."""
     shares = nearest_shares(node, x)
-    level = node.over.sums(shares * x) - 0.5 * node.width * node.over.sums(shares * (shares / node.weights))
-    return level, shares
+    return node.over.sums(shares * x) - 0.5 * node.width * squares_of(node, shares), shares
+
+
+def squares_of(node: Highest, shares: Array) -> Array:
+    """Return the sums of the squares of the shares, each over its weight."""
+    return node.over.sums(shares * shares if node.is_even else shares * (shares / node.weights))
 
 
 def nearest_shares(node: Highest, x: Array) -> Array:

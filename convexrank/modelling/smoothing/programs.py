@@ -22,7 +22,7 @@ from convexrank.modelling import conjugate
 from convexrank.modelling.curvature import State, gradient_moved
 from convexrank.modelling.expressions import Elementwise, Highest, Maximum, Node, PairSums
 from convexrank.modelling.functions import Function
-from convexrank.modelling.kernels.highest import partial_shares
+from convexrank.modelling.kernels.highest import partial_shares, squares_of
 from convexrank.modelling.kernels.pairs import WindowedPairs
 from convexrank.modelling.program import Program
 
@@ -252,7 +252,7 @@ class SmoothRisk:
         node, memory = self.program.nodes[k], self.state[1][k]
         match node:
             case Highest():
-                return -0.5 * node.over.sums(memory * (memory / node.weights))
+                return -0.5 * squares_of(node, memory)
             case PairSums():
                 return memory[0].parts(node.weights, to_lower=True)["moved value"]
             case _:
