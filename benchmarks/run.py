@@ -33,6 +33,7 @@ from retargeting import retargeting
 from scale import scale
 from sizes import sizes
 from startup import startup
+from text import text
 from top import top
 from trees import trees
 from wide import wide
@@ -46,6 +47,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "top": top,
     "kinks": kinks,
     "wide": wide,
+    "text": text,
     "trees": trees,
     "sizes": sizes,
     "growth": growth,

@@ -442,7 +442,10 @@ def priced(price: Price, x: Node) -> Node:
         )
     stated = getattr(price, "of", None)
     if stated is not None:
-        return stated(x)
+        try:
+            return stated(x)
+        except TypeError as error:
+            raise TypeError(f"price is {shown(price)}: {error}") from error
     exponent = rules.exponent(x)
     return rules.apply(_own(price, exponent is not None), x if exponent is None else exponent)
 

@@ -55,3 +55,41 @@ panel.axvline(0.05, color="black", linewidth=1.0)
 panel.set(xlabel="false positive rate on new rows", ylabel="samples", xlim=(0, 0.11))
 panel.legend(loc="upper right")
 plt.show()
+
+# %%
+# Lists
+# -----
+# Left: with which confidence can one say how many of the first rows of a *new* list are positive? The grey line is the
+# truth, which would be known later. Right: how long lists of documents have to be so that on average at most a tenth of
+# what is relevant is missing.
+X_new, y_new = X_held[:1300], y_held[:1300]
+X_set, y_set = X_held[1300:], y_held[1300:]
+counts = [10, 20, 30, 40, 60, 80, 100]
+first = inference.top_hits(y_set, ranker.predict(X_set), ranker.predict(X_new), counts)
+truth = y_new[np.argsort(-ranker.predict(X_new))].cumsum()
+print(first.promise)
+
+X, y, qid = cr.data.load_queries(return_X_y=True)
+fit, held = qid < 40, qid >= 40
+lister = cr.RetargetingRanker().fit(X[fit], y[fit], qid[fit])
+scores = lister.predict(X[held])
+limits = np.linspace(0.03, 0.6, 58)
+lengths = [inference.list_length(y[held], scores, qid[held], max_missed=limit).length for limit in limits]
+chosen = inference.list_length(y[held], scores, qid[held], max_missed=0.1)
+print(chosen.promise)
+
+figure, panels = plt.subplots(1, 2, figsize=(9.6, 3.8), layout="constrained")
+panels[0].step(counts, first.hits, where="post", color="#0072b2", label="at least, all at once, with 95 %")
+panels[0].plot(np.arange(1, 101), truth[:100], color="0.5", label="positives in the new list")
+panels[0].set(xlabel="first rows of the new list", ylabel="positives", ylim=(0, None))
+panels[0].legend(loc="upper left")
+panels[1].plot(limits, lengths, color="#0072b2", drawstyle="steps-post")
+panels[1].plot(0.1, chosen.length, "o", color="#e69f00")
+panels[1].set(
+    xlabel="promised share of relevant documents that are missing",
+    ylabel="length of the lists",
+    ylim=(0, None),
+)
+for panel in panels:
+    panel.grid(alpha=0.25)
+plt.show()

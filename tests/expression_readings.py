@@ -11,7 +11,6 @@ from hypothesis import assume
 from convexrank.modelling import balls as balls_reading
 from convexrank.modelling import (
     conjugate,
-    curvature,
     jax_reading,
     language,
     loops,
@@ -19,6 +18,8 @@ from convexrank.modelling import (
 )
 from convexrank.modelling.certificates.reference import Reference
 from convexrank.modelling.certificates.rounding import sizes_of_terms
+from convexrank.modelling.curvature.diagonal import curvature, has_columns
+from convexrank.modelling.curvature.products import hessian_product
 from convexrank.modelling.cvxpy_reading import cvxpy_model
 from convexrank.modelling.latex import latex
 from convexrank.modelling.smoothing.below import below, below_in_balls
@@ -104,7 +105,8 @@ def compare_balls(instance, scores, value, others):
         chosen = conjugate.multipliers(instance.program, scores)
         found = conjugate.feasible(instance.program, balls_reading.Balls(), chosen)
         cost, slopes = conjugate.conjugate(instance.program, balls_reading.Balls(), found)
-        assert off(slope.astype(float), slopes.astype(float)) < SUMS, "slope in balls"
+        if instance.program.smooth or len(np.unique(scores)) == len(scores):  # at a kink there are several
+            assert off(slope.astype(float), slopes.astype(float)) < SUMS, "slope in balls"
         below = (slopes * balls).sum() - cost
         assert not below > enclosed, "conjugate in balls"
         assert float(enclosed - below) < SUMS * max(1.0, abs(value), float(abs(cost))), "conjugate in balls"
@@ -131,11 +133,11 @@ def compare_slopes(instance, scores, value, gradient, direction):
     assert off((ends[0][0] - ends[1][0]) / (2.0 * h), gradient @ direction, size) < DIFFERENCES, "gradient"
     if not made.bends:
         return
-    product = curvature.hessian_product(made, scores)(direction)
+    product = hessian_product(made, scores)(direction)
     # the third derivative of a value of this size
     assert off((ends[0][1] - ends[1][1]) / (2.0 * h), product, size) < 10.0 * DIFFERENCES, "second derivative"
-    if curvature.has_columns(made):
-        again, slope, found = curvature.curvature(made, scores)
+    if has_columns(made):
+        again, slope, found = curvature(made, scores)
         columns = found.shares.toarray()
         assert off(again, value) < SUMS
         assert off(slope, gradient) < SUMS
@@ -218,7 +220,7 @@ def compare_smoothing(instance, scores, value, direction, width):
     difference = (ahead.gradient - behind.gradient) / (2.0 * h)
     assert off(difference, product, bend) < 10.0 * DIFFERENCES, "second derivative of a smooth function"
     assert off(found.matrix() @ direction, product, bend) < SUMS, "matrix"
-    whole = curvature.hessian_product(here.program, scores)(direction)
+    whole = hessian_product(here.program, scores)(direction)
     assert off(product, whole, bend) < SUMS, "product"
     if risks.lists_pairs:
         assert (np.diag(found.matrix()) <= 2.0 * found.diagonal() + SUMS * max(1.0, bend)).all(), "diagonal"

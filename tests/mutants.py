@@ -33,6 +33,9 @@ _EVIDENCE = (
 )
 _LOOP = "tests/test_descent.py tests/test_solvers.py"
 _VERIFIER = "tests/test_verifier.py tests/test_verifier_kinds.py"
+# The modelling layer: rules and known formulations first, then random expressions in all readings.
+_LAYER = "tests/test_modelling_rules.py tests/test_modelling_known.py tests/test_modelling.py"
+_READ = f"{_LAYER} tests/test_own_formulations.py -k 'not bug and not solved and not exact_model and not jax'"
 _SLOW = "not no_solve and not every_solver and not dense and not memory and not jax"
 MODULES = {
     "proof/check": "tests/test_proof_check.py tests/test_proof_export.py -k 'not alone and not without and not fields'",
@@ -41,6 +44,20 @@ MODULES = {
     "core/certificates": f"{_EVIDENCE} -k '{_SLOW}'",
     "problems/_log_sum_exps": "tests/test_many_rows.py tests/test_second_order.py tests/test_boosting.py",
     "modelling/log_sum_exps/many_rows": "tests/test_many_rows.py",
+    "modelling/rules": f"{_READ}",
+    "modelling/program": f"{_READ}",
+    "modelling/curvature": f"tests/test_second_order.py {_READ}",
+    "modelling/conjugate": f"{_READ}",
+    "modelling/recession": f"tests/test_separability.py {_READ}",
+    "modelling/inequalities": f"tests/test_separability.py {_READ}",
+    "modelling/balls": f"{_READ}",
+    "modelling/cvxpy_reading": f"{_LAYER} -k 'not bug and not jax'",
+    "modelling/jax_reading": f"{_LAYER} -k 'not bug and not exact_model'",
+    "modelling/certificates/reference": f"tests/test_certificates.py {_READ}",
+    "modelling/certificates/rounding": f"tests/test_certificates.py {_READ}",
+    "modelling/kernels/pairs": "tests/test_modelling_kernels.py -k 'not memory and not planted'",
+    "modelling/kernels/plain": "tests/test_modelling_kernels.py -k 'not memory and not planted'",
+    "modelling/smoothing/programs": "tests/test_smoothing.py -k 'not wrong'",
     "solvers/working_sets/_screening": "tests/test_screening.py",
     "graphs/certified_order": "tests/test_lpq_rank.py -k prefix",
     "data/shards/agreement": "tests/test_shards.py -k 'arguments_are or stretches or alike or refused'",

@@ -13,7 +13,7 @@ import numpy as np
 
 import convexrank as cr
 from convexrank.core.cvxpy_model import CvxpyModel
-from convexrank.core.score_model import ScoreModel, without_products
+from convexrank.core.score_model import ScoreModel, ScoreProducts, without_products
 from convexrank.regularizers import Penalty
 from convexrank.solvers.working_sets._columns import Columns
 
@@ -77,6 +77,32 @@ class TwiceDifferentiable(Ridge):
 
     def second_order(self, w):
         return *ridge(w), CURVATURE
+
+
+class HessianProducts(Ridge):
+    """The risk ½‖θ − b‖² of the scores θ = Aw, whose Hessian is the identity."""
+
+    default_solver = "newton-cg"
+    X, l2 = A, L2
+    units = np.ones(A.shape[1])
+    row_lengths = np.linalg.norm(A, axis=1)
+    pairwise_curvature = False
+
+    def value_and_gradient(self, w):
+        return ridge(w)
+
+    def gap_estimate(self, w, value, gradient):
+        return gap(gradient)
+
+    def scores(self, w):
+        return A @ w
+
+    def risk_and_score_gradient(self, scores):
+        return 0.5 * float((scores - B) @ (scores - B)), scores - B
+
+    def score_products(self, scores):
+        value, gradient = self.risk_and_score_gradient(scores)
+        return ScoreProducts(value, gradient, np.ones(len(scores)), np.copy)
 
 
 class JaxObjective(Ridge):
@@ -604,6 +630,7 @@ SMALL = {
     for cls in (
         Smooth,
         TwiceDifferentiable,
+        HessianProducts,
         JaxObjective,
         Blocks,
         Exact,

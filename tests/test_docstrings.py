@@ -64,6 +64,9 @@ USERS_CALL = (
 )
 
 
+STAND_ALONE = ("convexrank.proof.check", "convexrank.proof.check_fractions")
+
+
 def modules():
     found = [
         item.name
@@ -74,9 +77,14 @@ def modules():
 
 
 def public_names(module_name):
-    """Names that a module makes public and defines itself, with the public members of its classes."""
+    """Names that a module makes public and defines itself, with the public members of its classes.
+
+    Modules with a page, and those that users import from, list them; in any other those without an underscore are for
+    other modules. The programs that check proofs stand alone.
+    """
     module = importlib.import_module(module_name)
-    for name in getattr(module, "__all__", ()):
+    own = [] if module_name in STAND_ALONE else [name for name in vars(module) if not name.startswith("_")]
+    for name in getattr(module, "__all__", own):
         thing = getattr(module, name)
         if not callable(thing) or getattr(thing, "__module__", None) != module_name:
             continue

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank.core import cvxpy_model
 from convexrank.core.loop import scale_of
 from tests.tolerances import tolerance
 
@@ -103,3 +104,17 @@ def test_links_with_moduli_far_apart(strong, smooth):
     exact, fast = solved(problem), problem.solve()
     assert exact.converged
     assert abs(exact.value - fast.value) <= exact.gap + fast.gap
+
+
+def test_without_uno_what_needs_it_names_the_extra(monkeypatch):
+    """A fast solve does without; an exact one and the cvxpy problem itself refuse, and the verifier skips."""
+    monkeypatch.setattr(cvxpy_model, "find_spec", lambda name: None)
+    drawn = (cr.problems.MarginRetargeting.random(seed) for seed in range(20))
+    problem = next(one for one in drawn if "Exact" in one.capabilities and one.model_is_nonlinear)
+    assert problem.solve().converged
+    for ask in (lambda: problem.solve("exact"), lambda: problem.to_cvxpy().problem.solve()):
+        with pytest.raises(ImportError, match=r"pip install 'convexrank\[nonlinear\]'"):
+            ask()
+    report = cr.verify(problem)
+    assert not report.ok
+    assert "convexrank[nonlinear]" in report.skipped[0]

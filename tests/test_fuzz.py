@@ -156,6 +156,14 @@ FOUND = [
     ("convexrank.jax_losses.margins.margin_retargeting", "offsets"),
     ("convexrank.regularizers.penalty.Penalty", "nonnegative"),
     ("convexrank.estimators.cross_validated.RetargetingRankerCV", "bound"),
+    ("convexrank.estimators.cross_validated.PushRankerCV", "y"),
+    ("convexrank.estimators.cross_validated.PushRankerCV", "X"),
+    ("convexrank.links.link.Link", "knots"),
+    ("convexrank.problems.graph_ranks.page_rank.PageRank", "x"),
+    ("convexrank.estimators.online.OnlineMEMR", "sigma"),
+    ("convexrank.divergences.generators.from_expression.FromGenerator", "upper"),
+    ("convexrank.prices.priced", "price"),
+    ("convexrank.jax_losses.margins.margin_retargeting", "grades"),
 ]
 
 

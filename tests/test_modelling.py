@@ -14,15 +14,16 @@ from convexrank import losses
 from convexrank.modelling import balls as balls_reading
 from convexrank.modelling import (
     conjugate,
-    curvature,
     functions,
     jax_reading,
     language,
     loops,
-    program,
     recession,
+    steps,
 )
 from convexrank.modelling.certificates import pair_blocks, reference, rounding
+from convexrank.modelling.curvature import products
+from convexrank.modelling.curvature.columns import Columns
 from convexrank.modelling.cvxpy_reading import Cvxpy, cvxpy_model
 from convexrank.modelling.expressions import Affine, Axis, Highest, LogSumExp, PairSums
 from convexrank.modelling.kernels import highest, pairs
@@ -191,7 +192,7 @@ def with_unweighted_rows(old):
 
 def with_ties_in_full(old):
     def bug(node, x):
-        above, tied, _ = program.highest_rows(node, x)
+        above, tied, _ = steps.highest_rows(node, x)
         return (above + tied) / node.over.spread(node.masses)
 
     return bug
@@ -250,7 +251,7 @@ BUGS = {
     "softplus's slope far out doubled": of_table(functions.softplus, "recession", twice),
     "shares in place of sums": of_member(Axis, "sums", lambda old: lambda axis, x: old(axis, x) / axis.sizes),
     "the query before": of_member(Axis, "spread", one_query_on),
-    "ties count in full": of_member(program, "highest_shares", with_ties_in_full),
+    "ties count in full": of_member(steps, "highest_shares", with_ties_in_full),
     "one row less among the highest": of_member(
         reference,
         "_of_highest",
@@ -282,7 +283,7 @@ BUGS = {
         "highest",
         lambda old: lambda self, x, node: self.cp.multiply(node.masses, old(self, x, node)),
     ),
-    "the highest unweighted": of_member(program, "highest_rows", of_even_rows),
+    "the highest unweighted": of_member(steps, "highest_rows", of_even_rows),
     "the highest unweighted in the model": of_member(Cvxpy, "highest", of_even_rows),
     "the highest unweighted in loops": of_member(loops, "_mean_of_highest", of_even_rows),
     "the highest unweighted in balls": of_member(
@@ -292,7 +293,7 @@ BUGS = {
     "the highest unweighted in conjugates": of_member(conjugate, "dual_of", of_even_rows),
     "the highest unweighted in shares": of_member(conjugate, "_on_simplex", of_even_rows),
     "smooth shares unweighted": of_member(highest, "nearest_shares", of_even_rows),
-    "shares move as if unweighted": of_member(curvature, "partial_shares", of_even_rows),
+    "shares move as if unweighted": of_member(products, "partial_shares", of_even_rows),
     "the border between the lowest": of_member(
         highest, "border_of", lambda old: lambda node, x: old(node, -x)
     ),
@@ -322,8 +323,8 @@ BUGS = {
         conjugate, "shares_of", lambda old: lambda node, m, v, u: m.exact(v)
     ),
     "the rank-one part forgotten": of_member(
-        curvature,
-        "_bend",
+        products,
+        "bend_of",
         lambda old: (
             lambda *x: (
                 old(*x)[0],
@@ -333,16 +334,16 @@ BUGS = {
         ),
     ),
     "products of columns with each other forgotten": of_member(
-        curvature.Columns,
+        Columns,
         "add",
         lambda old: lambda self, axis, d, own, terms: old(self, axis, d, own, terms[:1]),
     ),
-    "second derivatives of pairs doubled": of_member(curvature, "_curve", first_doubled),
+    "second derivatives of pairs doubled": of_member(products, "_curve", first_doubled),
     "the shares of a smooth maximum of twice the width": of_member(
         highest, "nearest_shares", lambda old: lambda node, x: old(node, 0.5 * x)
     ),
     "the largest shares move too": of_member(
-        curvature, "partial_shares", lambda old: lambda node, shares: shares > 0.0
+        products, "partial_shares", lambda old: lambda node, shares: shares > 0.0
     ),
     "a smooth hinge of twice the width": of_table(
         functions.hinge, "smoothed", lambda old: lambda width: old(2.0 * width)

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from convexrank import losses
-from convexrank.modelling import functions, jax_reading, pair_sums, total
-from convexrank.modelling import program as programs
+from convexrank.modelling import functions, jax_reading, pair_sums, steps, total
 from convexrank.modelling.certificates import reference
-from convexrank.modelling.curvature import pair_hessian
+from convexrank.modelling.curvature.products import pair_hessian
 from convexrank.modelling.expressions import Axis, PairSums, Scores
 from convexrank.modelling.jax_reading import JaxRisk
 from convexrank.modelling.kernels import layout, logistic, pairs, plain, running_sums, swept
@@ -36,7 +35,7 @@ def program(name, y, w, way="chosen"):
     n = len(y)
     rows = Scores(Axis("rows", np.arange(n), np.asarray(w, dtype=float), np.zeros(n, dtype=int), 1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(programs, "pair_kernel", WAYS[way])
+        patch.setattr(steps, "pair_kernel", WAYS[way])
         return Program(total(pair_sums(PLAIN[name][0], rows, rows, y)), n)
 
 

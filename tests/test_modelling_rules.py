@@ -12,8 +12,10 @@ import convexrank as cr
 from convexrank import losses
 from convexrank.data.recorded import plain, recorded
 from convexrank.modelling import (
+    functions,
     log_sum_exp,
     mean,
+    pair_sums,
     program,
     recession,
     rules,
@@ -21,7 +23,9 @@ from convexrank.modelling import (
     total,
 )
 from convexrank.modelling.balls import in_balls
-from convexrank.modelling.curvature import hessian_product
+from convexrank.modelling.certificates.reference import Reference
+from convexrank.modelling.certificates.rounding import sizes_of_terms
+from convexrank.modelling.curvature.products import hessian_product
 from convexrank.modelling.expressions import Affine, Elementwise
 from tests.expression_readings import (
     off,
@@ -235,6 +239,17 @@ def test_the_highest_of_what_is_at_least_0_is_at_least_0():
     assert recession.is_reached(program.Program(hinges, len(F.y)))
 
 
+def test_signs_of_sums_are_those_of_their_parts():
+    least = rules.hinge(F.negative)  # at least 0
+    for factor in (0.0, 0.5, 1.0, 3.0):
+        assert rules.is_nonnegative(factor * least + 1.0 * least)
+    assert rules.is_nonnegative(least + 0.5)
+    assert not rules.is_nonnegative(least - 0.5)
+    assert not rules.is_nonnegative(least + 0.5 * F.negative)
+    assert rules.is_nonnegative(rules.mean(0.5 * least))
+    assert not rules.is_nonnegative(rules.log_sum_exp(F.negative))
+
+
 # --- what readings find once, and numbers that remember ---------------------------------------------------------------
 
 
@@ -301,3 +316,22 @@ def test_numbers_remember_what_they_come_from():
     assert not all(a.contains(b) for a, b in zip(in_balls(plain(shares)), in_balls(shares), strict=True))
     logs = in_balls(np.log(shares) - np.log(recorded(2.0)))
     assert all(abs(float(ball) - np.log(x / 2.0)) <= 1e-14 for ball, x in zip(logs, expected, strict=True))
+
+
+class BothWays(cr.Formulation):
+    """Pairs whose loss falls and rises, so that slopes cancel in the sums over one partner."""
+
+    def risk(self, f):
+        return total(pair_sums(functions.huber(1.0), 0.25 * f.positive, 0.25 * f.negative))
+
+
+@pytest.mark.parametrize("labels", [[1, 0, 0, 0, 0], [0, 1, 1, 1, 1]])
+def test_the_bound_on_the_size_of_terms_minds_slopes_that_cancel(labels):
+    """The size of all terms bounds rounding, and a few numbers bound it."""
+    problem = BothWays(np.eye(5), labels, l2=0.1)
+    scores = np.array([0.0, 1.0, -1.0, 0.5, -0.5])
+    reference = Reference(problem.program)
+    found = reference.below(scores)
+    whole, _ = sizes_of_terms(problem.program, found.values, found.parts)
+    most = reference.sizes.most(1.0, found.values, found.multipliers, found.parts)
+    assert whole <= (1.0 + tolerance("summation")) * most

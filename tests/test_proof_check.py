@@ -24,6 +24,7 @@ pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
 from flint import arb  # needs flint
 
 from convexrank.proof import check  # needs flint
+from convexrank.proof.balls import at_precision  # needs flint
 
 ROWS = (
     "PNormPush",
@@ -284,6 +285,7 @@ FORGED = {
     "fields": ("PNormPush", file("y", lambda a: a.view([("y", "<f8")])), "and not numbers"),
     "columns first": ("PNormPush", file("X", np.asfortranarray), "another size"),
     "NaN": ("PNormPush", file("X", entry((0, 0), np.nan)), "no finite numbers"),
+    "a logarithm that nothing bounds": ("PNormPush", field(l2=0.0), "nothing bounds the minimiser"),
     "infinite weights": ("PNormPush", file("weight", entry(0, np.inf)), "no finite numbers"),
 }  # fmt: skip
 
@@ -633,3 +635,19 @@ def test_tangents_are_below_the_risk(there, here, kind, near):  # fmt: skip
     for node, value in zip(nodes, there, strict=True):
         bound += slopes.get(node, arb(0)) * (arb(value) - node.value)
     assert not bound > risk(there)[1].value
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_value_is_a_bound_only_of_a_risk_that_is_never_negative(name):
+    kind = getattr(cr.problems, name)
+    never = all(kind.random(seed).risk_infimum >= 0.0 for seed in range(5))
+    assert (name in check.NEVER_NEGATIVE) == never
+
+
+def test_the_mean_of_the_highest_is_no_more_than_their_mean():
+    """Entries whose floats are equal differ beyond them: what is said of the highest is lowered by that."""
+    with at_precision(128):
+        lower, upper = check.Convex(arb(1)), check.Convex(arb(1) + arb(2) ** -60)
+        found = check.highest([lower, upper, check.Convex(arb(0))])
+        assert found.value == upper.value
+        assert found.value - found.slack == (lower.value + upper.value) / 2

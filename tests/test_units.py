@@ -224,3 +224,47 @@ def test_an_l1_that_bounds_nearly_nothing_has_the_ball_of_none(name, scale, l1):
     assert -found.gap <= found.value - plain.value <= 1e3 * l1 + found.gap + plain.gap
     # an l1 that counts has a bound that holds everywhere
     assert solved(name, X, y, l1=1e-2).certificate.kind == "global"
+
+
+@pytest.mark.parametrize("penalties", [{"l2": 1e-2}, {"l1": 1e-2}, {"l1": 1e-2, "l2": 1e-3}], ids=str)
+@pytest.mark.parametrize("name", ["PNormPush", "IRPush", "ListNet", "NDCGRegression"])
+@pytest.mark.parametrize("scales", [(1e12, 1.0, 1.0), (1e12, 1e12, 1e12)])
+def test_a_penalty_that_bounds_nothing_on_large_columns_has_the_ball_of_none(name, penalties, scales):
+    X, y = grid_rows()
+    found = solved(name, X * scales, y, **penalties)
+    # what it costs to use a large column is nothing already at 1e6
+    smaller = solved(name, X * np.minimum(scales, 1e6), y, **penalties)
+    assert -found.gap - 1e-6 * abs(found.value) <= found.value - smaller.value <= found.gap
+    problem, rng = found.instance, np.random.default_rng(0)
+    for distance in (1.0, 1e-3, 1e-6):
+        point = found.x + distance * rng.normal(size=3) / scales
+        for certificate in (problem.certificate(point), problem._near.certificate(point, None)):
+            assert certificate.gap >= problem.objective(point) - found.value
+            assert certificate.lower_bound <= found.value
+    # evidence of other kinds: tangents at several points
+    near = problem._near
+    shares = cr.Witness(np.stack([found.x, point]), np.array([0.5, 0.5]))
+    assert near.certificate(found.x, shares).gap >= 0.0
+    assert near.certificate(found.x, None).metric == ("" if scales[1] == 1e12 else "||w/units||")
+
+
+def test_the_ball_of_a_weak_l1_minds_what_l1_takes():
+    """An l1 in units: its value, slopes that it holds, and the conjugate over a ball against a search."""
+    X, y = grid_rows()
+    near = cr.problems.PNormPush(X * np.array([1e12, 1.0, 1e-3]), y, p=2, l1=1e-2)._near
+    penalty, units = near.penalty, near.units
+    assert np.array_equal(units, near.problem.units)
+    rng = np.random.default_rng(0)
+    plain = near.problem.penalty
+    for _ in range(20):
+        w, slope = rng.normal(size=3), rng.normal(size=3) * plain.l1 * units * rng.choice([0.5, 1.0, 2.0])
+        assert penalty.value(w) == pytest.approx(plain.value(units * w), rel=tolerance("summation"))
+        supremum, where = penalty.conjugate(slope, 2.0)
+        assert supremum == pytest.approx(slope @ where - penalty.value(where), rel=tolerance("summation"))
+        for v in rng.normal(size=(200, 3)):
+            v *= 2.0 / np.linalg.norm(v)
+            assert slope @ v - penalty.value(v) <= supremum + tolerance("summation") * np.abs(slope).max()
+        held = all(np.abs(slope) <= plain.l1 * units)
+        assert penalty.holds(slope, 0.0) == held == (supremum == 0.0)
+        assert not penalty.holds(slope, float((plain.l1 * units).max()))
+    assert penalty.strengths == pytest.approx(plain.l1 * units)

@@ -13,10 +13,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from convexrank.backend.read_only import read_only
-
-__all__ = ["LastValue", "cached_property", "hand_over", "preset"]
 
 
 class LastValue:
@@ -34,8 +33,8 @@ class LastValue:
         return self._value
 
 
-# Nothing in these to protect, and they are most of what is computed once.
-_PLAIN = frozenset({bool, int, float, str, frozenset, type(None), LastValue})
+# What may be written to, or hold such.
+_HELD = np.ndarray, tuple
 
 if TYPE_CHECKING:
     cached_property = property
@@ -51,7 +50,7 @@ else:
             if type(value) is np.ndarray:
                 value = value.view()
                 value.flags.writeable = False
-            elif type(value) not in _PLAIN:
+            elif isinstance(value, _HELD) or type(value) is sparse.csr_array:
                 value = read_only(value)
             instance.__dict__[self.attrname] = value
             return value

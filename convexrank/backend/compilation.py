@@ -11,8 +11,6 @@ import numpy as np
 from convexrank.backend.interruption import held
 from convexrank.backend.program_cache import load_or_compile
 
-__all__ = ["SMALL", "jit"]
-
 # Rows up to which a program counts as small. The smallest shape class has as many; at 250 rows sums over pairs would
 # take four times as long, which thirty evaluations do not earn back.
 SMALL = 64

@@ -8,8 +8,6 @@ import numpy as np
 
 from convexrank.backend.deadline import check_time
 
-__all__ = ["damped_newton", "pseudo_inverse"]
-
 Array = np.ndarray
 
 # It converges in a handful of steps; where there is no minimiser this many are enough to see it.

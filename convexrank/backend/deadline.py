@@ -13,8 +13,6 @@ from contextvars import ContextVar
 
 from convexrank.backend.interruption import NOW, check_interruption
 
-__all__ = ["OutOfTimeError", "check_time", "ending_after", "rounds_in_time", "stopped_inside", "time_left"]
-
 _END: ContextVar[float] = ContextVar("end", default=math.inf)
 
 

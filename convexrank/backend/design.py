@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["Design", "Transposed", "largest"]
-
 Array = np.ndarray
 
 

@@ -10,23 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.design import Design, largest
-
-__all__ = [
-    "centred_gram",
-    "columns_of",
-    "dense",
-    "entries",
-    "gram_of_rows",
-    "largest",
-    "row_lengths",
-    "squares_times",
-    "steadily_summed",
-    "times",
-    "times_and_lengths",
-    "transposed_times",
-    "weighted_gram",
-]
+from convexrank.backend.design import Design
 
 Array = np.ndarray
 

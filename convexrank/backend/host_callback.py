@@ -9,8 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["call_on_host", "value_on_host"]
-
 Array = np.ndarray
 
 

@@ -21,17 +21,6 @@ from functools import wraps
 from types import FrameType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = [
-    "NOW",
-    "Block",
-    "answered",
-    "as_a_whole",
-    "check_interruption",
-    "handled_by",
-    "held",
-    "import_module",
-]
-
 A = ParamSpec("A")
 T = TypeVar("T")
 
@@ -142,6 +131,8 @@ def held() -> Block:
 
 def import_module(name: str) -> Any:
     """Import a module as importlib does, under :func:`held`."""
+    if name in sys.modules:
+        return importlib.import_module(name)
     with Block("held"):
         return importlib.import_module(name)
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from convexrank.backend.interruption import held
 
-__all__ = ["uses_jax", "with_x64"]
-
 _OPEN = (None, "allow", "log")
 # Processes that were forked from one in which JAX had started its threads, which do not come along.
 _LOST: set[int] = set()

@@ -20,8 +20,6 @@ with held():
     from numba.core import caching, config
     from numba.core.options import DefaultOptions
 
-__all__ = ["compiled", "numba", "part", "read_only_array", "types"]
-
 # Numba counts references to arrays even where nothing is allocated, and wraps every function so that Python may call
 # it. Its names for leaving that out are not documented: where a version lacks one, that one is not asked for.
 _LEFT_OUT = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}

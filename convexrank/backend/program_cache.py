@@ -21,8 +21,6 @@ from pathlib import Path
 from pickle import PickleError
 from typing import Any
 
-__all__ = ["cache_folder", "is_private", "load_or_compile", "private_folder"]
-
 _VARIABLE = "CONVEXRANK_CACHE_DIR"
 _OFF = frozenset({"", "0", "off", "none"})
 # How the names and the contents of stored programs begin: the folder may hold other files, which are not ours.

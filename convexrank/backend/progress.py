@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["progress_bar"]
-
 
 def progress_bar(
     show: bool, total: int | None = None, what: str | None = None, over: Iterable[Any] | None = None, unit: str = "it"

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["read_only"]
-
 
 def read_only(value: Any) -> Any:
     """Return an array, a CSR array or a tuple of them with the same numbers in the same memory, not to be written to.
@@ -27,3 +25,10 @@ def read_only(value: Any) -> Any:
             setattr(held, part, read_only(getattr(held, part)))
         return held
     return tuple(map(read_only, value)) if type(value) is tuple else value
+
+
+def repeated(value: float, count: int) -> np.ndarray:
+    """Return so many entries of one number, which take the memory of one."""
+    found = np.ndarray(count, np.float64, np.array([value]), strides=(0,))
+    found.flags.writeable = False
+    return found

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["level_of_caller"]
-
 # Packages whose frames may stand between ours and the caller's.
 _INNER = frozenset(
     {"convexrank", "sklearn", "functools", "dataclasses", "contextlib", "joblib", "concurrent", "threading"}

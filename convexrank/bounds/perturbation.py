@@ -28,6 +28,7 @@ import numpy as np
 
 from convexrank.core.results import Solution
 from convexrank.data import check_positive_weights, check_vector
+from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.problems.out_of_memory._streams import refuse_chunks
 from convexrank.problems.single_index._centred_norm import centred_square_norm
 from convexrank.problems.single_index.kernel_learned_divergence import KernelLearnedDivergence
@@ -137,7 +138,7 @@ def perturbation_bound(
     _check_problem(problem)
     refuse_chunks(problem.X, "distances to minimisers")
     n, d = problem.X.shape
-    moved = check_vector(targets, n, "targets")
+    moved = check_vector(targets, n, "targets", most=LARGEST_ENTRY)
     weights = check_positive_weights(metric, d, "metric")
     largest = 1.0 if weights is None else float(weights.max())
     change = moved - problem.y

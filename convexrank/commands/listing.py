@@ -10,8 +10,6 @@ from typing import Any
 from convexrank.commands.options import formulation, options_of, tabular
 from convexrank.commands.outcome import WIDTH, Outcome, as_json, paragraph
 
-__all__ = ["add", "run"]
-
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""

@@ -10,8 +10,6 @@ from typing import Any, NoReturn
 from convexrank.data import check_choice, did_you_mean
 from convexrank.data.messages import Advised, Message
 
-__all__ = ["Parser", "formulation", "given_options", "knows_queries", "options_of", "spelled", "tabular"]
-
 # The data of a problem, which come from a table and not from an option.
 _DATA = ("X", "y", "qid", "sample_weight")
 _WORDS = {"true": True, "yes": True, "false": False, "no": False, "none": None}

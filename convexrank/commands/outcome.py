@@ -13,18 +13,6 @@ from typing import Any
 
 from convexrank.core.results import ConvergenceWarning, Solution
 
-__all__ = [
-    "DISAGREES",
-    "FINE",
-    "WIDTH",
-    "Outcome",
-    "answered",
-    "as_json",
-    "paragraph",
-    "quiet",
-    "solution_lines",
-]
-
 #: Exit statuses; 2 is that of arguments that cannot be used.
 FINE, DISAGREES = 0, 1
 WIDTH = 80

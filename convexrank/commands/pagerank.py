@@ -10,8 +10,6 @@ import numpy as np
 from convexrank.commands.outcome import Outcome, answered, as_json, quiet, solution_lines
 from convexrank.data import check_integer
 
-__all__ = ["add", "run"]
-
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""

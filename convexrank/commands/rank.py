@@ -9,8 +9,6 @@ from convexrank.commands.options import formulation, given_options, knows_querie
 from convexrank.commands.outcome import DISAGREES, FINE, Outcome, as_json, paragraph, quiet
 from convexrank.data import read_letor
 
-__all__ = ["add", "run"]
-
 _EPILOG = """Other options, such as --l2 0.1, go to each problem that has them. The exit
 status is 0 if all answers are certified to the tolerance, 1 if not, 2 if the
 arguments or the files cannot be used."""

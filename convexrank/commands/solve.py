@@ -12,8 +12,6 @@ from convexrank.commands.outcome import Outcome, answered, as_json, quiet, solut
 from convexrank.core.results import Solution
 from convexrank.data import TableData, read_table
 
-__all__ = ["add", "run"]
-
 _EPILOG = """Other options, such as --p 8 --l2 0.01 --loss hinge, are those of the problem:
 `convexrank problems NAME` lists them. Columns that are no features are left out
 by --drop. The exit status is 0 if the answer is certified to the tolerance, 1 if

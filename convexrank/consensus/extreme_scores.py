@@ -15,8 +15,6 @@ from convexrank.consensus.with_teleport import Absorbed
 from convexrank.graphs.compiled.edge_sums import IDS, INT, LONG, NOTHING, REAL, REAL_OUT, compiled
 from convexrank.graphs.io.build import threads_available
 
-__all__ = ["Choices", "choices_of", "extremes"]
-
 Array = np.ndarray
 
 # Ends are known this closely: scores are shares of 1.

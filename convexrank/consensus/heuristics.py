@@ -13,8 +13,6 @@ from convexrank.consensus.with_teleport import Absorbed, absorb
 from convexrank.data import check_choice, check_flag, check_integer, check_positive, check_real
 from convexrank.divergences.base import softmax
 
-__all__ = ["PublishedRank", "blend", "brew"]
-
 Array = np.ndarray
 
 # Alternations of the inner loop of double-loop BLeND, which need not converge.

@@ -16,8 +16,6 @@ from convexrank.data.nodes import as_frame, called, names_of, numbers_of
 if TYPE_CHECKING:
     from convexrank.consensus.extreme_scores import Choices
 
-__all__ = ["ScoreIntervals", "score_intervals"]
-
 Array = np.ndarray
 
 # The tolerances of HiGHS; flows are fractions of 1.

@@ -18,8 +18,6 @@ from convexrank.graphs import Graph, LabelledGraph
 from convexrank.graphs.distributions import distribution
 from convexrank.graphs.transition import check_alpha
 
-__all__ = ["Absorbed", "absorb", "as_sets"]
-
 Array = np.ndarray
 
 

@@ -34,7 +34,6 @@ __all__ = [
     "certify",
     "lower_bound",
     "own_gap",
-    "radius_for_steps",
     "strength_near",
     "value_of",
     "witness_bound",
@@ -44,8 +43,6 @@ Array = np.ndarray
 
 # The radius of the search for a minimiser that nothing bounds, as a multiple of the length of the point.
 _RADIUS_FACTOR = 10.0
-# A radius that only a weak l1 gives, so many times that of a ball, magnifies the rounding of slopes.
-_WEAK = 1e4
 # How much wider a bound may be that holds everywhere than one over a ball.
 _FOR_ALL = 10.0
 # Rounds without progress after which the search for evidence ends: the point itself is then not closer.
@@ -99,15 +96,6 @@ def certificate_radius(
         reach = (value - risk_infimum + 4.0 * EPS * abs(value)) / penalty.l1 * (1.0 + 4.0 * EPS)
         return "global", max(reach, np.finfo(float).tiny)
     return "ball", _RADIUS_FACTOR * max(unit, _length(w))
-
-
-def radius_for_steps(w: Array, radius: float, unit: float) -> float:
-    """Return the radius, or that of a ball where l1 is so weak that the radius magnifies rounding beyond tolerances.
-
-    Without l1 the bound would be one over this ball.
-    """
-    near = _RADIUS_FACTOR * max(unit, math.sqrt(float(w @ w)))
-    return near if _WEAK * near < radius < math.inf else radius
 
 
 def value_of(penalty: Penalty, own: Minorant, w: Array) -> tuple[float, float]:
@@ -164,26 +152,6 @@ def _certify(problem: LinearRisk, w: Array, witness: Witness | None, rounds: int
     outside = 0.0 if problem.penalty.ball is None else _outside(problem.penalty.ball, w, own.slope)
     above = _Above(value, error + outside)
     enough = tol * max(1.0, abs(value))
-    found = _within(problem, w, own, above, error, witness, (rounds, enough), (kind, radius))
-    near = radius if found.gap <= enough else radius_for_steps(w, radius, problem.unit)
-    if near == radius:
-        return found
-    other = _within(problem, w, own, above, error, witness, (rounds, enough), ("ball", near))
-    return other if other.gap <= enough else found
-
-
-def _within(
-    problem: LinearRisk,
-    w: Array,
-    own: Minorant,
-    above: _Above,
-    error: float,
-    witness: Witness | None,
-    effort: tuple[int, float],
-    region: tuple[str, float],
-) -> Certificate:
-    """Bound value − the minimum within a radius, where some minimiser is known or assumed to lie."""
-    value, (rounds, enough), (kind, radius) = above.value, effort, region
     gap = own_gap(problem, own, w, radius)
     if witness is not None:
         lower, everywhere = witness_bound(problem, witness, radius, (w, own))

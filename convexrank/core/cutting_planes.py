@@ -11,8 +11,6 @@ from scipy import sparse
 from convexrank.backend.interruption import import_module
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 
-__all__ = ["model_minimum"]
-
 Array = np.ndarray
 
 # Interior points come this near, in units of the scale; most end before, and say so by a status that is not asked for.
@@ -59,7 +57,7 @@ def model_minimum(
     sized = penalty.l1 > 0 or isinstance(penalty.ball, L1Ball)
     size = d + 1 + (d if sized else 0)
     quadratic = sparse.diags_array(np.r_[np.full(d, penalty.l2 / scale), np.zeros(size - d)])
-    linear = np.r_[penalty.l2 / scale * centre, 1.0, np.full(size - d - 1, penalty.l1 / scale)]
+    linear = np.r_[penalty.l2 / scale * centre, 1.0, np.full(size - d - 1, penalty.strengths / scale)]
     step: Any = sparse.eye_array(d, size, format="csr")
     sizes: Any = sparse.eye_array(d, size, k=d + 1, format="csr")
     below = np.hstack([slopes / scale, np.full((count, 1), -1.0), np.zeros((count, size - d - 1))])

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.core.results import Witness
 from convexrank.regularizers import Penalty
 
-__all__ = ["CvxpyModel", "model_of_scores", "nonlinear_problem"]
+__all__ = ["CvxpyModel", "nonlinear_problem"]
 
 # cvxpy's words for an answer that can be used.
 _SOLVED = ("optimal", "optimal_inaccurate")
@@ -42,6 +43,15 @@ def _violation(problem: Any) -> float:
     return max((float(np.max(part.violation())) for part in problem.constraints), default=0.0)
 
 
+def check_nonlinear_solver() -> None:
+    """Raise an ImportError that says how to get Uno, an extra, where it is not installed."""
+    if find_spec("unopy") is None:
+        raise ImportError(
+            "this exact model is convex by a theorem, not by cvxpy's rules: no conic solver takes it, and Uno is not "
+            "installed; pip install 'convexrank[nonlinear]'."
+        )
+
+
 @lru_cache(maxsize=1)
 def _nonlinear_class() -> Any:
     import cvxpy as cp
@@ -51,6 +61,8 @@ def _nonlinear_class() -> Any:
 
         def solve(self, solver: str | None = None, **options: Any) -> Any:
             """Solve from the values that the variables have; options as for ``cvxpy.Problem.solve``."""
+            if solver in (None, "UNO"):
+                check_nonlinear_solver()
             return super().solve(solver=solver or "UNO", **{**_NONLINEAR, **options})
 
     return NonlinearProblem

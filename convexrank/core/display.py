@@ -10,8 +10,6 @@ from typing import Any
 from convexrank.backend.interruption import import_module
 from convexrank.data.display import call_text, html_table, number_text, short_fields, sparkline
 
-__all__ = ["Displayed", "draw", "solution_html", "solution_line", "solution_summary"]
-
 # A block of LaTeX in a docstring, at any depth: the lines below it that are further in.
 _FORMULA = re.compile(r"^(?P<depth> *)\.\. math::(?P<text>.*\n(?:(?:(?P=depth) +.*)?\n)*)", re.MULTILINE)
 _STATED_BY_NOTES = ("y", "qid", "sample_weight", "dtype")

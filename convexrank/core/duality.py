@@ -9,8 +9,6 @@ import numpy as np
 from convexrank.backend.interruption import import_module
 from convexrank.core.results import Solution, Status, Witness
 
-__all__ = ["dual_of", "dual_solution"]
-
 # Where the class is. As a solver it is imported when it is asked for: it draws random instances of the formulations.
 _DUAL = "convexrank.problems.duals.ranking_dual:RankingDual"
 # Ends at which the primal has no minimiser.

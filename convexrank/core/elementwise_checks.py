@@ -12,8 +12,6 @@ from convexrank.atoms import is_cvxpy
 from convexrank.backend.compilation import jit
 from convexrank.backend.jax_start import with_x64
 
-__all__ = ["OnGrid", "apply", "follows_disciplined_rules", "model_form", "stated"]
-
 Array = np.ndarray
 Function = Callable[[Any], Any]
 

@@ -72,6 +72,8 @@ class State:
         For a residual that covers only a part of the problem, such as the columns that screening left: returns the
         state at the same point for the whole problem. The loop calls it before it reports convergence, and continues
         from that state.
+    note : str
+        What the message of the solution says of the run, such as that another method went on.
 
     Examples
     --------
@@ -92,6 +94,7 @@ class State:
     iteration: int = 0
     tol: float = 0.0
     complete: Callable[[], State] | None = field(default=None, repr=False)
+    note: str = field(default="", repr=False)
 
 
 class Method(Protocol):
@@ -263,6 +266,8 @@ class Monitor:
             if not may_lack_minimiser:
                 best, self.certificate = State(direction, self.problem.value_at(direction), math.inf), None
         message = f"{status.message}; {detail}" if detail else status.message
+        if self.last is not None and self.last.note:
+            message = f"{message}; {self.last.note}"
         states = len(self.trace["objective"])
         if best is None:  # no state was finite: there is no point to return
             best = State(np.full(self.problem.dimension, np.nan), math.nan, math.inf)

@@ -22,8 +22,6 @@ from scipy.special import xlog1py
 
 from convexrank.data import check_real_array
 
-__all__ = ["check_differences", "lost_entropy", "transform"]
-
 Array = np.ndarray
 
 # A loss of a caller's own is examined for margins up to this.

@@ -13,8 +13,6 @@ from convexrank.backend.gram import steadily_summed, times
 from convexrank.core.cutting_planes import model_minimum
 from convexrank.regularizers import Penalty
 
-__all__ = ["EPS", "Bundle", "Minorant", "rounding", "tangent", "tangent_at"]
-
 Array = np.ndarray
 
 EPS = float(np.finfo(np.float64).eps)
@@ -106,10 +104,10 @@ def tangent_at(
     if not math.isfinite(float(scores @ scores)):
         return Minorant(math.inf, math.nan, np.zeros(len(w)), math.inf, math.inf, math.inf)
     value, pull = risk(scores)
-    size, relative = np.abs(pull), rounding(len(scores) + len(w))
+    size, relative, sizes = np.abs(pull), rounding(len(scores) + len(w)), np.abs(scores)
     # near 0 scores have no rounding to speak of, constants beside them do, such as the logarithms of weights
-    moved = float(size @ (1.0 + np.abs(scores)))
-    error = relative * (abs(float(value)) + float(np.abs(scores).max()) + moved)
+    moved = float(np.add.reduce(size)) + float(size @ sizes)
+    error = relative * (abs(float(value)) + float(np.maximum.reduce(sizes)) + moved)
     slope = np.asarray(steadily_summed(X, pull), dtype=np.float64)
     return Minorant(
         float(value),
@@ -180,8 +178,7 @@ class Bundle:
         The conjugate of the penalty is 0 there, whatever the radius.
         """
         slope, error = self._mixture(weights)
-        penalty = self.problem.penalty
-        return penalty.steepness(-slope) + error <= penalty.l1
+        return self.problem.penalty.holds(-slope, error)
 
     def _mixture(self, weights: Array) -> tuple[Array, float]:
         """The slope of a mixture, and a bound on the rounding of it in the Euclidean norm."""

@@ -19,8 +19,6 @@ from convexrank.data import check_flag, check_integer, check_nonnegative, check_
 from convexrank.data.display import html_table, number_text, sparkline
 from convexrank.data.nodes import pandas
 
-__all__ = ["Path", "path"]
-
 Array = np.ndarray
 
 # Parameters that a path may follow; strengths fall along it.
@@ -380,7 +378,8 @@ def _values_of(problem: Any, given: dict[str, Any], n: int, ratio: float) -> tup
         top = problem.l1_max()
         if not top > 0.0:
             raise ValueError(
-                "all weights are 0 for every l1: the gradient at 0 is 0, so that there is no path."
+                "all weights are 0 for every l1: the gradient at 0 is 0, so that there is no path; "
+                "X has to tell the labels apart."
             )
         return name, np.geomspace(top, share * top, check_integer(n, "n", 1))
     found = check_vector(values, None, name)

@@ -14,17 +14,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = [
-    "ColumnSizes",
-    "Curvature",
-    "SampledCurvature",
-    "ScoreModel",
-    "ScoreProducts",
-    "movement",
-    "sizes_of_columns",
-    "without_products",
-]
-
 Array = np.ndarray
 
 # The largest c of the bound; where the gap is large a larger one would gain little.

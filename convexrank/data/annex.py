@@ -11,8 +11,6 @@ from typing import Any
 
 from convexrank.backend.interruption import import_module
 
-__all__ = ["annex_module", "annex_name"]
-
 _ANNEX = "convexrank_annex"
 
 

@@ -7,8 +7,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["renamed"]
-
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 

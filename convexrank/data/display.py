@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["call_text", "html_table", "number_text", "short_fields", "short_text", "sparkline"]
-
 _LONGEST = 60
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from convexrank.data.checks.arrays import _real_array, _refuse_non_finite, read_array
 
-__all__ = ["check_distributions"]
-
 # A row that came out of a division by its sum adds up to 1 within this.
 _SUM = 1e-9
 

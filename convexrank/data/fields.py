@@ -11,8 +11,6 @@ from scipy import sparse
 
 from convexrank.backend.read_only import read_only
 
-__all__ = ["keep", "keep_checked", "refuse_edited", "sample_of"]
-
 Array = np.ndarray
 
 # So many entries of a matrix are remembered; all of a smaller one.

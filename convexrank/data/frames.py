@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_same_index", "codes_of", "in_node_order", "index_of", "is_missing", "refuse_missing"]
-
 Array = np.ndarray
 
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from convexrank.data.checks.values import check_choice
 
-__all__ = ["gains"]
-
 # The sum of so many rows of such a grade that fit in memory is still finite.
 _LARGEST_EXPONENT = 980.0
 _GAINS = {"exp2": "exp2", "linear": "linear"}

@@ -10,8 +10,6 @@ from scipy import sparse
 from convexrank.data.checks.arrays import check_matrix
 from convexrank.data.sparse_matrices import well_formed
 
-__all__ = ["check_kernel"]
-
 # Kernels are computed by differences of large numbers: this much of their size is rounding.
 _KERNEL_ROUNDING = 1e-10
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Self
 
-__all__ = ["Advised", "Message", "did_you_mean", "refusal", "shown"]
-
 # Longer texts are not compared: the time grows with the square of their length.
 _LONGEST = 80
 

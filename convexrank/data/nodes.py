@@ -12,17 +12,6 @@ from convexrank.data.checks.arrays import read_array
 from convexrank.data.checks.values import check_list
 from convexrank.data.messages import did_you_mean, shown
 
-__all__ = [
-    "as_frame",
-    "as_series",
-    "called",
-    "check_names",
-    "check_nodes",
-    "names_of",
-    "numbers_of",
-    "pandas",
-]
-
 Array = np.ndarray
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from convexrank.data import shown
 
-__all__ = ["scores_of"]
-
 
 def scores_of(estimator: Any, X: Any) -> np.ndarray:
     """Return the scores by which a fitted estimator ranks rows, shape (n,): the higher, the nearer to the top.

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["as_csr", "well_formed"]
-
 Array = np.ndarray
 
 

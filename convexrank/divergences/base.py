@@ -24,8 +24,6 @@ from convexrank.divergences.domains import Interval, read_bound
 if TYPE_CHECKING:
     from convexrank.proof.generators import Generator
 
-__all__ = ["Divergence"]
-
 Array = np.ndarray
 
 
@@ -36,7 +34,7 @@ def _library(x: Any) -> ModuleType:
 
 
 def relative_entropy(x: Any, y: Any) -> Any:
-    """x log(x/y) − x + y for each entry, 0 where x = y; numpy or JAX."""
+    """Return x log(x/y) − x + y for each entry, 0 where x = y; numpy or JAX."""
     ratio = x / y
     # scipy's function costs a hundredth of a call of JAX on a short vector
     product = atoms.x_log_x(ratio) if _library(ratio) is not np else -entr(ratio)

@@ -10,8 +10,6 @@ import numpy as np
 
 from convexrank.data import check_real, check_real_array, shown
 
-__all__ = ["Interval", "read_bound"]
-
 Array = np.ndarray
 
 

@@ -16,8 +16,6 @@ from convexrank.divergences.generators.separable import (
     SquaredEuclidean,
 )
 
-__all__ = ["NAMES", "name_of", "resolve"]
-
 NAMES: dict[str, Callable[[], Divergence]] = {
     "bit_entropy": BitEntropy,
     "generalized_i": GeneralizedI,

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["checksum", "conformal_place", "conformal_reach"]
-
 Array = np.ndarray
 
 

@@ -11,8 +11,6 @@ from convexrank.data import QueryGroups
 from convexrank.divergences import Divergence, SquaredEuclidean
 from convexrank.problems.margin_retargeting._options import bounds_within, check_bound, check_divergence
 
-__all__ = ["feasible_options"]
-
 Array = np.ndarray
 
 # The margin is 1 if that is at most the first share of the largest feasible margin, else the second share of it.

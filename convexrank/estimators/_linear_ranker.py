@@ -16,8 +16,6 @@ from convexrank.core.results import Solution
 from convexrank.data import Chunks, check_choice, check_flag, check_weights, read_array, well_formed
 from convexrank.features import Products, Stacked, Thresholds
 
-__all__ = ["LinearEstimator", "LinearRanker", "check_counts", "validated"]
-
 Array = np.ndarray
 
 # The columns to which the weights may belong.

@@ -6,8 +6,6 @@ import numpy as np
 
 from convexrank.data import QueryGroups
 
-__all__ = ["pair_order"]
-
 Array = np.ndarray
 
 

@@ -15,10 +15,18 @@ from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.paths import Path, path
 from convexrank.core.results import ConvergenceWarning
-from convexrank.data import Chunks, as_groups, check_choice, check_flag, check_integer, check_weights, shown
+from convexrank.data import (
+    Chunks,
+    as_groups,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_matrix,
+    check_weights,
+    shown,
+)
+from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.estimators._linear_ranker import SolvedRanker
-
-__all__ = ["PathSearch"]
 
 Array = np.ndarray
 
@@ -124,8 +132,9 @@ class PathSearch(SolvedRanker):
         from joblib import Parallel, delayed
 
         X, y, qid, _ = data
+        known = np.asarray(y.tolist()) if y.dtype == object else y  # folds depend on the kind of labels
         try:
-            folds = [tuple(map(np.asarray, fold)) for fold in self._folds(X, y, qid)]
+            folds = [tuple(map(np.asarray, fold)) for fold in self._folds(X, known, qid)]
         except (ValueError, TypeError) as error:  # scikit-learn's do not say what they are about
             own = str(error).startswith("cv ")
             raise error if own else type(error)(f"cv is {shown(self.cv)}: {error}") from error
@@ -145,7 +154,9 @@ def _along(model: PathSearch, data: tuple[Any, ...], values: Any) -> tuple[Path,
     X, y, qid, weights = data
     made = copy.copy(model)
     setattr(made, model.path, 1.0)  # replaced along the path
-    scales = _scales(X, weights) if model.standardize and model._is_linear else None
+    scales = None
+    if model.standardize and model._is_linear:
+        scales = _scales(check_matrix(X, most=LARGEST_ENTRY), weights)
     problem = made._made(_divided(X, scales), y, qid, weights)
     options: dict[str, Any] = {model._PATHS[model.path]: values}
     followed = path(

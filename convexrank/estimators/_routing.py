@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["check_queries", "refuse_unscored"]
-
 _HOW_TO_ROUTE = (
     "In a search write sklearn.set_config(enable_metadata_routing=True), "
     "ranker.set_fit_request(qid=True).set_score_request(qid=True), and "

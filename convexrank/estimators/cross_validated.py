@@ -13,8 +13,6 @@ from convexrank.estimators._path_search import PathSearch
 from convexrank.estimators.push import PushRanker
 from convexrank.estimators.retargeting import RetargetingRanker
 
-__all__ = ["PushRankerCV", "RetargetingRankerCV"]
-
 Array = np.ndarray
 
 

@@ -14,8 +14,6 @@ from convexrank.data import QueryGroups, as_groups, check_integer, check_positiv
 from convexrank.estimators._linear_ranker import LinearRanker
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
 
-__all__ = ["OnlineMEMR"]
-
 Array = np.ndarray
 
 
@@ -184,8 +182,9 @@ class OnlineMEMR(LinearRanker):
     def _reach(self) -> float:
         """The radius of the ball."""
         if self.radius is not None:
-            return self.radius
-        return min(self._steepest_at_zero / self.sigma, math.sqrt(2.0 * self._costliest / self.sigma))
+            return float(self.radius)
+        sigma = float(self.sigma)
+        return min(self._steepest_at_zero / sigma, math.sqrt(2.0 * self._costliest / sigma))
 
     @property
     def rounds_(self) -> int:
@@ -196,7 +195,7 @@ class OnlineMEMR(LinearRanker):
     @property
     def regret_bound_(self) -> float:
         """The bound on the regret after the rounds played."""
-        return (1.0 + math.log(max(self.rounds_, 1))) * self.steepest_**2 / (2.0 * self.sigma)
+        return (1.0 + math.log(max(self.rounds_, 1))) * self.steepest_**2 / (2.0 * float(self.sigma))
 
     @as_a_whole
     def regret(self, X: Any, y: Any, qid: Any = None, rounds: int | None = None) -> float:
@@ -227,10 +226,10 @@ class OnlineMEMR(LinearRanker):
             raise ValueError("no round was played: no query so far had two rows of different grades.")
         if count > min(len(asked), self.rounds_):
             raise ValueError(
-                f"{count} rounds are asked for, {self.rounds_} were played and the data have {len(asked)}; pass the "
-                "data of all rounds, in their order."
+                f"{count} rounds are asked for, {self.rounds_} were played and X with this qid has {len(asked)}; pass "
+                "the data of all rounds, in their order."
             )
         rows = np.concatenate(asked[:count])
         names = np.repeat(np.arange(count), [len(part) for part in asked[:count]])
-        best = self._problem(X[rows], y[rows], names, count * self.sigma).solve()
+        best = self._problem(X[rows], y[rows], names, count * float(self.sigma)).solve()
         return float(self.losses_[:count].sum() - best.value)

@@ -20,8 +20,6 @@ from convexrank.data.rankers import scores_of
 from convexrank.estimators._conformal import checksum
 from convexrank.inference import Lists, Threshold, list_length, threshold
 
-__all__ = ["PromisedThresholdClassifier", "promised_lists", "promised_threshold"]
-
 Array = np.ndarray
 
 # Binary digits of the largest score that are kept.
@@ -135,7 +133,8 @@ class PromisedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstim
             raise kind(
                 f"X, y, held_out or random_state: {error}; expected rows X of shape (n, d), and y of n labels."
             ) from error
-        self.estimator_ = clone(self.estimator).fit(X_fit, y_fit)
+        ranker: Any = clone(self.estimator)
+        self.estimator_ = ranker.fit(X_fit, y_fit)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))

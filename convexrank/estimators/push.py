@@ -24,8 +24,6 @@ from convexrank.inference import Threshold
 from convexrank.metrics import auc
 from convexrank.problems import PNormPush, Push, RmaxPush, TopPush
 
-__all__ = ["PushRanker"]
-
 Array = np.ndarray
 
 
@@ -198,7 +196,7 @@ class PushRanker(SolvedRanker):
         try:
             check_binary_labels(y)
         except ValueError as error:
-            if len(np.unique(y)) > 2:
+            if y.dtype != object and len(np.unique(y)) > 2:
                 raise ValueError(
                     f"{error} For graded documents of queries use RetargetingRanker().fit(X, y, qid)."
                 ) from error

@@ -12,8 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from convexrank.data import as_groups, check_choice
 from convexrank.estimators._linear_ranker import validated
 
-__all__ = ["QueryScaler"]
-
 Array = np.ndarray
 
 

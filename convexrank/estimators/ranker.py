@@ -14,8 +14,6 @@ from convexrank.estimators._pair_order import pair_order
 from convexrank.estimators._routing import check_queries, refuse_unscored
 from convexrank.problems._formulation import Formulation
 
-__all__ = ["Ranker"]
-
 Array = np.ndarray
 
 # What the estimator itself passes to the formulation.

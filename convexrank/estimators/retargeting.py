@@ -20,8 +20,6 @@ from convexrank.inference import Lists
 from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
 
-__all__ = ["RetargetingRanker"]
-
 Array = np.ndarray
 
 # From so many rows on, grades without queries are worth a word; more different values are no grades.

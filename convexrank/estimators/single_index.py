@@ -31,8 +31,6 @@ from convexrank.problems import LearnedDivergence
 from convexrank.solvers import Accelerated
 from convexrank.solvers.single_index.unit_step import UnitStep
 
-__all__ = ["SingleIndexRegressor"]
-
 Array = np.ndarray
 
 # Steps along the published field before the first turn to those without momentum, and in all.

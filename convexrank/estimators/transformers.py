@@ -17,8 +17,6 @@ from convexrank.data import check_integer, shown
 from convexrank.estimators._linear_ranker import validated
 from convexrank.features import Thresholds
 
-__all__ = ["LeafFeatures", "ThresholdFeatures"]
-
 Array = np.ndarray
 
 

@@ -12,8 +12,6 @@ from convexrank.backend.design import Design
 from convexrank.backend.read_only import read_only
 from convexrank.features._levels import ColumnLevels, read_columns
 
-__all__ = ["LevelDesign", "of_rows"]
-
 Array = np.ndarray
 
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from convexrank.data import Chunks, check_integer, check_list, shown
 
-__all__ = ["ColumnLevels", "levels_of", "read_columns", "read_directions"]
-
 Array = np.ndarray
 
 

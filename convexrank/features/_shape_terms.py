@@ -10,8 +10,6 @@ import numpy as np
 
 from convexrank.features._levels import ColumnLevels
 
-__all__ = ["Piece", "Slope", "StepFunction", "Sum", "Surface"]
-
 Array = np.ndarray
 
 

@@ -9,8 +9,6 @@ from convexrank.data import shown
 from convexrank.data.nodes import pandas
 from convexrank.features._shape_terms import Slope, StepFunction, Surface
 
-__all__ = ["frame_of", "sql_of"]
-
 # Sums of this number of terms are put in parentheses, because parsers limit the depth of an expression.
 _TERMS = 100
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from convexrank.backend.numba_cache import compiled, read_only_array, types
 
-__all__ = ["add_levels", "add_pairs", "sum_levels", "sum_pairs"]
-
 Array = np.ndarray
 
 _codes = read_only_array(types.int32, 2)

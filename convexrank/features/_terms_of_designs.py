@@ -18,8 +18,6 @@ from convexrank.features.products import Products
 from convexrank.features.stacked import Stacked
 from convexrank.features.thresholds import Thresholds
 
-__all__ = ["Tables", "terms_of"]
-
 Array = np.ndarray
 # Names of the features of each part of a design, and whether the part is a matrix.
 Tables = tuple[tuple[tuple[str, ...], bool], ...]

@@ -11,8 +11,6 @@ import numpy as np
 from convexrank.backend.read_only import read_only
 from convexrank.features._shape_terms import Slope, StepFunction, Sum, Surface
 
-__all__ = ["ScoreCard", "score_card_of"]
-
 Array = np.ndarray
 
 

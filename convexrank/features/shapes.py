@@ -16,8 +16,6 @@ from convexrank.features._shape_texts import frame_of, sql_of
 from convexrank.features._terms_of_designs import Tables, terms_of
 from convexrank.features.score_cards import ScoreCard, score_card_of
 
-__all__ = ["Shapes", "shapes"]
-
 Array = np.ndarray
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import largest
+from convexrank.backend.design import largest
 from convexrank.backend.read_only import read_only
 from convexrank.data import check_integer, check_list, check_weights, shown
 from convexrank.features._columns import LevelDesign, of_rows

@@ -11,8 +11,6 @@ from scipy import sparse
 
 from convexrank.data import Matrix, check_integer, check_matrix, check_vector, shown
 
-__all__ = ["quantile_thresholds", "threshold_rankers"]
-
 Array = np.ndarray
 
 

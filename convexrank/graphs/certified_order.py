@@ -6,8 +6,6 @@ import numpy as np
 
 from convexrank.data import check_integer
 
-__all__ = ["certified_prefix"]
-
 Array = np.ndarray
 
 

@@ -11,8 +11,6 @@ from scipy import sparse
 from convexrank.data import check_matrix, check_vector, in_node_order, index_of, read_array
 from convexrank.data.nodes import numbers_of
 
-__all__ = ["distribution", "distributions"]
-
 Array = np.ndarray
 
 _ROUNDING = 1e-14

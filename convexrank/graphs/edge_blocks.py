@@ -11,8 +11,6 @@ import numpy as np
 
 from convexrank.graphs.io.build import each_range
 
-__all__ = ["EdgeBlock", "each_block"]
-
 Array = np.ndarray
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from convexrank.graphs.graph import Graph
 
-__all__ = ["equal_inflows", "small_farm"]
-
 
 def _drawn(n: int, links: list[tuple[int, int]]) -> Graph:
     """A graph whose nodes are called "1" to "n"."""

@@ -17,8 +17,6 @@ from convexrank.graphs.graph import Graph
 # More pages than these are a mistake.
 _MOST_HELPERS = 10_000_000
 
-__all__ = ["FARMS", "Farm", "FarmGain", "farm_gain", "inject_farm"]
-
 Array = np.ndarray
 
 

@@ -37,8 +37,6 @@ from convexrank.graphs.io.foreign import edges_of_networkx, edges_of_pandas, edg
 from convexrank.graphs.stored.pages import Pages
 from convexrank.graphs.transition import Transition
 
-__all__ = ["Graph"]
-
 Array = np.ndarray
 
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from convexrank.data.nodes import called
 
-__all__ = ["one_a_node", "refuse_broken", "refuse_extremes"]
-
 Array = np.ndarray
 
 

@@ -20,8 +20,6 @@ from convexrank.graphs.graph import Graph
 from convexrank.graphs.io.build import check_endpoints
 from convexrank.graphs.io.foreign import column_of, edges_of_pandas
 
-__all__ = ["LabelledGraph"]
-
 Array = np.ndarray
 
 

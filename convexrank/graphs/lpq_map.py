@@ -17,8 +17,6 @@ from convexrank.graphs.edge_blocks import EdgeBlock, each_block
 from convexrank.graphs.graph import Graph
 from convexrank.graphs.io.build import cuts, each_range
 
-__all__ = ["NormMap", "NormPart"]
-
 Array = np.ndarray
 
 # A sum below this, of terms of at most 1, may have lost terms to underflow: it is done again in logarithms.

@@ -6,8 +6,6 @@ import numpy as np
 
 from convexrank.graphs import Transition
 
-__all__ = ["solve_poisson", "stationary"]
-
 Array = np.ndarray
 
 # A series ends where a term no longer shows beside the sum.

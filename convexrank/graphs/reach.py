@@ -6,8 +6,6 @@ import numpy as np
 
 from convexrank.graphs.graph import Graph
 
-__all__ = ["reached_from"]
-
 Array = np.ndarray
 
 # Rounds over all edges before a search node by node: most graphs need fewer, and a round costs less memory.

@@ -12,8 +12,6 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.data import check_choice, check_real, keep, keep_checked
 
-__all__ = ["DANGLING", "Transition", "check_alpha"]
-
 Array = np.ndarray
 
 DANGLING = {

@@ -22,18 +22,6 @@ from convexrank.inference.top_of_list import PrecisionAt, RecallAt
 from convexrank.inference.two_classes import AUC, PartialAUC, PushRisk
 from convexrank.metrics.conventions import CONVEXRANK, Convention
 
-__all__ = [
-    "How",
-    "interval_of",
-    "map_measure",
-    "measure_named",
-    "measured",
-    "ndcg_measure",
-    "partial_measure",
-    "push_measure",
-    "risk_measure",
-]
-
 How = Literal["exact", "asymptotic"]
 
 

@@ -11,8 +11,6 @@ from convexrank.inference.concentration import dkw_radius, share_lower, share_up
 from convexrank.inference.results import Band
 from convexrank.inference.rows import Ranked, read_rows
 
-__all__ = ["precision_recall_band", "roc_band"]
-
 Array = np.ndarray
 
 # Keeps both ends of a vertical piece of a curve in the band when a rate is rounded.

@@ -11,8 +11,6 @@ from convexrank.inference.arguments import How, interval_of, measure_named
 from convexrank.inference.methods import Measure, Method, method_named
 from convexrank.inference.results import Comparison, Difference, Interval
 
-__all__ = ["compare", "holm"]
-
 
 def holm(p_values: list[float]) -> list[float]:
     """Adjust p-values by Holm's method, which controls the family-wise error rate.

@@ -16,17 +16,6 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import bdtr, bdtrc, betaincinv
 
-__all__ = [
-    "binary_divergence",
-    "binomial_range",
-    "dkw_radius",
-    "mean_lower",
-    "mean_upper",
-    "share_lower",
-    "share_upper",
-    "uniform_ends",
-]
-
 Array = np.ndarray
 
 

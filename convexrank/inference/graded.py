@@ -14,8 +14,6 @@ from convexrank.inference.rows import Guide, Rows, cluster_numbers
 from convexrank.metrics.conventions import Convention
 from convexrank.metrics.risk import row_losses
 
-__all__ = ["NDCG", "Graded", "MeanAveragePrecision", "RankingRisk", "Values"]
-
 Array = np.ndarray
 Bounds = tuple[float, float]
 

@@ -8,8 +8,6 @@ from convexrank.inference.arguments import How, map_measure, measured, ndcg_meas
 from convexrank.inference.results import Interval
 from convexrank.metrics.conventions import CONVEXRANK, Convention
 
-__all__ = ["map_interval", "ndcg_interval", "ranking_risk_interval"]
-
 
 def ranking_risk_interval(
     y: Any,

@@ -8,8 +8,6 @@ from convexrank.inference.arguments import How, measured, partial_measure, push_
 from convexrank.inference.results import Interval
 from convexrank.inference.two_classes import AUC
 
-__all__ = ["auc_interval", "partial_auc_interval", "push_risk_interval"]
-
 
 def auc_interval(
     y: Any,

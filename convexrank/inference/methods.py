@@ -14,8 +14,6 @@ from convexrank.data import check_choice
 from convexrank.inference.concentration import binary_divergence, mean_lower, mean_upper
 from convexrank.inference.rows import Guide, Rows
 
-__all__ = ["Asymptotic", "Exact", "Measure", "Method", "Plan", "method_named", "student_interval"]
-
 # Shares that differ by less are equal, but for rounding.
 _ROUNDING = 1e-12
 

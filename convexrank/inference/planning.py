@@ -16,8 +16,6 @@ from convexrank.inference.methods import Plan, method_named, student_interval
 from convexrank.inference.results import SampleSize
 from convexrank.inference.two_classes import error_split
 
-__all__ = ["sample_size"]
-
 Array = np.ndarray
 
 _MOST = 2**53

@@ -9,8 +9,6 @@ import numpy as np
 
 from convexrank.data import check_real
 
-__all__ = ["Band", "Comparison", "Difference", "Interval", "SampleSize"]
-
 Array = np.ndarray
 
 # Share of the range of a measure from which on an interval says nothing: ends come near the range, and do not reach it.

@@ -11,8 +11,6 @@ import numpy as np
 from convexrank.data import check_binary_labels, check_same_index, check_vector, check_weights
 from convexrank.data.groups import as_groups
 
-__all__ = ["Guide", "Labelled", "Ranked", "Rows", "cluster_numbers", "read_rows"]
-
 Array = np.ndarray
 # What a sample has, and what it should have for an asymptotic interval, by the words for it.
 Guide = dict[str, tuple[float, float]]
@@ -127,8 +125,9 @@ class Rows:
 
     @property
     def effective_counts(self) -> list[float]:
-        """The effective number of each stratum."""
-        return [self.effective(self.mass * (self.stratum == part)) for part in range(len(self.names))]
+        """The effective number of rows of each stratum, whatever their clusters."""
+        parts = (self.mass[self.stratum == part] for part in range(len(self.names)))
+        return [float(part.sum() ** 2 / (part @ part)) for part in parts]
 
     def guide(self) -> Guide:
         """Return what the asymptotic variance of clusters needs."""

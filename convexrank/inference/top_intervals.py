@@ -8,8 +8,6 @@ from convexrank.inference.arguments import How, measured
 from convexrank.inference.results import Interval
 from convexrank.inference.top_of_list import PrecisionAt, RecallAt
 
-__all__ = ["precision_at_interval", "recall_at_interval"]
-
 
 def precision_at_interval(
     y: Any,

@@ -19,8 +19,6 @@ from convexrank.inference.concentration import binomial_range, share_lower, shar
 from convexrank.inference.rows import Guide, Labelled, Ranked, read_rows
 from convexrank.metrics.top import number_of_rows
 
-__all__ = ["PrecisionAt", "RecallAt"]
-
 Array = np.ndarray
 Bounds = tuple[float, float]
 

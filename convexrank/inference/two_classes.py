@@ -14,8 +14,6 @@ import numpy as np
 from convexrank.inference.concentration import mean_lower, mean_upper, uniform_ends
 from convexrank.inference.rows import Guide, Labelled, Ranked, read_rows
 
-__all__ = ["AUC", "PartialAUC", "PushRisk", "error_split"]
-
 Array = np.ndarray
 Bounds = tuple[float, float]
 
@@ -38,11 +36,15 @@ class _TwoClasses:
 
     def guide(self, ranked: Ranked) -> Guide:
         """Return what an asymptotic interval needs: rows of both classes, and pairs in the rarer order."""
-        value, fewest = self.value(ranked), min(ranked.rows.effective_counts)
-        rarer = min(value, 1.0 - value)
+        value, counts = self.value(ranked), ranked.rows.effective_counts
+        fewest = min(counts)
         return {
+            "rows": (sum(counts), 200.0),
             "rows of the smaller class": (fewest, 30.0),
-            "rows of the smaller class, times the share of pairs in the rarer order": (fewest * rarer, 5.0),
+            "rows of the smaller class, times the share of pairs in the rarer order": (
+                fewest * min(value, 1.0 - value),
+                5.0,
+            ),
         }
 
 

@@ -10,8 +10,6 @@ from convexrank.data import check_choice, check_flag, check_positive
 from convexrank.divergences.names import name_of
 from convexrank.jax_losses.rows import QueryRows
 
-__all__ = ["list_net", "ndcg_regression", "rank_cosine"]
-
 _TARGETS = {name: name for name in ("softmax", "exp2", "linear")}
 _GAINS = {name: name for name in ("exp2", "linear")}
 _DIVERGENCES = ("squared", "generalized_i")

@@ -14,7 +14,7 @@ import numpy as np
 from jax.core import Tracer
 
 from convexrank.backend.host_callback import value_on_host
-from convexrank.data import QueryGroups, check_flag, check_nonnegative
+from convexrank.data import QueryGroups, check_flag, check_nonnegative, check_vector
 from convexrank.divergences import SquaredEuclidean
 from convexrank.jax_losses.rows import QueryRows, numbered, sizes_by_rank
 from convexrank.problems.margin_retargeting._options import (
@@ -24,8 +24,6 @@ from convexrank.problems.margin_retargeting._options import (
     joint_constant,
 )
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
-
-__all__ = ["margin_retargeting"]
 
 Array = np.ndarray
 # Margins may exceed what the bounds leave by rounding.
@@ -221,6 +219,7 @@ def _by_callback(host: _Host, rows: QueryRows, grades: Any, query: Any, steps: t
         operands, function = (rows.grades, rows.query, *late), partial(host.traced, sizes)
     else:
         with jax.ensure_compile_time_eval():
-            problem = host.problem(np.asarray(grades).astype(scores.dtype), np.asarray(query), *sizes)
+            known = check_vector(np.asarray(grades).astype(scores.dtype), name="grades")
+            problem = host.problem(known, np.asarray(query), *sizes)
         operands, function = (), partial(host.known, problem)
     return value_on_host(function, scores, *operands)

@@ -10,8 +10,6 @@ import jax.numpy as jnp
 from convexrank.data import check_flag
 from convexrank.jax_losses.rows import QueryRows
 
-__all__ = ["rank_svm"]
-
 # A block of rows is compared with all rows at a time: this many pairs.
 _PAIRS = 1 << 20
 

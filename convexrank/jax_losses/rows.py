@@ -14,8 +14,6 @@ from convexrank.backend.jax_start import uses_jax
 from convexrank.data import QueryGroups, check_flag, check_integer, check_real_array
 from convexrank.projections import isotonic
 
-__all__ = ["QueryRows", "numbered"]
-
 
 def numbered(qid: Any) -> tuple[np.ndarray, int]:
     """Number the queries of rows.

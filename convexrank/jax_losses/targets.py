@@ -10,8 +10,6 @@ from convexrank.data import check_choice, check_flag
 from convexrank.divergences.names import name_of
 from convexrank.jax_losses.rows import QueryRows
 
-__all__ = ["retargeting"]
-
 _DIVERGENCES = ("squared", "kl", "generalized_i")
 _ORDERS = {name: name for name in ("hidden", "block")}
 

@@ -29,8 +29,6 @@ import numpy as np
 from convexrank.data import check_interval
 from convexrank.links.marginal_cost import MarginalRisk, marginal
 
-__all__ = ["RestrictedRisk", "check_range", "cut_off", "restricted_marginal"]
-
 Array = np.ndarray
 
 

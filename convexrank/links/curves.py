@@ -6,8 +6,6 @@ import math
 
 import numpy as np
 
-__all__ = ["along", "between", "monotone", "threshold"]
-
 Array = np.ndarray
 
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from convexrank.backend.numba_cache import compiled
 
-__all__ = ["cut_off_isotonic"]
-
 
 @compiled()
 def _excess(x: float, alpha: np.ndarray, sums: np.ndarray, i: int, j: int, low: float, high: float) -> float:

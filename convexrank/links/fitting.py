@@ -7,12 +7,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from convexrank.data import check_flag, check_interval, check_positive, check_vector, shown
+from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.links.bounded_cost import cut_off
 from convexrank.links.curves import monotone
 from convexrank.links.link import Link
 from convexrank.links.marginal_cost import mutual_regressions, projected_targets
-
-__all__ = ["HasLink", "fit_link", "marginal_knots", "project_link"]
 
 Array = np.ndarray
 
@@ -149,8 +148,8 @@ def project_link(
     >>> project_link([0.0, 1.0, 2.0], [0.0, 2.0, 1.0], strong=1.0).values.round(3).tolist()
     [0.333, 1.333, 1.333]
     """
-    theta = check_vector(theta, name="theta")
-    y = check_vector(y, len(theta), "y")
+    theta = check_vector(theta, name="theta", most=LARGEST_ENTRY)
+    y = check_vector(y, len(theta), "y", most=LARGEST_ENTRY)
     bounds = check_interval(output_range, "output_range")
     strong = None if strong is None else check_positive(strong, "strong")
     smooth = None if smooth is None else check_positive(smooth, "smooth")

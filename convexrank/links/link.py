@@ -10,9 +10,8 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.data import check_interval, check_positive, check_vector, keep, keep_checked
+from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.links.curves import along, between, threshold
-
-__all__ = ["Link"]
 
 Array = np.ndarray
 
@@ -76,8 +75,8 @@ class Link:
     output_range: Any = (None, None)
 
     def __post_init__(self) -> None:
-        knots = check_vector(self.knots, name="knots")
-        values = check_vector(self.values, len(knots), "values")
+        knots = check_vector(self.knots, name="knots", most=LARGEST_ENTRY)
+        values = check_vector(self.values, len(knots), "values", most=LARGEST_ENTRY)
         keep_checked(self, check_positive, "strong", "smooth")
         keep(self, output_range=check_interval(self.output_range, "output_range"), knots=knots, values=values)
         self._check_slopes()

@@ -11,8 +11,6 @@ from convexrank.data.groups import QueryGroups, as_groups
 from convexrank.metrics.queries import Empty, averaged
 from convexrank.metrics.risk import _count_pairs
 
-__all__ = ["kendall_tau", "spearman_footrule"]
-
 Array = np.ndarray
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from convexrank.data import check_nonnegative
 from convexrank.metrics.queries import Empty, QueryRanking, Ties, averaged, check_cut, prepare, segment_cumsum
 
-__all__ = ["expected_reciprocal_rank"]
-
 Array = np.ndarray
 
 _LARGEST_EXPONENT = 1023.0

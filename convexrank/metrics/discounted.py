@@ -8,8 +8,6 @@ import numpy as np
 
 from convexrank.metrics.tally import tally
 
-__all__ = ["average_reciprocal_rank", "dcg"]
-
 
 def _positives_and_ranks(y: Any, s: Any) -> tuple[np.ndarray, np.ndarray]:
     """Number of positives at each distinct score, and the rank they share: all rows at or above it."""

@@ -10,8 +10,6 @@ from convexrank.data import check_choice
 from convexrank.data.gains import gains
 from convexrank.metrics.queries import Empty, QueryRanking, Ties, averaged, check_cut, prepare
 
-__all__ = ["ndcg"]
-
 Array = np.ndarray
 
 _SHORT = {"pad": False, "zero": True}

@@ -12,8 +12,6 @@ from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import check_at_least, check_flag, check_nonnegative, check_positive, check_vector
 from convexrank.metrics.tally import tally
 
-__all__ = ["heights", "push_risk", "r_max", "r_p", "reverse_heights"]
-
 
 def heights(y: Any, s: Any, theta: float = 0.0) -> np.ndarray:
     r"""Number of positives scored at or below each negative, or above it by at most a margin.

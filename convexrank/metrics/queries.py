@@ -13,8 +13,6 @@ from convexrank.backend.cached import cached_property
 from convexrank.data import check_choice, check_flag, check_integer, check_vector, shown
 from convexrank.data.groups import QueryGroups, as_groups
 
-__all__ = ["Empty", "QueryRanking", "Ties", "averaged", "check_cut", "prepare", "segment_cumsum"]
-
 Array = np.ndarray
 Empty = Literal["skip"] | Literal[0] | Literal[1]
 Ties = Literal["average", "stable", "worst", "best"]

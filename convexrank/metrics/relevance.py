@@ -9,8 +9,6 @@ import numpy as np
 from convexrank.data import check_choice, check_integer, check_real
 from convexrank.metrics.queries import Empty, QueryRanking, Ties, averaged, prepare, segment_cumsum
 
-__all__ = ["mean_average_precision", "mean_reciprocal_rank", "query_precision"]
-
 Array = np.ndarray
 
 _LACKING = "a relevant row"

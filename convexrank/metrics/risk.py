@@ -12,8 +12,6 @@ import numpy as np
 
 from convexrank.data import check_choice, check_vector
 
-__all__ = ["RankingRisk", "ranking_risk", "row_losses"]
-
 _TIE_COSTS = {"strict": 0.0, "half": 0.5, "misrank": 1.0}
 # From this number of rows on, a compiled loop counts; below, importing the compiler would take longer.
 _MANY = 50_000

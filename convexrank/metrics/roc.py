@@ -9,8 +9,6 @@ import numpy as np
 from convexrank.data import check_flag, check_positive
 from convexrank.metrics.tally import tally
 
-__all__ = ["auc", "partial_auc"]
-
 
 def auc(y: Any, s: Any) -> float:
     r"""Area under the ROC curve: the share of positive-negative pairs in the right order.

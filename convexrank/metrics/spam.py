@@ -9,8 +9,6 @@ import numpy as np
 from convexrank.data import check_choice, check_same_index, check_vector, index_of, read_array
 from convexrank.data.nodes import numbers_of
 
-__all__ = ["order_distance", "spam_mass", "spam_met"]
-
 Array = np.ndarray
 
 

@@ -15,8 +15,6 @@ from convexrank.data.nodes import pandas
 from convexrank.metrics.gain import ndcg
 from convexrank.metrics.relevance import mean_average_precision, mean_reciprocal_rank
 
-__all__ = ["MetricsTable", "table"]
-
 Array = np.ndarray
 
 _MEASURES: dict[str, Callable[..., Any]] = {

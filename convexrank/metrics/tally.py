@@ -9,8 +9,6 @@ import numpy as np
 
 from convexrank.data import check_binary_labels, check_vector
 
-__all__ = ["Tally", "tally"]
-
 
 @dataclass(frozen=True)
 class Tally:

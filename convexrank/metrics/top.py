@@ -14,8 +14,6 @@ from convexrank.metrics.queries import Empty, Ties
 from convexrank.metrics.relevance import query_precision
 from convexrank.metrics.tally import tally
 
-__all__ = ["number_of_rows", "positives_at_top", "precision_at"]
-
 
 def positives_at_top(y: Any, s: Any) -> int:
     r"""Number of positives scored strictly above every negative.

@@ -24,11 +24,10 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 from convexrank.modelling.kernels.ball_arrays import as_objects, in_balls, lines
-from convexrank.modelling.kernels.ball_pairs import MOST_PAIRS, ball_pairs
+from convexrank.modelling.kernels.ball_pairs import ball_pairs
 from convexrank.modelling.language import Language
-from convexrank.modelling.program import Program, highest_rows
-
-__all__ = ["MOST_PAIRS", "Balls", "as_objects", "in_balls", "tangent_in_balls"]
+from convexrank.modelling.program import Program
+from convexrank.modelling.steps import highest_rows
 
 Array = np.ndarray
 

@@ -34,19 +34,6 @@ from convexrank.modelling.expressions import (
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 
-__all__ = [
-    "conjugate",
-    "dual_of",
-    "feasible",
-    "has_conjugate",
-    "infimum",
-    "is_curved",
-    "multipliers",
-    "resting",
-    "shares_of",
-    "sizes",
-]
-
 Array = np.ndarray
 # A factor that keeps chosen parts in their range when they are rounded; a slope that no conjugate needs.
 _INSIDE, _STEEPEST = 1.0 - 1e-14, 1e300

@@ -25,8 +25,6 @@ from convexrank.modelling.language import Language, read
 from convexrank.modelling.program import Program
 from convexrank.modelling.rules import is_nonnegative
 
-__all__ = ["Cvxpy", "cvxpy_model", "is_nonlinear"]
-
 Array = np.ndarray
 
 # One log-sum-exp atom for each query: cvxpy takes long to compile more of them than this.

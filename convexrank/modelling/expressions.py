@@ -7,6 +7,7 @@ the readings, one file each; here is only what it is made of.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,24 +17,10 @@ from convexrank.backend.cached import cached_property
 from convexrank.data.recorded import Recorded, plain, recorded
 from convexrank.modelling.functions import Function
 
-__all__ = [
-    "Affine",
-    "Axis",
-    "Differences",
-    "Dot",
-    "Elementwise",
-    "Highest",
-    "LogSumExp",
-    "Maximum",
-    "Node",
-    "PairSums",
-    "Reduction",
-    "Scores",
-    "affine",
-    "is_affine",
-]
-
 Array = np.ndarray
+
+# Products with these are not rounded.
+_EXACT = 0.0, 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +50,8 @@ class Axis:
     @cached_property
     def starts(self) -> Array:
         """Where each query begins, and in the end the number of rows."""
+        if self.count == 1:
+            return np.array([0, len(self.rows)])
         return np.searchsorted(self.query, np.arange(self.count + 1))
 
     @cached_property
@@ -71,10 +60,16 @@ class Axis:
         return np.diff(self.starts)
 
     @cached_property
+    def stored_weights(self) -> Array:
+        """The weights, each with a place in memory: what compiled loops take."""
+        return np.ascontiguousarray(self.weights)
+
+    @cached_property
     def places(self) -> Any:
         """The rows as an index: a slice where they are consecutive, which costs no copy."""
         first, n = int(self.rows[0]), len(self.rows)
-        return slice(first, first + n) if (np.diff(self.rows) == 1).all() else self.rows
+        near = int(self.rows[-1]) - first == n - 1
+        return slice(first, first + n) if near and (np.diff(self.rows) == 1).all() else self.rows
 
     def sums(self, x: Array) -> Array:
         """Sum the entries of each query."""
@@ -93,9 +88,13 @@ class Axis:
 
 def _product(c: Any, factor: Any) -> Any:
     """The product, which remembers its factors where it is rounded."""
-    if np.ndim(c) == 0 == np.ndim(factor) and abs(c) != 1.0 != abs(factor):
-        return recorded(c) * factor
-    return c * factor
+    one, other = plain(c), plain(factor)
+    numbers = isinstance(one, float) and isinstance(other, float)
+    return (
+        recorded(c) * factor
+        if numbers and abs(one) not in _EXACT and abs(other) not in _EXACT
+        else c * factor
+    )
 
 
 class Node:
@@ -172,8 +171,11 @@ class Node:
 
 def _constant(node: Node, value: Any, zero: bool = True) -> Any:
     """A number, or numbers for each entry of a node."""
+    if isinstance(value, float | int) and math.isfinite(value) and (zero or value):
+        return float(value)
     found = value if isinstance(value, Recorded) else np.asarray(value, dtype=np.float64)
-    if not np.isfinite(found).all() or not (zero or found.all()):
+    numbers = np.asarray(plain(found))
+    if not np.isfinite(numbers).all() or not (zero or numbers.all()):
         other = "" if zero else " other than 0"
         raise ValueError(f"a constant beside {node} is {value}, expected finite numbers{other}.")
     if found.ndim == 0:
@@ -185,7 +187,7 @@ def _constant(node: Node, value: Any, zero: bool = True) -> Any:
         raise ValueError(
             f"a constant beside {node} has shape {found.shape}, expected one number, or {length}, one for each {each}."
         )
-    if not (plain(found) == plain(found)[0]).all():
+    if not (numbers == numbers[0]).all():
         return found
     return found[0] if isinstance(found, Recorded) else float(found[0])
 
@@ -443,7 +445,7 @@ class PairSums(Node):
     @property
     def weights(self) -> Array:
         """The weights of the upper rows."""
-        return self.upper_axis.weights
+        return self.upper_axis.stored_weights
 
     @cached_property
     def pairs(self) -> tuple[Array, Array]:
@@ -467,9 +469,34 @@ class PairSums(Node):
         up, low = self.upper_axis, self.axis
         if self.grades is None:
             return int(up.sizes @ low.sizes)
-        _, number = np.unique(np.stack([low.query, self.grades]), axis=1, return_inverse=True)
-        equal = np.bincount(number.ravel())
-        return int((low.sizes.astype(np.int64) ** 2).sum() - (equal.astype(np.int64) ** 2).sum()) // 2
+        return int(self.pair_counts.sum())
+
+    @cached_property
+    def pair_counts(self) -> Array:
+        """How many pairs of different grades each query has."""
+        axis, ends = self.axis, self.runs[1]
+        equal = np.add.reduceat(np.diff(ends) ** 2, np.searchsorted(ends, axis.starts[:-1]))
+        return (axis.sizes**2 - equal) // 2
+
+    @cached_property
+    def runs(self) -> tuple[Array, Array]:
+        """The rows by query and grade, and where each run of one grade begins, in the end their number."""
+        axis, grades = self.axis, np.asarray(self.grades)
+        order = np.argsort(grades, kind="stable") if axis.count == 1 else np.lexsort((grades, axis.query))
+        grades = grades[order]
+        new = np.r_[True, grades[1:] != grades[:-1]]
+        new[axis.starts[:-1]] = True
+        return order, np.append(np.flatnonzero(new), len(order))
+
+    @cached_property
+    def ranks(self) -> tuple[Array, Array]:
+        """The place of each row's grade among those of its query, from the lowest, and how many there are by query."""
+        order, ends = self.runs
+        counts = np.diff(np.searchsorted(ends, self.axis.starts))
+        rank = np.arange(len(ends) - 1) - (np.cumsum(counts) - counts).repeat(counts)
+        found = np.empty(len(order), dtype=np.intp)
+        found[order] = rank.repeat(np.diff(ends))
+        return found, counts
 
     def __str__(self) -> str:
         return f"pair_sums({self.function.name}, {self.upper}, {self.lower})"

@@ -7,10 +7,9 @@ from typing import Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.read_only import repeated
 from convexrank.data import QueryGroups, check_binary_labels
 from convexrank.modelling.expressions import Axis, Differences, Scores
-
-__all__ = ["Groups", "ListedPairs"]
 
 Array = np.ndarray
 
@@ -91,7 +90,8 @@ class Groups:
         if self._query is not None:
             rows = rows[np.argsort(self._query[rows], kind="stable")]
             query = self._query[rows]
-        weights = np.ones(len(rows)) if self.all_weights is None else self.all_weights[rows]
+        # one number stands for all where there are none
+        weights = repeated(1.0, len(rows)) if self.all_weights is None else self.all_weights[rows]
         return Scores(Axis(name, rows, weights, query, self.count))
 
     @cached_property

@@ -25,8 +25,6 @@ from convexrank.modelling.expressions import (
 from convexrank.modelling.functions import Function
 from convexrank.modelling.program import Program
 
-__all__ = ["never_rising"]
-
 Array = np.ndarray
 
 # Pairs that have an inequality each.

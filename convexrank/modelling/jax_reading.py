@@ -29,8 +29,6 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.language import Language, read
 
-__all__ = ["JaxRisk", "padded"]
-
 Array = np.ndarray
 
 # Pairs that are listed, and pairs held at once where they are not.

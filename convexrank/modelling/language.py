@@ -25,8 +25,6 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.functions import Function
 
-__all__ = ["Language", "Numpy", "read"]
-
 Array = np.ndarray
 
 
@@ -194,8 +192,9 @@ class Numpy(Language):
     @staticmethod
     def power_over(v: Array, u: Array, q: float) -> Array:
         """Return \\|v\\|^q u^(1−q), 0 where both are 0."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = u * (np.abs(v) / u) ** q  # neither factor underflows alone
+        # neither factor underflows alone; what overflows is no bound, which is a fair answer
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            found = u * (np.abs(v) / u) ** q
         return np.where(v == 0.0, 0.0, np.where(u == 0.0, math.inf, found))
 
     def at_least_zero(self, x: Array, size: Any = 0.0) -> None:

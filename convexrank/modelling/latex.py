@@ -20,8 +20,6 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 
-__all__ = ["latex"]
-
 _LETTERS = {"positive": ("i", "I"), "negative": ("k", "K"), "rows": ("r", "n"), "pairs": ("i", "I")}
 
 

@@ -19,8 +19,6 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 
-__all__ = ["plain_risk"]
-
 
 def plain_risk(root: Node, scores: list[float]) -> float:
     """Return the risk at the scores of all rows."""

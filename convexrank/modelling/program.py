@@ -6,7 +6,7 @@ adjoints of the curved atoms' arguments are the best dual variables: the conjuga
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -18,139 +18,15 @@ from convexrank.modelling.expressions import (
     Dot,
     Elementwise,
     Highest,
-    LogSumExp,
     Node,
     PairSums,
     Scores,
 )
-from convexrank.modelling.kernels.highest import border_of, smooth_highest_values
-from convexrank.modelling.kernels.pairs import is_running, pair_kernel
+from convexrank.modelling.kernels.pairs import is_running
 from convexrank.modelling.rules import check_convex
-
-__all__ = ["Program", "Step", "highest_rows", "highest_shares", "highest_values"]
+from convexrank.modelling.steps import Step, bound
 
 Array = np.ndarray
-
-
-class Step:
-    """A node's own value, and the product of its transposed Jacobian with adjoints.
-
-    ``up(*arguments)`` returns the value and whatever ``down`` needs of it; ``down(memory, adjoint)`` returns the
-    adjoints of the arguments. For leaves the argument of ``up`` is the vector of all scores.
-
-    Where ``factor`` is not None, ``up`` and ``down`` are products with it. Where ``pull`` is not None, ``down`` is a
-    product with that; with ``carries``, one of memory and adjoint. Who knows that calls no function.
-
-    ``adjoint`` is that of sums over pairs, where it is the same at all scores.
-    """
-
-    def __init__(self, node: Node, adjoint: Array | None = None) -> None:
-        self.node = node
-        self.up, self.down = _of_pairs(node, adjoint) if isinstance(node, PairSums) else _bound(node)
-        self.factor = node.terms[0][0] if isinstance(node, Affine) and _is_multiple(node) else None
-        one_query = not isinstance(node, Scores) and node.leaf.axis.count == 1
-        self.pull = node.shares if isinstance(node, Dot) and one_query else self.factor
-        self.carries = isinstance(node, Elementwise) or (isinstance(node, LogSumExp | Highest) and one_query)
-
-    up: Callable[..., tuple[Array, Any]]
-    down: Callable[[Any, Array], tuple[Any, ...]]
-
-
-def _bound(node: Node) -> tuple[Callable[..., tuple[Array, Any]], Callable[[Any, Array], tuple[Any, ...]]]:
-    match node:
-        case Scores():
-            places = node.axis.places
-            return lambda scores: (scores[places], None), lambda memory, u: ()
-        case Affine():
-            return _of_affine(node)
-        case Dot():
-            axis, shares = node.over, node.shares
-            return (
-                lambda x: (axis.sums(shares * x), None),
-                lambda memory, u: (shares * axis.spread(u),),
-            )
-        case LogSumExp():
-            return _of_log_sum_exp(node)
-        case Highest():
-            values = smooth_highest_values if node.width else highest_values
-            return (
-                lambda x: values(node, x),
-                lambda memory, u: (memory * node.over.spread(u),),
-            )
-        case Elementwise():
-            slopes = node.function.slopes
-            return slopes, lambda memory, u: (u * memory,)  # the derivatives are the memory
-        case _:
-            raise TypeError(f"{type(node).__name__} has no step.")
-
-
-def _is_multiple(node: Affine) -> bool:
-    return len(node.terms) == 1 and not np.any(node.constant) and not node.is_level(node.args[0])
-
-
-def _of_affine(node: Affine) -> tuple[Any, Any]:
-    constant = node.constant
-    if _is_multiple(node):
-        factor = node.terms[0][0]
-        return lambda x: (factor * x, None), lambda memory, u: (factor * u,)
-    has_constant = np.ndim(constant) > 0 or constant != 0.0
-    terms = [(c, np.ndim(c) == 0 and c == 1.0, node.is_level(part)) for c, part in node.terms]
-    axis = node.axis
-
-    def up(*arguments: Array) -> tuple[Array, Any]:
-        value, fresh = None, False
-        for (c, is_one, is_level), x in zip(terms, arguments, strict=True):
-            x = axis.spread(x) if is_level and axis is not None else x
-            x = x if is_one else c * x
-            if value is None:
-                value, fresh = x, not is_one
-            elif fresh:  # nobody else has this array
-                value = np.add(value, x, out=value) if value.shape == x.shape else value + x
-            else:
-                value, fresh = value + x, True
-        if value is None:
-            raise TypeError("an expression without scores has no value.")
-        return (value + constant if has_constant else value), None
-
-    def down(memory: Any, u: Array) -> list[Any]:
-        parts = []
-        for c, is_one, is_level in terms:
-            part = u if is_one else c * u
-            parts.append(axis.sums(part) if is_level and axis is not None else part)
-        return parts
-
-    return up, down
-
-
-def _of_log_sum_exp(node: LogSumExp) -> tuple[Any, Any]:
-    axis = node.over
-    if (node.weights == 1.0).all():
-        logs, shift = None, -np.log(axis.sizes) if node.mean else 0.0
-    else:
-        logs, shift = np.log(node.shares), 0.0
-
-    def one_query(x: Array) -> tuple[Array, Any]:
-        exponents = x if logs is None else x + logs
-        top = np.maximum.reduce(exponents)
-        shares = exponents - top
-        np.exp(shares, out=shares)
-        whole = np.add.reduce(shares, keepdims=True)
-        shares /= whole
-        return np.log(whole) + (top + shift), shares
-
-    if axis.count == 1:
-        return one_query, lambda memory, u: (memory * u,)
-
-    def up(x: Array) -> tuple[Array, Any]:
-        exponents = x if logs is None else x + logs
-        tops = axis.highest(exponents)
-        shares = exponents - axis.spread(tops)
-        np.exp(shares, out=shares)
-        sums = axis.sums(shares)
-        shares /= axis.spread(sums)
-        return tops + np.log(sums) + shift, shares
-
-    return up, lambda memory, u: (memory * axis.spread(u),)
 
 
 def _constant_adjoints(nodes: list[Node], args: list[list[int]], count: int) -> dict[int, Array]:
@@ -162,51 +38,9 @@ def _constant_adjoints(nodes: list[Node], args: list[list[int]], count: int) -> 
         if k in curved or not isinstance(node, Affine | Dot):
             curved.update(args[k])
             continue
-        for a, part in zip(args[k], _bound(node)[1](None, found[k]), strict=True):
+        for a, part in zip(args[k], bound(node)[1](None, found[k]), strict=True):
             found[a] = part if a not in found else found[a] + part
     return {k: u for k, u in found.items() if k not in curved and isinstance(nodes[k], PairSums)}
-
-
-def highest_values(node: Highest, x: Array) -> tuple[Array, Array]:
-    """Return the mean of the highest entries of each query, and shares of the rows in it."""
-    shares = highest_shares(node, x)
-    return node.over.sums(shares * x), shares
-
-
-def highest_shares(node: Highest, x: Array) -> Array:
-    """Return a subgradient of the mean of the highest entries; rows that tie at the border share what is left."""
-    axis = node.over
-    above, tied, left = highest_rows(node, x)
-    return (above + tied * axis.spread(left / axis.sums(tied))) / axis.spread(node.masses)
-
-
-def highest_rows(node: Highest, x: Array) -> tuple[Array, Array, Array]:
-    """Return the weights of the rows above the border of the highest, of those at it, and how much of these counts."""
-    axis, border = node.over, node.over.spread(border_of(node, x))
-    above, tied = (x > border) * node.weights, (x == border) * node.weights
-    return above, tied, node.masses - axis.sums(above)
-
-
-def _of_pairs(node: PairSums, adjoint: Array | None) -> tuple[Any, Any]:
-    """Sums over pairs; both sides come from one pass where the adjoint is known before the scores are."""
-    make, weights = pair_kernel(node), node.weights
-
-    def up(upper: Array, lower: Array) -> tuple[Array, Any]:
-        kernel = make(upper, lower)
-        both = None if adjoint is None else getattr(kernel, "both", None)
-        if both is None:
-            value, slope = kernel.sums(weights, (0, 1), to_lower=True)
-            return value, (kernel, slope, None)
-        value, slope, back = both(weights, adjoint)
-        return value, (kernel, slope, back)
-
-    def down(memory: Any, u: Array) -> tuple[Any, ...]:
-        kernel, slope, back = memory
-        if back is None or not np.array_equal(u, adjoint):  # type: ignore[arg-type]  # known where there is back
-            (back,) = kernel.sums(u, (1,), to_lower=False)
-        return -weights * back, u * slope
-
-    return up, down
 
 
 class Program:
@@ -226,76 +60,102 @@ class Program:
     """
 
     def __init__(self, root: Node, rows: int) -> None:
-        check_convex(root)
         self.root, self.rows = root, rows
         self.nodes: list[Node] = []
-        places: dict[int, int] = {}
-
-        def visit(node: Node) -> None:
-            if id(node) not in places:
-                for part in node.args:
-                    visit(part)
-                places[id(node)] = len(self.nodes)
-                self.nodes.append(node)
-
-        visit(root)
-        self.args = [[places[id(part)] for part in node.args] for node in self.nodes]
+        self.args: list[list[int]] = []
+        self._list(root, {})
+        check_convex(root, self.nodes)
         self.leaves = [(k, node) for k, node in enumerate(self.nodes) if isinstance(node, Scores)]
         if not self.leaves:
             raise TypeError(f"the risk {root} has no scores; write it with f.positive, f.negative or f.rows.")
         self.count = self.leaves[0][1].axis.count
-        self.gathers = [(k, leaf.axis.places) for k, leaf in self.leaves if not isinstance(leaf, Differences)]
-        self.differences = [(k, leaf) for k, leaf in self.leaves if isinstance(leaf, Differences)]
-        self._ones = np.ones(self.count)
-        #: By place, the adjoints of sums over pairs that nothing curved depends on.
-        self.constant_adjoints = _constant_adjoints(self.nodes, self.args, self.count)
-        self._bind([Step(node, self.constant_adjoints.get(k)) for k, node in enumerate(self.nodes)])
-
-    def _bind(self, steps: list[Step]) -> None:
-        self.steps = steps
-        kinds = [node.function for node in self.nodes if isinstance(node, Elementwise | PairSums)]
-        maxima = [node for node in self.nodes if isinstance(node, Highest) and not node.width]
-        #: Whether the risk has a derivative everywhere.
-        self.smooth = not maxima and all(kind.smooth for kind in kinds)
-        #: Whether there are sums over pairs, or pairs that are listed.
-        self.has_pairs = any(isinstance(node, PairSums | Differences) for node in self.nodes)
-        #: Whether second derivatives are known.
-        self.bends = self.smooth and all(kind.bend is not None for kind in kinds)
         #: What readings find once, by their names.
         self.kept: dict[str, Any] = {}
-        # place, step, the places of the arguments, and that of the only one
-        plan = [
-            (k, step, args, args[0] if len(args) == 1 else -1)
-            for k, (step, args) in enumerate(zip(self.steps, self.args, strict=True))
-            if args
+        self._look()
+
+    def _look(self) -> None:
+        """Go through the nodes once for what is asked of all of them."""
+        #: Whether the risk has a derivative everywhere, and whether second derivatives are known.
+        self.smooth = self.bends = True
+        #: Whether there are sums over pairs, or pairs that are listed.
+        self.has_pairs = False
+        for node in self.nodes:
+            if isinstance(node, Elementwise | PairSums):
+                self.smooth = self.smooth and node.function.smooth
+                self.bends = self.bends and node.function.bend is not None
+            elif isinstance(node, Highest):
+                self.smooth = self.smooth and node.width > 0.0
+            self.has_pairs = self.has_pairs or isinstance(node, PairSums | Differences)
+        self.bends = self.bends and self.smooth
+
+    def _list(self, node: Node, places: dict[int, int]) -> int:
+        """List the nodes that a node is a function of, and the node; return its place."""
+        place = places.get(id(node))
+        if place is None:
+            args = [self._list(part, places) for part in node.args]
+            place = places[id(node)] = len(self.nodes)
+            self.nodes.append(node)
+            self.args.append(args)
+        return place
+
+    @cached_property
+    def gathers(self) -> list[tuple[int, Any]]:
+        """Groups of rows, with their places in the program."""
+        return [(k, leaf.axis.places) for k, leaf in self.leaves if not isinstance(leaf, Differences)]
+
+    @cached_property
+    def differences(self) -> list[tuple[int, Differences]]:
+        """Listed pairs, with their places in the program."""
+        return [(k, leaf) for k, leaf in self.leaves if isinstance(leaf, Differences)]
+
+    @cached_property
+    def constant_adjoints(self) -> dict[int, Array]:
+        """By place, the adjoints of sums over pairs that nothing curved depends on."""
+        return _constant_adjoints(self.nodes, self.args, self.count)
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """The steps of the nodes."""
+        known = self.constant_adjoints
+        return [Step(node, known.get(k)) for k, node in enumerate(self.nodes)]
+
+    @cached_property
+    def _plan(self) -> list[tuple[int, Step, list[int], int]]:
+        """Place, step, the places of the arguments, and that of the only one."""
+        steps = zip(self.steps, self.args, strict=True)
+        return [
+            (k, step, args, args[0] if len(args) == 1 else -1) for k, (step, args) in enumerate(steps) if args
         ]
-        self.upwards = [(k, step.up, step.factor, args, only) for k, step, args, only in plan]
-        self.downwards = [
-            (k, step.down, step.pull, step.carries, args, only) for k, step, args, only in plan[::-1]
-        ]
+
+    @cached_property
+    def upwards(self) -> list[Any]:
+        """What fills in values and memories."""
+        return [(k, step.up, step.factor, args, only) for k, step, args, only in self._plan]
+
+    @cached_property
+    def downwards(self) -> list[Any]:
+        """What fills in adjoints."""
+        plan = self._plan[::-1]
+        return [(k, step.down, step.pull, step.carries, args, only) for k, step, args, only in plan]
 
     def with_atoms(self, atoms: dict[int, Node]) -> Program:
         """Return the program with other atoms of the same arguments in some places."""
-        found = object.__new__(Program)
-        plain = {
-            "root",
-            "rows",
-            "args",
-            "leaves",
-            "count",
-            "gathers",
-            "differences",
-            "constant_adjoints",
-            "_ones",
-            "apart",
-            "own_factors",
-            "query",
-        }
-        vars(found).update({name: value for name, value in vars(self).items() if name in plain})
-        found.nodes = [atoms.get(k, node) for k, node in enumerate(self.nodes)]
+        found = copy(self)
+        for name in (
+            "_top",
+            "of_levels",
+            "curved_pairs",
+            "_plan",
+            "upwards",
+            "downwards",
+        ):  # these depend on atoms
+            vars(found).pop(name, None)
+        found.nodes, found.kept = [atoms.get(k, node) for k, node in enumerate(self.nodes)], {}
+        found._look()
         known = self.constant_adjoints
-        steps = [Step(atoms[k], known.get(k)) if k in atoms else step for k, step in enumerate(self.steps)]
-        found._bind(steps)
+        vars(found)["steps"] = [
+            Step(atoms[k], known.get(k)) if k in atoms else step for k, step in enumerate(self.steps)
+        ]
         return found
 
     @cached_property
@@ -337,6 +197,8 @@ class Program:
     def by_query(self) -> tuple[Array, Array]:
         """The rows of all groups, query by query, and where each query begins, and the last ends."""
         rows = np.flatnonzero(self.query >= 0)
+        if self.count == 1:
+            return rows, np.array([0, len(rows)])
         rows = rows[np.argsort(self.query[rows], kind="stable")]
         return rows, np.searchsorted(self.query[rows], np.arange(self.count + 1))
 
@@ -350,7 +212,7 @@ class Program:
     def curved_pairs(self) -> int:
         """How many pairs a product with second derivatives runs over: none where running sums give it."""
         sums = [node for node in self.nodes if isinstance(node, PairSums) and not is_running(node)]
-        return sum(node.pair_count for node in sums)
+        return sum([node.pair_count for node in sums])
 
     def up(self, scores: Array) -> tuple[list[Any], list[Any]]:
         """Return values and memories of all nodes."""
@@ -366,7 +228,7 @@ class Program:
     def down(self, memories: list[Any]) -> list[Any]:
         """Return the adjoints of all nodes."""
         adjoints: list[Any] = [None] * len(self.nodes)
-        adjoints[-1] = self._ones
+        adjoints[-1] = np.ones(self.count)
         _go_down(self.downwards, memories, adjoints)
         return adjoints
 

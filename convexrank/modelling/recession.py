@@ -26,9 +26,8 @@ from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.layout import highest_partner
 from convexrank.modelling.kernels.plain import DistancePowers
 from convexrank.modelling.language import Numpy
-from convexrank.modelling.program import Program, highest_rows, highest_shares, highest_values
-
-__all__ = ["falls", "far_out", "infimum", "is_reached", "recession", "shift"]
+from convexrank.modelling.program import Program
+from convexrank.modelling.steps import highest_rows, highest_shares, highest_values
 
 Array = np.ndarray
 
@@ -64,6 +63,8 @@ def _lowered(x: Array) -> Array:
 
 def _times(c: Any, x: Array) -> Array:
     """The product, 0 where the factor is 0 and the number infinite."""
+    if isinstance(c, float) and c != 0.0:
+        return c * x
     with np.errstate(invalid="ignore"):
         return np.where(np.asarray(c) == 0.0, 0.0, c * x)
 
@@ -177,11 +178,15 @@ def _least(node: Node, *x: Array) -> Array:
                 found, size = found + below, size + np.abs(below)
             return found - _ROUNDING * size
         case Dot():
-            values = np.broadcast_to(x[0], node.shares.shape)
             if (node.shares < 0.0).any():
                 return np.asarray(-math.inf)
+            if not np.ndim(x[0]):
+                return _lowered(_times(node.over.sums(node.shares), x[0]))
+            values = np.broadcast_to(x[0], node.shares.shape)
             return node.over.sums(_lowered(_times(node.shares, values)))
         case LogSumExp():
+            if not np.ndim(x[0]) and math.isinf(x[0]):
+                return x[0]
             values, logs = np.broadcast_to(x[0], node.shares.shape), np.log(node.shares)
             return node.over.highest(_lowered(values) + _lowered(logs))
         case Highest():
@@ -239,27 +244,32 @@ def shift(program: Program) -> float | None:
     0 where it depends on differences of scores only.
     """
 
-    def moved(node: Node, *x: Any) -> Array | None:
-        """The slope of each entry, or of all; None where it is not constant along the shift."""
+    def moved(node: Node, *x: Any) -> Any:
+        """The slope of all entries, or of each; None where it is not constant along the shift."""
         if any(one is None for one in x):
             return None
         match node:
             case Scores():
-                return np.full(len(node.axis.rows), sum(sign for sign, _ in node.sides))
+                return float(sum([sign for sign, _ in node.sides]))
             case Affine():
                 terms = zip(node.terms, x, strict=True)
-                return sum((_times(c, _spread(node, part, one)) for (c, part), one in terms), np.zeros(1))
+                return sum(
+                    [c * (_spread(node, part, one) if np.ndim(one) else one) for (c, part), one in terms]
+                )
             case Dot():
                 return node.over.sums(node.shares * x[0])
             case LogSumExp() | Highest():
+                if not np.ndim(x[0]):
+                    return x[0]
                 tops = node.over.highest(x[0])
                 return tops if _same(x[0], node.over.spread(tops)) else None
             case Elementwise():
-                return 0.0 * x[0] if _same(x[0], 0.0) else None
+                return 0.0 if _same(np.asarray(x[0]), 0.0) else None
             case PairSums():
-                return np.zeros(len(x[1])) if _same(x[0], x[0][0]) and _same(x[1], x[0][0]) else None
+                both = np.append(*x)
+                return 0.0 if _same(both, both[0]) else None
             case _:
                 return None
 
     found = _up(program, moved)
-    return None if found is None else float(np.sum(found))
+    return None if found is None else float(np.sum(np.broadcast_to(found, (program.count,))))

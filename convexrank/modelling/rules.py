@@ -24,35 +24,11 @@ from convexrank.modelling.expressions import (
     Maximum,
     Node,
     PairSums,
+    Scores,
     affine,
     is_affine,
 )
 from convexrank.modelling.functions import Function
-
-__all__ = [
-    "apply",
-    "check_convex",
-    "exp",
-    "exponent",
-    "hinge",
-    "huber",
-    "is_nonnegative",
-    "log",
-    "log_mean_exp",
-    "log_one_plus",
-    "log_sum_exp",
-    "maximum",
-    "mean",
-    "mean_of_highest",
-    "pair_sums",
-    "power",
-    "softplus",
-    "spectral_sum",
-    "square",
-    "squared_hinge",
-    "total",
-    "total_loss",
-]
 
 Array = np.ndarray
 
@@ -337,33 +313,34 @@ def _weights(x: Node, weights: Any, positive: bool = False) -> Array:
     return found
 
 
-def check_convex(root: Node) -> None:
-    """Refuse an expression that the rules do not show to be convex; the message names the place."""
+def check_convex(root: Node, nodes: Sequence[Node]) -> None:
+    """Refuse an expression that the rules do not show to be convex; the message names the place.
+
+    Its nodes are given, arguments before the nodes that use them.
+    """
     if root.axis is not None:
         raise TypeError(
             f"the risk is {root}, one number per row of {root.axis.name}; reduce it by mean, total or maximum."
         )
-    for node, part in _parts(root, set()):
-        if is_affine(part):
-            continue
-        if isinstance(node, Affine):
-            factors = [np.min(factor) for factor, one in node.terms if one is part]
-        else:
-            factors = [np.min(getattr(node, "weights", 1.0))]
-        if min(factors) < 0.0:
-            raise TypeError(
-                f"the risk is not convex: in {node} the convex part {part} has a negative factor."
-            )
-        if isinstance(node, Elementwise) and not node.function.increasing:
-            raise TypeError(
-                f"the risk is not convex by its form: {node.function.name} is not monotone, and {part} is not affine."
-            )
+    flat: set[int] = set()
+    for node in nodes:
+        curved = [part for part in node.args if id(part) not in flat]
+        if not curved and isinstance(node, Scores | Affine | Dot):
+            flat.add(id(node))
+        for part in curved:
+            _check_increasing(node, part)
 
 
-def _parts(node: Node, seen: set[int]) -> Sequence[tuple[Node, Node]]:
-    found: list[tuple[Node, Node]] = []
-    if id(node) not in seen:
-        seen.add(id(node))
-        for part in node.args:
-            found += [(node, part), *_parts(part, seen)]
-    return found
+def _check_increasing(node: Node, part: Node) -> None:
+    """Refuse a node that may fall where a part that is not affine rises."""
+    factors: list[Any] = []
+    if isinstance(node, Affine):
+        factors = [factor for factor, one in node.terms if one is part]
+    elif isinstance(node, Dot):
+        factors = [node.weights]
+    if any(factor < 0.0 if isinstance(factor, float) else factor.min() < 0.0 for factor in factors):
+        raise TypeError(f"the risk is not convex: in {node} the convex part {part} has a negative factor.")
+    if isinstance(node, Elementwise) and not node.function.increasing:
+        raise TypeError(
+            f"the risk is not convex by its form: {node.function.name} is not monotone, and {part} is not affine."
+        )

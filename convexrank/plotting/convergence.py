@@ -11,8 +11,6 @@ from convexrank.core.results import Solution
 from convexrank.data import check_choice
 from convexrank.plotting.style import axes, check_mapping, label_text, styles
 
-__all__ = ["trace"]
-
 Array = np.ndarray
 
 

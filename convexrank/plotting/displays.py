@@ -14,8 +14,6 @@ from convexrank.inference import Band, Interval, precision_recall_band, push_ris
 from convexrank.inference.arguments import measure_named, measured
 from convexrank.plotting.style import axes, check_mapping
 
-__all__ = ["BandDisplay", "ForestDisplay", "PushIntervalDisplay"]
-
 _CURVES = {"roc": roc_band, "precision_recall": precision_recall_band}
 
 

@@ -17,8 +17,6 @@ from convexrank.plotting.style import axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["intervals", "ranks"]
-
 Array = np.ndarray
 
 _SURE, _TIED = "#0072b2", "#e69f00"

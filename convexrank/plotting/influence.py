@@ -15,8 +15,6 @@ from convexrank.problems import RankingDual
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["influence"]
-
 _UP, _DOWN = "#0072b2", "#d55e00"
 
 

@@ -13,8 +13,6 @@ from convexrank.plotting.style import axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["link", "link_band"]
-
 Array = np.ndarray
 
 _DATA, _CURVE = "0.55", "#0072b2"

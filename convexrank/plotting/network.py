@@ -16,8 +16,6 @@ from convexrank.plotting.style import axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["graph"]
-
 Array = np.ndarray
 
 _NODE, _MARKED = "#0072b2", "#e69f00"

@@ -16,8 +16,6 @@ from convexrank.problems import IRPush, PNormPush
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["pair_contributions", "pair_shares"]
-
 Array = np.ndarray
 
 # A panel has at most this many cells a side; more pairs than that are summed into cells.

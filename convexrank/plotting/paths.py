@@ -10,8 +10,6 @@ from convexrank.core.paths import Path
 from convexrank.data import check_integer
 from convexrank.plotting.style import axes
 
-__all__ = ["weights_and_gaps"]
-
 Array = np.ndarray
 
 

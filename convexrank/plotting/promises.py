@@ -15,8 +15,6 @@ from convexrank.plotting.style import axes, sequence
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["promises"]
-
 Array = np.ndarray
 
 # For each promise the words for its rate, the rate of the held-out rows that it is drawn against, and words for that.

@@ -17,8 +17,6 @@ from convexrank.plotting.style import axes, check_mapping, label_text, sequence,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["precision_at_top", "roc", "roc_points"]
-
 Array = np.ndarray
 
 
@@ -76,6 +74,7 @@ def roc(
         raise ValueError(
             f"zoom is {zoom}, expected a share of the negatives in (0, 1], or None for no second panel."
         )
+    zoom = None if zoom is None else float(zoom)
     panels = axes(ax, 1 if zoom is None else 2, (5.2, 4.4) if zoom is None else (9.6, 4.4))
     points = {label: roc_points(y, scores, rate) for label, (y, scores) in curves.items()}
     for label, style in styles(curves).items():

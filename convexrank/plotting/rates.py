@@ -11,8 +11,6 @@ from convexrank.core.results import Solution
 from convexrank.data import check_choice, check_list
 from convexrank.plotting.style import axes, check_mapping, label_text, styles
 
-__all__ = ["rates"]
-
 Array = np.ndarray
 
 _GUIDES: dict[str, Callable[[Array], Array]] = {

@@ -12,8 +12,6 @@ from convexrank.features import Shapes
 from convexrank.features._shape_terms import Slope, StepFunction, Surface
 from convexrank.plotting.style import axes
 
-__all__ = ["shapes"]
-
 Array = np.ndarray
 
 _CURVE, _ABSENT, _ROWS = "#0072b2", "#d55e00", "0.6"

@@ -11,8 +11,6 @@ import numpy as np
 
 from convexrank.data import shown
 
-__all__ = ["axes", "check_mapping", "label_text", "sequence", "styles"]
-
 Array = np.ndarray
 
 # The part of viridis that is dark enough for white paper: curves keep their order in grey and for

@@ -107,7 +107,9 @@ __all__ = ["REGISTRY", "RankCosine", *_PLACES]
 
 def __getattr__(name: str) -> Any:
     if name in _PLACES or name in _BESIDE:
-        return getattr(import_module(f"convexrank.problems.{(_PLACES | _BESIDE)[name]}"), name)
+        found = getattr(import_module(f"convexrank.problems.{(_PLACES | _BESIDE)[name]}"), name)
+        globals()[name] = found  # the next time Python finds it by itself
+        return found
     raise AttributeError(f"module 'convexrank.problems' has no attribute {name!r}")
 
 

@@ -6,7 +6,8 @@ taken away from all rows. Both changes are exact up to the rounding of an entry,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,16 +16,20 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import row_lengths, squares_times
 from convexrank.core.certificates import LinearRisk, certificate_radius, certify
-from convexrank.core.minorants import Minorant
+from convexrank.core.minorants import EPS, Minorant, rounding
 from convexrank.core.results import Certificate, Witness
 from convexrank.regularizers import Penalty
-
-__all__ = ["InUnits", "centred", "long", "times_units", "units_of", "units_of_steps"]
 
 Array = np.ndarray
 
 # Steps are taken in other units where columns are larger or smaller than others, or than 1, by more than this.
 _LARGEST = 64.0
+
+# One ball of w serves columns whose sizes differ by a smaller factor.
+_ALIKE = 64.0
+
+# Beside features of size 1 an l1 below the first, or an l2 below the second, bounds by little but rounding.
+_WEAK_L1, _WEAK_L2 = 1e-5, 1e-10
 
 # Units are between 2 to the power of this and of minus this, so that their squares are finite.
 _FARTHEST = 500.0
@@ -68,6 +73,18 @@ def units_of(squares: Array) -> Array:
 def long(longest: float, unit: float = 1.0) -> float:
     """Return a large length of w for rows up to a length: columns of mean square 1/unit² have size 1 in it, or less."""
     return min(unit, _LARGE_SCORE / longest) if longest > 0.0 else unit
+
+
+def columns_are_alike(problem: _HasUnits) -> bool:
+    """Whether one ball of w fits all columns."""
+    return float(problem.units.max()) <= _ALIKE * float(problem.units.min())
+
+
+def is_weak(problem: _HasUnits) -> bool:
+    """Whether what a penalty proves is magnified rounding, for some of the columns at least."""
+    penalty, unit = problem.penalty, float(problem.units.min())
+    weak = 0.0 < penalty.l1 * unit < _WEAK_L1 or 0.0 < penalty.l2 * unit * unit < _WEAK_L2
+    return penalty.ball is None and weak
 
 
 def centred(X: Array, squares: Array) -> Array | None:
@@ -130,17 +147,59 @@ def times_units(problem: _HasUnits, units: Array) -> Any:
 
 
 @dataclass(frozen=True)
+class _PenaltyInUnits(Penalty):
+    """The l1 part of a penalty as one of v = w/units."""
+
+    units: Array = field(kw_only=True)
+
+    @property
+    def strengths(self) -> Array:
+        """How much l1 each unit of a weight costs, shape (d,)."""
+        return self.l1 * self.units
+
+    def value(self, w: Array) -> float:
+        """Evaluate at v."""
+        return super().value(self.units * w)
+
+    def _shrunk(self, v: Array, threshold: float) -> Array:
+        return super()._shrunk(v / self.units, threshold) * self.units
+
+    def holds(self, v: Array, error: float) -> bool:
+        """Whether the conjugate is 0 at all slopes within the error of v."""
+        return not self._shrunk(np.where(v < 0.0, v - error, v + error), self.l1).any()
+
+
+@dataclass(frozen=True)
 class InUnits:
-    """A problem without any penalty as one of v = w/units: the same risk, and a ball that fits all columns."""
+    """A problem as one of v = w/units, without l2: the same objective, and a ball that fits all columns.
+
+    It serves where nothing bounds the minimiser, and where a penalty is so weak that what it proves is rounding: l2 is
+    then a part of the risk, of which tangents are taken, and no bound on v follows from l1.
+    """
 
     problem: _HasUnits
 
-    metric = "||w/units||"
-
     @property
+    def metric(self) -> str:
+        """The norm of the ball in words; that of w where columns are alike."""
+        return "" if self._alike else "||w/units||"
+
+    @cached_property
+    def _alike(self) -> bool:
+        return columns_are_alike(self.problem)
+
+    @cached_property
+    def units(self) -> Array:
+        """The units, shape (d,); 1 where columns are alike."""
+        return np.ones(self.dimension) if self._alike else self.problem.units
+
+    @cached_property
     def penalty(self) -> Penalty:
-        """No penalty."""
-        return self.problem.penalty
+        """The penalty without l2."""
+        given = replace(self.problem.penalty, l2=0.0)
+        if given.l1 == 0 or self._alike:
+            return given
+        return _PenaltyInUnits(l1=given.l1, nonnegative=given.nonnegative, units=self.units)
 
     @property
     def differentiable(self) -> bool:
@@ -149,8 +208,8 @@ class InUnits:
 
     @property
     def risk_infimum(self) -> float:
-        """A number that the risk is never below."""
-        return self.problem.risk_infimum
+        """A number that the risk is never below, where it bounds nothing that is weak."""
+        return -math.inf if self.problem.penalty.l1 else self.problem.risk_infimum
 
     @property
     def dimension(self) -> int:
@@ -160,30 +219,40 @@ class InUnits:
     @property
     def unit(self) -> float:
         """A large length of v."""
-        return long(float(self._lengths.max()))
+        return self.problem.unit if self._alike else long(float(self._lengths.max()))
 
     @cached_property
     def _lengths(self) -> Array:
-        return row_lengths(self.problem.X, self.problem.units)
+        return row_lengths(self.problem.X, None if self._alike else self.units)
 
     def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
-        """Return a tangent of the risk at a w in these units."""
-        units = self.problem.units
-        found = self.problem.minorant_of(units * w, width, self._lengths)
-        return replace(found, slope=units * found.slope)
+        """Return a tangent of the risk, and of l2, at a w in these units."""
+        point, l2 = self.units * w, self.problem.penalty.l2
+        found = self.problem.minorant_of(point, width, self._lengths)
+        half = 0.5 * l2 * float(point @ point)
+        error, slope = rounding(len(w)) * half, self.units * (l2 * point)
+        return replace(
+            found,
+            risk=found.risk + half,
+            offset=found.offset - half,
+            slope=self.units * found.slope + slope,
+            risk_error=found.risk_error + error,
+            offset_error=found.offset_error + error,
+            slope_error=found.slope_error + 4.0 * EPS * math.sqrt(float(slope @ slope)),
+        )
 
-    def gap_estimate(self, v: Array, value: float, gradient: Array) -> float:
-        """Estimate value − optimum from the gradient in v."""
+    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
+        """Estimate value − optimum from the gradient of the smooth part, at a point in the caller's units."""
+        v = w / self.units
         radius = certificate_radius(self.penalty, self.risk_infimum, v, value, self.unit)[1]
-        return self.penalty.gap(v, -gradient, radius)
+        return self.penalty.gap(v, -self.units * gradient, radius)
 
     def certificate(self, w: Array, witness: Witness | None) -> Certificate:
         """Bound value − optimum at a point and with a witness in the caller's units."""
-        units = self.problem.units
         if witness is not None:
             points = np.asarray(witness.points, dtype=np.float64)
             # points of another shape are refused there
-            fits = points.ndim == 2 and points.shape[1] == len(units)
-            witness = replace(witness, points=points / units) if fits else witness
-        found = certify(self, w / units, witness)
+            fits = points.ndim == 2 and points.shape[1] == len(self.units)
+            witness = replace(witness, points=points / self.units) if fits else witness
+        found = certify(self, w / self.units, witness)
         return replace(found, metric=self.metric) if found.kind == "ball" else found

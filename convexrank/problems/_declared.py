@@ -16,14 +16,16 @@ from convexrank.core.minorants import Minorant
 from convexrank.core.results import Status
 from convexrank.core.score_model import SampledCurvature, ScoreModel, ScoreProducts
 from convexrank.data import Chunks
-from convexrank.modelling import conjugate, curvature, recession
+from convexrank.modelling import conjugate, recession
 from convexrank.modelling.balls import as_objects, tangent_in_balls
 from convexrank.modelling.certificates.minorants import lowered_tangent, rounded
 from convexrank.modelling.certificates.pair_blocks import LISTED
 from convexrank.modelling.certificates.reference import Reference
+from convexrank.modelling.curvature.diagonal import curvature, has_columns, products
+from convexrank.modelling.curvature.in_weights import InWeights, is_affordable
+from convexrank.modelling.curvature.products import hessian_product
 from convexrank.modelling.cvxpy_reading import cvxpy_model, is_nonlinear
 from convexrank.modelling.expressions import Node
-from convexrank.modelling.in_weights import InWeights, is_affordable
 from convexrank.modelling.inequalities import never_rising
 from convexrank.modelling.jax_reading import JaxRisk
 from convexrank.modelling.latex import latex
@@ -128,7 +130,7 @@ class Declared(LinearScores):
     @property
     def pairwise_curvature(self) -> bool:  # type: ignore[override]
         """Whether second derivatives run over pairs."""
-        return self.form.curved_pairs > 0
+        return self.form.has_pairs and self.form.curved_pairs > 0
 
     @cached_property
     def has_curvature(self) -> bool:  # type: ignore[override]
@@ -139,7 +141,7 @@ class Declared(LinearScores):
     @cached_property
     def states_curvature(self) -> bool:  # type: ignore[override]
         """Whether second derivatives are a diagonal and a few columns."""
-        return curvature.has_columns(self.form)
+        return has_columns(self.form)
 
     def _float_scores(self, w: Array) -> Array:
         return np.asarray(self.scores(w), dtype=np.float64)
@@ -155,12 +157,12 @@ class Declared(LinearScores):
         scores = np.asarray(scores, dtype=np.float64)
         if self.log_sum_exps is not None:
             return self.log_sum_exps.score_model(scores)
-        return ScoreModel(*curvature.curvature(self.program, scores))
+        return ScoreModel(*curvature(self.program, scores))
 
     def score_products(self, scores: Array) -> ScoreProducts:
         """Return the risk to second order in the scores, by products of its Hessian with vectors."""
         if not self.states_curvature:
-            return curvature.products(self.program, scores)
+            return products(self.program, scores)
         model = self.score_model(scores)
         return ScoreProducts.of(model)
 
@@ -202,7 +204,7 @@ class Declared(LinearScores):
         w, v = self.check_point(w), self.check_point(v, "v")
         if isinstance(stream := self.stream, LogStream):
             return stream.hessian_product(w, v) + self.l2 * v
-        product = curvature.hessian_product(self.program, self._float_scores(w))
+        product = hessian_product(self.program, self._float_scores(w))
         image = product(np.asarray(times(self.X, v), dtype=np.float64))
         return np.asarray(transposed_times(self.X, image), dtype=np.float64) + self.l2 * v
 

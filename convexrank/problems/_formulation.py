@@ -28,8 +28,6 @@ from convexrank.problems.out_of_memory._log_sum_exps import LogStream
 from convexrank.problems.out_of_memory._queries import QuerySample, sample_of, streamed
 from convexrank.problems.out_of_memory._streams import Stream
 
-__all__ = ["Formulation"]
-
 Array = np.ndarray
 
 # Rows per column of a sample that only has to give a start.

@@ -14,8 +14,6 @@ from convexrank.core.results import CertificateError
 from convexrank.data import keep, read_array
 from convexrank.problems._linear_scores import LinearScores
 
-__all__ = ["CvxpyFormulation"]
-
 Array = np.ndarray
 
 

@@ -10,8 +10,6 @@ from scipy import optimize, sparse
 from convexrank.backend.gram import entries, transposed_times
 from convexrank.regularizers import Penalty
 
-__all__ = ["least_steepness"]
-
 Array = np.ndarray
 
 # A sum of slopes below this share of the largest slopes is rounding.

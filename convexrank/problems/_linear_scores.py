@@ -24,7 +24,7 @@ from convexrank.backend.gram import (
 )
 from convexrank.backend.interruption import Block
 from convexrank.backend.jax_oracles import RiskData
-from convexrank.core.certificates import certificate_radius, certify, radius_for_steps
+from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
 from convexrank.core.minorants import Minorant, tangent
 from convexrank.core.problem import Problem
@@ -43,7 +43,16 @@ from convexrank.data import (
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.data.shards.agreement import arguments_of, asked_of
-from convexrank.problems._conditioning import InUnits, centred, long, times_units, units_of, units_of_steps
+from convexrank.problems._conditioning import (
+    InUnits,
+    centred,
+    columns_are_alike,
+    is_weak,
+    long,
+    times_units,
+    units_of,
+    units_of_steps,
+)
 from convexrank.problems._largest_l1 import least_steepness
 from convexrank.problems._proved_zeros import proved_zeros
 from convexrank.problems._solver_choice import Choice, choose
@@ -56,8 +65,8 @@ __all__ = ["LinearScores", "RiskData"]
 
 Array = np.ndarray
 _DTYPES = {"float64": np.float64, "float32": np.float32}
-# One ball of w serves columns whose sizes differ by a smaller factor.
-_ALIKE = 64.0
+# What a weak penalty does not prove to this precision is shown within a ball.
+_CERTAIN = 1e-9
 
 # A loss e^(-z) is below 1e-5 of its size at 0 beyond this difference of scores.
 _SPREAD = 12.0
@@ -476,12 +485,12 @@ class LinearScores(Problem):
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum from the gradient of the smooth part, at no cost, for solvers."""
         if self.in_units is not None:
-            return self.in_units.gap_estimate(w / self.units, value, self.units * gradient)
+            return self.in_units.gap_estimate(w, value, gradient)
         penalty, radius = self.penalty, math.inf
         if not penalty.bounded:
             radius = certificate_radius(penalty, self.risk_infimum, w, value, self.unit)[1]
-            radius = radius_for_steps(w, radius, self.unit)
-        return penalty.gap(w, self.l2 * w - gradient, radius)
+        found = penalty.gap(w, self.l2 * w - gradient, radius)
+        return found if self._near is None else min(found, self._near.gap_estimate(w, value, gradient))
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective at w; infinity outside a ball constraint."""
@@ -583,17 +592,27 @@ class LinearScores(Problem):
         self.refuse_edited()
         w, problem = self.check_point(x, "x"), self if self._centred is None else self._centred
         given = None if witness is None else Witness.of(w, witness)
-        inside = problem.in_units
-        return certify(problem, w, given) if inside is None else inside.certificate(w, given)
+        if problem.in_units is not None:
+            return problem.in_units.certificate(w, given)
+        found = certify(problem, w, given)
+        enough = _CERTAIN * max(1.0, abs(found.value))
+        if problem._near is None or found.gap <= enough:
+            return found
+        near = problem._near.certificate(w, given)
+        return near if near.gap <= enough else found
 
     @cached_property
     def in_units(self) -> InUnits | None:
         """The problem with a ball of w/units; None if a penalty bounds w, or the columns have similar sizes."""
         penalty = self.penalty
-        if penalty.bounded or not penalty.smooth or isinstance(self.X, Design):
+        if penalty.bounded or not penalty.smooth or isinstance(self.X, Design) or columns_are_alike(self):
             return None
-        alike = float(self.units.max()) <= _ALIKE * float(self.units.min())
-        return None if alike else InUnits(self)
+        return InUnits(self)
+
+    @cached_property
+    def _near(self) -> InUnits | None:
+        """The problem with a ball, as without a penalty, where that is weak and magnifies rounding; else None."""
+        return InUnits(self) if self.stream is None and is_weak(self) else None
 
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.special import rel_entr
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import centred_gram, row_lengths, times_and_lengths, transposed_times
@@ -25,17 +24,16 @@ from convexrank.modelling.log_sum_exps.many_rows import (
 )
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, risk_and_shares
 
-__all__ = ["LogSumExps"]
-
 Array = np.ndarray
 
-# A log-sum-exp of a risk: its factor, its value, its rows, and its gradient in their scores.
-Level = tuple[float, float, Array, Array]
+# A log-sum-exp of a risk, its value, and the shares of its rows.
+Level = tuple[LogSumExpTerm, float, Array]
 
 # Shares whose sum is further from 1 prove nothing; rounding of very many is less.
 _OUTSIDE = 1e-12
 # Logarithms of weights up to this size are in what bounds the rounding of a tangent already.
 _MODERATE = 64.0
+_TINY = float(np.finfo(np.float64).tiny)
 # The longest row is expected to be so many times longer than the longest of a few.
 _SOME, _LONGER = 50, 1.5
 
@@ -58,15 +56,17 @@ class LogSumExps:
         #: Of each term c·t and c·t²: what its gradient and its covariance are multiplied by.
         self.rates = factors * powers, factors * powers * powers
         #: Whether the constants beside the scores are so small that they need no bound on rounding of their own.
-        self.is_moderate = all(
-            float(np.abs(term.log_weights).max(initial=0.0)) <= _MODERATE for term in terms
-        )
-        seen = np.zeros(rows, dtype=bool)
-        for term in terms:
-            seen[term.rows] = True
-        #: Whether no row is in two terms.
-        self.apart = int(np.add.reduce(seen)) == sum([len(term.rows) for term in terms])
+        self.is_moderate = all(term.largest_log <= _MODERATE for term in terms)
         self._last: tuple[Array, Minorant] | None = None
+
+    @cached_property
+    def apart(self) -> bool:
+        """Whether no row is in two terms."""
+        seen, count = np.zeros(self.rows, dtype=bool), 0
+        for term in self.terms:
+            seen[term.rows] = True
+            count += len(term.rows)
+        return int(np.count_nonzero(seen)) == count
 
     @cached_property
     def steepness(self) -> float:
@@ -113,30 +113,24 @@ class LogSumExps:
         return total
 
     def levels(self, scores: Array) -> list[Level]:
-        """Return factor, value, rows and gradient of each log-sum-exp, by code that no solver runs."""
-        found = []
-        for term in self.terms:
-            value, shares = reference_log_sum_exp(
-                term.sign_times_power * scores[term.rows] + term.log_weights
-            )
-            found.append((term.outer_coefficient, value, term.rows, term.sign_times_power * shares))
-        return found
+        """Return each log-sum-exp with its value and the shares of its rows, by code that no solver runs."""
+        return [(term, *reference_log_sum_exp(term.exponents(scores))) for term in self.terms]
 
     def value(self, scores: Array) -> float:
         """Return the risk, by code that no solver runs."""
-        return sum(factor * level for factor, level, _, _ in self.levels(scores))
+        return sum(term.outer_coefficient * level for term, level, _ in self.levels(scores))
 
     def below(self, scores: Array) -> Below:
         """Return the risk, and a linear function below it by the divergences of the shares from the weights."""
         value, offset, slopes, levels = 0.0, 0.0, np.zeros(len(scores)), self.levels(scores)
-        for term, (factor, level, rows, pull) in zip(self.terms, levels, strict=True):
-            value += factor * level
-            shares = pull / term.sign_times_power
+        for rate, (term, level, shares) in zip(self.rates[0], levels, strict=True):
+            value += term.outer_coefficient * level
             # any shares that sum to 1 prove a bound: log Σ e^x ≥ Σ s (x − log s)
             if not abs(float(np.add.reduce(shares)) - 1.0) <= _OUTSIDE:
                 offset = -math.inf
-            offset -= factor * float(np.add.reduce(rel_entr(shares, 1.0) - shares * term.log_weights))
-            slopes[rows] = factor * pull if self.apart else slopes[rows] + factor * pull
+            offset -= term.outer_coefficient * _divergence(shares, term)
+            pull = rate * shares
+            slopes[term.rows] = pull if self.apart else slopes[term.rows] + pull
         return Below(value, slopes, offset, [], [], list(levels))
 
     # --- very many rows in memory ---------------------------------------------------------------------------------
@@ -167,14 +161,19 @@ class LogSumExps:
         found, below = lowered_tangent(X, scores, lengths, self.below, w)
         if below is None or not found.usable:
             return found
-        levels = below.parts
-        # of a level that is steeper by s the pull is s times its shares, and the curvature s² times their covariance
-        powers = [float(pull.sum()) for _, _, _, pull in levels]
-        heavy = [(rows, factor * s * pull) for s, (factor, _, rows, pull) in zip(powers, levels, strict=True)]
-        fall = _fall(max(map(abs, powers)), lengths)
-        found = replace(found, curvature=modulus(X, heavy), fall=fall)
+        heavy = [(term.rows, term.rate * term.sign_times_power * shares) for term, _, shares in below.parts]
+        found = replace(found, curvature=modulus(X, heavy), fall=_fall(self.steepness, lengths))
         self._last = np.array(w), found
         return found
+
+
+def _divergence(shares: Array, term: LogSumExpTerm) -> float:
+    """Return Σ s (log s − v), v the logarithms of weights; where s is 0 up to underflow, no less than that."""
+    found = np.maximum(shares, _TINY)
+    np.log(found, out=found)
+    found -= term.log_weights
+    found *= shares
+    return float(np.add.reduce(found))
 
 
 def _fall(steepness: float, lengths: Array) -> float:
@@ -186,7 +185,9 @@ def reference_log_sum_exp(exponents: Array) -> tuple[float, Array]:
     """Return log Σ eˣ and its gradient, the softmax; minus infinity for a piece without rows of a class."""
     if not len(exponents):
         return -np.inf, exponents
-    largest = exponents.max()
-    shifted = np.exp(exponents - largest)
-    total = shifted.sum()
-    return float(largest + np.log(total)), shifted / total
+    largest = np.maximum.reduce(exponents)
+    shares = exponents - largest
+    np.exp(shares, out=shares)
+    total = np.add.reduce(shares)
+    shares /= total
+    return float(largest + np.log(total)), shares

@@ -16,23 +16,6 @@ import numpy as np
 
 from convexrank import divergences, losses, prices
 
-__all__ = [
-    "Generator",
-    "exp",
-    "generator_of",
-    "links_of",
-    "log_mean",
-    "loss_of",
-    "price_of",
-    "price_of_exp",
-    "queries_of",
-    "rising_means",
-    "root",
-    "shares_by_rank",
-    "sides_of",
-    "walk_matrix",
-]
-
 Scalar = Callable[[float], float]
 
 # exp of more is no float.
@@ -47,7 +30,7 @@ def exp(x: float) -> float:
 
 
 def softplus(x: float) -> float:
-    """log(1 + e^x); e^x may leave the range of floats where its logarithm does not."""
+    """Return log(1 + e^x); e^x may leave the range of floats where its logarithm does not."""
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 

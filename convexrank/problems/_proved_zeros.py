@@ -37,8 +37,6 @@ from convexrank.core.score_model import movement
 from convexrank.data import Chunks
 from convexrank.solvers.working_sets._columns import ByColumns
 
-__all__ = ["proved_zeros"]
-
 Array = np.ndarray
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from convexrank.data import Chunks
 
-__all__ = ["TALL", "drawn_rows", "rows_of_sample"]
-
 Array = np.ndarray
 
 # Data with this number of entries are tall. A sample has this number of rows per column, or one row out of this number,

@@ -20,14 +20,14 @@ from convexrank.backend.gram import (
     transposed_times,
     weighted_gram,
 )
-from convexrank.modelling.curvature import Columns, columns_of, gradient_moved
+from convexrank.modelling.curvature.columns import Columns
+from convexrank.modelling.curvature.diagonal import columns_of
+from convexrank.modelling.curvature.products import gradient_moved
 from convexrank.modelling.expressions import PairSums
 from convexrank.modelling.kernels.pairs import WindowedPairs, some_pairs
 from convexrank.modelling.recession import shift
 from convexrank.modelling.smoothing.programs import Smoothing, SmoothRisk, sums_pairs_only
 from convexrank.modelling.smoothing.smoothed import Smoothed
-
-__all__ = ["SmoothedRisks"]
 
 Array = np.ndarray
 

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["Choice", "choose"]
-
 # Seconds on one core; their ratios matter. Measured with PNormPush, 600 to 10⁶ rows and 6 to 300 columns.
 _ENTRY = 1e-9  # value and gradient, for an entry of X
 _PRODUCT = 1.2e-10  # a multiplication in XᵀCX
@@ -51,12 +49,18 @@ def choose(
         Whether the curvature in the scores is stated.
     """
     plain = isinstance(X, np.ndarray)
-    if "TwiceDifferentiable" in offered:
-        if not plain and sparse.issparse(X):
+    by_products = "HessianProducts" in offered and not pairwise_curvature
+    if by_products and not plain and sparse.issparse(X):
+        return Choice("newton-cg", "sparse features: products with X cost less than a Hessian")
+    if "TwiceDifferentiable" in offered and (plain or sparse.issparse(X)):
+        if not plain:
             return Choice("lbfgs", "sparse features: products with X cost less than second derivatives")
         if pairwise_curvature:
             return Choice("lbfgs", "second derivatives would run over all pairs")
-        return _newton_or_lbfgs(X.shape[0], X.shape[1], sample_rows)
+        found = _newton_or_lbfgs(X.shape[0], X.shape[1], sample_rows)
+        if by_products and found.solver == "lbfgs" and X.shape[1] > X.shape[0]:
+            return Choice("newton-cg", "more columns than rows: products with X cost less than a Hessian")
+        return found
     if "Smooth" in offered:
         return Choice("lbfgs", "smooth, and no second derivatives are offered")
     if "Columnwise" in offered and (X.shape[1] > _WIDE or not plain or states_curvature):

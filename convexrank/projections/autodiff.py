@@ -23,8 +23,6 @@ from convexrank.projections import host
 from convexrank.projections._arguments import check_order, check_steps, refuse_infeasible, spread
 from convexrank.projections.chains import Layout, solve_increments
 
-__all__ = ["bounded_increments", "isotonic", "permutahedron"]
-
 # A longer chain is sequential work: a device other than the CPU hands it to the host.
 LONGEST_ON_DEVICE = 20_000
 

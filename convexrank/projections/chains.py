@@ -46,7 +46,7 @@ class Layout:
         return Layout(np.concatenate(([0], ends, [len(codes)])).astype(np.int64), rows)
 
     def gather(self, values: Array) -> Array:
-        """Values of the rows, chain after chain."""
+        """Return the values of the rows, chain after chain."""
         return values if self.rows is None else values[self.rows]
 
     def scatter(self, values: Array) -> Array:

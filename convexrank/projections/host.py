@@ -12,8 +12,6 @@ import numpy as np
 from convexrank.backend.host_callback import call_on_host
 from convexrank.projections.chains import Layout, solve_increments, solve_isotonic, solve_permutahedron
 
-__all__ = ["increments", "isotonic", "permutahedron"]
-
 Array = np.ndarray
 Solve = Callable[..., Sequence[Array]]
 

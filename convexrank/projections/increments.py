@@ -17,8 +17,6 @@ from convexrank.projections._arguments import (
 )
 from convexrank.projections.chains import Layout, solve_increments
 
-__all__ = ["bounded_increments"]
-
 Array = np.ndarray
 
 

@@ -11,8 +11,6 @@ from convexrank.data import check_flag, check_groups, check_interval, check_posi
 from convexrank.projections._arguments import refuse_overflow
 from convexrank.projections.chains import Layout, solve_isotonic, solve_permutahedron
 
-__all__ = ["isotonic", "permutahedron"]
-
 
 def isotonic(
     z: Any,

@@ -16,16 +16,6 @@ from convexrank.proof.balls import (
     softplus,
 )
 
-__all__ = [
-    "Generator",
-    "bit_entropy",
-    "distribution_entropy",
-    "entropy",
-    "itakura_saito",
-    "squared",
-    "x_log_x",
-]
-
 Array = np.ndarray
 Function = Callable[[arb], arb]
 

@@ -32,18 +32,6 @@ from convexrank.proof.balls import (
     total,
 )
 
-__all__ = [
-    "Links",
-    "Walk",
-    "hilbert",
-    "lp_norm",
-    "norm_image",
-    "prove_distance",
-    "thompson",
-    "trust_image",
-    "walk_residual",
-]
-
 Array = np.ndarray
 
 _BITS = (64, 128, 256, 512, 1024)

@@ -21,8 +21,6 @@ from convexrank.core.results import Certificate, CertificateError
 from convexrank.proof.balls import Balls, above, arb, at_precision, dot, exact
 from convexrank.proof.precision import Bounds, refined
 
-__all__ = ["is_positive_semidefinite", "prove_kernel", "shift_for"]
-
 Array = np.ndarray
 
 _BITS = 256

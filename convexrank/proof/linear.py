@@ -26,8 +26,6 @@ from convexrank.proof.precision import Bounds, refined
 from convexrank.proof.products import Products, products
 from convexrank.regularizers import Penalty
 
-__all__ = ["LinearProblem", "prove_linear"]
-
 Array = np.ndarray
 
 # Bits that show whether a dual point is strictly feasible, and how many points of a witness are tried for it.

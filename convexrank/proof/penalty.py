@@ -10,8 +10,6 @@ from convexrank.proof.balls import ZERO, Balls, arb, dot, exact, greatest, posit
 from convexrank.regularizers import L2Ball, Penalty
 from convexrank.regularizers.norms import FEASIBLE
 
-__all__ = ["ExactPenalty"]
-
 Array = np.ndarray
 
 

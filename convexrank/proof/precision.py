@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from convexrank.core.results import Certificate, CertificateError
 from convexrank.proof.balls import ZERO, above, arb, at_precision, below
 
-__all__ = ["Bounds", "refined"]
-
 # Bits of a midpoint. More are taken until the radius of the gap is below this share of it, or the gap is nothing, and
 # the value is known to its last bit, which the checking program compares.
 _BITS = (64, 128, 256, 512, 1024)

@@ -14,8 +14,6 @@ from convexrank.backend.design import Design
 from convexrank.core.results import CertificateError
 from convexrank.proof.balls import Balls, above, arb, dot, exact, midpoints, total
 
-__all__ = ["Products", "products"]
-
 Array = np.ndarray
 
 # Above this many entries the products are made in floats. Blocks of rows keep copies small, and γ too.

@@ -18,8 +18,6 @@ import numpy as np
 from convexrank.core.results import CertificateError
 from convexrank.proof.balls import ZERO, Balls, Line, above, arb, exact, midpoints
 
-__all__ = ["PAIRS", "Sides"]
-
 Array = np.ndarray
 
 #: No more pairs than this are taken one by one: more would take minutes.

@@ -11,8 +11,6 @@ import numpy as np
 from convexrank.data import check_positive, check_real, keep_checked
 from convexrank.regularizers.norms import FEASIBLE
 
-__all__ = ["Box", "L1Ball", "L2Ball", "Simplex"]
-
 Array = np.ndarray
 
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from convexrank.data import check_nonnegative, check_positive, check_real_array, keep_checked
 
-__all__ = ["L1", "L2", "Regularizer", "soft_threshold"]
-
 Array = np.ndarray
 
 

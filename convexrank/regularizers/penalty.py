@@ -13,8 +13,6 @@ from convexrank.data import check_nonnegative, shown
 from convexrank.regularizers.balls import L1Ball, L2Ball
 from convexrank.regularizers.norms import L1, L2, Regularizer, soft_threshold
 
-__all__ = ["Penalty"]
-
 Array = np.ndarray
 
 
@@ -100,6 +98,15 @@ class Penalty:
             else np.where(self.nonnegative, np.maximum(v, 0.0), np.abs(v))
         )
         return float(size.max())
+
+    def holds(self, v: Array, error: float) -> bool:
+        """Whether the conjugate is 0 without l2 or a ball, at all slopes within the error of v."""
+        return self.steepness(v) + error <= self.l1
+
+    @property
+    def strengths(self) -> float | Array:
+        """What each unit of the size of a weight costs; one number where it is the same for all."""
+        return self.l1
 
     def conjugate(self, v: Array, radius: float = math.inf) -> tuple[float, Array]:
         r"""Return :math:`\sup_w \langle v,w\rangle - \Omega(w)` over :math:`\|w\|_2 \le r`, and where it is attained.

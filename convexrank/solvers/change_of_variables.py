@@ -10,8 +10,6 @@ import numpy as np
 
 from convexrank.core.loop import Solver, State
 
-__all__ = ["ChangeOfVariables"]
-
 Array = np.ndarray
 
 

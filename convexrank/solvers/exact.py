@@ -17,8 +17,6 @@ from convexrank.core.loop import Monitor, Options, State, certificate_of, scale_
 from convexrank.core.results import Solution, Status
 from convexrank.data import shown
 
-__all__ = ["ExactSolver"]
-
 # cvxpy's words for an answer. What is not listed here is a failure.
 _ANSWERS = {"optimal": True, "optimal_inaccurate": False}
 _TERMINAL = {

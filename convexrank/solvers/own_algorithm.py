@@ -14,8 +14,6 @@ from convexrank.core.loop import Monitor, Options, State, certificate_of, scale_
 from convexrank.core.results import Solution, Status
 from convexrank.data import shown
 
-__all__ = ["OwnAlgorithm", "point_of"]
-
 Array = np.ndarray
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from convexrank.features import Products, Stacked, Thresholds
 
-__all__ = ["classes", "takes_designs", "with_design"]
-
 # l1 over the least for which all weights are 0, or l1 itself where that is not known.
 _SHARES, _STRENGTH = (0.1, 0.8), 0.05
 

@@ -7,8 +7,6 @@ from dataclasses import replace
 from convexrank.core.results import CertificateError, Solution
 from convexrank.verification.comparison import Case, Comparison
 
-__all__ = ["with_proof"]
-
 # The allowed difference of the two bounds: the bound in floats is rounded.
 _ROUNDING = 1e-9
 

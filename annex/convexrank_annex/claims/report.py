@@ -161,7 +161,8 @@ def check(
 
 def _chosen(names: Sequence[str], chapter: int | None, source: str | None) -> list[Claim]:
     """Return the claims of these names, or of a chapter or source; arguments and errors are those of :func:`check`."""
-    for name in check_list(names, "names", "names of claims"):
+    names = check_list(names, "names", "names of claims")
+    for name in names:
         check_choice(name, REGISTRY, "names")
     if source is not None:
         check_choice(source, SOURCES, "source")

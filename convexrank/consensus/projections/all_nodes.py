@@ -8,8 +8,6 @@ from typing import Self
 
 import numpy as np
 
-__all__ = ["Boxes", "Pairs", "Projector", "at"]
-
 Array = np.ndarray
 #: From θ, of shape (n,) or one row for each node, to the projections, shape (n, n).
 Projector = Callable[[Array], Array]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["nearest_in_box"]
-
 Array = np.ndarray
 
 # Halvings of an interval of logarithms: more than digits.

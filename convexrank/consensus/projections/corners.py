@@ -7,8 +7,6 @@ from itertools import combinations
 
 import numpy as np
 
-__all__ = ["corners", "count_systems"]
-
 Array = np.ndarray
 
 # Sets of active constraints that are tried: a second's work.

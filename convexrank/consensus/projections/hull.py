@@ -6,8 +6,6 @@ import math
 
 import numpy as np
 
-__all__ = ["nearest_by_newton", "nearest_in_hull"]
-
 Array = np.ndarray
 
 # Newton steps: a handful, more only where a solution lies at the edge of the simplex.

@@ -10,8 +10,6 @@ from convexrank.consensus.projections.all_nodes import Projector
 from convexrank.data import check_flag, check_vector
 from convexrank.data.nodes import as_series
 
-__all__ = ["RecommendationSets"]
-
 Array = np.ndarray
 
 

@@ -14,8 +14,6 @@ from convexrank.data import check_choice, check_distributions, check_list, check
 from convexrank.data.nodes import called, check_names
 from convexrank.graphs import LabelledGraph
 
-__all__ = ["CandidateSets"]
-
 Array = np.ndarray
 
 _DANGLING = {"error": "refused", "uniform": "recommends every node alike"}

@@ -17,8 +17,6 @@ from convexrank.consensus.sets.polytopes import FEW_SYSTEMS, nearest_in_polytope
 from convexrank.data import check_integer, check_list, check_node, check_nodes
 from convexrank.data.nodes import called, check_names
 
-__all__ = ["PartialOrders"]
-
 Array = np.ndarray
 
 

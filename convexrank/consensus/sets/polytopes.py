@@ -29,8 +29,6 @@ from convexrank.data import (
 from convexrank.data.nodes import called, check_names
 from convexrank.graphs import Graph
 
-__all__ = ["FEW_SYSTEMS", "Polytopes", "nearest_in_polytope"]
-
 Array = np.ndarray
 
 # Up to this many sets of active constraints, looking for the corners once is cheaper than Bregman's algorithm.

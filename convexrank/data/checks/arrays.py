@@ -14,19 +14,6 @@ from convexrank.data.frames import codes_of, is_missing, refuse_missing
 from convexrank.data.messages import shown
 from convexrank.data.sparse_matrices import as_csr
 
-__all__ = [
-    "Matrix",
-    "check_binary_labels",
-    "check_groups",
-    "check_matrix",
-    "check_pairs",
-    "check_positive_weights",
-    "check_real_array",
-    "check_vector",
-    "check_weights",
-    "read_array",
-]
-
 Matrix = Any  # a float ndarray of shape (n, d), or a scipy CSR array of that shape
 
 

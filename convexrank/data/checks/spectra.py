@@ -12,8 +12,6 @@ from convexrank.data.checks.arrays import check_real_array
 from convexrank.data.checks.values import check_integer, check_share
 from convexrank.data.messages import shown
 
-__all__ = ["Spectrum", "check_spectrum"]
-
 # Weights of more different sizes are as many sums over all rows.
 _MOST_STEPS = 200
 # Sums of weights this near 1 are 1, up to rounding.

@@ -15,28 +15,6 @@ import numpy as np
 
 from convexrank.data.messages import did_you_mean, shown
 
-__all__ = [
-    "LARGEST",
-    "LARGEST_ENTRY",
-    "SMALLEST",
-    "check_at_least",
-    "check_choice",
-    "check_flag",
-    "check_flags",
-    "check_hashable",
-    "check_integer",
-    "check_interval",
-    "check_label",
-    "check_list",
-    "check_node",
-    "check_nonnegative",
-    "check_path",
-    "check_positive",
-    "check_probability",
-    "check_real",
-    "check_share",
-]
-
 # Parameters and weights beyond these leave the range of floats as soon as they are multiplied or divided.
 SMALLEST, LARGEST = 1e-300, 1e300
 # Products of larger entries of data overflow, and no solver makes progress.

@@ -13,8 +13,6 @@ from convexrank.data.checks.values import check_integer, check_list, check_path
 from convexrank.data.chunks.sources import Given
 from convexrank.data.messages import shown
 
-__all__ = ["column_of", "joined", "paths_of", "piece_rows", "re_iterable", "row_numbers"]
-
 Array = np.ndarray
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from convexrank.backend.numba_cache import compiled, numba, read_only_array
 
-__all__ = ["added", "multiplied", "squared"]
-
 _ROWS = read_only_array(numba.float32, 2)
 _NUMBERS, _TABLE = numba.float64[::1], numba.float64[:, ::1]
 # Sums may be taken in another order; nothing is assumed of infinities and NaN.

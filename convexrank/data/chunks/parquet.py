@@ -13,8 +13,6 @@ import numpy as np
 from convexrank.data.chunks.pieces import Raw
 from convexrank.data.chunks.sources import rows_at_once, states_of
 
-__all__ = ["Parquet", "parquet_files"]
-
 
 def parquet_files(paths: tuple[str, ...]) -> tuple[str, ...]:
     """Return the files, those of folders in the order of their names."""

@@ -14,8 +14,6 @@ from convexrank.data.chunks.products import lengths_and_squares
 from convexrank.data.fields import sample_of
 from convexrank.data.sparse_matrices import as_csr
 
-__all__ = ["LARGEST", "NoRowsError", "Piece", "Raw", "Seen", "first_look", "same_again"]
-
 Array = np.ndarray
 
 # Entries beyond it have products that overflow.

@@ -8,8 +8,6 @@ import numpy as np
 
 from convexrank.backend.gram import row_lengths, squares_times
 
-__all__ = ["lengths_and_squares", "scores_of", "sums_of"]
-
 Array = np.ndarray
 
 # Entries in float32 from which compiled loops pay: numba has to be imported.

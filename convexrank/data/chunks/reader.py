@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 from convexrank.backend.deadline import check_time
 
-__all__ = ["one_by_one", "read_ahead"]
-
 T = TypeVar("T")
 
 # Seconds between looks at whether anybody still reads.

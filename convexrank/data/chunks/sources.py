@@ -15,8 +15,6 @@ from scipy import sparse
 from convexrank.data.chunks.pieces import Raw
 from convexrank.data.sparse_matrices import well_formed
 
-__all__ = ["Arrays", "Files", "Given", "Source", "Told", "is_in_memory", "rows_at_once", "states_of"]
-
 Array = np.ndarray
 
 # Entries of a piece if the caller names no number of rows: 4 MB in float32. Such a piece fits in the cache, and its

@@ -14,8 +14,6 @@ from convexrank.data.chunks.sources import states_of
 from convexrank.data.files.lines import text_lines
 from convexrank.data.files.svmlight import Rows, parse_part
 
-__all__ = ["Text"]
-
 # Lines that are parsed at once: the arrays in between take ten times their text.
 _AT_ONCE = 3_000
 

@@ -12,8 +12,6 @@ from typing import Any, BinaryIO
 
 from convexrank.data.checks.values import check_path
 
-__all__ = ["replacing"]
-
 
 @contextmanager
 def replacing(path: Any) -> Iterator[BinaryIO]:

@@ -11,8 +11,6 @@ import numpy as np
 from convexrank.data.checks.values import check_integer, check_list, check_path
 from convexrank.data.files.lines import text_lines
 
-__all__ = ["read_query_sizes", "write_query_sizes"]
-
 Array = np.ndarray
 # Longer numbers are beyond any file, and beyond 64 bits.
 _DIGITS = 18

@@ -13,8 +13,6 @@ from scipy import sparse as scipy_sparse
 
 from convexrank.data.files.lines import read_bytes
 
-__all__ = ["Rows", "parse", "parse_part", "read_lines"]
-
 Array = np.ndarray
 
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")

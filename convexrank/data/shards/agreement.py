@@ -12,16 +12,6 @@ import numpy as np
 
 from convexrank.data.shards.local import Local
 
-__all__ = [
-    "arguments_of",
-    "asked_of",
-    "check_alike",
-    "check_arguments",
-    "check_queries",
-    "labels_type",
-    "sheet",
-]
-
 Array = np.ndarray
 
 # Where objects are differs from process to process.

@@ -18,8 +18,6 @@ from convexrank.data.chunks.sources import Arrays, Told, rows_at_once
 from convexrank.data.messages import shown
 from convexrank.data.sparse_matrices import well_formed
 
-__all__ = ["Local", "local_rows"]
-
 Array = np.ndarray
 
 
@@ -159,7 +157,7 @@ class DeviceRows:
             first += len(part)
 
     def state(self) -> tuple[Any, ...]:
-        """Arrays of JAX do not change."""
+        """Return nothing: arrays of JAX do not change."""
         return ()
 
 

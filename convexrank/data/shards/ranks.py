@@ -21,8 +21,6 @@ from convexrank.backend.interruption import handled_by
 from convexrank.backend.jax_oracles import shape_class
 from convexrank.data.shards.watch import RankError, Watch
 
-__all__ = ["Ranks"]
-
 Array = np.ndarray
 T = TypeVar("T")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["compensated_sum"]
-
 Array = np.ndarray
 
 

@@ -17,8 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = ["RankError", "Watch"]
-
 # Looks at the store in the time of the timeout, and the seconds between them, at least and at most.
 _LOOKS, _SHORTEST, _LONGEST = 15, 0.1, 2.0
 # Looks without a sign of life, and seconds, after which a rank that broke a connection counts as gone.

@@ -17,8 +17,6 @@ from convexrank.data import check_real
 from convexrank.divergences.base import Divergence, _library
 from convexrank.divergences.domains import Interval
 
-__all__ = ["FromGenerator"]
-
 Array = np.ndarray
 
 # How near an end, or how far out, the slope is asked for to see whether it has a limit there.
@@ -221,7 +219,8 @@ class FromGenerator(Divergence):
         end, sign = ((self.lower, 1.0), (self.upper, -1.0))[side]
         if math.isfinite(end):
             # nearer than the spacing of floating-point numbers at the end is the end itself
-            near = [end + sign * step for step in _NEAR if end + sign * step != end]
+            steps = [sign * step * max(1.0, abs(end)) for step in _NEAR]
+            near = [end + step for step in steps if end + step != end]
         else:
             near = [-sign * step for step in _FAR]
         with np.errstate(all="ignore"):

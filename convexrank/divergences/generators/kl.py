@@ -14,8 +14,6 @@ from convexrank.divergences.domains import Interval
 if TYPE_CHECKING:
     from convexrank.proof.generators import Generator
 
-__all__ = ["KL"]
-
 # A distribution that came out of a division by its sum adds up to 1 within this.
 _SUM = 1e-9
 # Newton's method from below on a convex function; its steps are exact to rounding long before.

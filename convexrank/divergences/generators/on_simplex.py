@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from convexrank.graphs import Transition
     from convexrank.proof.games.distributions import OnSimplex
 
-__all__ = ["Restricted", "restricted"]
-
 Array = np.ndarray
 
 # How far from the simplex a point may be by rounding.

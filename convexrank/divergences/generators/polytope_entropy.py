@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from convexrank.graphs import Transition
     from convexrank.proof.games.distributions import Mixtures
 
-__all__ = ["PolytopeEntropy"]
-
 Array = np.ndarray
 
 # Newton's method: a slope this small is rounding; steps, halvings of a step, and when a point is given up as outside.

@@ -16,8 +16,6 @@ from convexrank.divergences.domains import Interval
 if TYPE_CHECKING:
     from convexrank.proof.generators import Generator
 
-__all__ = ["BitEntropy", "GeneralizedI", "ItakuraSaito", "SquaredEuclidean"]
-
 Array = np.ndarray
 
 

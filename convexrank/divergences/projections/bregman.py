@@ -15,8 +15,6 @@ from convexrank.divergences.names import resolve
 from convexrank.divergences.projections.constraints import check_feasible, stack_rows
 from convexrank.divergences.projections.root import increasing_root, shift_range
 
-__all__ = ["BregmanResult", "bregman"]
-
 Array = np.ndarray
 
 

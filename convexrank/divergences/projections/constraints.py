@@ -12,8 +12,6 @@ from scipy.optimize import linprog
 from convexrank.data import check_matrix, check_vector, shown
 from convexrank.divergences.base import Divergence
 
-__all__ = ["check_feasible", "stack_rows"]
-
 Array = np.ndarray
 
 # A slack below this leaves no room inside the domain that floating point could find.

@@ -12,8 +12,6 @@ from convexrank.divergences.base import Divergence
 from convexrank.divergences.names import resolve
 from convexrank.divergences.projections.root import increasing_root, shift_range
 
-__all__ = ["hyperplane_multiplier", "project_halfspace", "project_hyperplane"]
-
 Array = np.ndarray
 
 # How far from its hyperplane a projection may be by rounding, beside the size of what is added up.

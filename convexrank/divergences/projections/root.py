@@ -10,8 +10,6 @@ from scipy.optimize import brentq
 
 from convexrank.divergences.base import Divergence
 
-__all__ = ["increasing_root", "shift_range"]
-
 Array = np.ndarray
 
 # Doublings of a bracket: from 1 to beyond what floating point holds.

@@ -17,8 +17,6 @@ from convexrank.divergences.domains import read_bound
 from convexrank.divergences.projections.hyperplanes import start
 from convexrank.divergences.projections.root import increasing_root, shift_range
 
-__all__ = ["project_box", "project_monotone", "project_simplex"]
-
 Array = np.ndarray
 
 

@@ -17,25 +17,6 @@ import numpy as np
 from convexrank.backend import numba_cache
 from convexrank.backend.numba_cache import numba, read_only_array
 
-__all__ = [
-    "Lazy",
-    "compiled",
-    "count",
-    "gather",
-    "gather_weighted",
-    "is_sorted",
-    "largest",
-    "merge",
-    "parallel",
-    "place",
-    "place_weighted",
-    "row_sum",
-    "scatter",
-    "scatter_weighted",
-    "sort_rows",
-    "tally",
-]
-
 Array = np.ndarray
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from convexrank.backend.numba_cache import read_only_array
 from convexrank.graphs.compiled.edge_sums import IDS, INT, LONG, ONE, REAL, compiled, numba
 
-__all__ = ["COLUMNS", "residuals"]
-
 Array = np.ndarray
 
 # Ranks whose loops have a length that the compiler knows.

@@ -20,17 +20,6 @@ from convexrank.graphs.compiled.edge_sums import (
     row_sum,
 )
 
-__all__ = [
-    "COLUMNS",
-    "LINE",
-    "shift",
-    "shift_many",
-    "shift_weighted",
-    "sweep",
-    "sweep_many",
-    "sweep_weighted",
-]
-
 Array = np.ndarray
 
 # Ranks that sweeps take at a time, at most, and a line of the cache.

@@ -12,19 +12,6 @@ import numpy as np
 from convexrank.data import check_integer, check_vector
 from convexrank.data.checks.arrays import read_array
 
-__all__ = [
-    "MOST_NODES",
-    "assemble",
-    "check_edge_weights",
-    "check_endpoints",
-    "check_ids",
-    "cuts",
-    "each_range",
-    "merge_parallel",
-    "most_nodes",
-    "out_degrees",
-]
-
 Array = np.ndarray
 
 # Edges converted at a time: the copies are small for all types of input.

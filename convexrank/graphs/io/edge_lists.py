@@ -21,8 +21,6 @@ from convexrank.data.files.lines import is_packed, split_quoted, text_lines
 from convexrank.data.messages import Advised, refusal
 from convexrank.graphs.io.build import MOST_NODES, most_nodes
 
-__all__ = ["edge_pieces", "read_edges"]
-
 Array = np.ndarray
 _COMMENTS = ("#", "%")
 _INTEGER = re.compile("[+-]?[0-9]+")

@@ -8,8 +8,6 @@ import numpy as np
 
 from convexrank.data import check_vector, refuse_missing, shown, well_formed
 
-__all__ = ["column_of", "edges_of_networkx", "edges_of_pandas", "edges_of_scipy"]
-
 Array = np.ndarray
 
 

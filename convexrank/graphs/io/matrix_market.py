@@ -9,8 +9,6 @@ from typing import Any
 from convexrank.data.files.lines import is_packed
 from convexrank.graphs.io.build import most_nodes
 
-__all__ = ["read_matrix"]
-
 # Bytes that gzip packs into one, at most.
 _PACKED = 1032
 

@@ -16,8 +16,6 @@ from convexrank.graphs.stored.folder import KINDS, ArrayFile, check_place, new_f
 from convexrank.graphs.stored.pages import STRETCH
 from convexrank.graphs.stored.pieces import ROWS, EdgePieces, Edges
 
-__all__ = ["build"]
-
 Array = np.ndarray
 
 # Bytes of a node: where its edges begin, twice while arrays grow, and the file of its edges.

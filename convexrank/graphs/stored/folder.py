@@ -18,8 +18,6 @@ import numpy as np
 from convexrank.data.nodes import check_names
 from convexrank.graphs.stored.pages import STRETCH, MappedArray, Pages
 
-__all__ = ["KINDS", "ArrayFile", "check_place", "new_folder", "opened", "seal", "write_graph"]
-
 Array = np.ndarray
 
 KINDS: dict[str, Any] = {"offsets": np.int64, "sources": np.int32, "weights": np.float64}

@@ -16,8 +16,6 @@ import numpy as np
 
 from convexrank.graphs.edge_blocks import EdgeBlock
 
-__all__ = ["BLOCK", "STRETCH", "MappedArray", "Pages"]
-
 Array = np.ndarray
 
 # Entries looked at at a time where nothing is computed with them.

@@ -16,8 +16,6 @@ from convexrank.graphs.io.build import MOST_NODES, check_edge_weights, check_end
 from convexrank.graphs.io.edge_lists import edge_pieces
 from convexrank.graphs.stored.webgraph import WebGraph
 
-__all__ = ["EdgePieces"]
-
 Array = np.ndarray
 Edges = tuple[Array, Array, Array | None]
 

@@ -12,8 +12,6 @@ import numpy as np
 
 from convexrank.data import check_path
 
-__all__ = ["WebGraph"]
-
 Array = np.ndarray
 
 # Links handed on at a time.

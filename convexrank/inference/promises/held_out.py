@@ -11,8 +11,6 @@ import numpy as np
 
 from convexrank.data import check_binary_labels, check_same_index, check_vector
 
-__all__ = ["HeldOut", "read_held_out"]
-
 Array = np.ndarray
 
 

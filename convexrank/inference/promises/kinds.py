@@ -20,8 +20,6 @@ from scipy.special import bdtrc
 from convexrank.inference.concentration import binary_divergence, binomial_range, share_lower
 from convexrank.inference.promises.held_out import HeldOut
 
-__all__ = ["MaxFPR", "MinPrecision", "MinRecall", "Promise", "rows_needed"]
-
 Array = np.ndarray
 
 # Ratio between numbers of rows that are tested: with a smaller one each test has a smaller error, with a larger one the

@@ -10,8 +10,6 @@ from convexrank.data import check_probability, check_vector
 from convexrank.inference.promises.held_out import HeldOut, read_held_out
 from convexrank.inference.promises.kinds import MaxFPR, MinPrecision, MinRecall, Promise
 
-__all__ = ["Threshold", "promise_of", "threshold", "threshold_on"]
-
 # What a caller may promise, by the name of the argument.
 _PROMISES: dict[str, Callable[[float], Promise]] = {
     "max_fpr": MaxFPR,

@@ -13,8 +13,6 @@ from convexrank.core.minorants import Minorant, rounding, tangent_at
 from convexrank.modelling.certificates.reference import Below, Reference
 from convexrank.modelling.certificates.rounding import sizes_of_terms
 
-__all__ = ["lowered_tangent", "rounded"]
-
 Array = np.ndarray
 
 

@@ -10,8 +10,6 @@ import numpy as np
 from convexrank.backend.deadline import check_time
 from convexrank.modelling.expressions import PairSums
 
-__all__ = ["LISTED", "blocks"]
-
 Array = np.ndarray
 
 #: Up to so many pairs a list of them fits into memory.

@@ -35,8 +35,6 @@ from convexrank.modelling.kernels.plain import PlainPairs, has_plain_sums
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 
-__all__ = ["Below", "Reference"]
-
 Array = np.ndarray
 # The multipliers of the arguments, what the conjugate of the node costs, and how far outside its range they are.
 Parts = tuple[tuple[Any, ...], float, float]
@@ -173,14 +171,15 @@ class _Levels:
     """
 
     def __init__(self, axis: Axis) -> None:
-        self.firsts = np.flatnonzero(np.diff(axis.query, prepend=-1))
         self.sums: Callable[[Any], Any]
         self.tops: Callable[[Any], Any]
         self.dots: Callable[[Any, Any], Any]
         self.spread: Callable[[Any], Any]
         if axis.count == 1:
+            self.firsts = np.zeros(1, dtype=np.intp)
             self.sums, self.tops, self.dots, self.spread = np.add.reduce, np.maximum.reduce, matmul, pos
             return
+        self.firsts = np.flatnonzero(np.diff(axis.query, prepend=-1))
         self.sums, self.tops = (partial(of.reduceat, indices=self.firsts) for of in (np.add, np.maximum))
         self.dots = lambda x, y: np.add.reduceat(x * y, self.firsts)
         self.spread = itemgetter(axis.query)
@@ -210,10 +209,12 @@ def _of_sum(node: Affine) -> tuple[Up, Down]:
 def _of_log_sum_exp(node: LogSumExp) -> tuple[Up, Down]:
     levels = _Levels(node.over)
     sums, tops, dots, spread = levels.sums, levels.tops, levels.dots, levels.spread
-    even, logs = bool((node.weights == 1.0).all()), np.log(node.shares)
+    # one number where they are the same: those of a mean are divided by their sum
+    even = bool((node.weights == 1.0).all())
+    logs = np.log(node.shares[levels.firsts] if even else node.shares)
     log = math.log if node.over.count == 1 else np.log
     # of all rows of a query, if even
-    level = logs[levels.firsts] if len(levels.firsts) > 1 else float(logs[0])
+    level = logs if len(levels.firsts) > 1 else float(logs[0])
 
     def up(x: Array) -> tuple[Array, Any]:
         exponents = x if even else x + logs

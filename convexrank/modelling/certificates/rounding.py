@@ -22,8 +22,6 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.program import Program
 
-__all__ = ["Sizes", "sizes_of_terms", "summed"]
-
 Array = np.ndarray
 
 
@@ -98,7 +96,8 @@ class Sizes:
         found = self._whole[0] * largest + self._whole[1]
         for k, a, b, uses in self._curved:
             found += uses * summed(multipliers[k] * abs(values[k]))
-            found += summed(abs(parts[k][-1])) * (a * largest + b) if b else 0.0
+            # slopes of a loss that falls and rises cancel in the sums of one argument and not in those of the other
+            found += max(summed(abs(part)) for part in parts[k]) * (a * largest + b) if b else 0.0
         return found
 
 

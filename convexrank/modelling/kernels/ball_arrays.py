@@ -10,8 +10,6 @@ from convexrank.core.results import CertificateError
 from convexrank.data.recorded import Recorded
 from convexrank.modelling.functions import Function
 
-__all__ = ["as_objects", "in_balls", "lines"]
-
 Array = np.ndarray
 
 

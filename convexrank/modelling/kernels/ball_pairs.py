@@ -14,8 +14,6 @@ from convexrank.modelling.expressions import PairSums
 from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.ball_arrays import as_objects, in_balls, lines
 
-__all__ = ["MOST_PAIRS", "BallPairs", "ball_pairs"]
-
 Array = np.ndarray
 
 #: Pairs that are taken one by one in balls.

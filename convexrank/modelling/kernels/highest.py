@@ -8,8 +8,6 @@ import numpy as np
 
 from convexrank.modelling.expressions import Highest, Maximum
 
-__all__ = ["border_of", "nearest_shares", "partial_shares", "smooth_highest_values", "squares_of"]
-
 Array = np.ndarray
 
 # A share this close to the largest one is that, rounded.

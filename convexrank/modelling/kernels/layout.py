@@ -10,8 +10,6 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.modelling.expressions import PairSums
 
-__all__ = ["Layout", "highest_partner", "layout_of"]
-
 Array = np.ndarray
 
 
@@ -94,15 +92,10 @@ def _layout_of(node: PairSums) -> Layout:
         spread = [axis.starts[:-1][query] for axis, query in ((up, low.query), (low, up.query))]
         ends = [axis.starts[1:][query] for axis, query in ((up, low.query), (low, up.query))]
         return Layout(None, spread[0], ends[0], spread[1], ends[1], low.starts)
-    order = np.lexsort((node.grades, low.query))
-    grades, query = node.grades[order], low.query[order]
-    new = np.diff(grades, prepend=grades[0]) != 0.0
-    new[low.starts[:-1]] = True
-    runs = np.append(np.flatnonzero(new), len(order))
-    number = np.cumsum(new) - 1
-    return Layout(
-        order, runs[1:][number], low.starts[1:][query], low.starts[:-1][query], runs[:-1][number], low.starts
-    )
+    (order, runs), query = node.runs, low.query  # rows stand query by query already
+    lengths = np.diff(runs)
+    begin, end = runs[:-1].repeat(lengths), runs[1:].repeat(lengths)
+    return Layout(order, end, low.starts[1:][query], low.starts[:-1][query], begin, low.starts)
 
 
 def highest_partner(node: PairSums, upper: Array) -> Array:

@@ -15,8 +15,6 @@ import numpy as np
 
 from convexrank.modelling.kernels.layout import Layout
 
-__all__ = ["WIDEST", "LogisticPairs"]
-
 Array = np.ndarray
 
 #: Scores further apart than this need another method, because products of quotients would overflow.

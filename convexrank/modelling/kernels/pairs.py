@@ -24,17 +24,6 @@ from convexrank.modelling.kernels.sorted_runs import sorted_runs
 from convexrank.modelling.kernels.swept import SweptPairs
 from convexrank.modelling.kernels.windows import window_loops
 
-__all__ = [
-    "BlockedPairs",
-    "PairKernel",
-    "SortedPairs",
-    "WindowedPairs",
-    "is_running",
-    "pair_kernel",
-    "segments",
-    "some_pairs",
-]
-
 Array = np.ndarray
 
 # Pairs held at once, and pairs whose derivatives are kept.
@@ -80,12 +69,11 @@ def _sorted(node: PairSums) -> Callable[[Array, Array], PairKernel]:
     if node.grades is None:
         sides = _segments(node)
         return lambda upper, lower: SortedPairs(node, sides, upper, lower)
-    names, number = np.unique(np.stack([node.axis.query, node.grades]), axis=1, return_inverse=True)
-    ranks = np.arange(names.shape[1]) - np.searchsorted(names[0], names[0])
-    found, highest = ranks[number.ravel()], int(ranks.max())
+    ranks, counts = node.ranks
+    highest = int(counts.max()) - 1
 
-    def swept(upper: Array, lower: Array) -> SweptPairs:
-        return SweptPairs(node, (found, highest - found), upper, lower)
+    def swept(upper: Array, lower: Array, rising: list[Array] | None = None) -> SweptPairs:
+        return SweptPairs(node, (ranks, highest - ranks), upper, lower, rising)
 
     if highest >= _FEW_GRADES:
         return swept
@@ -136,23 +124,35 @@ class SortedPairs:
         splits: list[tuple[Array, Array, int]],
         upper: Array,
         lower: Array,
-        swept: Callable[[Array, Array], SweptPairs] | None = None,
+        swept: Callable[[Array, Array, list[Array]], SweptPairs] | None = None,
     ) -> None:
         self.node, self.points = node, (upper, 1.0 + lower)
-        # many columns at once take a sweep, which sorts but once
-        self.takes_columns, self._swept = swept is not None, swept and partial(swept, upper, lower)
         sort, cut, self.run = sorted_runs()
         given = [(upper, node.upper_axis), (lower, node.axis)]
         orders = [
             sort(x, axis.starts) if axis.count > 1 else np.argsort(x, kind="stable")
             for x, axis in (given[:1] if node.upper is node.lower else given)
         ]
+        # many columns at once take a sweep, which sorts no more
+        self.takes_columns, self._swept = swept is not None, swept and partial(swept, upper, lower, orders)
         self.sides = [(cut(orders[0], up, count), cut(orders[-1], low, count)) for up, low, count in splits]
+        # of either side the last weights, and the sums of powers with them
+        self._last: dict[bool, tuple[Array, Array]] = {}
 
     def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
         """Return Σ w φ⁽ʲ⁾ over the partners."""
         if self._swept is not None and np.ndim(weights) == 2:
             return self._swept().sums(weights, derivatives, to_lower=to_lower)
+        last = self._last.get(to_lower)
+        if last is None or not np.array_equal(last[0], weights):
+            last = self._last[to_lower] = weights, self._powers(weights, to_lower)
+        coefficients, powers = self.node.function.coefficients or (), last[1]
+        terms = [(m, c) for m, c in enumerate(coefficients) if c]
+        found = [[math.perm(m, j) * c * powers[m - j] for m, c in terms if m >= j] for j in derivatives]
+        return [reduce(np.add, parts) if parts else 0.0 * powers[0] for parts in found]
+
+    def _powers(self, weights: Array, to_lower: bool) -> Array:
+        """Sums of powers of distances over the partners, from 0 to 2."""
         here, there = (0, 1) if to_lower else (1, 0)
         powers = np.zeros((3, len(self.points[there])))
         weights = np.ascontiguousarray(np.broadcast_to(weights, self.points[here].shape), dtype=np.float64)
@@ -166,10 +166,7 @@ class SortedPairs:
                 *sides[there],
                 powers,
             )
-        coefficients = self.node.function.coefficients or ()
-        terms = [(m, c) for m, c in enumerate(coefficients) if c]
-        found = [[math.perm(m, j) * c * powers[m - j] for m, c in terms if m >= j] for j in derivatives]
-        return [reduce(np.add, parts) if parts else 0.0 * powers[0] for parts in found]
+        return powers
 
 
 class WindowedPairs(SortedPairs):

@@ -18,14 +18,6 @@ from convexrank.backend.deadline import check_time
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import PairSums
 
-__all__ = [
-    "DistancePowers",
-    "Merged",
-    "PlainPairs",
-    "has_plain_sums",
-    "products",
-]
-
 Array = np.ndarray
 
 # Pairs held at once where there is nothing better than the double sum.
@@ -126,6 +118,7 @@ class PlainPairs:
         self.node, self.upper, self.lower = node, upper, lower
         function = node.function
         coefficients = function.coefficients
+        self._last: dict[bool, tuple[Array, Array]] = {}
         self._is_sorted = coefficients is not None and len(coefficients) <= 3
         self._is_running = function is functions.exp and node.grades is not None
         highest, lowest = max(upper.max(), lower.max()), min(upper.min(), lower.min())
@@ -137,7 +130,7 @@ class PlainPairs:
         weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), here.shape)
         if self._is_sorted:
             coefficients = self.node.function.coefficients or ()
-            powers = self._distances.sums(weights, len(coefficients) - 1, to_lower)
+            powers = self._powers(weights, to_lower)
             slopes = [m * c for m, c in enumerate(coefficients)][1:]
             lines = np.asarray(coefficients) @ powers, np.asarray(slopes) @ powers[: len(slopes)]
             return [lines[j] for j in derivatives]
@@ -149,8 +142,7 @@ class PlainPairs:
 
     def conjugates(self, weights: Array) -> Array:
         r"""Return Σ w φ*(φ′) over the upper partners, of a polynomial: x φ′ − φ with nothing that cancels."""
-        coefficients = self.node.function.coefficients or ()
-        powers = self._distances.sums(weights, len(coefficients) - 1, True)
+        coefficients, powers = self.node.function.coefficients or (), self._powers(weights, True)
         # of (1 + x)ᵐ: (m − 1)(1 + x)ᵐ − m (1 + x)ᵐ⁻¹
         parts = [c * ((m - 1) * powers[m] - m * powers[m - 1]) for m, c in enumerate(coefficients) if c]
         return np.add.reduce(parts)
@@ -158,6 +150,14 @@ class PlainPairs:
     @cached_property
     def _distances(self) -> DistancePowers:
         return DistancePowers(self.node, self.upper, self.lower)
+
+    def _powers(self, weights: Array, to_lower: bool) -> Array:
+        """The sums of powers of distances; the last of either side are kept with their weights."""
+        last = self._last.get(to_lower)
+        if last is None or not np.array_equal(last[0], weights):
+            degree = len(self.node.function.coefficients or ()) - 1
+            last = self._last[to_lower] = weights, self._distances.sums(weights, degree, to_lower)
+        return last[1]
 
     def _running(self, weights: Array, to_lower: bool) -> Array:
         """The exponential: by running sums of logarithms, query by query."""

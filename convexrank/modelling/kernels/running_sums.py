@@ -9,8 +9,6 @@ import numpy as np
 
 from convexrank.modelling.kernels.layout import Layout
 
-__all__ = ["RunningSums"]
-
 Array = np.ndarray
 
 # Largest exponent in one stretch of a running sum: sums of e^±300 neither overflow nor underflow.
@@ -35,9 +33,11 @@ class _Sums:
                 start = stop
         self.terms = np.exp(exponents - self.anchors)
 
-    def of(self, weights: Array) -> Array:
-        """Return the running sums; a term is lost only in sums more than e^700 times as large."""
-        found = weights * (self.terms if weights.ndim == 1 else self.terms[:, None])
+    def of(self, weights: Array, rows: Array | None = None) -> Array:
+        """Return running sums, of rows times them if given; a term is lost only beside one e^700 times as large."""
+        found = weights * self.terms
+        if rows is not None:
+            found = found[:, None] * rows
         for start, stop, carry in self.cuts:
             if carry:
                 found[start] += carry * found[start - 1]
@@ -48,10 +48,12 @@ class _Sums:
 class RunningSums:
     """The exponential, whose derivatives are all the same, at scores of upper and of lower rows."""
 
-    takes_columns = True
+    takes_columns = False
 
     def __init__(self, layout: Layout, upper: Array, lower: Array) -> None:
         self.layout = layout
+        # of either side the last weights and their sums: all derivatives are the same
+        self._last: dict[bool, tuple[Array, Array]] = {}
         up, low = layout.sort(upper), layout.sort(lower)
         # of lower rows from below, of upper rows from above
         self._below = _Sums(low, layout.starts)
@@ -63,7 +65,13 @@ class RunningSums:
             self._to_upper = np.exp(self._below.anchors[places] - up[rows])
 
     def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
-        """Return Σ w eˣ over the partners; of columns of weights columns."""
+        """Return Σ w eˣ over the partners."""
+        last = self._last.get(to_lower)
+        if last is None or not np.array_equal(weights, last[0]):
+            last = self._last[to_lower] = weights, self._sums(weights, to_lower)
+        return [last[1] for _ in derivatives]
+
+    def _sums(self, weights: Array, to_lower: bool) -> Array:
         layout = self.layout
         weights = layout.sort(weights)
         if to_lower:
@@ -75,10 +83,20 @@ class RunningSums:
         else:
             running, scale, (rows, places) = self._below.of(weights), self._to_upper, layout.lower_partners
         found, taken = np.zeros(weights.shape), running[places]
-        scale = scale if weights.ndim == 1 else scale[:, None]
         with np.errstate(over="ignore", invalid="ignore"):
             values = scale * taken
             whole = np.add.reduce(values, axis=None)
         found[rows] = values if np.isfinite(whole) else np.where(taken == 0.0, 0.0, values)
-        found = layout.unsort(found)
-        return [found for _ in derivatives]
+        return layout.unsort(found)
+
+    def crossed(self, u: Array, lower: Array, weights: Array, upper: Array) -> Array:
+        """Return Σ u w eˣ times the row of the lower partner and that of the upper one, over all pairs; O(n d²)."""
+        layout, (rows, places) = self.layout, self.layout.upper_partners
+        placed = layout.sort(upper)
+        running = self._above.of(layout.sort(weights)[::-1], placed[::-1])
+        placed = placed if upper is lower else layout.sort(lower)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rates = layout.sort(u)[rows] * np.where(np.isfinite(self._to_lower), self._to_lower, 0.0)
+            found = placed[rows]
+            found *= rates[:, None]
+            return found.T @ running[places]

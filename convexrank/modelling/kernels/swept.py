@@ -13,8 +13,6 @@ import numpy as np
 
 from convexrank.modelling.expressions import PairSums
 
-__all__ = ["SweptPairs"]
-
 Array = np.ndarray
 
 
@@ -70,18 +68,24 @@ class SweptPairs:
 
     takes_columns = True
 
-    def __init__(self, node: PairSums, ranks: tuple[Array, Array], upper: Array, lower: Array) -> None:
+    def __init__(
+        self,
+        node: PairSums,
+        ranks: tuple[Array, Array],
+        upper: Array,
+        lower: Array,
+        rising: list[Array] | None = None,
+    ) -> None:
         axis = node.axis
         self.node, self.ranks = node, ranks
-        if axis.count == 1:
-            rising = [np.argsort(x) for x in ((upper,) if upper is lower else (upper, lower))]
-        else:
-            rising = [np.lexsort((x, axis.query)) for x in ((upper,) if upper is lower else (upper, lower))]
+        sides = (upper,) if upper is lower else (upper, lower)
+        if rising is None and axis.count == 1:
+            rising = [np.argsort(x) for x in sides]
+        elif rising is None:
+            rising = [np.lexsort((x, axis.query)) for x in sides]
         middle = upper[rising[0][(axis.starts[:-1] + axis.starts[1:]) // 2]]
         self.points = upper - axis.spread(middle), lower - axis.spread(middle)
-        # lower rows rising meet upper rows rising, upper rows falling meet lower rows falling
-        falling = [self._reversed(order) for order in (rising[0], rising[-1])]
-        self.orders = (rising[0], rising[-1]), (falling[0], falling[1])
+        self.rising = rising[0], rising[-1]
 
     def _reversed(self, order: Array) -> Array:
         """The order of each query backwards."""
@@ -101,25 +105,30 @@ class SweptPairs:
         )
         lowest = min(derivatives)
         several = np.ndim(weights) == 2
-        columns = list(weights.T) if several else [np.broadcast_to(weights, part.shape)]
+        columns = [np.broadcast_to(weights, part.shape)] if not several else []
         for _ in range(degree - lowest):
             columns.append(columns[-1] * part)
-        values, sums = np.stack(columns, axis=1), np.zeros((len(part), len(columns)))
-        orders = self.orders[0 if to_lower else 1]
+        values = np.ascontiguousarray(weights) if several else np.stack(columns, axis=1)
+        swept = np.zeros(values.shape)
+        # lower rows rising meet upper rows rising, upper rows falling meet lower rows falling
+        orders = self.rising if to_lower else [self._reversed(order) for order in self.rising]
         ranks = self.ranks[1 if to_lower else 0]
-        tree = np.zeros((int(ranks.max()) + 2, len(columns)))
+        tree = np.zeros((int(ranks.max()) + 2, values.shape[1]))
         entering = self.points[here], np.ascontiguousarray(orders[here]), values
         rows = self.points[there], np.ascontiguousarray(orders[there]), ranks
-        _sweep()(1.0 if to_lower else -1.0, *entering, *rows, self.node.axis.starts, tree, sums)
+        _sweep()(1.0 if to_lower else -1.0, *entering, *rows, self.node.axis.starts, tree, swept)
         if several:
-            return [math.factorial(degree) * coefficients[degree] * sums]
-        powers = [np.ones_like(other)]
-        for _ in range(degree - lowest):
-            powers.append(powers[-1] * other)
+            swept *= math.factorial(degree) * coefficients[degree]
+            return [swept]
+        sums = np.ascontiguousarray(swept.T)
 
         def moment(m: int) -> Array:
-            found = sum(math.comb(m, j) * powers[m - j] * sums[:, j] for j in range(m + 1))
-            return np.asarray(found)
+            """The sum of (other + part)ᵐ, by Horner's rule."""
+            found = sums[0]
+            for j in range(1, m + 1):
+                found = found * other
+                found += sums[j] if j == m else math.comb(m, j) * sums[j]
+            return found
 
         answers = []
         for order in derivatives:

@@ -8,8 +8,6 @@ from convexrank.backend.gram import centred_gram
 from convexrank.core.minorants import rounding
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm
 
-__all__ = ["OnePass", "covariance_of_rows", "drawn_by_weight", "expected_modulus", "modulus"]
-
 Array = np.ndarray
 
 # Entries of a block of rows, which stays in the cache between the product with w and the products with weights.

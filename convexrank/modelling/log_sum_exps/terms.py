@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.cached import cached_property
+from convexrank.backend.read_only import repeated
 from convexrank.modelling.expressions import LogSumExp, Maximum, Node, Scores, affine
-
-__all__ = ["LogSumExpTerm", "log_sum_exp_gradient", "log_sum_exps", "risk_and_shares"]
 
 Array = np.ndarray
 
@@ -40,6 +40,12 @@ class LogSumExpTerm:
     outer_coefficient: float
     log_weights: Any
 
+    @cached_property
+    def largest_log(self) -> float:
+        """The largest of the logarithms of weights, without its sign."""
+        logs = self.log_weights
+        return float(np.abs(logs[:1] if logs.strides == (0,) else logs).max(initial=0.0))
+
     @property
     def rate(self) -> float:
         """Derivative of the term when all scores rise together: c·t."""
@@ -47,7 +53,10 @@ class LogSumExpTerm:
 
     def exponents(self, scores: Array) -> Array:
         """Return t·θ + v for the rows of the term."""
-        return self.sign_times_power * scores[self.rows] + self.log_weights
+        found = scores[self.rows]
+        found *= self.sign_times_power
+        found += self.log_weights
+        return found
 
 
 def log_sum_exps(
@@ -103,11 +112,18 @@ def _term(c: float, node: Any, totals: Mapping[str, float] | None) -> LogSumExpT
         return LogSumExpTerm(axis.rows, float(t), c, None) if flat else None
     if totals is not None:
         logs = np.log(node.weights) - (np.log(totals[axis.name]) if node.mean else 0.0)
-    elif node.mean and count and np.logical_and.reduce(node.weights == node.weights[0]):
-        logs = np.zeros(count) + np.log(1.0 / count)
+    elif node.mean and count and _are_even(node.weights):
+        logs = float(np.log(1.0 / count))
     else:
         logs = np.log(node.shares)
-    return LogSumExpTerm(axis.rows, float(t), c, logs + inner.constant)
+    logs = logs + inner.constant
+    return LogSumExpTerm(
+        axis.rows, float(t), c, logs if isinstance(logs, np.ndarray) else repeated(logs, count)
+    )
+
+
+def _are_even(weights: Array) -> bool:
+    return weights.strides == (0,) or bool(np.logical_and.reduce(weights == weights[0]))
 
 
 def log_sum_exp_gradient(exponents: Array) -> tuple[float, Array]:
@@ -126,7 +142,10 @@ def risk_and_shares(terms: tuple[LogSumExpTerm, ...], scores: Array) -> tuple[fl
     """Return the sum of the terms, and for each the shares of its rows, which sum to 1. O(n)."""
     value, parts = 0.0, []
     for term in terms:
-        part, shares = log_sum_exp_gradient(term.sign_times_power * scores[term.rows] + term.log_weights)
+        exponents = scores[term.rows]
+        exponents *= term.sign_times_power
+        exponents += term.log_weights
+        part, shares = log_sum_exp_gradient(exponents)
         value += term.outer_coefficient * part
         parts.append(shares)
     return value, parts

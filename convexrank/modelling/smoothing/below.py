@@ -13,14 +13,13 @@ import numpy as np
 
 from convexrank.core.results import CertificateError
 from convexrank.modelling import conjugate
-from convexrank.modelling.balls import MOST_PAIRS, Balls
+from convexrank.modelling.balls import Balls
 from convexrank.modelling.certificates.pair_blocks import LISTED, blocks
 from convexrank.modelling.expressions import PairSums
 from convexrank.modelling.functions import Function
+from convexrank.modelling.kernels.ball_pairs import MOST_PAIRS
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
-
-__all__ = ["below", "below_in_balls"]
 
 Array = np.ndarray
 

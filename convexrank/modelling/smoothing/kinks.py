@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from convexrank.modelling.expressions import Elementwise, Highest, Node, PairSums, Scores, affine
-from convexrank.modelling.program import Program, highest_rows
-
-__all__ = ["shared_at_zero"]
+from convexrank.modelling.program import Program
+from convexrank.modelling.steps import highest_rows
 
 Array = np.ndarray
 

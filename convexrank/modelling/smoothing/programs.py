@@ -19,14 +19,12 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.modelling import conjugate
-from convexrank.modelling.curvature import State, gradient_moved
+from convexrank.modelling.curvature.products import State, gradient_moved
 from convexrank.modelling.expressions import Elementwise, Highest, Maximum, Node, PairSums
 from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.highest import partial_shares, squares_of
 from convexrank.modelling.kernels.pairs import WindowedPairs
 from convexrank.modelling.program import Program
-
-__all__ = ["SmoothRisk", "Smoothing", "can_be_smooth", "is_cheap", "sums_pairs_only"]
 
 Array = np.ndarray
 

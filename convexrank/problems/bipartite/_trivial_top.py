@@ -13,8 +13,6 @@ from convexrank.data import Chunks
 from convexrank.problems.bipartite._base import Bipartite
 from convexrank.problems.bipartite.p_norm_push import PNormPush
 
-__all__ = ["limit_problem", "remark_on_few", "trivial_remark"]
-
 Array = np.ndarray
 
 # A value lower than that at w = 0 by more than this, relative, is no trivial minimum.

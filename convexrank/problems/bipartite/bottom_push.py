@@ -10,8 +10,6 @@ from convexrank.data import check_nonnegative, check_positive, keep_checked
 from convexrank.modelling import Groups, Node, log_mean_exp
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 
-__all__ = ["BottomPush", "TopBottomPush"]
-
 Array = np.ndarray
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from convexrank.modelling import Groups, Node, log_sum_exp, mean, softplus
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 
-__all__ = ["IRPush"]
-
 Array = np.ndarray
 
 

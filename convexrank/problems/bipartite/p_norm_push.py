@@ -11,8 +11,6 @@ from convexrank.data import check_positive, keep_checked
 from convexrank.modelling import Groups, Node, log_mean_exp
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 
-__all__ = ["PNormPush"]
-
 Array = np.ndarray
 
 

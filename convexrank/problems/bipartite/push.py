@@ -12,8 +12,6 @@ from convexrank.modelling import Groups, Node, pair_sums, total
 from convexrank.prices import priced
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 
-__all__ = ["Push", "check_price_fits", "random_price_and_loss"]
-
 Array = np.ndarray
 
 # Objectives beyond this have no digits left for a gap.

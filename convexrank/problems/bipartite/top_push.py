@@ -11,8 +11,6 @@ from convexrank.problems.bipartite._base import Bipartite, random_features, rand
 from convexrank.problems.bipartite._trivial_top import limit_problem, trivial_remark
 from convexrank.problems.bipartite.p_norm_push import PNormPush
 
-__all__ = ["TopPush"]
-
 Array = np.ndarray
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["plain_value"]
-
 # Flows out of balance by more than this are refused.
 _BALANCE = 1e-6
 # The equation that shares add up to 1, beside those of a projection; steps, halvings of a step, and

@@ -11,8 +11,6 @@ import numpy as np
 from convexrank.consensus.projections.hull import nearest_by_newton
 from convexrank.consensus.with_teleport import Absorbed
 
-__all__ = ["OptimisticBound", "fixed_point", "optimistic_bound"]
-
 Array = np.ndarray
 
 # Steps of the fixed point, and the change at which it stops.

@@ -14,8 +14,6 @@ from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.results import Certificate, CertificateError
 from convexrank.problems.consensus._reference import fixed_point
 
-__all__ = ["Optimistic", "Pessimistic", "Projection"]
-
 Array = np.ndarray
 
 # Masses at the edge of the simplex are kept above this, whose logarithm is harmless.

@@ -20,8 +20,6 @@ from convexrank.core.results import Certificate, CertificateError, Solution, Wit
 from convexrank.data import check_choice, check_vector, keep, read_array
 from convexrank.problems.consensus._views import Optimistic, Pessimistic, Projection
 
-__all__ = ["ConsensusRank"]
-
 Array = np.ndarray
 
 _VIEWS: dict[str, Any] = {"optimistic": Optimistic, "pessimistic": Pessimistic, "projection": Projection}

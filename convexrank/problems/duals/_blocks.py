@@ -16,8 +16,6 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.modelling.log_sum_exps.terms import log_sum_exp_gradient
 
-__all__ = ["Conjugate", "Shares", "shares_of_terms"]
-
 Array = np.ndarray
 
 

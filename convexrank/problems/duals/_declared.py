@@ -17,8 +17,6 @@ from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth
 from convexrank.problems.duals._many_pairs import refuse_many_pairs
 
-__all__ = ["DeclaredConjugate"]
-
 Array = np.ndarray
 # A linear map of v, and a shift.
 _Map = tuple[Any, Array]

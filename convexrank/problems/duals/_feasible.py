@@ -12,8 +12,6 @@ from convexrank.backend.gram import entries
 from convexrank.problems.duals._blocks import Conjugate
 from convexrank.regularizers import Penalty
 
-__all__ = ["Nearest", "balanced", "nearest"]
-
 Array = np.ndarray
 
 # Corrections after which a point balances the rows up to rounding.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["MODEL", "refuse_many_pairs"]
-
 # Pairs with a multiplier each, or a term of an exact model.
 _MOST_PAIRS = 5_000_000
 # What has something for each pair, and what may be taken in its place.

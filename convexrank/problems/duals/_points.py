@@ -17,8 +17,6 @@ from convexrank.core.results import ConvergenceWarning, Solution, Status, Witnes
 from convexrank.core.separability import Separation
 from convexrank.problems.duals._feasible import Nearest, balanced, nearest
 
-__all__ = ["DualPoints"]
-
 Array = np.ndarray
 
 # Membership is decided up to this, as of balls.

@@ -20,8 +20,6 @@ from convexrank.problems._declared import Declared
 from convexrank.problems.duals._points import DualPoints
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 
-__all__ = ["RankingDual"]
-
 Array = np.ndarray
 
 # A gap that needs no better evidence.

@@ -9,8 +9,6 @@ from convexrank.core.problem import Problem
 from convexrank.data import check_choice, keep
 from convexrank.graphs import Graph, Transition
 
-__all__ = ["GraphRank", "WalkRank"]
-
 
 class GraphRank(Problem):
     """Base of the problems whose unknowns belong to the nodes of a graph; a fixed point unless it says otherwise."""

@@ -10,8 +10,6 @@ import numpy as np
 from convexrank.graphs.edge_blocks import EdgeBlock
 from convexrank.graphs.lpq_map import log_sums
 
-__all__ = ["dense_rank", "log_image"]
-
 Array = np.ndarray
 
 # Edges looked at in one piece, so that copies stay small.

@@ -6,8 +6,6 @@ import numpy as np
 
 from convexrank.graphs import Graph
 
-__all__ = ["random_graph"]
-
 
 def random_graph(rng: np.random.Generator, least: int = 1) -> Graph:
     """Draw a graph with dangling and isolated nodes, self-loops, several components, cycles, or weights.

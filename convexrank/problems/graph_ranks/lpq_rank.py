@@ -24,8 +24,6 @@ from convexrank.problems.graph_ranks._base import GraphRank
 from convexrank.problems.graph_ranks._lpq_reference import dense_rank, log_image
 from convexrank.problems.graph_ranks._random_graph import random_graph
 
-__all__ = ["LpqRank"]
-
 Array = np.ndarray
 
 _WEAK_LINKS = {

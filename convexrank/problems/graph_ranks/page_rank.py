@@ -24,8 +24,6 @@ from convexrank.graphs.io.build import cuts, nth_range
 from convexrank.problems.graph_ranks._base import GraphRank
 from convexrank.problems.graph_ranks._random_graph import random_graph
 
-__all__ = ["PageRank"]
-
 Array = np.ndarray
 
 # Edges that the certificate looks at in one piece, so that its copies stay small.
@@ -297,7 +295,7 @@ class PageRank(GraphRank):
         """
         r = self._one_rank(x)
         bound = self.certificate(r).gap
-        if not self.operators[0].loses_rank:
+        if not self.operators[0].loses_rank and bound <= 2.0:  # no more than two distributions differ
             bound = 0.5 * (bound + abs(math.fsum(r) - 1.0) + 8.0 * _EPS)
         return ScoreIntervals(
             names_of(self.graph.names, np.arange(len(r))), *np.clip([r - bound, r + bound], 0.0, 1.0)

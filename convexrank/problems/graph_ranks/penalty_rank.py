@@ -19,8 +19,6 @@ from convexrank.graphs.poisson_equation import stationary
 from convexrank.problems.graph_ranks._base import WalkRank
 from convexrank.problems.graph_ranks._random_graph import random_graph
 
-__all__ = ["PenaltyRank"]
-
 Array = np.ndarray
 
 # Steps of the quasi-Newton method in one improvement, then steps that polish its answer.

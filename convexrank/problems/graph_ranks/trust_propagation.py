@@ -19,8 +19,6 @@ from convexrank.graphs.transition import check_alpha
 from convexrank.problems.graph_ranks._base import GraphRank
 from convexrank.problems.graph_ranks._random_graph import random_graph
 
-__all__ = ["TrustPropagation"]
-
 Array = np.ndarray
 
 _ROUNDING = 32.0 * np.finfo(np.float64).eps

@@ -17,8 +17,6 @@ from convexrank.problems.out_of_memory._streams import refuse_chunks
 from convexrank.problems.queries._base import QueryScores, query_sums
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
 
-__all__ = ["MarginScores"]
-
 Array = np.ndarray
 
 # Rows with so many entries are tall; queries that give the Hessian have so many rows a column, or one in so many, where

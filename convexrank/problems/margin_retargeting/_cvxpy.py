@@ -10,8 +10,6 @@ from scipy import sparse
 
 from convexrank.problems.margin_retargeting._joint_cost import JointCost
 
-__all__ = ["joint_model"]
-
 Array = np.ndarray
 
 

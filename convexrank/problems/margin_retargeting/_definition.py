@@ -11,8 +11,6 @@ import numpy as np
 from convexrank.divergences import KL, SquaredEuclidean
 from convexrank.problems._plain import Generator, exp, generator_of, queries_of, rising_means, root
 
-__all__ = ["plain_risk"]
-
 # Targets stay so far inside the ends of a domain.
 _INSIDE = 1e-12
 # A sum of targets less predictions that is relatively smaller is rounding.

@@ -23,8 +23,6 @@ from scipy import sparse
 from convexrank.backend.design import Design
 from convexrank.problems.margin_retargeting._joint_cost import JointCost
 
-__all__ = ["rewards_grow"]
-
 Array = np.ndarray
 
 # A linear program meets its constraints to about 1e-7: what is earned below this is no evidence.

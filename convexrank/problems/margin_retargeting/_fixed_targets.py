@@ -8,8 +8,6 @@ from convexrank.backend.damped_newton import damped_newton
 from convexrank.problems.margin_retargeting._joint_cost import JointCost, rank_ones
 from convexrank.problems.margin_retargeting._targets_squared import increasing_roots
 
-__all__ = ["fit_weights"]
-
 Array = np.ndarray
 
 

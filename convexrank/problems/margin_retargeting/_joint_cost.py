@@ -12,8 +12,6 @@ from convexrank.data import QueryGroups
 from convexrank.divergences import Divergence, SquaredEuclidean
 from convexrank.problems.retargeting._grade_blocks import Chain, GradeBlocks, Sizes, step_sizes
 
-__all__ = ["Fit", "JointCost", "conjugate_of", "phi_of", "rank_ones"]
-
 Array = np.ndarray
 
 

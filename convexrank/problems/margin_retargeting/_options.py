@@ -13,18 +13,6 @@ from convexrank.data import check_interval, check_nonnegative, check_vector, rea
 from convexrank.problems.margin_retargeting._joint_cost import JointCost
 from convexrank.problems.retargeting._grade_blocks import Sizes
 
-__all__ = [
-    "bounds_within",
-    "check_bound",
-    "check_divergence",
-    "check_room",
-    "check_sizes",
-    "heavier_at_the_top",
-    "joint_constant",
-    "joint_product",
-    "random_options",
-]
-
 Array = np.ndarray
 # Sums of margins may exceed what the bounds leave by rounding, and Lemma 8 may be met up to it.
 _ROUNDING = 1e-12

@@ -12,8 +12,6 @@ from convexrank.divergences import Divergence, SquaredEuclidean
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost, conjugate_of, phi_of
 from convexrank.problems.retargeting._grade_blocks import Sizes
 
-__all__ = ["evidence", "joint_minimum", "plain_cost", "steps_of"]
-
 Array = np.ndarray
 
 # How far targets without bounds, and offsets, are followed when it is asked what could be gained.

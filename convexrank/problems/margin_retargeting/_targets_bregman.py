@@ -19,8 +19,6 @@ from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost, p
 from convexrank.problems.margin_retargeting._targets_squared import increasing_roots
 from convexrank.problems.retargeting._grade_blocks import Chain
 
-__all__ = ["BregmanTargets"]
-
 Array = np.ndarray
 
 _STEPS = 200

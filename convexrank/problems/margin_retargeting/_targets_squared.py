@@ -15,8 +15,6 @@ import numpy as np
 from convexrank.backend.deadline import check_time
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost
 
-__all__ = ["SquaredTargets", "increasing_roots"]
-
 Array = np.ndarray
 
 _ROUNDING = 1e-14

@@ -32,8 +32,6 @@ from convexrank.problems.margin_retargeting._targets_squared import SquaredTarge
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
 
-__all__ = ["MarginRetargeting"]
-
 Array = np.ndarray
 
 _TRIVIAL = "trivial: equal targets and w = 0 are optimal whatever the data; pass margin or reward"

@@ -15,8 +15,6 @@ from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_g
 from convexrank.problems._log_sum_exps import LogSumExps
 from convexrank.problems.out_of_memory._streams import LogSums, Stream, shared
 
-__all__ = ["LogStream", "Spread"]
-
 Array = np.ndarray
 
 
@@ -39,9 +37,10 @@ class LogPortion:
         """Return the same by code that no solver runs."""
         levels = LogSumExps(self.terms, len(scores)).levels(scores)
         pulls = np.zeros((len(levels), len(scores)))
-        for place, (_, _, rows, pull) in enumerate(levels):
-            pulls[place, rows] = pull
-        return np.array([one[0] for one in levels]), np.array([one[1] for one in levels]), pulls
+        for place, (term, _, shares) in enumerate(levels):
+            pulls[place, term.rows] = term.sign_times_power * shares
+        factors = np.array([term.outer_coefficient for term in self.terms])
+        return factors, np.array([level for _, level, _ in levels]), pulls
 
 
 @dataclass(frozen=True, eq=False)

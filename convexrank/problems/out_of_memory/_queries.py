@@ -16,8 +16,6 @@ from convexrank.modelling.groups import Groups
 from convexrank.modelling.program import Program
 from convexrank.problems.out_of_memory._streams import Portion, Stream, Sums
 
-__all__ = ["DeclaredStream", "QuerySample", "QueryStream", "drawn", "goes_in_order", "sample_of", "streamed"]
-
 Array = np.ndarray
 
 # A sample has this number of rows per column, or one row out of this number, and at most 32 MB of entries unless the

@@ -25,8 +25,6 @@ from convexrank.data import Chunks
 from convexrank.data.chunks.products import scores_of, sums_of
 from convexrank.data.shards.sums import compensated_sum
 
-__all__ = ["LogSums", "Portion", "Stream", "Sums", "check_chunks", "refuse_chunks", "shared"]
-
 Array = np.ndarray
 
 

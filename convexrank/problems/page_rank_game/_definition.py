@@ -11,8 +11,6 @@ import numpy as np
 from convexrank.divergences import PolytopeEntropy
 from convexrank.problems._plain import exp, generator_of, root, walk_matrix
 
-__all__ = ["plain_conjugate", "plain_loss"]
-
 Numbers = list[float]
 
 # How far from a distribution a point may be, and from a polytope; membership of a ball is relative.

@@ -15,8 +15,6 @@ from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_flags
 from convexrank.problems.page_rank_game._payoff import PageRankPayoff
 
-__all__ = ["PageRankDual"]
-
 Array = np.ndarray
 
 

@@ -14,8 +14,6 @@ from convexrank.core.results import Certificate, CertificateError, Witness
 from convexrank.problems.page_rank_game._payoff import PageRankPayoff
 from convexrank.problems.page_rank_game.page_rank_dual import PageRankDual
 
-__all__ = ["PageRankGame"]
-
 Array = np.ndarray
 
 

@@ -16,8 +16,6 @@ from convexrank.problems._formulation import Formulation
 from convexrank.problems.bipartite._base import random_features
 from convexrank.regularizers import L1Ball, L2Ball
 
-__all__ = ["ConvexRisk"]
-
 Array = np.ndarray
 
 

@@ -17,8 +17,6 @@ from convexrank.problems._declared import Declared
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.bipartite.push import check_price_fits, random_price_and_loss
 
-__all__ = ["CrucialPairs"]
-
 Array = np.ndarray
 
 

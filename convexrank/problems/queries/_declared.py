@@ -13,8 +13,6 @@ from convexrank.data.recorded import Recorded, plain, recorded
 from convexrank.problems._formulation import Formulation
 from convexrank.problems.queries._base import counting_rows, notes_of
 
-__all__ = ["GradedQueries", "exact_gains"]
-
 Array = np.ndarray
 
 

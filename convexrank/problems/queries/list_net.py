@@ -15,8 +15,6 @@ from convexrank.modelling.groups import Groups
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.queries._declared import GradedQueries, exact_gains
 
-__all__ = ["ListNet"]
-
 Array = np.ndarray
 
 _TARGETS = {name: name for name in ("softmax", "exp2", "linear")}

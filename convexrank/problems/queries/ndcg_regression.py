@@ -16,8 +16,6 @@ from convexrank.modelling.groups import Groups
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.queries._declared import GradedQueries, exact_gains
 
-__all__ = ["NDCGRegression"]
-
 Array = np.ndarray
 
 _DIVERGENCES = ("squared", "generalized_i")

@@ -15,8 +15,6 @@ from convexrank.data.gains import gains
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems.queries._base import QueryScores, random_queries
 
-__all__ = ["RankCosine"]
-
 Array = np.ndarray
 
 
@@ -164,12 +162,11 @@ class RankCosine(QueryScores):
         """Return the loss of one query from its definition, and its gradient."""
         worth, n = gains(self.grades[self.stretch(query)], self.gain), len(scores)
         worth = worth / worth.max()  # the cosine does not change, and squares stay finite
-        centring = np.eye(n) - (1.0 / n if self.center else 0.0)
-        aim, moved = centring @ worth, centring @ scores
+        aim, moved = (part - self.center * part.sum() / n for part in (worth, scores))
         length = float(np.sqrt(moved @ moved + n * self.smoothing**2))
         cosine = float(aim @ moved) / (float(np.linalg.norm(aim)) * length)
-        slope = centring @ (aim / np.linalg.norm(aim) - cosine * moved / length) / length
-        return 0.5 * (1.0 - cosine), -0.5 * slope
+        slope = (aim / np.linalg.norm(aim) - cosine * moved / length) / length
+        return 0.5 * (1.0 - cosine), -0.5 * (slope - self.center * slope.sum() / n)
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Return the length of the gradient: what solvers watch."""

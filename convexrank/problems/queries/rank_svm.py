@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from scipy import sparse
@@ -18,8 +18,6 @@ from convexrank.modelling.expressions import Node, PairSums
 from convexrank.modelling.groups import Groups
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.queries._declared import GradedQueries
-
-__all__ = ["RankSVM"]
 
 Array = np.ndarray
 
@@ -89,13 +87,13 @@ class RankSVM(GradedQueries):
 
     def risk(self, f: Groups) -> Node:
         """The losses of the pairs of each query."""
-        found = total(pair_sums(self.loss, f.rows, f.rows, f.grades))
-        return found / recorded(_pair_counts(f)) if self.normalize else found
+        sums = cast(PairSums, pair_sums(self.loss, f.rows, f.rows, f.grades))
+        return total(sums) / recorded(sums.pair_counts) if self.normalize else total(sums)
 
     @property
     def pair_counts(self) -> Array:
         """The number of pairs of each query."""
-        return _pair_counts(self._groups)
+        return self._atom[1].pair_counts
 
     @property
     def pairs(self) -> tuple[Array, Array]:
@@ -169,12 +167,3 @@ class RankSVM(GradedQueries):
         loss = ["hinge", "squared_hinge"][int(rng.integers(2))]
         l2, l1 = float(rng.choice([1e-2, 0.3])), float(rng.choice([0.0, 0.0, 0.05]))
         return cls(X, y, qid, loss, normalize=bool(rng.random() < 0.5), l2=l2, l1=l1)
-
-
-def _pair_counts(f: Groups) -> Array:
-    """The number of pairs of different grades of each query."""
-    axis, order = f.rows.axis, np.lexsort((f.grades, f.rows.axis.query))
-    grades, query = f.grades[order], axis.query[order]
-    starts = np.flatnonzero(np.r_[True, (np.diff(grades) != 0) | (np.diff(query) != 0)])
-    equal = np.diff(starts, append=len(order))
-    return (axis.sizes**2 - np.bincount(query[starts], equal**2, axis.count).astype(np.int64)) // 2

@@ -18,8 +18,6 @@ from convexrank.data import check_matrix, check_positive, check_vector, keep, ke
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.problems.realizable._scores import RealizableScores
 
-__all__ = ["RealizableLink"]
-
 Array = np.ndarray
 
 

@@ -11,8 +11,6 @@ from convexrank.data import QueryGroups
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
 from convexrank.problems.retargeting._link import TargetLink
 
-__all__ = ["joint_model"]
-
 Array = np.ndarray
 
 

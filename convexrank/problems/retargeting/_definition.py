@@ -7,8 +7,6 @@ from typing import Any
 from convexrank.divergences import KL, GeneralizedI, SquaredEuclidean, resolve
 from convexrank.problems._plain import generator_of, queries_of, rising_means, root
 
-__all__ = ["plain_risk"]
-
 
 def plain_risk(problem: Any, scores: Any) -> float:
     """Return the risk of a Retargeting at the scores of all rows, minimised over targets and offsets.

@@ -14,8 +14,6 @@ from convexrank.data import QueryGroups
 from convexrank.problems.queries._base import query_sums
 from convexrank.problems.retargeting._link import TargetLink
 
-__all__ = ["TargetRegression"]
-
 Array = np.ndarray
 
 

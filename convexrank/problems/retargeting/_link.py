@@ -16,8 +16,6 @@ from scipy.special import entr
 from convexrank.data import QueryGroups, check_flag
 from convexrank.divergences import KL, BitEntropy, Divergence, GeneralizedI, ItakuraSaito, SquaredEuclidean
 
-__all__ = ["TargetLink", "target_link"]
-
 Array = np.ndarray
 
 # Newton's method needs about ten; halving, every so often, ends where it fails.

@@ -8,8 +8,6 @@ import numpy as np
 
 from convexrank.problems.retargeting._link import TargetLink
 
-__all__ = ["reference_cost"]
-
 Array = np.ndarray
 
 

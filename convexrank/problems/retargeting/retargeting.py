@@ -18,8 +18,6 @@ from convexrank.problems.retargeting._grade_blocks import GradeBlocks
 from convexrank.problems.retargeting._link import TargetLink, target_link
 from convexrank.problems.retargeting._reference import reference_cost
 
-__all__ = ["Retargeting"]
-
 Array = np.ndarray
 
 _ORDERS = {name: name for name in ("hidden", "block")}

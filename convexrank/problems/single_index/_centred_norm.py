@@ -8,8 +8,6 @@ import numpy as np
 
 from convexrank.backend.gram import dense
 
-__all__ = ["centred_square_norm"]
-
 # Up to this many columns the Gram matrix is formed: one pass over X and one small eigenvalue problem.
 _SMALL = 1000
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from convexrank.problems._plain import rising_means
 
-__all__ = ["least_divergence"]
-
 # Rounds of the two regressions, each of which contracts by strong / smooth; they end when nothing moves.
 _ROUNDS = 100_000
 

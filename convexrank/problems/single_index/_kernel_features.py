@@ -9,8 +9,6 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 
-__all__ = ["FeatureSpace", "random_kernel"]
-
 Array = np.ndarray
 
 # Eigenvalues below this share of the largest are zero up to rounding; no score depends on their directions.

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["class_model", "reference_marginal"]
-
 Array = np.ndarray
 
 # The reference alternates two regressions, which contracts by strong / smooth each time.

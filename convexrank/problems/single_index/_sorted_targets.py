@@ -9,8 +9,6 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.links.marginal_cost import expected_targets
 
-__all__ = ["RankedTargets"]
-
 Array = np.ndarray
 
 

@@ -21,8 +21,6 @@ from convexrank.problems.single_index._kernel_features import FeatureSpace, rand
 from convexrank.problems.single_index.learned_divergence import LearnedDivergence
 from convexrank.solvers.change_of_variables import ChangeOfVariables
 
-__all__ = ["KernelLearnedDivergence"]
-
 Array = np.ndarray
 
 

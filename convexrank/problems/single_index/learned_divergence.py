@@ -22,8 +22,6 @@ from convexrank.problems.single_index._centred_norm import centred_square_norm
 from convexrank.problems.single_index._reference import class_model, reference_marginal
 from convexrank.problems.single_index._sorted_targets import RankedTargets
 
-__all__ = ["LearnedDivergence"]
-
 Array = np.ndarray
 
 _ORACLES = {"marginal": "the objective's own gradient", "projection": "the published field"}

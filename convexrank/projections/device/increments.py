@@ -12,8 +12,6 @@ from convexrank.projections._tolerances import TOUCHES
 from convexrank.projections.device.isotonic import number_chains, spoil_chains
 from convexrank.projections.device.sweep import Chains, sweep
 
-__all__ = ["increments"]
-
 
 def _trace_back(c: Chains, m: Any, held: Any, close: Any) -> tuple[Any, Any, Any]:
     """Solution, ties and pins from the minimisers, from the ends of all chains at once; see the compiled loop."""

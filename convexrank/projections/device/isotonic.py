@@ -18,8 +18,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-__all__ = ["isotonic", "number_chains", "permutahedron", "spoil_chains"]
-
 
 def _ends(v: Any, excess: Any, begin: Any, middle: Any, last: Any) -> tuple[Any, Any]:
     """Where the block of each pair begins and ends: bisection in begin..middle − 1 and in middle..last."""

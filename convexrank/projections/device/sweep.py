@@ -14,8 +14,6 @@ from jax import lax
 
 from convexrank.projections._tolerances import EMPTY
 
-__all__ = ["Chains", "sweep"]
-
 LEFT, RIGHT = 0, 1
 
 

@@ -22,8 +22,6 @@ from convexrank.proof.precision import Bounds, refined
 from convexrank.proof.products import Products, products
 from convexrank.regularizers import Penalty
 
-__all__ = ["Dual", "Primal", "prove_by_dual", "prove_dual"]
-
 Array = np.ndarray
 
 # Diagonal entries of a triangle that are smaller, beside the largest, say that rows of a system depend on each other.

@@ -21,8 +21,6 @@ from convexrank.proof.balls import ONE, Balls, arb, dot, exact, log_sum_exp, mid
 from convexrank.proof.generators import Generator, x_log_x
 from convexrank.proof.graphs import Walk
 
-__all__ = ["Mixtures", "OnSimplex", "Simplex", "over_sum"]
-
 Array = np.ndarray
 _BELOW_ONE = 1.0 - 2.0**-53
 

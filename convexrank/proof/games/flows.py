@@ -19,8 +19,6 @@ from convexrank.proof.games.distributions import over_sum
 from convexrank.proof.generators import x_log_x
 from convexrank.proof.precision import Bounds, refined
 
-__all__ = ["prove_flows"]
-
 Array = np.ndarray
 
 

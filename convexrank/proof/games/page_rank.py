@@ -18,8 +18,6 @@ from convexrank.proof.games.distributions import Simplex
 from convexrank.proof.graphs import Walk, walk_residual
 from convexrank.proof.precision import Bounds, refined
 
-__all__ = ["Game", "prove_dual", "prove_game"]
-
 Array = np.ndarray
 
 # How far outside the ball a point may be.

@@ -32,8 +32,6 @@ from convexrank.proof.balls import (
 from convexrank.proof.targets.orders import Rationals, crossing, middles, rational
 from convexrank.proof.targets.rules import JointRule, Query
 
-__all__ = ["tangent_of_joint_costs"]
-
 Array = np.ndarray
 
 # Chord steps to the best offset; each gains some digits. The step over which the chord's slope is taken.

@@ -23,8 +23,6 @@ from flint import fmpq
 from convexrank.proof.balls import ZERO, Balls, Tangent, arb, dot, placed, total
 from convexrank.proof.targets.orders import Rationals, crossing, middles, pooled, rational, spread
 
-__all__ = ["LinkClass", "tangent_of_bounded_links", "tangent_of_links"]
-
 Array = np.ndarray
 
 

@@ -15,17 +15,6 @@ from flint import fmpq
 
 from convexrank.proof.balls import ZERO, Balls, Tangent, arb, dot, greatest, placed, total
 
-__all__ = [
-    "Blocks",
-    "Rationals",
-    "crossing",
-    "middles",
-    "pooled",
-    "rational",
-    "spread",
-    "tangent_of_distances",
-]
-
 Array = np.ndarray
 Rationals = list[fmpq]
 

@@ -14,8 +14,6 @@ from convexrank.proof.balls import Balls, arb, dot, greatest
 from convexrank.proof.generators import Generator
 from convexrank.proof.targets.orders import Rationals, rational
 
-__all__ = ["JointRule", "Query"]
-
 Array = np.ndarray
 
 

@@ -17,8 +17,6 @@ from convexrank.proof.balls import ZERO, Balls, Tangent, arb, dot, placed, total
 from convexrank.proof.targets.orders import Rationals, crossing, middles, pooled, rational
 from convexrank.proof.targets.rules import JointRule, Query
 
-__all__ = ["tangent_of_margins"]
-
 Array = np.ndarray
 
 

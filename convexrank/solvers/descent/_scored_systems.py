@@ -14,8 +14,6 @@ from convexrank.backend.deadline import check_time
 from convexrank.backend.gram import dense, squares_times, times, transposed_times
 from convexrank.core.score_model import ScoreProducts
 
-__all__ = ["Solved", "System", "solved"]
-
 Array = np.ndarray
 Turn = Callable[[Array], Array]
 
@@ -25,12 +23,12 @@ _LEFT_OUT = 0.1
 _SHARES = (256.0, 64.0, 16.0, 4.0, 1.0)
 # and where a copy of the others is at most this share of all.
 _WORTH_A_COPY = 0.9
-# Added to a preconditioner, relative to its largest entry: without l2 nothing else may be there.
+# The least of a preconditioner, relative to the heaviest row: without l2 nothing else may be there.
 _TINY = 1e-10
 
 
 class Solved(NamedTuple):
-    """A direction, its image under X on all rows, and how many products it took."""
+    """A direction, how many products it took, and whether its residual is small enough."""
 
     direction: Array
     products: int
@@ -46,7 +44,9 @@ class System:
     X : matrix, shape (n, d)
         All rows.
     weights : ndarray, shape (n,)
-        The curvature of each row times its squared length.
+        The curvature of each row times its squared length, in units of the columns.
+    units : ndarray, shape (d,), or None
+        Units of the unknowns where columns have very different sizes; None for 1.
     l2 : float
         Strength of the penalty.
     found : ScoreProducts
@@ -55,6 +55,7 @@ class System:
 
     X: Any
     weights: Array
+    units: Array | None
     l2: float
     found: ScoreProducts
 
@@ -65,13 +66,13 @@ class System:
 
     def active(self) -> Array | None:
         """Return the rows whose curvature counts beside l2; None where these are nearly all, or not known."""
-        if not self.has_rows or not self.found.exact:
+        if not self.has_rows or not self.found.exact or self.units is not None:
             return None
         weights, most = self.weights, _LEFT_OUT * self.l2
-        for share in _SHARES:
-            light = weights <= share * most / len(weights)
-            if float(weights @ light) <= most:
-                break
+        masks = (weights <= share * most / len(weights) for share in _SHARES)
+        light = next(
+            (light for light in masks if float(weights @ light) <= most), np.zeros(len(weights), dtype=bool)
+        )
         kept = np.flatnonzero(~light)
         return kept if len(kept) <= _WORTH_A_COPY * len(weights) else None
 
@@ -82,20 +83,20 @@ class System:
         return lambda v: l2 * v + transposed_times(X, turn(times(X, v)))
 
     def preconditioner(self, count: int, diagonal: bool) -> Turn:
-        """Return the inverse of what the heaviest rows make of the Hessian, beside a number or a diagonal of the rest.
+        """Return the inverse of the Hessian of the heaviest rows, beside a number or the diagonal for the others.
 
         (D + BᵀB)⁻¹ = D⁻¹ − D⁻¹Bᵀ(I + BD⁻¹Bᵀ)⁻¹BD⁻¹ for the rows of B, the heaviest times the roots of their curvature.
         """
         h, heavy = self.found.diagonal, self._heaviest(count)
         others = np.ones(len(h), dtype=bool)
         others[heavy] = False
+        squares = 1.0 if self.units is None else self.units**2
         if diagonal:
             base = self.l2 + squares_times(self.X, np.where(others, h, 0.0))
         else:
-            base = np.full(self.X.shape[1], self.l2 + self.weights.max(where=others, initial=0.0))
-        base = np.maximum(
-            base, _TINY * max(float(self.weights.max(initial=0.0)), float(base.max(initial=0.0)))
-        )
+            rest = self.weights.max(where=others, initial=0.0)
+            base = self.l2 + np.full(self.X.shape[1], rest) / squares
+        base = np.maximum(base, _TINY * self.weights.max(initial=self.l2) / squares)
         base[base == 0.0] = 1.0
         inverse = 1.0 / base
         if not len(heavy):
@@ -118,11 +119,17 @@ class System:
         return heavy[self.weights[heavy] > 0.0]
 
 
-def solved(product: Turn, inverse: Turn, right: Array, forcing: float, most: int) -> Solved:
+def solved(
+    product: Turn, inverse: Turn, right: Array, forcing: float, most: int, units: Array | None = None
+) -> Solved:
     """Solve by conjugate gradients until the residual is a share of the right side, or there is no curvature."""
+
+    def length_of(v: Array) -> float:
+        return float(np.linalg.norm(v if units is None else units * v))
+
     found, rest = np.zeros_like(right), right.copy()
     way = near = inverse(rest)
-    slope, enough = float(rest @ near), forcing * float(np.linalg.norm(right))
+    slope, enough = float(rest @ near), forcing * length_of(right)
     for k in range(1, most + 1):
         check_time()
         image = product(way)
@@ -132,7 +139,7 @@ def solved(product: Turn, inverse: Turn, right: Array, forcing: float, most: int
         length = slope / bend
         found += length * way
         rest -= length * image
-        if np.linalg.norm(rest) <= enough:
+        if length_of(rest) <= enough:
             return Solved(found, k, True)
         near = inverse(rest)
         before, slope = slope, float(rest @ near)

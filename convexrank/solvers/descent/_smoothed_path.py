@@ -13,8 +13,6 @@ from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Convex
 from convexrank.modelling.smoothing.smoothed import Smoothed
 
-__all__ = ["Place", "Smoothable", "System", "place_at", "searched"]
-
 Array = np.ndarray
 
 _HALVINGS = 40

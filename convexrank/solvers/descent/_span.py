@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["Everywhere", "Span"]
-
 Array = np.ndarray
 
 # What is left of a vector beside its part in the span is rounding below this share of it.

@@ -11,8 +11,6 @@ from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
 
-__all__ = ["Alternating"]
-
 Array = np.ndarray
 
 

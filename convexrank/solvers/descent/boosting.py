@@ -13,8 +13,6 @@ from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.modelling.log_sum_exps.coordinates import Line, LogSumExpCoordinates
 
-__all__ = ["Boosting", "Rounds", "exact_step"]
-
 Array = np.ndarray
 
 # Edges that agree to this many digits are a tie: rounding must not decide between a ranker and its copy.

@@ -16,8 +16,6 @@ from convexrank.data import check_integer, check_vector, keep_checked, shown
 from convexrank.regularizers import L1Ball, Penalty
 from convexrank.solvers.descent._span import Everywhere, Span
 
-__all__ = ["Bundle"]
-
 Array = np.ndarray
 
 _STEEPEST = 1e6

@@ -13,8 +13,6 @@ from convexrank.core.results import Witness
 from convexrank.data import check_integer, check_positive, keep_checked
 from convexrank.solvers.descent._smoothed_path import Place, Smoothable, System, place_at, searched
 
-__all__ = ["Continuation", "Smoothable"]
-
 Array = np.ndarray
 
 # The width shrinks once what Newton's method can still gain is below this share of what the smoothing costs.

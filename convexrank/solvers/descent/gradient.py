@@ -14,8 +14,6 @@ from convexrank.core.loop import State
 from convexrank.data import check_positive, keep_checked
 from convexrank.solvers.single_index._field_residual import residual_of
 
-__all__ = ["Gradient"]
-
 Array = np.ndarray
 
 

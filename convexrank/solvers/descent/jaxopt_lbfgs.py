@@ -22,8 +22,6 @@ from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
 
-__all__ = ["JaxoptLBFGS"]
-
 Array = np.ndarray
 
 # Chunks without progress after which no more is to be had at this precision.

@@ -21,7 +21,7 @@ from convexrank.data import check_flags, check_integer, keep_checked
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = ["LBFGS"]
+    from convexrank.solvers.descent.newton_cg import HessianProducts
 
 Array = np.ndarray
 
@@ -56,6 +56,15 @@ def _is_sampled(problem: Smooth) -> TypeIs[Sampled]:
     return "Sampled" in problem.capabilities
 
 
+def _has_products(problem: Smooth) -> TypeIs[HessianProducts]:
+    """Whether Newton's method may go on, as the type checker understands it."""
+    return "HessianProducts" in problem.capabilities
+
+
+# After every so many steps the rate is looked at; where it promises so many more, Newton's method goes on.
+_LOOKED, _TOO_MANY = 50, 150
+_HANDED_OVER = "lbfgs did not converge linearly and handed over to newton-cg after {} steps"
+
 # What is asked of the answer for a sample: the difference to all rows is larger.
 _ROUGH = 1e-2
 
@@ -82,12 +91,17 @@ class LBFGS:
     their weight in it where the formulation knows the weights, replaces the identity in the first estimate, which saves
     most steps over all rows.
 
+    Every 50 steps the rate is looked at. Where it promises 150 steps more, and a product with the Hessian costs about
+    as much as a gradient, :class:`NewtonCG` goes on from there, and the message says so.
+
     Parameters
     ----------
     memory : int
         Number of correction pairs kept; a step costs O(memory · d) beside the oracle calls.
     sample : bool
         Whether, for very many rows, some of them give a start and a Hessian.
+    hand_over : bool
+        Whether Newton's method goes on where this one does not converge linearly.
 
     References
     ----------
@@ -104,6 +118,7 @@ class LBFGS:
 
     memory: int = 20
     sample: bool = True
+    hand_over: bool = True
 
     name = "lbfgs"
     requires = frozenset({"Smooth"})
@@ -126,13 +141,20 @@ class LBFGS:
             metric = _metric(sample.second_order(x0)[2])
         units = problem.units if metric is None else np.ones(len(x0))
         residual = _residual(problem, x0, value, gradient, curvature)
-        memory = _Memory(units * gradient, (), None, units, metric, curvature, residual)
+        memory = _Memory(units * gradient, (), None, units, metric, curvature, residual, residual)
         return State(x0, value, residual, memory)
 
     def step(self, problem: Smooth, state: State) -> State:
         """One quasi-Newton step; falls back on the sample's Hessian and on the gradient before giving up."""
+        if isinstance(state.memory, _HandedOver):
+            return _handed_over(problem, state, state.memory)
         state = _without_misleading_metric(problem, state)
         memory: _Memory = state.memory
+        if self.hand_over and state.iteration and state.iteration % _LOOKED == 0:
+            if _is_slow(state) and _has_products(problem) and not problem.pairwise_curvature:
+                note = _HANDED_OVER.format(state.iteration)
+                return _handed_over(problem, state, _HandedOver(_newton().init(problem, state.x), note))
+            state = replace(state, memory=(memory := replace(memory, looked=state.residual)))
         oracle = _Cached(self._oracle(problem, state), memory.units)
         attempts = [(memory.pairs, memory.metric), ((), memory.metric), ((), None)]
         for pairs, metric in attempts if memory.metric else attempts[:2]:
@@ -213,6 +235,36 @@ class _Memory:
     metric: Callable[[Array], Array] | None = None  # solves systems with the Hessian of a sample
     curvature: SampledCurvature | None = None
     first: float = 0.0  # the residual at the start
+    looked: float = 0.0  # and where the rate was last looked at
+
+
+@dataclass(frozen=True)
+class _HandedOver:
+    """The state of the method that went on, and what the message says of it."""
+
+    inner: State
+    note: str
+
+
+def _newton() -> Any:
+    from convexrank.solvers.descent.newton_cg import NewtonCG  # few solves need it
+
+    return NewtonCG()
+
+
+def _is_slow(state: State) -> bool:
+    """Whether the rate since the last look promises too many steps."""
+    left, enough = state.residual, state.tol * scale_of(state.value)
+    if not left > enough:
+        return False
+    gained = math.log(state.memory.looked / left) if left < state.memory.looked < math.inf else 0.0
+    return math.log(left / enough) > _TOO_MANY / _LOOKED * gained
+
+
+def _handed_over(problem: Any, state: State, going: _HandedOver) -> State:
+    """Take a step of the method that went on."""
+    inner = _newton().step(problem, replace(going.inner, iteration=state.iteration, tol=state.tol))
+    return replace(inner, memory=_HandedOver(inner, going.note), note=going.note)
 
 
 def _without_misleading_metric(problem: Smooth, state: State) -> State:

@@ -13,8 +13,6 @@ from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
 
-__all__ = ["MultiStart"]
-
 Array = np.ndarray
 
 # A start has shown its worth when this little is left to gain; only the best one is taken further.

@@ -13,8 +13,6 @@ from convexrank.core.capabilities import TwiceDifferentiable
 from convexrank.core.loop import State
 from convexrank.data import check_positive, keep_checked
 
-__all__ = ["Newton"]
-
 Array = np.ndarray
 
 # A step that promises a larger decrease may be far from quadratic; after so many of them a path of ridges is followed.

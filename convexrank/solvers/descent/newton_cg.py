@@ -9,14 +9,12 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from convexrank.backend.deadline import check_time
-from convexrank.backend.gram import times, transposed_times
+from convexrank.backend.gram import row_lengths, times, transposed_times
 from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
 from convexrank.core.score_model import ScoreProducts
 from convexrank.data import check_integer, check_positive, keep_checked
 from convexrank.solvers.descent._scored_systems import Solved, System, solved
-
-__all__ = ["NewtonCG"]
 
 Array = np.ndarray
 
@@ -51,6 +49,11 @@ class HessianProducts(Smooth, Protocol):
     @property
     def row_lengths(self) -> Array:
         """Euclidean lengths of the rows of X, shape (n,)."""
+        ...
+
+    @property
+    def pairwise_curvature(self) -> bool:
+        """Whether a product with the Hessian runs over all pairs."""
         ...
 
     def scores(self, w: Array) -> Array:
@@ -117,14 +120,18 @@ class NewtonCG:
     def init(self, problem: HessianProducts, x0: Array) -> State:
         """Evaluate at the start."""
         units = problem.units
-        diagonal = bool(units.max(initial=0.0) > _ALIKE * units.min(initial=math.inf))
-        return _reported(problem, _at(problem, np.array(x0, dtype=np.float64), _Scaling(diagonal)))
+        if units.max(initial=0.0) > _ALIKE * units.min(initial=math.inf):
+            scaling = _Scaling(units, row_lengths(problem.X, units), diagonal=True)
+        else:
+            scaling = _Scaling(None, problem.row_lengths)
+        return _reported(problem, _at(problem, np.array(x0, dtype=np.float64), scaling))
 
     def step(self, problem: HessianProducts, state: State) -> State:
         """Solve a system roughly, and search along its direction."""
         here: _Memory = state.memory
-        weights = here.found.diagonal * problem.row_lengths**2
-        found, scaling = self._solved(System(problem.X, weights, problem.l2, here.found), here)
+        weights = here.found.diagonal * here.scaling.lengths**2
+        system = System(problem.X, weights, here.scaling.units, problem.l2, here.found)
+        found, scaling = self._solved(system, here)
         for direction in (found.direction, -here.gradient * problem.units**2):
             there = _searched(problem, here, direction, scaling)
             if there is not None:
@@ -138,7 +145,7 @@ class NewtonCG:
 
         def attempt(diagonal: bool, most: int) -> Solved:
             inverse = system.preconditioner(self.heavy if scaling.heavy else 0, diagonal)
-            return solved(product, inverse, right, forcing, most)
+            return solved(product, inverse, right, forcing, most, scaling.units)
 
         forcing = self.forcing if scaling.last > _LONG else min(2.0 * self.forcing, 0.5)
         found = attempt(scaling.diagonal, _MOST)
@@ -156,7 +163,9 @@ class NewtonCG:
 class _Scaling(NamedTuple):
     """Which preconditioner systems have."""
 
-    diagonal: bool
+    units: Array | None  # where columns have very different sizes
+    lengths: Array  # of rows, in these units
+    diagonal: bool = False
     heavy: bool = False
     settled: bool = False
     last: int = 0  # products of the last system
@@ -196,7 +205,9 @@ def _searched(problem: HessianProducts, here: _Memory, direction: Array, scaling
         return None
     there = _at(problem, here.x + length * direction, scaling)
     if -slope <= hidden:  # values cannot tell
-        shorter = float(np.linalg.norm(there.gradient)) < 0.9 * float(np.linalg.norm(here.gradient))
+        shorter = np.linalg.norm(problem.units * there.gradient) < 0.9 * np.linalg.norm(
+            problem.units * here.gradient
+        )
         return there if shorter else None
     return there if there.value <= here.value + hidden else None
 

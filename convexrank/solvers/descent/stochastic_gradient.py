@@ -12,8 +12,6 @@ from convexrank.core.capabilities import Proximal
 from convexrank.core.loop import State
 from convexrank.data import check_flag, check_integer, keep_checked
 
-__all__ = ["StochasticGradient"]
-
 Array = np.ndarray
 
 

@@ -10,8 +10,6 @@ import numpy as np
 from convexrank.core.capabilities import FixedPoint
 from convexrank.graphs import Graph, Transition
 
-__all__ = ["AffineFixedPoint"]
-
 Array = np.ndarray
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["Mixing"]
-
 Array = np.ndarray
 
 # Sums over at most this many ranges, with random signs, stand for a vector in the least-squares problem.

@@ -19,20 +19,6 @@ from convexrank.graphs.io.build import nth_range
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._planes import PLANES, add_up, columns_of, in_planes, spread
 
-__all__ = [
-    "AXIS",
-    "OnMesh",
-    "check_mesh",
-    "count_together",
-    "default_mesh",
-    "everywhere",
-    "on_host",
-    "processes_of",
-    "rounds_over",
-    "silent",
-    "walk_over",
-]
-
 Array = np.ndarray
 
 AXIS = "nodes"

@@ -16,8 +16,6 @@ from convexrank.core.capabilities import FixedPoint
 from convexrank.graphs.lpq_map import NormPart
 from convexrank.solvers.fixed_point._mesh import AXIS, OnMesh, everywhere, on_host, rounds_over
 
-__all__ = ["NormFixedPoint", "NormsOnMesh"]
-
 Array = np.ndarray
 
 

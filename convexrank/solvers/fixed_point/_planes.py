@@ -8,8 +8,6 @@ import numpy as np
 
 from convexrank.backend.jax_oracles import pad
 
-__all__ = ["PLANES", "add_up", "columns_of", "in_planes", "spread"]
-
 Array = np.ndarray
 
 # Edges of a node that are added up before a segment sum sees them.

@@ -17,8 +17,6 @@ from convexrank.graphs.io.build import cuts
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._anderson import Mixing
 
-__all__ = ["Sweeps"]
-
 Array = np.ndarray
 
 # Nodes looked at at a time: what is made on the way stays small.

@@ -12,8 +12,6 @@ from convexrank.data import check_integer, keep_checked
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._sweeps import Sweeps
 
-__all__ = ["GaussSeidel"]
-
 Array = np.ndarray
 
 

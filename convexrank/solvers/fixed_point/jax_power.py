@@ -30,8 +30,6 @@ from convexrank.solvers.fixed_point._mesh import (
 )
 from convexrank.solvers.fixed_point._mesh_norms import NormFixedPoint, NormsOnMesh
 
-__all__ = ["JaxPower"]
-
 Array = np.ndarray
 
 # So many rounds without a shorter step, and rounding has been reached.

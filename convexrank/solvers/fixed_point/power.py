@@ -10,8 +10,6 @@ import numpy as np
 from convexrank.core.capabilities import FixedPoint
 from convexrank.core.loop import State
 
-__all__ = ["Power"]
-
 Array = np.ndarray
 
 # Rounding ends the descent: this many steps without a new shortest one, and the iteration stands still.

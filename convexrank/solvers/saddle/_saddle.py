@@ -9,8 +9,6 @@ import numpy as np
 
 from convexrank.core.capabilities import Proximal, Solvable
 
-__all__ = ["Saddle"]
-
 Array = np.ndarray
 
 

@@ -11,8 +11,6 @@ from convexrank.core.results import Witness
 from convexrank.solvers.descent.accelerated import Accelerated, check_factors
 from convexrank.solvers.saddle._saddle import Saddle
 
-__all__ = ["DualGradient"]
-
 Array = np.ndarray
 
 

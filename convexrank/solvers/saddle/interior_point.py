@@ -10,8 +10,6 @@ import numpy as np
 from convexrank.core.capabilities import Certified
 from convexrank.core.loop import State
 
-__all__ = ["InteriorPoint"]
-
 Array = np.ndarray
 
 # Part of the way to the boundary that a step may go, and how small a flow may become beside its node's.

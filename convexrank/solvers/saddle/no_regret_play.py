@@ -16,8 +16,6 @@ from convexrank.core.results import Witness
 from convexrank.data import check_choice, check_positive, keep, keep_checked
 from convexrank.solvers.saddle._saddle import Saddle
 
-__all__ = ["NoRegretPlay"]
-
 Array = np.ndarray
 
 _LEARNERS = {

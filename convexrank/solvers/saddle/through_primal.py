@@ -13,8 +13,6 @@ from convexrank.core.results import Witness
 from convexrank.core.solving import resolve
 from convexrank.data import shown
 
-__all__ = ["HasPrimal", "ThroughPrimal"]
-
 Array = np.ndarray
 
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from convexrank.core.capabilities import Field
 
-__all__ = ["residual_of"]
-
 Array = np.ndarray
 
 

@@ -11,8 +11,6 @@ from convexrank.core.capabilities import Field
 from convexrank.core.loop import State
 from convexrank.solvers.single_index._field_residual import residual_of
 
-__all__ = ["FixedSteps", "SingleIndex"]
-
 Array = np.ndarray
 P = TypeVar("P", bound=Field)
 

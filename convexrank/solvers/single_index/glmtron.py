@@ -12,8 +12,6 @@ import numpy as np
 from convexrank.data import check_choice
 from convexrank.solvers.single_index._single_index import FixedSteps, SingleIndex
 
-__all__ = ["GLMtron"]
-
 Array = np.ndarray
 
 

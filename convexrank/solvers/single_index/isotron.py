@@ -9,8 +9,6 @@ import numpy as np
 from convexrank.projections import isotonic
 from convexrank.solvers.single_index._single_index import FixedSteps, SingleIndex
 
-__all__ = ["Isotron"]
-
 Array = np.ndarray
 
 

@@ -10,8 +10,6 @@ from convexrank.data import check_positive, keep_checked
 from convexrank.projections import bounded_increments
 from convexrank.solvers.single_index._single_index import FixedSteps, SingleIndex
 
-__all__ = ["Slisotron"]
-
 Array = np.ndarray
 
 

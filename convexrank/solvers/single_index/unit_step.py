@@ -10,8 +10,6 @@ from convexrank.core.capabilities import Field
 from convexrank.data import check_positive, keep_checked
 from convexrank.solvers.single_index._single_index import FixedSteps
 
-__all__ = ["UnitStep"]
-
 Array = np.ndarray
 
 

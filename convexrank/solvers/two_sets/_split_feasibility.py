@@ -9,8 +9,6 @@ import numpy as np
 from convexrank.core.capabilities import Feasibility
 from convexrank.core.loop import State
 
-__all__ = ["SplitFeasibility", "state_near"]
-
 Array = np.ndarray
 
 

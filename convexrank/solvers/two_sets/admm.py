@@ -9,8 +9,6 @@ import numpy as np
 from convexrank.core.loop import State
 from convexrank.solvers.two_sets._split_feasibility import SplitFeasibility
 
-__all__ = ["ADMM"]
-
 Array = np.ndarray
 
 

@@ -10,8 +10,6 @@ from convexrank.core.loop import State
 from convexrank.data import check_positive, keep_checked
 from convexrank.solvers.two_sets._split_feasibility import SplitFeasibility, state_near
 
-__all__ = ["ParallelProjections"]
-
 Array = np.ndarray
 
 

@@ -9,13 +9,11 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import Design
-from convexrank.backend.gram import columns_of, largest
+from convexrank.backend.design import Design, largest
+from convexrank.backend.gram import columns_of
 from convexrank.core.score_model import ColumnSizes, ScoreModel, sizes_of_columns
 from convexrank.data import Chunks
 from convexrank.regularizers import Penalty
-
-__all__ = ["ByColumns", "Columns"]
 
 Array = np.ndarray
 

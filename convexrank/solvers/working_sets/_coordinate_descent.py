@@ -12,8 +12,6 @@ from convexrank.backend.deadline import check_time
 from convexrank.backend.numba_cache import compiled, part, read_only_array, types
 from convexrank.core.score_model import Curvature
 
-__all__ = ["ColumnModel", "longer"]
-
 Array = np.ndarray
 
 # The most sweeps over the columns in use between two sweeps over all.

@@ -26,8 +26,6 @@ from convexrank.core.score_model import Curvature, ScoreModel, without_products
 from convexrank.regularizers import Penalty
 from convexrank.solvers.working_sets._columns import ByColumns
 
-__all__ = ["DualIterate", "has_dual_newton", "minimum_of_dual"]
-
 Array = np.ndarray
 
 # Up to this many rows: the systems have one unknown per row.

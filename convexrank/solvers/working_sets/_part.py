@@ -13,8 +13,6 @@ from convexrank.regularizers import Penalty
 from convexrank.solvers.working_sets._columns import ByColumns
 from convexrank.solvers.working_sets._coordinate_descent import ColumnModel, longer
 
-__all__ = ["Part", "Point", "followed", "penalty_at", "violations_of"]
-
 Array = np.ndarray
 
 # Below this share of the objective a decrease cannot be told from rounding: violations decide then.

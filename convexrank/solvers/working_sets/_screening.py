@@ -18,8 +18,6 @@ from convexrank.core.minorants import EPS, rounding
 from convexrank.core.score_model import ColumnSizes, movement
 from convexrank.solvers.working_sets._columns import ByColumns
 
-__all__ = ["DualPoint", "Kept", "Screening"]
-
 Array = np.ndarray
 
 # Bends are those of an earlier point, times the largest ratio of curvatures, as long as that is no larger.

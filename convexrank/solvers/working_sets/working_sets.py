@@ -22,8 +22,6 @@ from convexrank.solvers.working_sets._dual_newton import DualIterate, has_dual_n
 from convexrank.solvers.working_sets._part import Part, Point, followed, penalty_at, violations_of
 from convexrank.solvers.working_sets._screening import DualPoint, Kept, Screening
 
-__all__ = ["WorkingSets"]
-
 Array = np.ndarray
 
 # A working set is solved until its largest violation is this share of the one it began with.

@@ -14,8 +14,6 @@ import numpy as np
 from convexrank.data import shown
 from convexrank.verification.loss.instance import Instance
 
-__all__ = ["Answer", "Caller"]
-
 Array = np.ndarray
 
 

@@ -15,8 +15,6 @@ from convexrank.verification.loss.formulation import STEP, Formulation, Oracle
 from convexrank.verification.loss.instance import KINDS, Instance
 from convexrank.verification.loss.scale import SINGLE, Scale, close, tolerance_of
 
-__all__ = ["NAMES", "Checker", "Found"]
-
 Array = np.ndarray
 
 # Beyond this a risk has lost what instances are compared by.

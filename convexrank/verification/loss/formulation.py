@@ -20,8 +20,6 @@ from convexrank.problems.bipartite._base import Bipartite
 from convexrank.problems.pairs.crucial_pairs import CrucialPairs
 from convexrank.verification.loss.instance import Design, Instance
 
-__all__ = ["Formulation", "Oracle", "formulation_of"]
-
 Array = np.ndarray
 
 Oracle = Callable[[Array], tuple[float, Array]]

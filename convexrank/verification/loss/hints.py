@@ -12,8 +12,6 @@ from convexrank.verification.loss.instance import Instance
 from convexrank.verification.loss.report import Counterexample
 from convexrank.verification.loss.scale import Line, Scale, fit_scale, lines_of
 
-__all__ = ["hint_of_ties", "hints_of", "notes"]
-
 _UNDEFINED = "no formulation of two classes is defined"
 
 

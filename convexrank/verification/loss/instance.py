@@ -8,8 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 
-__all__ = ["KINDS", "Design", "Instance", "draw"]
-
 Array = np.ndarray
 
 # Scores and labels beyond these are called large: losses overflow there first.

@@ -12,8 +12,6 @@ from convexrank.verification.loss.caller import Caller
 from convexrank.verification.loss.formulation import Formulation
 from convexrank.verification.loss.instance import Design, Instance, draw
 
-__all__ = ["Scale", "close", "fit_scale", "good_instances", "tolerance_of"]
-
 Array = np.ndarray
 
 # Good instances, and the vectors of scores of each: two fix scale and shift, the third must agree.

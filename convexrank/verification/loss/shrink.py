@@ -8,8 +8,6 @@ import numpy as np
 
 from convexrank.verification.loss.instance import Instance
 
-__all__ = ["shrink", "size_of"]
-
 # Calls of the predicate.
 _BUDGET = 600
 

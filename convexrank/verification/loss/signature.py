@@ -13,8 +13,6 @@ from convexrank.data import shown
 from convexrank.verification.loss.caller import Caller
 from convexrank.verification.loss.instance import Instance
 
-__all__ = ["caller_of"]
-
 _QUERY_NAMES = {"qid", "query", "queries", "group", "groups", "segments", "q"}
 _WEIGHT_NAMES = ("sample_weight", "weights", "weight")
 

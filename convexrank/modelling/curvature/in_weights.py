@@ -8,10 +8,10 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import centred_gram, dense, entries, transposed_times, weighted_gram
-from convexrank.modelling import curvature
+from convexrank.modelling.curvature.columns import Columns
+from convexrank.modelling.curvature.diagonal import constant, has_columns, second_derivatives
+from convexrank.modelling.curvature.products import has_pair_hessian, hessian_product, pair_hessian
 from convexrank.modelling.program import Program
-
-__all__ = ["InWeights", "is_affordable"]
 
 Array = np.ndarray
 
@@ -24,7 +24,7 @@ _BLOCKED, _COLUMNS = 200_000, 60
 def is_affordable(program: Program, columns: int) -> bool:
     """Whether second derivatives in so many weights, of a risk with pairs, are cheap enough for Newton's method."""
     pairs = program.curved_pairs
-    if curvature.has_pair_hessian(program):
+    if has_pair_hessian(program):
         return pairs <= _PAIRS and pairs * columns <= _PRODUCTS
     return not pairs or (pairs <= _BLOCKED and columns <= _COLUMNS)
 
@@ -52,16 +52,16 @@ class InWeights:
         if self._still is not None:
             value, slope = program.value_and_gradient(scores)
             return value, self._pulled(slope), self._still.copy()
-        if curvature.has_columns(program):
-            value, slope, found = curvature.second_derivatives(program, scores)
+        if has_columns(program):
+            value, slope, found = second_derivatives(program, scores)
             hessian, pull = self._by_columns(slope, found)
             return value, pull, hessian
         X = np.asarray(dense(self.X), dtype=np.float64)
-        if curvature.has_pair_hessian(program):
-            value, slope, hessian = curvature.pair_hessian(program, scores, X)
+        if has_pair_hessian(program):
+            value, slope, hessian = pair_hessian(program, scores, X)
         else:
             value, slope = program.value_and_gradient(scores)
-            product = curvature.hessian_product(program, scores)
+            product = hessian_product(program, scores)
             hessian = np.stack([product(column) for column in X.T]) @ X
         return value, self._pulled(slope), 0.5 * (hessian + hessian.T)
 
@@ -71,17 +71,17 @@ class InWeights:
     @cached_property
     def _still(self) -> Array | None:
         """XᵀHX of a quadratic risk, which is the same everywhere; None of another."""
-        found = curvature.constant(self.program) if curvature.has_columns(self.program) else None
+        found = constant(self.program) if has_columns(self.program) else None
         return None if found is None else self._by_columns(np.zeros(self.program.rows), found)[0]
 
-    def _by_columns(self, slope: Array, found: curvature.Columns) -> tuple[Array, Array]:
+    def _by_columns(self, slope: Array, found: Columns) -> tuple[Array, Array]:
         """XᵀHX and Xᵀg, H a diagonal and columns."""
         if not self.centres and not found.products:
             return weighted_gram(entries(self.X), found.diagonal), self._pulled(slope)
         vectors = [slope, found.diagonal]
         if found.count == 1:  # one read of X
-            listed, parts = found.listed()
-            columns, rates = np.array(vectors + listed), np.array(parts).reshape(-1, 1)
+            listed, between = found.form()
+            columns = np.array(vectors + listed)
             images = self._pulled(columns.T).T
             wholes = np.add.reduce(columns, axis=1)
             (pull, pulled), images, whole, wholes = images[:2], images[2:], wholes[1], wholes[2:, None]
@@ -90,7 +90,8 @@ class InWeights:
             pull, pulled = self._pulled(np.array(vectors).T).T
             images = dense(columns @ entries(self.X))
             wholes = np.add.reduceat(columns.data, columns.indptr[:-1]) if len(rates) else rates
-            whole, wholes, rates = found.diagonal.sum(), wholes[:, None], rates[:, None]
+            whole, wholes, between = found.diagonal.sum(), wholes[:, None], -rates[:, None]
         centre = pulled / whole if self.centres and whole > 0.0 else np.zeros_like(pulled)
         apart = images - wholes * centre
-        return centred_gram(self.X, centre, found.diagonal) - apart.T @ (rates * apart), pull
+        products = between @ apart if found.count == 1 else between * apart
+        return centred_gram(self.X, centre, found.diagonal) + apart.T @ products, pull

@@ -1,0 +1,143 @@
+"""Real sparse text: the docstrings of installed packages, beside LogisticRegression, and strengths one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from measure import fresh, interleaved, median, ratio
+from report import Section, Table, Target, at_most, seconds_text
+
+_PACKAGES = ("numpy", "scipy", "sklearn", "jax", "cvxpy", "matplotlib", "numba")
+_L2 = (1e-3, 1e-5)
+# Times over LogisticRegression's that are wanted, by p.
+_WANTED = {1: 2.0, 16: 6.0, 64: 6.0}
+_STRENGTHS = 10
+
+
+def text(effort: int) -> Section:
+    """Time the default solver and a path over l2."""
+    outcome = fresh("text:measured", repeats=1 + effort).result
+    rows, targets = [], []
+    for found in outcome["solves"]:
+        cells = (f"{found['l2']:g}", f"{found['p']}", found["solver"], seconds_text(found["ours"]))
+        more = (
+            str(found["steps"]),
+            f"{found['gap']:.0e}",
+            seconds_text(found["peer"]),
+            f"{found['error']:.0e}",
+        )
+        rows.append((*cells, *more))
+        what = f"PNormPush p = {found['p']}, l2 = {found['l2']:g}, docstrings: time over LogisticRegression's"
+        targets.append(at_most(what, found["ratio"], _WANTED[found["p"]]))
+    note = (
+        f"tf-idf of the docstrings of {', '.join(_PACKAGES)}, {outcome['shape']}: which are scipy's? Declared and "
+        "solved, tol = 1e-8. LogisticRegression: tol = 1e-6, C = 1/(l2 n), the same penalty; it states no gap. Its "
+        "error: its objective less what it reaches with tol = 1e-9."
+    )
+    columns = ("l2", "p", "solver", "ours", "steps", "gap", "LogisticRegression", "its error")
+    table = Table("Real sparse text", columns, tuple(rows), note)
+    return Section((table, _path_table(outcome["path"], targets)), tuple(targets))
+
+
+def _path_table(found: dict[str, float], targets: list[Target]) -> Table:
+    targets.append(at_most(f"{_STRENGTHS} values of l2, docstrings: time over one", found["ratio"], 3.0))
+    cells = (seconds_text(found["path"]), seconds_text(found["one"]), f"{found['gap']:.0e}")
+    note = f"{_STRENGTHS} values of l2 from 1e-3 to 1e-5, p = 4, by cr.path; one: 1e-5 alone, from 0."
+    return Table("A path over l2 on text", ("path", "one value", "largest gap"), (cells,), note)
+
+
+def measured(repeats: int) -> dict[str, Any]:
+    """Time single strengths and a path; the data are made once."""
+    X, y = _docstrings()
+    return {
+        "shape": f"{X.shape[0]} × {X.shape[1]}, {X.nnz} entries",
+        "solves": [_solve(X, y, p, l2, repeats) for l2 in _L2 for p in _WANTED],
+        "path": _path(X, y),
+    }
+
+
+def _solve(X: Any, y: Any, p: float, l2: float, repeats: int) -> dict[str, Any]:
+    """Time a solve beside LogisticRegression, in turns."""
+    from sklearn.linear_model import LogisticRegression
+
+    import convexrank as cr
+
+    last: dict[str, Any] = {}
+
+    def ours() -> None:
+        last["ours"] = cr.problems.PNormPush(X, y, p=p, l2=l2).solve()
+
+    def peer(tol: float = 1e-6) -> None:
+        last["peer"] = LogisticRegression(C=1.0 / (l2 * len(y)), tol=tol, max_iter=100_000).fit(X, y)
+
+    ours()
+    peer()
+    times = interleaved({"ours": ours, "peer": peer}, repeats)
+    found = _objective(last["peer"], X, y, l2)
+    peer(1e-9)
+    return {
+        "p": p,
+        "l2": l2,
+        "ours": median(times["ours"]),
+        "peer": median(times["peer"]),
+        "ratio": ratio(times["ours"], times["peer"]),
+        "steps": last["ours"].iterations,
+        "solver": last["ours"].solver,
+        "gap": last["ours"].gap,
+        "error": max(found - _objective(last["peer"], X, y, l2), 0.0),
+    }
+
+
+def _objective(model: Any, X: Any, y: Any, l2: float) -> float:
+    import numpy as np
+
+    margins = np.where(y, 1.0, -1.0) * model.decision_function(X)
+    return float(np.logaddexp(0.0, -margins).mean() + 0.5 * l2 * (model.coef_**2).sum())
+
+
+def _path(X: Any, y: Any) -> dict[str, Any]:
+    """Time a path of strengths beside the last of them alone."""
+    import numpy as np
+
+    import convexrank as cr
+
+    problem = cr.problems.PNormPush(X, y, p=4, l2=1e-5)
+    last: dict[str, Any] = {}
+
+    def along() -> None:
+        last["path"] = cr.path(problem, l2=np.geomspace(1e-3, 1e-5, _STRENGTHS), tol=1e-8)
+
+    times = interleaved({"path": along, "one": problem.solve}, 3)
+    return {
+        "path": median(times["path"]),
+        "one": median(times["one"]),
+        "ratio": ratio(times["path"], times["one"]),
+        "gap": float(last["path"].gaps.max()),
+    }
+
+
+def _docstrings() -> tuple[Any, Any]:
+    """Return tf-idf rows, one for each docstring of more than 80 characters, and whether each is of scipy."""
+    import ast
+    import sysconfig
+    from pathlib import Path
+
+    import numpy as np
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    texts, ours = [], []
+    for package in _PACKAGES:
+        for file in sorted((Path(sysconfig.get_paths()["purelib"]) / package).rglob("*.py")):
+            try:
+                tree = ast.parse(file.read_text(encoding="utf-8"))
+            except (SyntaxError, UnicodeDecodeError):
+                continue
+            nodes = [
+                node
+                for node in ast.walk(tree)
+                if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module)
+            ]
+            found = [found for node in nodes if len(found := ast.get_docstring(node) or "") > 80]
+            texts += found
+            ours += [package == "scipy"] * len(found)
+    return TfidfVectorizer(sublinear_tf=True, min_df=2).fit_transform(texts).tocsr(), np.array(ours)

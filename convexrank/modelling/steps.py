@@ -1,0 +1,187 @@
+"""Steps of an expression in numpy: the value of an atom from those of its arguments, and the adjoints of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from convexrank.modelling.expressions import (
+    Affine,
+    Dot,
+    Elementwise,
+    Highest,
+    LogSumExp,
+    Node,
+    PairSums,
+    Scores,
+)
+from convexrank.modelling.kernels.highest import border_of, smooth_highest_values
+from convexrank.modelling.kernels.pairs import pair_kernel
+
+Array = np.ndarray
+
+
+class Step:
+    """A node's own value, and the product of its transposed Jacobian with adjoints.
+
+    ``up(*arguments)`` returns the value and whatever ``down`` needs of it; ``down(memory, adjoint)`` returns the
+    adjoints of the arguments. For leaves the argument of ``up`` is the vector of all scores.
+
+    Where ``factor`` is not None, ``up`` and ``down`` are products with it. Where ``pull`` is not None, ``down`` is a
+    product with that; with ``carries``, one of memory and adjoint. Who knows that calls no function.
+
+    ``adjoint`` is that of sums over pairs, where it is the same at all scores.
+    """
+
+    def __init__(self, node: Node, adjoint: Array | None = None) -> None:
+        self.node = node
+        self.up, self.down = _of_pairs(node, adjoint) if isinstance(node, PairSums) else bound(node)
+        self.factor = node.terms[0][0] if isinstance(node, Affine) and _is_multiple(node) else None
+        one_query = not isinstance(node, Scores) and node.leaf.axis.count == 1
+        self.pull = node.shares if isinstance(node, Dot) and one_query else self.factor
+        self.carries = isinstance(node, Elementwise) or (isinstance(node, LogSumExp | Highest) and one_query)
+
+    up: Callable[..., tuple[Array, Any]]
+    down: Callable[[Any, Array], tuple[Any, ...]]
+
+
+def bound(node: Node) -> tuple[Callable[..., tuple[Array, Any]], Callable[[Any, Array], tuple[Any, ...]]]:
+    """Return what gives value and memory, and what gives the adjoints of the arguments."""
+    match node:
+        case Scores():
+            places = node.axis.places
+            return lambda scores: (scores[places], None), lambda memory, u: ()
+        case Affine():
+            return _of_affine(node)
+        case Dot():
+            axis, shares = node.over, node.shares
+            return (
+                lambda x: (axis.sums(shares * x), None),
+                lambda memory, u: (shares * axis.spread(u),),
+            )
+        case LogSumExp():
+            return _of_log_sum_exp(node)
+        case Highest():
+            values = smooth_highest_values if node.width else highest_values
+            return (
+                lambda x: values(node, x),
+                lambda memory, u: (memory * node.over.spread(u),),
+            )
+        case Elementwise():
+            slopes = node.function.slopes
+            return slopes, lambda memory, u: (u * memory,)  # the derivatives are the memory
+        case _:
+            raise TypeError(f"{type(node).__name__} has no step.")
+
+
+def _is_multiple(node: Affine) -> bool:
+    return len(node.terms) == 1 and not np.any(node.constant) and not node.is_level(node.args[0])
+
+
+def _of_affine(node: Affine) -> tuple[Any, Any]:
+    constant = node.constant
+    if _is_multiple(node):
+        factor = node.terms[0][0]
+        return lambda x: (factor * x, None), lambda memory, u: (factor * u,)
+    has_constant = np.ndim(constant) > 0 or constant != 0.0
+    terms = [(c, np.ndim(c) == 0 and c == 1.0, node.is_level(part)) for c, part in node.terms]
+    axis = node.axis
+
+    def up(*arguments: Array) -> tuple[Array, Any]:
+        value, fresh = None, False
+        for (c, is_one, is_level), x in zip(terms, arguments, strict=True):
+            x = axis.spread(x) if is_level and axis is not None else x
+            x = x if is_one else c * x
+            if value is None:
+                value, fresh = x, not is_one
+            elif fresh:  # nobody else has this array
+                value = np.add(value, x, out=value) if value.shape == x.shape else value + x
+            else:
+                value, fresh = value + x, True
+        if value is None:
+            raise TypeError("an expression without scores has no value.")
+        return (value + constant if has_constant else value), None
+
+    def down(memory: Any, u: Array) -> list[Any]:
+        parts = []
+        for c, is_one, is_level in terms:
+            part = u if is_one else c * u
+            parts.append(axis.sums(part) if is_level and axis is not None else part)
+        return parts
+
+    return up, down
+
+
+def _of_log_sum_exp(node: LogSumExp) -> tuple[Any, Any]:
+    axis = node.over
+    if (node.weights == 1.0).all():
+        logs, shift = None, -np.log(axis.sizes) if node.mean else 0.0
+    else:
+        logs, shift = np.log(node.shares), 0.0
+
+    def one_query(x: Array) -> tuple[Array, Any]:
+        exponents = x if logs is None else x + logs
+        top = np.maximum.reduce(exponents)
+        shares = exponents - top
+        np.exp(shares, out=shares)
+        whole = np.add.reduce(shares, keepdims=True)
+        shares /= whole
+        return np.log(whole) + (top + shift), shares
+
+    if axis.count == 1:
+        return one_query, lambda memory, u: (memory * u,)
+
+    def up(x: Array) -> tuple[Array, Any]:
+        exponents = x if logs is None else x + logs
+        tops = axis.highest(exponents)
+        shares = exponents - axis.spread(tops)
+        np.exp(shares, out=shares)
+        sums = axis.sums(shares)
+        shares /= axis.spread(sums)
+        return tops + np.log(sums) + shift, shares
+
+    return up, lambda memory, u: (memory * axis.spread(u),)
+
+
+def highest_values(node: Highest, x: Array) -> tuple[Array, Array]:
+    """Return the mean of the highest entries of each query, and shares of the rows in it."""
+    shares = highest_shares(node, x)
+    return node.over.sums(shares * x), shares
+
+
+def highest_shares(node: Highest, x: Array) -> Array:
+    """Return a subgradient of the mean of the highest entries; rows that tie at the border share what is left."""
+    axis = node.over
+    above, tied, left = highest_rows(node, x)
+    return (above + tied * axis.spread(left / axis.sums(tied))) / axis.spread(node.masses)
+
+
+def highest_rows(node: Highest, x: Array) -> tuple[Array, Array, Array]:
+    """Return the weights of the rows above the border of the highest, of those at it, and how much of these counts."""
+    axis, border = node.over, node.over.spread(border_of(node, x))
+    above, tied = (x > border) * node.weights, (x == border) * node.weights
+    return above, tied, node.masses - axis.sums(above)
+
+
+def _of_pairs(node: PairSums, adjoint: Array | None) -> tuple[Any, Any]:
+    """Sums over pairs; both sides come from one pass where the adjoint is known before the scores are."""
+    make, weights = pair_kernel(node), node.weights
+
+    def up(upper: Array, lower: Array) -> tuple[Array, Any]:
+        kernel = make(upper, lower)
+        both = None if adjoint is None else getattr(kernel, "both", None)
+        if both is None:
+            value, slope = kernel.sums(weights, (0, 1), to_lower=True)
+            return value, (kernel, slope, None)
+        value, slope, back = both(weights, adjoint)
+        return value, (kernel, slope, back)
+
+    def down(memory: Any, u: Array) -> tuple[Any, ...]:
+        kernel, slope, back = memory
+        if back is None or not np.array_equal(u, adjoint):  # type: ignore[arg-type]  # known where there is back
+            (back,) = kernel.sums(u, (1,), to_lower=False)
+        return -weights * back, u * slope
+
+    return up, down

@@ -1,0 +1,190 @@
+"""Newton's method with conjugate gradients: products, preconditioners, the search, and when others hand over to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import convexrank as cr
+from convexrank.core.score_model import ScoreProducts
+from convexrank.problems._declared import Declared
+from convexrank.solvers import LBFGS, NewtonCG
+from convexrank.solvers.descent._scored_systems import System, solved
+from tests.tolerances import tolerance
+
+
+def text(rows=400, columns=700, seed=0):
+    """Sparse rows of length 1, some columns in most of them, and two columns in none."""
+    rng = np.random.default_rng(seed)
+    popular = 1.0 / np.arange(1, columns + 1)
+    places = rng.choice(columns, size=(rows, 12), p=popular / popular.sum())
+    X = sparse.csr_array(
+        (rng.random(rows * 12) + 0.1, (np.repeat(np.arange(rows), 12), places.ravel())),
+        shape=(rows, columns + 2),
+    )
+    X = sparse.csr_array(sparse.diags_array(1.0 / np.sqrt(X.multiply(X).sum(axis=1))) @ X)
+    scores = X @ rng.normal(size=columns + 2)
+    return X, (scores + rng.normal(size=rows) > np.quantile(scores, 0.7)).astype(int)
+
+
+X, Y = text()
+QUERIES = np.arange(len(Y)) // 8
+MADE = {
+    "PNormPush": lambda X, **more: cr.problems.PNormPush(X, Y, p=8, **more),
+    "IRPush": lambda X, **more: cr.problems.IRPush(X, Y, **more),
+    "ListNet": lambda X, **more: cr.problems.ListNet(X, Y, QUERIES, **more),
+    "RankSVM": lambda X, **more: cr.problems.RankSVM(X, Y, QUERIES, "squared_hinge", **more),
+    "ConvexRisk": lambda X, **more: cr.problems.ConvexRisk(X, Y, "logistic", **more),
+    "Push": lambda X, **more: cr.problems.Push(X, Y, 2, "logistic", **more),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("kind", ["sparse", "dense", "float32"])
+def test_the_answer_is_that_of_lbfgs_within_both_gaps(name, kind):
+    rows = X.toarray() if kind == "dense" else X
+    problem = MADE[name](rows, l2=1e-2, dtype="float32" if kind == "float32" else "float64")
+    found, other = problem.solve("newton-cg"), problem.solve(LBFGS(hand_over=False))
+    assert found.converged
+    assert abs(found.value - other.value) <= found.gap + other.gap + tolerance("summation")
+
+
+def test_the_answer_is_that_of_the_exact_model():
+    problem = cr.problems.PNormPush(X[:40, :25], Y[:40], p=2, l2=0.05)
+    found, exact = problem.solve(), problem.solve("exact")
+    assert found.solver == "newton-cg"
+    assert abs(found.value - exact.value) <= found.gap + exact.gap
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_products_are_those_of_differences_of_the_gradient(name):
+    problem = MADE[name](X, l2=1e-2)
+    rng = np.random.default_rng(3)
+    scores, v, step = rng.normal(size=len(Y)), rng.normal(size=len(Y)), 1e-5
+    found = problem.score_products(scores)
+    ends = [problem.risk_and_score_gradient(scores + s * v)[1] for s in (step, -step)]
+    assert np.allclose(found.on(None)(v), (ends[0] - ends[1]) / (2 * step), atol=1e-6)
+    value, gradient = problem.risk_and_score_gradient(scores)
+    assert found.value == pytest.approx(value, rel=1e-12)
+    assert np.allclose(found.gradient, gradient, atol=1e-12)
+    if found.exact:
+        some = np.arange(0, len(Y), 3)
+        alone = np.zeros(len(Y))
+        alone[some] = v[some]
+        assert np.allclose(found.on(some)(v[some]), found.product(alone)[some], atol=1e-12)
+
+
+def system(l2):
+    problem = cr.problems.PNormPush(X, Y, p=8, l2=l2)
+    found = problem.score_products(problem.scores(np.random.default_rng(1).normal(size=X.shape[1])))
+    return System(X, found.diagonal * problem.row_lengths**2, None, l2, found)
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+@pytest.mark.parametrize("count", [0, 7, 10_000])
+def test_a_preconditioner_is_the_inverse_of_heavy_rows_and_the_rest(count, diagonal):
+    here, rows = system(1e-3), X.toarray()
+    h, heavy = here.found.diagonal, np.zeros(len(Y), dtype=bool)
+    heavy[np.argsort(-here.weights)[:count]] = True
+    rest = here.l2 + (
+        (h * ~heavy) @ rows**2 if diagonal else np.full(X.shape[1], here.weights[~heavy].max(initial=0.0))
+    )
+    wanted = np.diag(rest) + (rows[heavy].T * h[heavy]) @ rows[heavy]
+    v = np.random.default_rng(2).normal(size=X.shape[1])
+    assert np.allclose(here.preconditioner(count, diagonal)(wanted @ v), v, atol=1e-8)
+
+
+def test_rows_that_are_left_out_move_products_by_less_than_a_share_of_l2():
+    here = system(1e-2)
+    kept = here.active()
+    assert kept is not None
+    assert len(kept) < 0.9 * len(Y)
+    v = np.random.default_rng(2).normal(size=X.shape[1])
+    apart = here.product(cut=True)(v) - here.product(cut=False)(v)
+    assert np.linalg.norm(apart) <= 0.2 * here.l2 * np.linalg.norm(v)
+
+
+def test_directions_without_curvature_end_a_system_and_descend():
+    matrix, right = np.diag([2.0, 0.0, -1.0]), np.array([1.0, 1.0, 1.0])
+    found = solved(lambda v: matrix @ v, lambda r: r, right, 1e-8, 50)
+    assert not found.finished
+    assert found.direction @ right > 0.0
+    flat = solved(lambda v: 0.0 * v, lambda r: r, right, 1e-8, 50)
+    assert np.array_equal(flat.direction, right)
+
+
+def test_a_wrong_product_makes_more_steps_and_no_wrong_answer(monkeypatch):
+    """A planted bug: curvature of the negatives is lost. The gradient and the certificate decide all the same."""
+    problem = MADE["PNormPush"](X, l2=1e-2)
+    right, plain = Declared.score_products, problem.solve("newton-cg")
+
+    def wrong(self, scores) -> ScoreProducts:
+        found = right(self, scores)
+        return replace(found, product=lambda v: np.where(Y == 1, found.product(v), 0.0), curvature=None)
+
+    monkeypatch.setattr(Declared, "score_products", wrong)
+    found = problem.solve("newton-cg")
+    assert found.iterations > 2 * plain.iterations
+    assert abs(found.value - plain.value) <= found.gap + plain.gap
+
+
+@pytest.mark.parametrize("l2", [1e-4, 0.0])
+def test_columns_of_all_sizes_duplicates_and_few_positives_are_right(l2):
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(600, 8))
+    y = np.zeros(600, dtype=int)
+    y[:5] = 1
+    sizes = np.geomspace(1e-3, 1e3, 8) if l2 else np.geomspace(1e-6, 1e6, 8)
+    rows, y = np.concatenate([rows, rows]), np.concatenate([y, y])
+    y[600:605] = 0  # ties of both classes, so that nothing is separable
+    problem = cr.problems.PNormPush(sparse.csr_array(rows * sizes), y, p=4, l2=l2)
+    found, newton = problem.solve("newton-cg"), problem.solve("newton")
+    assert found.converged
+    assert abs(found.value - newton.value) <= found.gap + newton.gap + tolerance("summation")
+
+
+def test_what_has_no_products_is_refused_by_name():
+    for problem in (
+        cr.problems.PNormPush(X, Y, p=2, l1=0.1),
+        cr.problems.TopPush(X, Y, l2=0.1),
+        cr.problems.PNormPush(X, Y, p=2, l1=0.2, l2=0.1),
+    ):
+        with pytest.raises(ValueError, match="HessianProducts"):
+            problem.solve("newton-cg")
+    with pytest.raises(ValueError, match="forcing is 1"):
+        NewtonCG(forcing=1.0)
+
+
+def test_a_design_is_solved_by_products_alone():
+    design = cr.features.Thresholds(X[:, :3].toarray(), bins=8)
+    problem = cr.problems.PNormPush(design, Y, p=2, l2=0.1)
+    found, other = problem.solve("newton-cg"), problem.solve(LBFGS(hand_over=False))
+    assert found.converged
+    assert abs(found.value - other.value) <= found.gap + other.gap
+
+
+def test_lbfgs_that_is_slow_hands_over_and_says_so():
+    problem = cr.problems.PNormPush(X, Y, p=16, l2=1e-4)
+    found, plain = problem.solve("lbfgs"), problem.solve(LBFGS(hand_over=False))
+    assert "handed over to newton-cg after 50 steps" in found.message
+    assert found.converged
+    assert "handed over" not in plain.message
+    assert found.iterations < plain.iterations
+    assert abs(found.value - plain.value) <= found.gap + plain.gap
+    assert "handed over" not in problem.changed(l2=0.1).solve("lbfgs").message
+
+
+def test_limits_callbacks_and_starts_are_those_of_the_loop():
+    problem = cr.problems.PNormPush(X, Y, p=16, l2=1e-4)
+    with pytest.warns(cr.ConvergenceWarning, match="MAX_ITER"):
+        some = problem.solve("newton-cg", max_iter=3)
+    seen = []
+    rest = problem.solve("newton-cg", x0=some, callback=lambda state: seen.append(state.value))
+    assert seen[0] == some.value
+    assert rest.converged
+    assert problem.solve("newton-cg", x0=rest).iterations == 0
+    with pytest.warns(cr.ConvergenceWarning, match="TIME_LIMIT"):
+        assert problem.solve("newton-cg", time_limit=1e-6).status is cr.Status.TIME_LIMIT
