@@ -370,17 +370,20 @@ class LinearScores(Problem):
         """The columns of X, for methods that take a few of them at a time."""
         return Columns(self.X)
 
-    def _shared_at_zero(self) -> Array | None:
-        """Rows that share the slope of a maximum in any way at scores of 0, none without a kink; None if not known."""
-        return np.zeros(0, dtype=np.intp) if self.differentiable else None
+    def _shared_at_zero(self) -> tuple[Array, Array] | None:
+        """Rows that share the slope of the highest at scores of 0, none without a kink, and the most of each.
+
+        None if they are not known.
+        """
+        return (np.zeros(0, dtype=np.intp), np.zeros(0)) if self.differentiable else None
 
     def l1_max(self) -> float:
         r"""Return the smallest :math:`\lambda_1` whose minimiser is w = 0: :math:`\min_u \|X^\top u\|_\infty`.
 
         The minimum is over the subgradients u of the risk at scores of 0. A risk that is smooth there has only one,
-        also a hinge, whose kink is elsewhere. If rows share a maximum, a linear program with an unknown for each of
-        these rows decides. Neither l2 nor a ball has an effect. Among weights that must be at least 0, only those that
-        would increase are included.
+        also a hinge, whose kink is elsewhere. If rows share a maximum, or a mean of the highest, a linear program with
+        an unknown for each of these rows decides. Neither l2 nor a ball has an effect. Among weights that must be at
+        least 0, only those that would increase are included.
 
         Raises
         ------
@@ -388,7 +391,7 @@ class LinearScores(Problem):
             When the risk is not convex, or its subgradients at 0 are not known.
         """
         shared = self._shared_at_zero() if self.convex else None
-        if shared is not None and not len(shared):
+        if shared is not None and not len(shared[0]):
             slope = self.risk_and_subgradient(np.zeros(self.dimension))[1]
             return max(self.penalty.steepness(-slope), 0.0)
         if shared is None or isinstance(self.X, Chunks):
@@ -397,7 +400,7 @@ class LinearScores(Problem):
                 "kink at scores of 0 whose subgradients are not stated; solve it for several l1 instead."
             )
         pull = self.reference_scores(np.zeros(self.rows))[1]
-        return least_steepness(self.X, pull, shared, self.penalty)
+        return least_steepness(self.X, pull, *shared, self.penalty)
 
     def zero_weights(self, x: Any, witness: Witness | None = None) -> Array:
         r"""Return which weights are proved to be 0 at every minimiser, by the gap at x: gap-safe screening.
