@@ -152,6 +152,19 @@ class Expressions:
         level = self.level(depth - 1) * self.factors(self.f.count, 0.0)
         return rows + (level if draw.random() < 0.7 else level + self.constant(self.f.count))
 
+    def highest(self, rows: Node) -> Node:
+        """A mean of the highest by count or share, or several of them; rows count by their own or other weights."""
+        draw, weights = self.draw, None
+        if draw.random() < 0.5:
+            weights = np.array([draw.choice([0.1, 0.5, 1.0, 2.0]) for _ in rows.axis.rows])
+        kind = draw.randrange(3)
+        if kind == 0:
+            return rules.mean_of_highest(rows, draw.choice([1, 2, 3, 20]), weights=weights)
+        if kind == 1:
+            return rules.mean_of_highest(rows, share=draw.choice([0.05, 0.3, 0.5, 0.7, 1.0]), weights=weights)
+        steps = draw.choice([(0.0, 1.0), (0.25, 0.75), (0.0, 0.25, 0.25, 0.5), (0.1, 0.2, 0.3, 0.4), (1.0,)])
+        return rules.spectral_sum(rows, steps, weights)
+
     def level(self, depth: int) -> Node:
         draw, kind = self.draw, self.draw.randrange(9)
         if depth > 0 and kind == 0:
@@ -169,7 +182,7 @@ class Expressions:
         if kind == 5:
             return rules.maximum(rows)
         if kind == 6:
-            return rules.mean_of_highest(rows, draw.choice([1, 2, 3, 20]))
+            return self.highest(rows)
         if kind == 7 and weights is not None:
             weights[0] = 0.0
             return rules.total(rows, weights)

@@ -84,7 +84,8 @@ def huber_top(scores, y, qid, weights, width, count):
             short = max(0.0, 1 - scores[i] + scores[k])
             cost = short - width / 2 if short > width else short * short / (2 * width)
             value += weights[i] * weights[k] / sum(weights[j] for j in low) * cost
-        highest = sorted((scores[k] for k in low), reverse=True)[:count]
+        repeated = [scores[k] for k in low for _ in range(int(weights[k]))]
+        highest = sorted(repeated, reverse=True)[:count]
         value += sum(highest) / len(highest)
     return value
 

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import convexrank as cr
+from convexrank.data import Spectrum
 
 pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
 
@@ -25,7 +26,17 @@ from flint import arb  # needs flint
 from convexrank.proof import check  # needs flint
 from convexrank.proof.balls import at_precision  # needs flint
 
-ROWS = ("PNormPush", "TopBottomPush", "RmaxPush", "Push", "ConvexRisk", "RankSVM", "ListNet")
+ROWS = (
+    "PNormPush",
+    "TopBottomPush",
+    "RmaxPush",
+    "SpectralPush",
+    "PartialAUC",
+    "Push",
+    "ConvexRisk",
+    "RankSVM",
+    "ListNet",
+)
 EVERY = (*ROWS, "PageRank", "LpqRank")
 
 
@@ -41,6 +52,10 @@ def made(name):
         "PNormPush": lambda: problems.PNormPush(X, y, 3.0, l2=0.1, sample_weight=weights),
         "TopBottomPush": lambda: problems.TopBottomPush(X, y, 2.0, bottom_weight=0.5, l2=0.1),
         "RmaxPush": lambda: problems.RmaxPush(X, y, cr.losses.Logistic(2.0), l2=0.1),
+        "SpectralPush": lambda: problems.SpectralPush(
+            X, y, [0.2, 0.8], "logistic", l2=0.1, sample_weight=weights
+        ),
+        "PartialAUC": lambda: problems.PartialAUC(X, y, 0.4, "hinge", l2=0.1, sample_weight=weights),
         "Push": lambda: problems.Push(X, y, 2.0, "squared_hinge", l2=0.1, sample_weight=weights),
         "ConvexRisk": lambda: problems.ConvexRisk(X, y + X[:, 0].round(), "logistic", l2_ball=0.5, l2=0.1),
         "RankSVM": lambda: problems.RankSVM(X, y, qid, "squared_hinge", l2=0.1),
@@ -155,6 +170,23 @@ FORGED = {
     "a base and another field": (
         "RmaxPush", field(loss={"type": "Logistic", "base": 2.0, "scale": 2.0}), "have the fields type, base"
     ),
+    "a spectrum that rises": (
+        "SpectralPush",
+        field(spectrum={"type": "Spectrum", "ends": [0.5, 1.0], "heights": [0.5, 1.5], "counted": False}),
+        "negative factor",
+    ),
+    "a spectrum above 1": (
+        "SpectralPush",
+        field(spectrum={"type": "Spectrum", "ends": [0.5], "heights": [3.0], "counted": False}),
+        "does not add up to 1",
+    ),
+    "steps without a height": (
+        "SpectralPush",
+        field(spectrum={"type": "Spectrum", "ends": [0.5, 1.0], "heights": [2.0], "counted": False}),
+        "argument",
+    ),
+    "a spectrum by its name": ("SpectralPush", field(spectrum="uniform"), "no function has this type"),
+    "a rate above 1": ("PartialAUC", field(max_fpr=1.5), "max_fpr is out of range"),
     "a base below 1": ("RmaxPush", field(loss={"type": "Logistic", "base": 0.5}), "base is out of range"),
     "a base of 1": ("RmaxPush", field(loss={"type": "Logistic", "base": 1.0}), "base is out of range"),
     "a hinge with a parameter": ("Push", field(loss={"type": "Hinge", "base": 2.0}), "have the fields type"),
@@ -418,6 +450,8 @@ def rebuilt(content, arrays):
     data = {name.removesuffix(".npy"): values for name, values in arrays.items()}
     stated = {key: value for key, value in content.items() if key not in ("problem", "claim", "files")}
     stated |= {key: of_type(stated[key]) for key in ("loss", "price") if key in stated}
+    if isinstance(steps := stated.get("spectrum"), dict):
+        stated["spectrum"] = Spectrum(tuple(steps["ends"]), tuple(steps["heights"]), steps["counted"])
     kind = getattr(cr.problems, content["problem"])
     if content["problem"] in check.RANKS:
         graph = cr.Graph(data["offsets"], data["sources"], data["weights"])
@@ -583,11 +617,13 @@ def test_tangents_are_below_the_risk(there, here, kind, near):  # fmt: skip
         t = [check.Convex(arb(value)) for value in values]
         rows = [(r, 1.0 + r) for r in range(4)]
         level = [
-            lambda: check.highest(t[:4]),
+            lambda: check.highest([(a, t[r]) for r, a in rows], arb(4.5)),
             lambda: check.log_sum_exp(rows, t, 2.0),
             lambda: check.log_sum_exp(rows, t, -1.0, mean=False),
             lambda: check.add((arb(2), t[0]), (arb(-3), t[1])),
-            lambda: check.add((arb(2), check.highest(t[:3])), (arb(-3), t[4])),
+            lambda: check.add(
+                (arb(2), check.highest([(1.0, one) for one in t[:3]], arb(1))), (arb(-3), t[4])
+            ),
         ][kind]()
         losses = [line for _, line in check.LOSSES.values() if line.__code__.co_argcount == 1]
         outer = [check.through(line, check.add((arb(1), level), (arb(-1), t[5]))) for line in losses]

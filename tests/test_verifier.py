@@ -117,9 +117,7 @@ class Scaled:
         return 1.01 * self.risk(data, *parts)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in SCORERS if name not in ("TopPush", "RmaxPush")]
-)  # have kinks
+@EVERY
 def test_a_planted_error_in_the_jax_function_is_caught(name):
     """Where the oracle runs in numpy, the JAX function is what a user's own program differentiates."""
 
@@ -132,7 +130,10 @@ def test_a_planted_error_in_the_jax_function_is_caught(name):
 
         return property(jax_risk)
 
-    traced = next(seed for seed in range(8) if "JaxObjective" in REGISTRY[name].random(seed).capabilities)
+    drawn = (seed for seed in range(12) if "JaxObjective" in REGISTRY[name].random(seed).capabilities)
+    traced = next(drawn, None)
+    if traced is None:
+        pytest.skip(f"every random {name} has kinks")
     assert not cr.verify(planted(name, jax_risk=make), instances=1, seed=traced).ok
 
 

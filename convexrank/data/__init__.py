@@ -14,6 +14,7 @@ from convexrank.data.checks.arrays import (
     check_weights,
     read_array,
 )
+from convexrank.data.checks.spectra import Spectrum, check_spectrum
 from convexrank.data.checks.values import (
     check_at_least,
     check_choice,
@@ -30,6 +31,7 @@ from convexrank.data.checks.values import (
     check_positive,
     check_probability,
     check_real,
+    check_share,
 )
 from convexrank.data.chunks.chunks import Chunks
 from convexrank.data.distributions import check_distributions
@@ -71,6 +73,7 @@ __all__ = [
     "RankError",
     "Sample",
     "Shards",
+    "Spectrum",
     "TableData",
     "WebSample",
     "as_groups",
@@ -99,6 +102,8 @@ __all__ = [
     "check_real",
     "check_real_array",
     "check_same_index",
+    "check_share",
+    "check_spectrum",
     "check_vector",
     "check_weights",
     "codes_of",

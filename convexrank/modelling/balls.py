@@ -7,6 +7,7 @@ so that minorants of the parts are a minorant of the whole; their slacks add up,
 from __future__ import annotations
 
 from functools import reduce
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from convexrank.modelling.expressions import (
     Elementwise,
     Highest,
     LogSumExp,
+    Maximum,
     Node,
     PairSums,
     Scores,
@@ -146,29 +148,43 @@ def _sum(node: Affine, x: tuple[Array, ...]) -> Array:
 
 
 def _highest(node: Highest, x: Array) -> tuple[Array, Array, Array]:
-    """The mean of the highest; a choice of rows made in floats, and how far their mean lies below."""
-    axis, counts = node.over, in_balls(node.counts)
+    """The mean of the highest; shares chosen in floats, and how far the mean with these lies below."""
+    axis, weights = node.over, in_balls(node.weights)
     parts = np.split(x, axis.starts[1:-1])
-    tops = as_objects(map(_sum_of_highest, parts, node.counts.tolist())) / counts
-    above, tied, left = highest_rows(node, x.astype(float))
-    # whole numbers and their quotients: shares add up to 1, and none exceeds one part of the count
-    part = in_balls(left) / in_balls(axis.sums(tied))
-    shares = (in_balls(above) + in_balls(tied) * axis.spread(part)) / axis.spread(counts)
+    if isinstance(node, Maximum):
+        masses, tops = (
+            in_balls(node.masses),
+            as_objects(reduce(lambda a, b: a.max(b), part) for part in parts),
+        )
+    else:
+        pairs = zip(in_balls(node.exact_asked), axis.sums(weights), strict=True)
+        masses = as_objects(a.min(b) for a, b in pairs)
+        of_queries = zip(parts, np.split(weights, axis.starts[1:-1]), masses, strict=True)
+        tops = as_objects(_mean_of_highest(*one) for one in of_queries)
+    above, tied, _ = (in_balls(one) for one in highest_rows(node, x.astype(float)))
+    left, whole = masses - axis.sums(above), axis.sums(tied)
+    shares = (above + tied * axis.spread(left / whole)) / axis.spread(masses)
+    # what is left is between none and all of those at the border, or shares by weight are surely allowed
+    sure = np.array([a >= 0 and a <= b for a, b in zip(left, whole, strict=True)])
+    if not sure.all():
+        shares = np.where(axis.spread(sure), shares, weights / axis.spread(axis.sums(weights)))
     return tops, shares, tops - axis.sums(shares * x)
 
 
-def _sum_of_highest(part: Any, count: int) -> Any:
-    """Enclose the sum of the largest: that of any choice from below, and by thresholds from above."""
+def _mean_of_highest(part: Any, weights: Any, mass: Any) -> Any:
+    """Enclose the mean by an order that floats choose: with it from below, with what surely falls in it from above."""
     from convexrank.proof.balls import arb
 
-    if count == 1:
-        return reduce(lambda a, b: a.max(b), part)
-    order = np.argsort(-part.astype(float), kind="stable")
-    below: Any = sum((part[k] for k in order[:count]), arb(0))
-    level = part[order[count - 1]]
-    # Σ of the k largest ≤ k t + Σ (x − t)₊ for every t
-    above = level.mid() * count + sum(((ball - level.mid()).max(0) for ball in part), arb(0))
-    return below.union(above)
+    falling = np.argsort(-part.astype(float), kind="stable")
+    tops = list(accumulate((part[j] for j in falling[::-1]), lambda a, b: a.max(b)))[::-1]
+    below, above, before = arb(0), arb(0), arb(0)
+    for j, top in zip(falling, tops, strict=True):
+        until = before + weights[j]
+        counted = until.min(mass) - before.min(mass)
+        below, above, before = below + counted * part[j], above + counted * top, until
+        if before >= mass:
+            break
+    return (below / mass).union(above / mass)
 
 
 def down_in_balls(program: Program, memories: list[Any]) -> list[Any]:

@@ -26,6 +26,7 @@ from convexrank.modelling.expressions import (
     Elementwise,
     Highest,
     LogSumExp,
+    Maximum,
     Node,
     PairSums,
     Scores,
@@ -142,8 +143,8 @@ def dual_of(node: Node, m: Any, u: Any, v: Any) -> tuple[Any, tuple[Any, ...]]:
             return m.total(m.rel_entr(v, m.times(m.shares(node), m.spread(u, node.over)))), (v,)
         case Highest():
             _sums_to(m, v, u, node.over)
-            if node.most > 1:
-                m.at_least_zero(m.spread(m.times(1.0 / node.counts, u), node.over) - v, u)
+            if not isinstance(node, Maximum):
+                m.at_least_zero(m.times(node.caps, m.spread(u, node.over)) - v, u)
             return 0.0, (v,)
         case Elementwise():
             m.in_range(node.function, v, u)
@@ -224,11 +225,11 @@ def _on_simplex(node: LogSumExp | Highest, v: Array) -> Array:
     axis = node.over
     whole = axis.spread(axis.sums(v))
     found = np.where(whole > 0.0, v / np.where(whole > 0.0, whole, 1.0), axis.spread(1.0 / axis.sizes))
-    if isinstance(node, Highest) and node.most > 1:
-        # towards even shares, until none exceeds one part of the count, with room for rounding
-        even, most = 1.0 / axis.sizes, _INSIDE / node.counts
-        highest = axis.highest(found)
-        room = np.maximum(most - even, 0.0)
-        part = np.where(highest > most, room / np.maximum(highest - even, room + 1e-300), 1.0)
-        found = axis.spread(even) + axis.spread(part) * (found - axis.spread(even))
+    if isinstance(node, Highest) and not isinstance(node, Maximum):
+        # towards shares by weight, until none exceeds its part, with room for rounding; in units of these shares
+        found = found / node.weights * axis.spread(node.totals)
+        highest, most = axis.highest(found), _INSIDE * node.totals / node.masses
+        room = np.maximum(most - 1.0, 0.0)
+        part = np.where(highest > most, room / np.maximum(highest - 1.0, room + 1e-300), 1.0)
+        found = node.weights * (1.0 + axis.spread(part) * (found - 1.0))
     return found

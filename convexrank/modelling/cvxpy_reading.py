@@ -14,11 +14,13 @@ from convexrank.modelling.expressions import (
     Elementwise,
     Highest,
     LogSumExp,
+    Maximum,
     Node,
     PairSums,
     Scores,
     is_affine,
 )
+from convexrank.modelling.kernels.highest import border_of
 from convexrank.modelling.language import Language, read
 from convexrank.modelling.program import Program
 from convexrank.modelling.rules import is_nonnegative
@@ -130,13 +132,18 @@ class Cvxpy(Language):
         return self._by_query(self.cp.log_sum_exp, x + np.log(node.shares), node.over)
 
     def highest(self, x: Any, node: Highest) -> Any:
-        """Return the mean of the highest entries of each query."""
-        if node.most == 1:
+        """Return the mean of the highest entries of each query: with weights the least t + Σ a (x − t)₊ / m."""
+        if isinstance(node, Maximum):
             return self._by_query(self.cp.max, x, node.over)
-        counts = iter(node.counts.tolist())
-        return self._by_query(
-            lambda part: (lambda k: self.cp.sum_largest(part, k) / k)(next(counts)), x, node.over
-        )
+        if node.is_even:
+            masses = iter(node.masses.tolist())
+            return self._by_query(
+                lambda part: (lambda k: self.cp.sum_largest(part, k) / k)(next(masses)), x, node.over
+            )
+        t = self.cp.Variable(node.over.count)
+        if x.value is not None:
+            t.value = border_of(node, x.value)
+        return t + self.sums(self.times(node.caps, self.positive(x - self.spread(t, node.over))), node.over)
 
     def pair_sums(self, node: PairSums, upper: Any, lower: Any) -> Any:
         """Return the sums over upper rows: one term for each pair."""

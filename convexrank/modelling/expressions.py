@@ -337,14 +337,16 @@ class LogSumExp(Reduction):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Highest(Node):
-    r"""The mean of the highest entries of each query, so many of them, or all where a query has fewer.
+    r"""The mean of the highest entries of each query: those of a total weight, or all where a query has less.
 
-    Weights of rows have no effect. One of them is the maximum. Ties share the subgradient. With a width μ it is the
-    smooth function :math:`\max_\beta \langle\beta, x\rangle - \tfrac12\mu\|\beta\|^2` over the same shares β.
+    A row of weight 2 is like two rows. The last row that counts may count in part; ties share the subgradient by their
+    weights a. It is :math:`\max_\beta \langle\beta, x\rangle` over shares β that add up to 1, none above a/m for the
+    total weight m; with a width μ it is the smooth function with :math:`-\tfrac12\mu\sum_j\beta_j^2/a_j` beside that.
     """
 
     x: Node
-    most: int = 1
+    weights: Array
+    exact_asked: Array
     width: float = 0.0
     axis: ClassVar[Axis | None] = None
 
@@ -359,12 +361,40 @@ class Highest(Node):
         return _rows_of(self.x)
 
     @cached_property
-    def counts(self) -> Array:
-        """How many entries count in each query."""
-        return np.minimum(self.most, self.over.sizes)
+    def asked(self) -> Array:
+        """The weight that is asked for in each query, as floats."""
+        return plain(self.exact_asked)
+
+    @cached_property
+    def totals(self) -> Array:
+        """The weight of all rows of each query."""
+        return self.over.sums(self.weights)
+
+    @cached_property
+    def masses(self) -> Array:
+        """The weight that counts in each query."""
+        return np.minimum(self.asked, self.totals)
+
+    @cached_property
+    def caps(self) -> Array:
+        """The largest share of each row."""
+        return self.weights / self.over.spread(self.masses)
+
+    @cached_property
+    def is_even(self) -> bool:
+        """Whether all rows have the weight 1."""
+        return bool((self.weights == 1.0).all())
 
     def __str__(self) -> str:
-        return f"maximum({self.x})" if self.most == 1 else f"mean_of_highest({self.x}, {self.most})"
+        least, most = self.asked.min(), self.asked.max()
+        return f"mean_of_highest({self.x}, {least:g}{'' if least == most else f' to {most:g}'})"
+
+
+class Maximum(Highest):
+    """The highest entry of each query, whatever the weights: the mean of the highest one of rows of weight 1."""
+
+    def __str__(self) -> str:
+        return f"maximum({self.x})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -17,6 +17,7 @@ from convexrank.modelling.expressions import (
     Elementwise,
     Highest,
     LogSumExp,
+    Maximum,
     Node,
     PairSums,
     Scores,
@@ -96,7 +97,7 @@ class _System:
 
     def never_positive(self, node: Node) -> None:
         """Ask for slopes of at most 0, of each entry."""
-        if isinstance(node, LogSumExp) or (isinstance(node, Highest) and node.most == 1):
+        if isinstance(node, LogSumExp | Maximum):
             self.never_positive(node.x)
         elif not _is_definite(node):
             self.at_least_zero(-self.slope(node))
@@ -143,10 +144,10 @@ class _System:
                 return self._sum(node, x)
             case Dot():
                 return _summed(node.over.query, node.over.count, node.shares) @ x[0]
-            case LogSumExp():
+            case LogSumExp() | Maximum():
                 return self._highest(node, x[0])
             case Highest():
-                return self._highest(node, x[0]) if node.most == 1 else self._mean_of_highest(node, x[0])
+                return self._mean_of_highest(node, x[0])
             case Elementwise():
                 return self._of(node.function, x[0])
             case PairSums():
@@ -168,19 +169,19 @@ class _System:
             found = one if found is None else self.padded(found) + self.padded(one)
         return found
 
-    def _highest(self, node: LogSumExp | Highest, x: Any) -> Any:
+    def _highest(self, node: LogSumExp | Maximum, x: Any) -> Any:
         level = self.fresh(node.over.count)
         self.at_least_zero(self.minus(_picked(node.over.query, node.over.count) @ level, x))
         return level
 
     def _mean_of_highest(self, node: Highest, x: Any) -> Any:
-        """The least t + Σ s/k for s of at least x − t and 0."""
+        """The least t + Σ c s for s of at least x − t and 0, c the largest shares."""
         axis = node.over
         level, parts = self.fresh(axis.count), self.fresh(len(axis.rows))
         self.at_least_zero(parts)
         spread = _picked(axis.query, axis.count) @ self.padded(level)
         self.at_least_zero(self.minus(self.padded(parts) + self.padded(spread), x))
-        mean = _summed(axis.query, axis.count, axis.spread(1.0 / node.counts)) @ parts
+        mean = _summed(axis.query, axis.count, node.caps) @ parts
         return self.padded(level) + self.padded(mean)
 
     def _of(self, function: Function, x: Any) -> Any:

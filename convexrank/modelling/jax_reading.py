@@ -22,6 +22,7 @@ from convexrank.modelling.expressions import (
     Elementwise,
     Highest,
     LogSumExp,
+    Maximum,
     Node,
     PairSums,
     Scores,
@@ -32,7 +33,7 @@ Array = np.ndarray
 
 # Pairs that are listed, and pairs held at once where they are not.
 _LISTED, _BLOCK = 1 << 18, 1 << 18
-_STATIC = {"name", "count", "mean", "function", "most", "is_padded"}
+_STATIC = {"name", "count", "mean", "function", "is_padded"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -154,7 +155,7 @@ def padded(root: Node) -> Node:
                 # shares are taken before padding
                 found = type(node)(parts[0], rows_of(node.shares, node.over, 0.0), False)
             case Highest():
-                found = Highest(parts[0], node.most)
+                found = type(node)(parts[0], rows_of(node.weights, node.over, 0.0), node.masses)
             case Elementwise():
                 found = replace(node, x=parts[0])
             case PairSums():
@@ -181,6 +182,7 @@ def _language() -> Any:
         Dot,
         LogSumExp,
         Highest,
+        Maximum,
         Elementwise,
         _Pairs,
         _Blocks,
@@ -225,17 +227,17 @@ def _language() -> Any:
         @staticmethod
         def highest(x: Any, node: Any) -> Any:
             axis = node.over
-            counted = jnp.where(axis.weights > 0.0, x, -jnp.inf)
-            if node.most == 1:
+            counted = jnp.where(node.weights > 0.0, x, -jnp.inf)
+            if isinstance(node, Maximum):
                 return jax.ops.segment_max(counted, axis.query, axis.count)
-            # falling within each query; a row counts by its place there
+            # falling within each query; a row counts by the weight that is left for it
             order = jnp.lexsort((-counted, axis.query))
-            sizes = jax.ops.segment_sum((axis.weights > 0.0) * 1, axis.query, axis.count)
-            places = jnp.arange(len(x)) - jnp.searchsorted(axis.query[order], axis.query[order])
-            counts = jnp.minimum(node.most, sizes)
-            chosen = places < counts[axis.query[order]]
-            values = jnp.where(chosen, counted[order], 0.0)
-            return jax.ops.segment_sum(values, axis.query[order], axis.count) / counts
+            query, weights = axis.query[order], node.weights[order]
+            before = jnp.cumsum(weights) - weights
+            before = before - before[jnp.searchsorted(query, query)]
+            parts = jnp.clip(node.asked[query] - before, 0.0, weights)
+            values = jnp.where(parts > 0.0, parts * jnp.where(parts > 0.0, counted[order], 0.0), 0.0)
+            return jax.ops.segment_sum(values, query, axis.count) / node.asked
 
         def pair_sums(self, node: Any, upper: Any, lower: Any) -> Any:
             if isinstance(node, _Running):

@@ -14,6 +14,7 @@ from convexrank.modelling.expressions import (
     Elementwise,
     Highest,
     LogSumExp,
+    Maximum,
     Node,
     PairSums,
     Scores,
@@ -48,9 +49,12 @@ def _formula(node: Node) -> str:
             return rf"\log {_over(node)} e^{{{_formula(node.x)}}}"
         case Highest():
             letter, _ = _letters(node.over)
-            if node.most == 1:
+            if isinstance(node, Maximum):
                 return rf"\max_{{{letter}}} {_inner(node.x)}"
-            return rf"\tfrac1{{{node.most}}}\sum_{{{letter}\in\text{{top }}{node.most}}} {_inner(node.x)}"
+            same = (node.asked == node.asked[0]).all()
+            most = f"{node.asked[0]:g}" if same else "m"
+            weight = "" if node.is_even else f" c_{{{letter}}}"
+            return rf"\tfrac1{{{most}}}\sum_{{{letter}\in\text{{top }}{most}}}{weight} {_inner(node.x)}"
         case Elementwise():
             return node.function.latex(_formula(node.x))
         case PairSums():

@@ -45,9 +45,7 @@ def _entry(node: Node, scores: list[float], k: int) -> float:
         case PairSums():
             return _pair_sum(node, scores, k)
         case Highest():
-            rows = _rows(node.over.query, k)
-            highest = sorted(_entry(node.x, scores, j) for j in rows)[-node.most :]
-            return sum(highest) / len(highest)
+            return _mean_of_highest(node, scores, k)
         case Reduction():
             return _reduced(node, scores, k)
         case _:
@@ -68,6 +66,17 @@ def _reduced(node: Reduction, scores: list[float], k: int) -> float:
         raise TypeError(f"{type(node).__name__} has no loop.")
     top = max(one for _, one in terms)
     return top + math.log(sum(c * math.exp(one - top) for c, one in terms))
+
+
+def _mean_of_highest(node: Highest, scores: list[float], k: int) -> float:
+    rows = _rows(node.over.query, k)
+    falling = sorted(((_entry(node.x, scores, j), float(node.weights[j])) for j in rows), reverse=True)
+    most = min(float(node.asked[k]), sum(weight for _, weight in falling))
+    left, found = most, 0.0
+    for entry, weight in falling:
+        part = min(weight, left)
+        found, left = found + part * entry, left - part
+    return found / most
 
 
 def _pair_sum(node: PairSums, scores: list[float], k: int) -> float:

@@ -27,7 +27,7 @@ from convexrank.modelling.kernels.layout import highest_partner
 from convexrank.modelling.kernels.plain import DistancePowers
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
-from convexrank.modelling.steps import highest_rows, highest_values
+from convexrank.modelling.steps import highest_rows, highest_shares, highest_values
 
 Array = np.ndarray
 
@@ -87,8 +87,7 @@ def _slopes(node: Node, d: Array, *x: Array) -> Array:
         case LogSumExp():
             return node.over.highest(x[0])
         case Highest():
-            parts = zip(np.split(x[0], node.over.starts[1:-1]), node.counts.tolist(), strict=True)
-            return np.array([np.sort(part)[-count:].mean() for part, count in parts])
+            return node.over.sums(_times(highest_shares(node, x[0]), x[0]))
         case Elementwise():
             return node.function.recession(x[0])
         case PairSums():

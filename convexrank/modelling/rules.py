@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import shown
-from convexrank.data.recorded import Recorded
+from convexrank.data import check_spectrum, shown
+from convexrank.data.recorded import Recorded, plain, recorded
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import (
     Affine,
@@ -21,6 +21,7 @@ from convexrank.modelling.expressions import (
     Elementwise,
     Highest,
     LogSumExp,
+    Maximum,
     Node,
     PairSums,
     Scores,
@@ -148,16 +149,63 @@ def _log_sum_exp(x: Node, weights: Array, mean: bool) -> Node:
 
 def maximum(x: Node) -> Node:
     """Return the largest entry of each query."""
-    return mean_of_highest(x, 1)
-
-
-def mean_of_highest(x: Node, count: int) -> Node:
-    """Return the mean of the highest entries of each query, so many of them; of all where a query has fewer."""
-    if int(count) != count or count < 1:
-        raise ValueError(f"count is {count}, expected a whole number of at least 1.")
-    found = Highest(_expression(x), int(count))
+    axis = _expression(x).axis
+    ones = np.ones(0 if axis is None else len(axis.rows))
+    found = Maximum(x, ones, np.ones(x.leaf.axis.count))
     _ = found.over  # refused here where there are no rows
     return found
+
+
+def mean_of_highest(
+    x: Node, count: float | None = None, *, share: float | None = None, weights: Any = None
+) -> Node:
+    """Return the mean of the highest entries of each query: so many of them, or a share of all.
+
+    Rows count by weight, by default their own: a row of weight 2 is like two rows, and the last row that counts may
+    count in part. Where a query has less than ``count``, all its rows count.
+    """
+    if (count is None) == (share is None):
+        raise TypeError(f"mean_of_highest takes a count or a share, and got count={count} and share={share}.")
+    a = plain(_weights(x, weights, positive=True))
+    if share is not None:
+        if not 0.0 < share <= 1.0:
+            raise ValueError(f"share is {share}, expected a number above 0 and at most 1.")
+        if share == 1.0:
+            return mean(x, weights)
+    elif int(count) != count or count < 1:  # type: ignore[arg-type]  # one of them is given
+        raise ValueError(f"count is {count}, expected a whole number of at least 1.")
+    axis: Any = x.axis
+    asked = np.full(axis.count, float(count)) if count is not None else share * axis.sums(recorded(a))
+    if (a >= axis.spread(plain(asked))).all():  # within every row that may be the highest
+        return maximum(x)
+    return Highest(x, a, asked)
+
+
+def spectral_sum(x: Node, spectrum: Any, weights: Any = None) -> Node:
+    r"""Return :math:`\sum_k \sigma_k x_{[k]}` over the sorted entries, :math:`x_{[1]} \le x_{[2]} \le \dots`.
+
+    The sum is that of each query. It is convex, as σ does not decrease. It is a weighted sum of means of the highest
+    entries, one for each rise of σ.
+
+    Parameters
+    ----------
+    x : expression
+        One entry per row.
+    spectrum : array, str or tuple
+        The weights σ: ``("top", 0.05)``, ``("top", 100)`` and ``"uniform"`` are means of the highest 5 %, of the
+        highest hundred and of all rows. An array has the weights of equal parts of the rows, from the lowest to the
+        highest: they do not decrease and add up to 1.
+    weights : array, optional
+        Weights of the rows; their own by default. A row of weight 2 is like two rows.
+    """
+    given = check_spectrum(spectrum)
+    means = [
+        (recorded(here) - lower)
+        * end
+        * mean_of_highest(x, **{"count" if given.counted else "share": end}, weights=weights)
+        for here, lower, end in given.rises
+    ]
+    return sum(means[1:], means[0])
 
 
 def pair_sums(loss: Any, upper: Node, lower: Node, grades: Any = None) -> Node:

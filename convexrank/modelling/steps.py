@@ -146,7 +146,7 @@ def _of_log_sum_exp(node: LogSumExp) -> tuple[Any, Any]:
 
 
 def highest_values(node: Highest, x: Array) -> tuple[Array, Array]:
-    """Return the mean of the highest entries of each query, and shares of the rows in it; ties share evenly."""
+    """Return the mean of the highest entries of each query, and shares of the rows in it."""
     shares = highest_shares(node, x)
     return node.over.sums(shares * x), shares
 
@@ -155,14 +155,14 @@ def highest_shares(node: Highest, x: Array) -> Array:
     """Return a subgradient of the mean of the highest entries; rows that tie at the border share what is left."""
     axis = node.over
     above, tied, left = highest_rows(node, x)
-    return (above + tied * axis.spread(left / axis.sums(tied))) / axis.spread(node.counts)
+    return (above + tied * axis.spread(left / axis.sums(tied))) / axis.spread(node.masses)
 
 
 def highest_rows(node: Highest, x: Array) -> tuple[Array, Array, Array]:
-    """Return which rows are above the border of the highest, which tie at it, and how many of these count."""
+    """Return the weights of the rows above the border of the highest, of those at it, and how much of these counts."""
     axis, border = node.over, node.over.spread(border_of(node, x))
-    above, tied = (x > border) * 1.0, (x == border) * 1.0
-    return above, tied, node.counts - axis.sums(above)
+    above, tied = (x > border) * node.weights, (x == border) * node.weights
+    return above, tied, node.masses - axis.sums(above)
 
 
 def _of_pairs(node: PairSums, adjoint: Array | None) -> tuple[Any, Any]:

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     )
     from convexrank.problems.bipartite.ir_push import IRPush as IRPush
     from convexrank.problems.bipartite.p_norm_push import PNormPush as PNormPush
+    from convexrank.problems.bipartite.partial_auc import PartialAUC as PartialAUC
     from convexrank.problems.bipartite.push import Push as Push
     from convexrank.problems.bipartite.rmax_push import RmaxPush as RmaxPush
+    from convexrank.problems.bipartite.spectral_push import SpectralPush as SpectralPush
     from convexrank.problems.bipartite.top_push import TopPush as TopPush
     from convexrank.problems.consensus.consensus_rank import ConsensusRank as ConsensusRank
     from convexrank.problems.duals.ranking_dual import RankingDual as RankingDual
@@ -57,6 +59,8 @@ _PLACES = {
     "IRPush": "bipartite.ir_push",
     "Push": "bipartite.push",
     "RmaxPush": "bipartite.rmax_push",
+    "SpectralPush": "bipartite.spectral_push",
+    "PartialAUC": "bipartite.partial_auc",
     "CrucialPairs": "pairs.crucial_pairs",
     "ConvexRisk": "pairs.convex_risk",
     "LearnedDivergence": "single_index.learned_divergence",

@@ -16,12 +16,12 @@ Array = np.ndarray
 _ROUNDING = 1e-12
 
 
-def least_steepness(rows: Any, pull: Array, shared: Array, penalty: Penalty) -> float:
+def least_steepness(rows: Any, pull: Array, shared: Array, most: Array, penalty: Penalty) -> float:
     r"""Return :math:`\min_u \|X^\top u\|_\infty` over the subgradients u of a risk at scores of 0.
 
-    All subgradients give the shared rows the same sum, in any distribution over these rows. So the minimum is a linear
-    program with one unknown per shared row. The result is evaluated at the answer of the program: for this l1, w = 0 is
-    a minimiser, whatever the tolerance of the program.
+    All subgradients give the shared rows the same sum, in any distribution that gives none too large a share. So the
+    minimum is a linear program with one unknown per shared row. The result is evaluated at the answer of the program:
+    for this l1, w = 0 is a minimiser, whatever the tolerance of the program.
 
     Parameters
     ----------
@@ -31,6 +31,8 @@ def least_steepness(rows: Any, pull: Array, shared: Array, penalty: Penalty) -> 
         One subgradient in the scores.
     shared : ndarray of int, shape (m,)
         Rows that share the sum of their entries of the subgradient in any way.
+    most : ndarray, shape (m,)
+        The largest share of each of them.
     penalty : Penalty
         Among weights that must be at least 0, only those count that would increase.
     """
@@ -55,14 +57,17 @@ def least_steepness(rows: Any, pull: Array, shared: Array, penalty: Penalty) -> 
         b_ub=limits,
         A_eq=np.append(np.ones(len(shared)), 0.0)[None, :],
         b_eq=[1.0],
-        bounds=(0.0, None),
+        bounds=np.column_stack([np.zeros(len(shared) + 1), np.append(most, np.inf)]),
         method="highs",
     )
     if found.status != 0:
         raise ValueError(
             f"the largest l1 that matters was not found: {found.message} Pass values of l1 instead."
         )
-    parts = np.maximum(found.x[:-1], 0.0)
-    slope = base + columns @ (parts / parts.sum())
+    parts = np.maximum(found.x[:-1], 0.0) / np.maximum(found.x[:-1], 0.0).sum()
+    # towards shares that are surely allowed, until none is too large by the tolerance of the program
+    allowed, over = most / most.sum(), parts > most
+    room = ((most - allowed)[over] / (parts - allowed)[over]).min(initial=1.0)
+    slope = base + columns @ (allowed + room * (parts - allowed))
     steepest = max(penalty.steepness(-slope), 0.0)
     return steepest if steepest > _ROUNDING * unit else 0.0

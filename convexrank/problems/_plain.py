@@ -170,6 +170,23 @@ def sides_of(y: Any, qid: Any, sample_weight: Any) -> list[tuple[list[int], list
     return found
 
 
+def shares_by_rank(spectrum: Any, weights: list[float]) -> list[float]:
+    """Return the shares of rows in a spectral sum, the highest row first: integrals of the density over their weights.
+
+    Where the rows end before the steps do, the shares are divided by their sum.
+    """
+    unit = 1.0 if spectrum.counted else sum(weights)
+    found, before = [], 0.0
+    for weight in weights:
+        until, start, share = before + weight / unit, 0.0, 0.0
+        for end, height in zip(spectrum.ends, spectrum.heights, strict=True):
+            share += height * max(0.0, min(until, end) - max(before, start))
+            start = end
+        found.append(share)
+        before = until
+    return [share / sum(found) for share in found]
+
+
 def queries_of(qid: Any, rows: int) -> list[list[int]]:
     """Return the numbers of the rows of each query, however the queries are given; None is one query."""
     if qid is None:

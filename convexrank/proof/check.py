@@ -21,7 +21,7 @@ import stat
 import sys
 import time
 from functools import reduce
-from itertools import pairwise
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -74,11 +74,22 @@ def log_sum_exp(side, t, rate=1.0, mean=True):  # log(Σ a e^(rate·t) / Σ a) /
     whole, size = total(mass for _, mass in masses), total(a for _, a in side) if mean else ONE
     shares = [(math.copysign(1.0, rate) * mass / whole, score) for score, mass in masses]
     return Convex((whole / size).log() / abs(arb(rate)), NIL, shares, affine=False)
-def highest(scores):  # any of them is a minorant, and so is the mean of some
-    value, most = reduce(arb.max, [f.value for f in scores]), max(float(f.value) for f in scores)
-    tied = [f for f in scores if float(f.value) == most]
-    slack = value - total(f.value for f in tied) / len(tied)
-    return Convex(value, slack, [(ONE / len(tied), f) for f in tied], affine=False)
+def highest(side, mass):  # the mean of the highest, so much weight of them; shares that fit are a minorant, ties share
+    falling, shares, above, left = sorted(side, key=lambda one: -float(one[1].value)), [], NIL, mass
+    tops = list(accumulate((f.value for _, f in falling[::-1]), arb.max))[::-1]
+    for _, tied in groupby(zip(falling, tops, strict=True), key=lambda one: float(one[0][1].value)):
+        tied = list(tied)
+        part = (whole := total(a for (a, _), _ in tied)).min(left)
+        shares += [(a * part / whole / mass, f) for (a, f), _ in tied]
+        above, left = above + part / mass * tied[0][1], left - part
+    value = above.union(total(a * f.value for a, f in shares))
+    return Convex(value, value - total(a * (f.value - f.slack) for a, f in shares), shares, affine=False)
+def spectral(side, ends, heights, counted, **_):  # Σ σ_[k] t_[k], by means of the highest
+    whole = total(a for a, _ in side)
+    means = [((arb(high) - low) * end, highest(side, (end * (ONE if counted else whole)).min(whole)))
+             for end, high, low in zip(ends, heights, [*heights[1:], 0], strict=True)]
+    need(abs(total(factor for factor, _ in means) - 1) <= 1e-9, "the spectrum does not add up to 1")
+    return add(*means)
 def softplus(x):
     return x.exp().log1p(), 1 / (1 + (-x).exp()), NIL
 
@@ -124,7 +135,8 @@ PRICES = {  # parameters, and g(r) for r ≥ 0, which does not decrease; g(eᵃ)
 MARGINS = {name: LOSSES[name] for name in ("Hinge", "SquaredHinge")}
 WORTH = {"softmax": lambda y: arb(y).exp(), "exp2": lambda y: arb(2) ** arb(y) - 1, "linear": arb}
 LINEAR, FLOOR = {"l2": not_negative, "l1": not_negative}, lambda x: x is None or positive(x)
-DAMPING = {"alpha": lambda x: real(x) and 0 <= x < 1}
+DAMPING, STEPS = {"alpha": lambda x: real(x) and 0 <= x < 1}, lambda x: type(x) is list and all(map(positive, x))
+SPECTRA = {"Spectrum": ({"ends": STEPS, "heights": STEPS, "counted": flag}, None)}
 PROBLEMS = {
     "PNormPush": {"p": positive, **LINEAR},
     "BottomPush": {"p": positive, **LINEAR},
@@ -132,6 +144,8 @@ PROBLEMS = {
     "TopPush": LINEAR,
     "IRPush": LINEAR,
     "RmaxPush": {"loss": function(LOSSES), **LINEAR},
+    "SpectralPush": {"spectrum": function(SPECTRA), "loss": function(LOSSES), **LINEAR},
+    "PartialAUC": {"max_fpr": lambda x: positive(x) and x <= 1, "loss": function(LOSSES), **LINEAR},
     "Push": {"price": function(PRICES), "loss": function(LOSSES), **LINEAR},
     "ConvexRisk": {"loss": function(LOSSES), **LINEAR},
     "RankSVM": {"loss": function(MARGINS), "normalize": flag, **LINEAR},
@@ -141,7 +155,7 @@ PROBLEMS = {
                 "outdegree_floor": FLOOR, **DAMPING},
 }
 RANKS, QUERIES = ("PageRank", "LpqRank"), ("RankSVM", "ListNet")
-NEVER_NEGATIVE = ("RmaxPush", "IRPush", "Push", "ConvexRisk", "RankSVM", "ListNet")
+NEVER_NEGATIVE = ("RmaxPush", "SpectralPush", "PartialAUC", "IRPush", "Push", "ConvexRisk", "RankSVM", "ListNet")
 
 def contents(text):  # certificate.json
     def once(pairs):
@@ -231,7 +245,7 @@ def check_rows(d):
         sizes = [len(level) for level in levels.values()]
         pairs += (sum(sizes) ** 2 - sum(size * size for size in sizes)) // 2
     name = d["problem"]
-    listed = name in ("ConvexRisk", "RankSVM") or (name == "Push" and d["loss"]["type"] != "Exponential")
+    listed = name in ("ConvexRisk", "RankSVM", "PartialAUC") or (name == "Push" and d["loss"]["type"] != "Exponential")
     need(n + listed * pairs <= TERMS, f"the risk has more than {TERMS} terms")
 
 def check_graph(d):
@@ -275,20 +289,22 @@ def risk(d, t):  # d holds data and parameters, t the scores; pos and neg are pa
         pull = [(beta, log_sum_exp(pos, t, -p)), (beta, log_sum_exp(neg, t))]
         return add(*{"PNormPush": push, "BottomPush": pull, "TopBottomPush": push + pull}[name])
     if name == "TopPush":
-        return add((ONE, log_sum_exp(pos, t, -1.0)), (ONE, highest([t[k] for k, _ in neg])))
-    if name in ("RmaxPush", "IRPush"):
-        worst, share = name == "RmaxPush", 1 / total(a for _, a in pos)
-        level = highest([t[k] for k, _ in neg]) if worst else log_sum_exp(neg, t, mean=False)
-        line = named(LOSSES, d["loss"]) if worst else softplus
+        return add((ONE, log_sum_exp(pos, t, -1.0)), (ONE, highest([(ONE, t[k]) for k, _ in neg], ONE)))
+    if name in ("RmaxPush", "SpectralPush", "IRPush"):
+        share, line = 1 / total(a for _, a in pos), softplus if name == "IRPush" else named(LOSSES, d["loss"])
+        level = (log_sum_exp(neg, t, mean=False) if name == "IRPush" else
+                 spectral([(b, t[k]) for k, b in neg], **d["spectrum"]) if name == "SpectralPush" else
+                 highest([(ONE, t[k]) for k, _ in neg], ONE))
         return add(*((a * share, through(line, add((ONE, level), (-ONE, t[i])))) for i, a in pos))
     line, price = named(LOSSES, d["loss"]), named(PRICES, d.get("price", {"type": "Identity"}))
     if name == "Push" and d["loss"]["type"] == "Exponential":  # g(eᵃ) of a, a log-sum-exp
         level = log_sum_exp(pos, t, -1.0, mean=False)
         both = lambda a: (price(a.exp())[0], price(a.exp())[1] * a.exp(), NIL)  # noqa: E731
         return add(*((b, through(both, add((ONE, level), (ONE, t[k])))) for k, b in neg))
-    if name == "Push":
+    if name in ("Push", "PartialAUC"):
         sums = [(b, add(*((a, through(line, add((ONE, t[k]), (-ONE, t[i])))) for i, a in pos))) for k, b in neg]
-        return add(*((b, through(price, whole)) for b, whole in sums))
+        share, mass = 1 / total(a for _, a in pos), d.get("max_fpr", 1) * total(b for _, b in neg)
+        return add(*((b, through(price, one)) for b, one in sums) if name == "Push" else [(share, highest(sums, mass))])
     need(name in ("ConvexRisk", "RankSVM"), "the risk is not written down")
     a, terms = d["weight"].tolist(), []
     whole = total(a)

@@ -92,7 +92,7 @@ def export(
     return folder
 
 
-_FUNCTIONS = check.LOSSES | check.PRICES
+_FUNCTIONS = check.LOSSES | check.PRICES | check.SPECTRA
 
 
 def _parameters(problem: Any) -> list[str]:

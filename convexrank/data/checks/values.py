@@ -83,6 +83,11 @@ def check_probability(value: Any, name: str) -> float:
     return number
 
 
+def check_share(value: Any, name: str) -> float:
+    """Return a real number above 0 and at most 1: a part of the whole, or all of it."""
+    return 1.0 if check_real(value, name) == 1.0 else check_probability(value, name)
+
+
 def _refuse_extreme(number: float, name: str) -> None:
     """Refuse numbers whose products and quotients with others leave the range of floats."""
     if not math.isinf(number):

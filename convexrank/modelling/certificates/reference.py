@@ -26,6 +26,7 @@ from convexrank.modelling.expressions import (
     Elementwise,
     Highest,
     LogSumExp,
+    Maximum,
     Node,
     PairSums,
 )
@@ -233,31 +234,39 @@ def _of_log_sum_exp(node: LogSumExp) -> tuple[Up, Down]:
 
 
 def _of_highest(node: Highest) -> tuple[Up, Down]:
-    axis, counts, levels = node.over, node.counts, _Levels(node.over)
-    sums, spread, most = levels.sums, levels.spread, 1.0 / counts
+    axis, weights, masses, levels = node.over, node.weights, node.masses, _Levels(node.over)
+    sums, spread, caps = levels.sums, levels.spread, node.caps
 
     def maximum(x: Array) -> tuple[Array, Any]:
         top = levels.tops(x)
         at = (x == spread(top)) * 1.0
         return top, at / spread(sums(at))
 
-    first_counted = np.cumsum(axis.sizes) - counts
-    counted = spread(first_counted) <= np.arange(len(axis.rows))
+    of_even = axis.starts[1:] - np.ceil(masses).astype(np.intp)
+
+    def border_of(x: Array) -> Any:
+        """The lowest entries that count."""
+        rising = np.lexsort((x, axis.query))
+        if node.is_even:
+            return x[rising[of_even]]
+        above = np.cumsum(weights[rising][::-1])[::-1] - weights[rising]
+        above = above - spread(above[axis.starts[1:] - 1])
+        return -levels.tops(np.where(above < spread(masses), -x[rising], -math.inf))
 
     def mean_of_highest(x: Array) -> tuple[Array, Any]:
-        rising = x[np.lexsort((x, axis.query))]
-        border = spread(rising[first_counted])
-        above, at = (x > border) * 1.0, (x == border) * 1.0
-        left = (counts - sums(above)) / sums(at)
-        return sums(counted * rising) / counts, (above + at * spread(left)) / spread(counts)
+        border = spread(border_of(x))
+        above, at = (x > border) * weights, (x == border) * weights
+        left = (masses - sums(above)) / sums(at)
+        shares = (above + at * spread(left)) / spread(masses)
+        return levels.dots(shares, x), shares
 
     def down(shares: Array, u: Array) -> Parts:
         outside = _most(abs(sums(shares) - 1.0)) - min(float(np.minimum.reduce(shares)), 0.0)
-        if node.most > 1:
-            outside += max(float((shares - spread(most)).max()), 0.0)
+        if not isinstance(node, Maximum):
+            outside += max(float((shares - caps).max()), 0.0)
         return (shares * spread(u),), 0.0, outside
 
-    return (maximum if node.most == 1 else mean_of_highest), down
+    return (maximum if isinstance(node, Maximum) else mean_of_highest), down
 
 
 class _Slopes(Numpy):

@@ -37,10 +37,15 @@ def bend_of(node: Node, x: Array, memory: Any, u: Array) -> tuple[Any, Array | N
         case LogSumExp():
             return memory * (u if len(u) == 1 else node.over.spread(u)), u, memory
         case Highest():
-            part, rate = partial_shares(node, memory) * 1.0, u / node.width
-            return part * node.over.spread(rate), rate / np.maximum(node.over.sums(part), 1.0), part
+            part, rate = partial_shares(node, memory), u / node.width
+            return part * node.over.spread(rate), rate / _or_one(node.over.sums(part)), part
         case _:
             return 0.0, None, None
+
+
+def _or_one(x: Array) -> Array:
+    """Numbers to divide by: 1 in the place of 0."""
+    return np.where(x > 0.0, x, 1.0)
 
 
 def hessian_product(program: Program, scores: Array) -> Callable[[Array], Array]:

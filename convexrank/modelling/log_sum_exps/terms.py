@@ -14,7 +14,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.read_only import repeated
-from convexrank.modelling.expressions import Highest, LogSumExp, Node, Scores, affine
+from convexrank.modelling.expressions import LogSumExp, Maximum, Node, Scores, affine
 
 Array = np.ndarray
 
@@ -77,7 +77,7 @@ def log_sum_exps(
     if whole.axis is not None or root.leaf.axis.count != 1:
         return None
     for c, part in whole.terms:
-        kinds = (LogSumExp, Highest) if maxima else (LogSumExp,)
+        kinds = (LogSumExp, Maximum) if maxima else (LogSumExp,)
         term = _term(_number(c), part, totals) if isinstance(part, kinds) else None
         if term is None:
             return None
@@ -107,8 +107,8 @@ def _term(c: float, node: Any, totals: Mapping[str, float] | None) -> LogSumExpT
     if isinstance(t, np.ndarray) or t == 0.0:
         return None
     count = len(axis.rows)
-    if isinstance(node, Highest):
-        flat = node.most == 1 and not np.any(inner.constant)
+    if isinstance(node, Maximum):
+        flat = not np.any(inner.constant)
         return LogSumExpTerm(axis.rows, float(t), c, None) if flat else None
     if totals is not None:
         logs = np.log(node.weights) - (np.log(totals[axis.name]) if node.mean else 0.0)

@@ -11,19 +11,44 @@ from convexrank.modelling.steps import highest_rows
 Array = np.ndarray
 
 
-def shared_at_zero(program: Program) -> Array | None:
-    """Return the rows that share the slope of a maximum in any way at scores of 0; None where other kinks are there.
+def shared_at_zero(program: Program) -> tuple[Array, Array] | None:
+    """Return the rows that share the slope of the highest at scores of 0, and the largest share of each.
 
-    Without a kink there these are no rows. That of a hinge is elsewhere.
+    They share it in any way that adds up. None where other kinks are there. Without a kink there these are no rows.
+    That of a hinge is elsewhere.
     """
     kinks = _kinks_at_zero(program)
     if not kinks:
-        return np.zeros(0, dtype=np.intp)
+        return np.zeros(0, dtype=np.intp), np.zeros(0)
     node = kinks[0]
-    if len(kinks) > 1 or program.count > 1 or not isinstance(node, Highest) or node.most > 1:
+    if len(kinks) > 1 or program.count > 1 or not isinstance(node, Highest) or not _is_row_by_row(node.x):
         return None
-    terms = affine(node.x).terms
-    return node.over.rows if len(terms) == 1 and isinstance(terms[0][1], Scores) else None
+    values, _ = program.up(np.zeros(program.rows))
+    _, tied, left = highest_rows(node, values[program.nodes.index(node.x)])
+    return node.over.rows[tied > 0.0], tied[tied > 0.0] / left
+
+
+def _is_row_by_row(x: Node) -> bool:
+    """Whether equal entries depend on their own rows alike, and on other rows all in the same way."""
+    if not (inner := _only_part(x)):
+        return False
+    match inner:
+        case Scores():
+            return True
+        case PairSums():
+            return inner.grades is None and all(isinstance(_only_part(end), Scores) for end in inner.args)
+        case Elementwise():
+            whole = affine(inner.x)
+            own = [(c, part) for c, part in whole.terms if not whole.is_level(part)]
+            return len(own) == 1 and np.ndim(own[0][0]) == 0 and isinstance(own[0][1], Scores)
+        case _:
+            return False
+
+
+def _only_part(x: Node) -> Node | None:
+    """What an expression is a multiple of, up to constants."""
+    terms = affine(x).terms
+    return terms[0][1] if len(terms) == 1 and np.ndim(terms[0][0]) == 0 else None
 
 
 def _kinks_at_zero(program: Program) -> list[Node]:
@@ -34,7 +59,7 @@ def _kinks_at_zero(program: Program) -> list[Node]:
         match node:
             case Highest():
                 tied = highest_rows(node, x[0])[1]
-                if (node.over.sums(tied) > 1.0).any():
+                if (node.over.sums(1.0 * (tied > 0.0)) > 1.0).any():
                     found.append(node)
             case Elementwise() | PairSums() if not node.function.smooth:
                 kink = node.function.kink

@@ -20,9 +20,9 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.modelling import conjugate
 from convexrank.modelling.curvature.products import State, gradient_moved
-from convexrank.modelling.expressions import Elementwise, Highest, Node, PairSums
+from convexrank.modelling.expressions import Elementwise, Highest, Maximum, Node, PairSums
 from convexrank.modelling.functions import Function
-from convexrank.modelling.kernels.highest import partial_shares
+from convexrank.modelling.kernels.highest import partial_shares, squares_of
 from convexrank.modelling.kernels.pairs import WindowedPairs
 from convexrank.modelling.program import Program
 
@@ -70,8 +70,8 @@ class Smoothing:
         self._last: tuple[float, Program] | None = None
 
     @cached_property
-    def _tops(self) -> list[int]:
-        return [int(node.over.sizes.max()) for node in self.program.nodes if isinstance(node, Highest)]
+    def _tops(self) -> list[float]:
+        return [float(node.totals.max()) for node in self.program.nodes if isinstance(node, Highest)]
 
     @cached_property
     def _window(self) -> float:
@@ -89,7 +89,7 @@ class Smoothing:
 
         All entries have a share of a maximum then; without one all pairs are within the width of a hinge.
         """
-        return float(max(self._tops)) if self._tops else self._window
+        return max(self._tops) if self._tops else self._window
 
     def widths(self, width: float) -> dict[int, tuple[float, float]]:
         """Return the widths of the atoms with kinks by their places, and their derivatives in the width."""
@@ -208,7 +208,7 @@ class SmoothRisk:
         values, original = list(self.state[0]), self.smoothing.program
         for k in self.smoothing.of_kinks:
             node, memory, args = original.nodes[k], self.state[1][k], original.args[k]
-            if isinstance(node, Highest) and node.most == 1:
+            if isinstance(node, Maximum):
                 values[k] = node.over.highest(values[args[0]])
             elif isinstance(node, PairSums) and isinstance(memory[0], WindowedPairs):
                 values[k] = memory[0].parts(node.weights, to_lower=True)["hinge"]
@@ -250,7 +250,7 @@ class SmoothRisk:
         node, memory = self.program.nodes[k], self.state[1][k]
         match node:
             case Highest():
-                return -0.5 * node.over.sums(memory * memory)
+                return -0.5 * squares_of(node, memory)
             case PairSums():
                 return memory[0].parts(node.weights, to_lower=True)["moved value"]
             case _:
@@ -262,8 +262,9 @@ class SmoothRisk:
         match node:
             case Highest():
                 axis, part = node.over, partial_shares(node, memory)
-                mean = axis.sums(part * memory) / np.maximum(axis.sums(part * 1.0), 1.0)
-                return [axis.spread(u / node.width) * part * (axis.spread(mean) - memory)]
+                moving, whole = memory * (part > 0.0), axis.sums(part)
+                mean = axis.sums(moving) / np.where(whole > 0.0, whole, 1.0)
+                return [axis.spread(u / node.width) * (part * axis.spread(mean) - moving)]
             case PairSums():
                 lower, upper = (
                     memory[0].parts(w, to_lower=low)["moved slope"]

@@ -30,16 +30,19 @@ _NO_GAIN = (
     "every negative, or the penalty leaves none; use a smaller penalty, or a large finite p (PNormPush with p = 64)"
 )
 
+_TOO_FEW = (
+    "this is no better than the trivial minimum w = 0, at which all rows score alike: no direction puts the positives "
+    "above the highest negatives that count, on average, or the penalty leaves none; use a smaller penalty, or let "
+    "more of the negatives count"
+)
+
 
 def trivial_remark(problem: Bipartite, x: Array) -> str:
     """Return a remark if no direction lowers the risk at 0; a linear program decides, if x gains nothing.
 
     For many rows the program is not solved, and the remark states only that nothing was gained.
     """
-    if not np.isfinite(x).all():
-        return ""
-    at_zero = problem.objective(np.zeros(problem.dimension))
-    if at_zero - problem.objective(x) > _LOWER * max(1.0, abs(at_zero)):
+    if not _gains_nothing(problem, x):
         return ""
     if (
         isinstance(problem.X, Chunks)
@@ -50,6 +53,19 @@ def trivial_remark(problem: Bipartite, x: Array) -> str:
     mean, negatives = _mean_and_negatives(problem)
     found = find_separation(mean - negatives, np.zeros((len(negatives), 0)))
     return "" if found.kind == "strict" else _TRIVIAL
+
+
+def _gains_nothing(problem: Bipartite, x: Array) -> bool:
+    """Whether the objective is no lower than at 0."""
+    if not np.isfinite(x).all():
+        return False
+    at_zero = problem.objective(np.zeros(problem.dimension))
+    return not at_zero - problem.objective(x) > _LOWER * max(1.0, abs(at_zero))
+
+
+def remark_on_few(problem: Bipartite, x: Array) -> str:
+    """Return a remark if the highest negatives that count leave nothing to gain."""
+    return _TOO_FEW if _gains_nothing(problem, x) else ""
 
 
 def limit_problem(problem: Bipartite) -> PNormPush:

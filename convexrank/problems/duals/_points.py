@@ -122,10 +122,11 @@ class DualPoints(Problem):
         if given is None and not self.primal.differentiable and isinstance(w, Solution):
             given = self.evidence  # one subgradient says little where there are kinks
         w = self.primal.check_point(w, "w")
-        found = self._mixed(given)
-        if found is None:
-            found = self._of_scores(w, 0.0)
-        return self.project_feasible(found)
+        mixed, own = self._mixed(given), self.project_feasible(self._of_scores(w, 0.0))
+        if mixed is None:
+            return own
+        # where no kink is near, the subgradient at w is better than one of a smoothed risk
+        return min(self.project_feasible(mixed), own, key=self.objective)
 
     def _of_scores(self, w: Array, width: float) -> Array:
         scores = np.asarray(self.primal.scores(w), dtype=np.float64)

@@ -1,0 +1,94 @@
+"""Weights of sorted rows: how much the highest of a list count, and how much the others."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convexrank.data.checks.arrays import check_real_array
+from convexrank.data.checks.values import check_integer, check_share
+from convexrank.data.messages import shown
+
+# Weights of more different sizes are as many sums over all rows.
+_MOST_STEPS = 200
+# Sums of weights this near 1 are 1, up to rounding.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """The density of the weights of sorted rows as a step function, from the highest row down; it does not rise.
+
+    Parameters
+    ----------
+    ends : tuple of float
+        Where the steps end: a total weight of rows, or a share of that of all rows. Further rows have weight 0.
+    heights : tuple of float
+        The density on each step, falling; the steps times these add up to 1.
+    counted : bool
+        Whether the ends are weights of rows; else they are shares.
+    """
+
+    ends: tuple[float, ...]
+    heights: tuple[float, ...]
+    counted: bool = False
+
+    @property
+    def rises(self) -> list[tuple[float, float, float]]:
+        """The density on each step, that below it, and where it ends.
+
+        The sum is Σ (density − lower) · end · mean of the highest up to the end.
+        """
+        lower = (*self.heights[1:], 0.0)
+        return list(zip(self.heights, lower, self.ends, strict=True))
+
+
+def check_spectrum(value: Any, name: str = "spectrum") -> Spectrum:
+    """Return weights of sorted rows as a step function.
+
+    ``"uniform"`` is the mean of all rows; ``("top", share)`` with a float and ``("top", count)`` with an integer are
+    means of the highest; an array has the shares of equal parts of the rows, from the lowest to the highest.
+    """
+    if isinstance(value, Spectrum):
+        return value
+    if isinstance(value, str):
+        if value != "uniform":
+            raise ValueError(f"{name} is {shown(value)}, expected {_ALLOWED}.")
+        return Spectrum((1.0,), (1.0,))
+    if isinstance(value, tuple | list) and any(isinstance(part, str) for part in value):
+        return _top(value, name)
+    steps = np.asarray(check_real_array(value, name), dtype=np.float64)
+    if steps.ndim != 1 or not len(steps):
+        raise ValueError(f"{name} has shape {steps.shape}, expected {_ALLOWED}, one number for each part.")
+    if not np.isfinite(steps).all() or steps[0] < 0.0 or (np.diff(steps) < 0.0).any():
+        raise ValueError(
+            f"{name} is {shown(value)}, expected numbers of at least 0 that do not decrease, from the lowest "
+            "rows to the highest; sort them."
+        )
+    whole = float(steps.sum())
+    if not abs(whole - 1.0) <= _ROUNDING:
+        raise ValueError(f"{name} adds up to {whole:g}, expected 1; divide it by its sum.")
+    last = np.flatnonzero(np.append(np.diff(steps) != 0.0, True))
+    heights, ends = steps[last][::-1] * len(steps), np.append(0, last[:-1] + 1)[::-1]
+    if len(last) > _MOST_STEPS:
+        raise ValueError(
+            f"{name} has {len(last)} different numbers, expected at most {_MOST_STEPS}; give fewer, larger parts."
+        )
+    kept = heights > 0.0
+    return Spectrum(tuple(((len(steps) - ends[kept]) / len(steps)).tolist()), tuple(heights[kept].tolist()))
+
+
+_ALLOWED = 'an array, "uniform", ("top", share) or ("top", count), such as ("top", 0.05) or ("top", 100)'
+
+
+def _top(value: Any, name: str) -> Spectrum:
+    if len(value) != 2 or value[0] != "top":
+        raise ValueError(f"{name} is {shown(value)}, expected {_ALLOWED}.")
+    if isinstance(value[1], numbers.Integral):
+        count = check_integer(value[1], f"{name}[1]", 1)
+        return Spectrum((float(count),), (1.0 / count,), counted=True)
+    share = check_share(value[1], f"{name}[1]")
+    return Spectrum((share,), (1.0 / share,))

@@ -1,0 +1,129 @@
+"""Means of the highest entries and spectral sums: against all permutations, and rows of a weight as repeated rows."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from convexrank.data import Spectrum, as_groups, check_spectrum
+from convexrank.modelling import conjugate, loops, rules
+from convexrank.modelling.certificates.reference import Reference
+from convexrank.modelling.expressions import Dot, Highest, Maximum
+from convexrank.modelling.groups import Groups
+from convexrank.modelling.language import Numpy
+from convexrank.modelling.program import Program
+from convexrank.modelling.smoothing.programs import Smoothing
+from tests.tolerances import tolerance
+
+SUMS = tolerance("summation")
+SCORES = np.array([0.3, -1.2, 0.8, 0.8, 2.0, -0.5])
+
+
+def negatives(weights=None, queries=None):
+    """The negatives of rows, all but the first of each query."""
+    n = len(SCORES) + 1 if weights is None else len(weights) + 1
+    y = np.r_[1.0, np.zeros(n - 1)]
+    return Groups(y, None, None if weights is None else np.r_[1.0, weights]).negative
+
+
+def risk_of(root, scores):
+    """The value of an expression of negatives alone."""
+    return Program(root, len(scores) + 1).value_and_gradient(np.r_[0.0, scores])
+
+
+@pytest.mark.parametrize(
+    "spectrum",
+    [[0, 0, 0.1, 0.2, 0.2, 0.5], "uniform", ("top", 1), ("top", 3), ("top", 0.4), [0.25, 0.25, 0.5]],
+)
+def test_a_spectral_sum_is_the_largest_of_all_orders(spectrum):
+    f = negatives()
+    if isinstance(spectrum, str):
+        shares = np.full(6, 1 / 6)
+    elif spectrum[0] == "top":  # 40 % of six are 2.4 of them
+        count = spectrum[1] if spectrum[1] >= 1 else 6 * spectrum[1]
+        shares = np.clip(count - np.arange(6), 0.0, 1.0) / count
+    else:
+        shares = np.repeat(spectrum, 6 // len(spectrum)) * len(spectrum) / 6
+    truth = max(float(np.dot(shares, order)) for order in permutations(SCORES))
+    root = rules.spectral_sum(f, spectrum)
+    assert risk_of(root, SCORES)[0] == pytest.approx(truth, abs=SUMS)
+    assert loops.plain_risk(root, [0.0, *SCORES]) == pytest.approx(truth, abs=SUMS)
+
+
+@pytest.mark.parametrize("spectrum", [("top", 1), ("top", 3), ("top", 0.35), [0.0, 0.1, 0.3, 0.6]])
+def test_rows_of_a_weight_are_repeated_rows(spectrum):
+    """Value, slope, what certificates and smooth functions say, and multipliers."""
+    weights = np.array([1, 3, 2, 1, 2, 4])
+    whole, again = SCORES, np.repeat(SCORES, weights)
+    one, other = (rules.spectral_sum(negatives(w), spectrum) for w in (weights * 1.0, np.ones(13)))
+    values, slopes = zip(*(risk_of(root, x) for root, x in ((one, whole), (other, again))), strict=True)
+    assert values[0] == pytest.approx(values[1], abs=SUMS)
+    starts = np.r_[0, np.cumsum(weights)[:-1]]
+    assert np.add.reduceat(slopes[1][1:], starts) == pytest.approx(slopes[0][1:], abs=SUMS)
+    for root, x in ((one, whole), (other, again)):
+        below = Reference(Program(root, len(x) + 1)).below(np.r_[0.0, x])
+        assert (below.value, below.offset) == pytest.approx((values[0], 0.0), abs=SUMS)
+    if spectrum == ("top", 1):  # the maximum, which is smoothed without weights
+        return
+    smooth = [
+        Smoothing(Program(root, len(x) + 1)).risk(np.r_[0.0, x], 0.7)
+        for root, x in ((one, whole), (other, again))
+    ]
+    assert smooth[0].value == pytest.approx(smooth[1].value, abs=SUMS)
+    assert np.add.reduceat(smooth[1].gradient[1:], starts) == pytest.approx(smooth[0].gradient[1:], abs=SUMS)
+    assert smooth[0].value < values[0] == pytest.approx(smooth[0].risk, abs=SUMS)
+
+
+def test_multipliers_are_in_the_permutahedron():
+    """Those of every order fit; more than the share of the highest two in two rows does not, and is moved back."""
+    made = Program(rules.spectral_sum(negatives(), ("top", 3)), 7)
+    (place,) = conjugate.sizes(made)
+    for order in permutations([0.0, 0.0, 0.0, 1 / 3, 1 / 3, 1 / 3]):
+        numbers = Numpy()
+        _, slopes = conjugate.conjugate(made, numbers, {place: np.array(order)})
+        assert numbers.violation <= SUMS
+        assert slopes @ np.r_[0.0, SCORES] <= risk_of(made.root, SCORES)[0] + SUMS
+    wrong = np.array([0.5, 0.5, 0.0, 0.0, 0.0, 0.0])
+    numbers = Numpy()
+    conjugate.conjugate(made, numbers, {place: wrong})
+    assert numbers.violation == pytest.approx(1 / 6)
+    near, numbers = conjugate.feasible(made, Numpy(), {place: wrong}), Numpy()
+    conjugate.conjugate(made, numbers, near)
+    assert numbers.violation <= SUMS
+
+
+def test_what_is_a_maximum_or_a_mean_is_one():
+    f, heavy, light = negatives(), negatives([2.0, 3.0]), negatives([0.5, 3.0])
+    assert type(rules.mean_of_highest(f, 1)) is Maximum
+    assert type(rules.mean_of_highest(f, share=1 / 6)) is Maximum
+    assert type(rules.mean_of_highest(heavy, 2)) is Maximum
+    assert type(rules.mean_of_highest(light, 1)) is Highest  # half of it is another row
+    assert type(rules.mean_of_highest(f, 6)) is Highest
+    assert type(rules.mean_of_highest(f, share=1.0)) is Dot
+    with pytest.raises(TypeError, match="count or a share"):
+        rules.mean_of_highest(f, 2, share=0.5)
+
+
+def test_the_highest_of_each_query():
+    y, qid = np.array([1, 0, 0, 0, 1, 0, 0]), np.array([0, 0, 0, 0, 1, 1, 1])
+    scores = np.array([0.0, 3.0, 1.0, 2.0, 0.0, 5.0, 4.0])
+    f = Groups(y, as_groups(qid, 7)).negative
+    for options, truth in (
+        ({"count": 2}, 2.5 + 4.5),
+        ({"share": 0.5}, (3 + 0.5 * 2) / 1.5 + 5.0),
+        ({"count": 9}, 6.5),
+    ):
+        root = rules.mean_of_highest(f, **options)
+        assert Program(root, 7).value_and_gradient(scores)[0] == pytest.approx(truth, abs=SUMS)
+
+
+def test_a_spectrum_is_a_step_function():
+    found = check_spectrum([0.0, 0.25, 0.25, 0.5])
+    assert found == Spectrum((0.25, 0.75), (2.0, 1.0))
+    assert check_spectrum(found) is found
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert check_spectrum(("top", 0.25)) == check_spectrum([0, 0, 0, 1])
+    assert check_spectrum("uniform") == check_spectrum([0.5, 0.5]) == check_spectrum([1.0])

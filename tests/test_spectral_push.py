@@ -1,0 +1,224 @@
+"""SpectralPush and PartialAUC: what they are at the ends of their parameters, weights, queries, proofs, wrong input."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import convexrank as cr
+from convexrank import metrics
+from tests.tolerances import tolerance
+
+# Few random rows have a clean top.
+pytestmark = pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
+P = cr.problems
+SUMS = tolerance("summation")
+LOSSES = ("exponential", "logistic", "hinge", "squared_hinge")
+LOSS = pytest.mark.parametrize("loss", LOSSES)
+
+
+def drawn(seed=0, rows=60):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 3))
+    y = (X[:, 0] + rng.normal(size=rows) > 0.7).astype(int)
+    return X, y, np.array([0.6, -0.2, 0.3])
+
+
+def close(a, b, name="summation"):
+    return abs(a - b) <= tolerance(name) * max(1.0, abs(b))
+
+
+# --- what they are at the ends ----------------------------------------------------------------------------------------
+
+
+@LOSS
+def test_the_highest_one_is_rmax_push(loss):
+    X, y, w = drawn()
+    worst = P.RmaxPush(X, y, loss, l2=0.1)
+    for problem in (P.SpectralPush(X, y, ("top", 1), loss, l2=0.1), P.PartialAUC(X, y, 1e-3, loss, l2=0.1)):
+        assert close(problem.objective(w), worst.objective(w))
+        assert close(problem.solve().value, worst.solve().value, "two solvers")
+
+
+@LOSS
+def test_all_negatives_are_their_mean_or_all_pairs(loss):
+    X, y, w = drawn()
+    f, cost = X @ w, cr.losses.resolve(loss)
+    whole = np.mean([float(cost(np.array([f[i] - f[y == 0].mean()]))[0]) for i in np.flatnonzero(y)])
+    for spectrum in ("uniform", ("top", 1.0), ("top", 10**6), np.full(7, 1 / 7)):
+        assert close(P.SpectralPush(X, y, spectrum, loss).objective(w), whole)
+    pairs = P.Push(X, y, 1.0, loss).objective(w) / (y.sum() * (y == 0).sum())
+    assert close(P.PartialAUC(X, y, 1.0, loss).objective(w), pairs)
+    assert P.SpectralPush(X, y, "uniform", "logistic").differentiable
+    assert not P.SpectralPush(X, y, ("top", 10**6), "logistic").differentiable  # by its form
+
+
+@LOSS
+def test_the_level_is_below_the_pairs(loss):
+    """Jensen's inequality; and a wider share is never worse."""
+    X, y, w = drawn()
+    values = []
+    for share in (0.05, 0.3, 0.7, 1.0):
+        push, area = P.SpectralPush(X, y, ("top", share), loss), P.PartialAUC(X, y, share, loss)
+        values.append((push.objective(w), area.objective(w)))
+        assert values[-1][0] <= values[-1][1] + SUMS
+    for before, after in pairwise(values):
+        assert after[0] <= before[0] + SUMS
+        assert after[1] <= before[1] + SUMS
+
+
+@pytest.mark.parametrize("max_fpr", [0.1, 0.33, 1.0])
+def test_the_risk_bounds_the_partial_auc(max_fpr):
+    X, y, _ = drawn(rows=200)
+    solution = P.PartialAUC(X, y, max_fpr, "squared_hinge", l2=1e-2).solve()
+    wrong = 1.0 - metrics.partial_auc(y, X @ solution.x, max_fpr) / max_fpr
+    assert solution.instance.objective(solution.x) >= wrong
+    found = P.PartialAUC(X, y, max_fpr, cr.losses.Custom(lambda z: cr.atoms.positive(1.0 - 1e6 * z)))
+    # steep enough to count pairs, none of which is tied
+    assert found.objective(1e3 * solution.x) >= wrong
+
+
+# --- rows, queries, proofs --------------------------------------------------------------------------------------------
+
+KINDS = {
+    "a share": (P.SpectralPush, {"spectrum": ("top", 0.3), "loss": "logistic"}),
+    "a count": (P.SpectralPush, {"spectrum": ("top", 4), "loss": "hinge"}),
+    "steps": (P.SpectralPush, {"spectrum": [0.0, 0.2, 0.8], "loss": "squared_hinge"}),
+    "pairs": (P.PartialAUC, {"max_fpr": 0.35, "loss": "hinge"}),
+    "smooth pairs": (P.PartialAUC, {"max_fpr": 0.35, "loss": "exponential"}),
+}
+KIND = pytest.mark.parametrize("kind", KINDS)
+
+
+def made(kind, *rows, **options):
+    cls, arguments = KINDS[kind]
+    return cls(*rows, **arguments, **options)
+
+
+@KIND
+@pytest.mark.parametrize("queries", [False, True])
+def test_weights_and_queries_are_those_of_the_definition(kind, queries):
+    X, y, w = drawn()
+    rng = np.random.default_rng(1)
+    weights = rng.choice([0.0, 0.5, 1.0, 2.5], size=len(y))
+    qid = rng.integers(0, 4, size=len(y)) if queries else None
+    problem = made(kind, X, y, l2=0.1, qid=qid, sample_weight=weights)
+    for scores in (X @ w, np.round(X @ w), np.zeros(len(y))):
+        assert close(problem.reference_value(scores), problem.definition(scores))
+        assert close(problem.program.value_and_gradient(scores)[0], problem.definition(scores))
+    fast, exact = problem.solve(), problem.solve("exact")
+    assert fast.converged
+    assert close(fast.value, exact.value, "two solvers")
+    assert close(fast.dual.value, -fast.value, "two solvers")
+    assert fast.dual.gap <= 100.0 * fast.gap + tolerance("fitted values")
+
+
+@KIND
+def test_rows_of_weight_two_are_two_rows(kind):
+    X, y, _ = drawn()
+    counts = np.random.default_rng(2).integers(1, 4, size=len(y))
+    rows = np.repeat(np.arange(len(y)), counts)
+    weighted = made(kind, X, y, l2=0.1, sample_weight=counts).solve(tol=1e-9)
+    repeated = made(kind, X[rows], y[rows], l2=0.1).solve(tol=1e-9)
+    assert close(weighted.value, repeated.value, "two solvers")
+    multipliers = np.bincount(rows, repeated.weights)
+    assert np.abs(weighted.weights - multipliers).max() < tolerance("small problems") * 10
+
+
+@KIND
+def test_gaps_are_proved(kind):
+    pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
+    X, y, _ = drawn()
+    weights = np.random.default_rng(3).choice([0.1, 1.0, 2.5], size=len(y))
+    problem = made(kind, X, y, l2=0.1, sample_weight=weights)
+    solution = problem.solve()
+    proved = solution.prove()
+    assert proved.kind == "global"
+    assert proved.gap <= 2.0 * solution.gap + tolerance("fitted values")
+    assert solution.dual.prove().gap <= 1e-5
+
+
+def test_duals_where_no_kink_is_near_the_minimiser():
+    """The subgradient there proves more than the evidence of a smoothed risk, which the solver stopped with."""
+    problem = P.SpectralPush.random(30)
+    problem = problem.changed(
+        sample_weight=np.random.default_rng(30).choice([0.5, 1.0, 2.0], size=problem.rows)
+    )
+    solution = problem.solve()
+    assert solution.gap < 1e-10 > solution.dual.gap
+
+
+@KIND
+def test_they_pickle_and_take_their_own_parameters(kind):
+    X, y, w = drawn()
+    problem = made(kind, X, y, l2=0.1)
+    again = pickle.loads(pickle.dumps(problem))
+    assert again.objective(w) == problem.objective(w) == problem.changed(l2=0.1).objective(w)
+
+
+def test_many_rows_without_a_sort():
+    """A selection: no slower than some reads of the scores."""
+    rng = np.random.default_rng(0)
+    scores, y = rng.normal(size=2000), np.arange(2000) < 100
+    problem = P.SpectralPush(scores[:, None], y, ("top", 0.01), "hinge")
+    highest = np.sort(scores[100:])[-19:]
+    level = highest.mean()
+    assert close(problem.objective([1.0]), np.maximum(0.0, 1.0 - scores[:100] + level).mean())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "steps"])
+def test_the_largest_l1_that_matters(kind, weighted):
+    X, y, _ = drawn()
+    X = X + 2.0 * y[:, None]
+    weights = np.random.default_rng(4).choice([0.5, 1.0, 2.5], size=len(y)) if weighted else None
+    largest = made(kind, X, y, sample_weight=weights).l1_max()
+    beyond, below = (made(kind, X, y, sample_weight=weights, l1=c * largest) for c in (1.001, 0.9))
+    at_zero = beyond.objective(np.zeros(3))
+    assert beyond.solve("exact").value >= at_zero - tolerance("two solvers")
+    assert below.solve("exact").value < at_zero - 100.0 * tolerance("two solvers")
+
+
+@pytest.mark.parametrize("cls", [P.SpectralPush, P.PartialAUC])
+def test_a_trivial_minimum_warns_and_more_negatives_mend_it(cls):
+    """A negative above all positives: the highest one alone leaves w = 0."""
+    x, y = np.array([[1.0], [0.6], [2.0], [-1.0], [-1.2], [-0.4]]), [1, 1, 0, 0, 0, 0]
+    few, many = (("top", 1), "uniform") if cls is P.SpectralPush else (0.25, 1.0)
+    with pytest.warns(cr.ConvergenceWarning, match="trivial minimum w = 0"):
+        assert not np.round(cls(x, y, few, "hinge", l2=1e-3).solve().x, 6).any()
+    assert cls(x, y, many, "hinge", l2=1e-3).solve().x > 0.1
+
+
+# --- wrong input ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spectrum", "error", "words"),
+    [
+        ("highest", ValueError, '"uniform"'),
+        (("top",), ValueError, '"top", share'),
+        (("bottom", 3), ValueError, '"top", share'),
+        (("top", 0), ValueError, "at least 1"),
+        (("top", 1.5), ValueError, "strictly between 0 and 1"),
+        (("top", -0.1), ValueError, "strictly between 0 and 1"),
+        (("top", "3"), TypeError, "real number"),
+        ([0.7, 0.3], ValueError, "do not decrease"),
+        ([0.3, 0.3], ValueError, "adds up to 0.6, expected 1"),
+        ([[0.5, 0.5]], ValueError, "one number for each part"),
+        (None, ValueError, 'spectrum has shape .*"uniform"'),
+    ],
+)
+def test_wrong_spectra_are_refused(spectrum, error, words):
+    X, y, _ = drawn()
+    with pytest.raises(error, match=words):
+        P.SpectralPush(X, y, spectrum)
+
+
+@pytest.mark.parametrize("max_fpr", [0.0, -0.1, 1.1, np.nan, np.inf])
+def test_wrong_rates_are_refused(max_fpr):
+    X, y, _ = drawn()
+    with pytest.raises(ValueError, match="max_fpr is"):
+        P.PartialAUC(X, y, max_fpr)
