@@ -46,7 +46,7 @@ def _path_table(found: dict[str, float], targets: list[Target]) -> Table:
     cells = (seconds_text(found["path"]), seconds_text(found["one"]), f"{found['gap']:.0e}")
     note = (
         f"{_STRENGTHS} values of l2 from 1e-3 to 1e-5, p = 4, by cr.path; one: 1e-5 alone, from 0. Each value takes "
-        "four or five steps from the last answer, and the last one half to three quarters of the time from 0."
+        "four or five steps from the last answer, and the last one about three quarters of the time from 0."
     )
     return Table("A path over l2 on text", ("path", "one value", "largest gap"), (cells,), note)
 
