@@ -13,6 +13,7 @@ from scipy import optimize, sparse
 
 import convexrank as cr
 from convexrank import losses
+from convexrank.modelling import log_mean_exp, mean_of_highest
 from convexrank.problems import REGISTRY, RankingDual
 from convexrank.problems._declared import Declared
 from convexrank.problems.duals import _feasible as feasible
@@ -438,6 +439,22 @@ def test_the_bound_is_what_the_row_did():
         )
     assert 1.0 <= min(ratios)
     assert max(ratios) <= 2.0
+
+
+def test_bounds_of_a_formulation_of_ones_own_hold_against_refits():
+    class Own(cr.Formulation):
+        def risk(self, f):
+            return log_mean_exp(-f.positive) + mean_of_highest(f.negative, 5)
+
+    primal = Own(X, Y, l2=0.3)
+    solution = primal.solve(tol=1e-9)
+    bounds = cr.leave_one_out(solution)
+    for row in (int(np.argmax(bounds.distances)), int(np.argmin(bounds.distances))):
+        counts = np.ones(30)
+        counts[row] = 0.0
+        without = primal.changed(sample_weight=counts).solve(tol=1e-9)
+        slack = math.sqrt(2.0 * without.gap / primal.l2)
+        assert np.linalg.norm(without.x - solution.x) <= bounds.distances[bounds.rows == row][0] + slack
 
 
 def test_rows_that_weigh_nothing_or_cannot_go():

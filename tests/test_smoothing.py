@@ -225,7 +225,7 @@ def test_a_smooth_risk_has_no_smoothing():
         def risk(self, f):
             return log_mean_exp(-f.positive)
 
-    assert not Plain(*binary(), l2=0.1).has_smoothing
+    assert not Plain(*binary(), l2=0.1)._has_smoothing
 
 
 # --- what nothing but the definition says -----------------------------------------------------------------------------

@@ -195,7 +195,7 @@ def test_ones_are_no_reason_to_copy_the_features():
 def test_what_depends_on_differences_has_no_part_in_an_offset(name):
     for seed in range(4):
         problem = REGISTRY[name].random(seed)
-        if not getattr(problem, "depends_on_differences", False):
+        if not getattr(problem, "_depends_on_differences", False):
             continue
         scores = np.random.default_rng(seed).normal(size=problem.rows)
         for moved in (scores + 1.0, scores - 3.0):

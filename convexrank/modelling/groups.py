@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from convexrank.backend.cached import cached_property
+from convexrank.backend.cached import cached_property, preset
 from convexrank.backend.read_only import repeated
 from convexrank.data import QueryGroups, check_binary_labels
 from convexrank.modelling.expressions import Axis, Differences, Scores
@@ -32,6 +32,8 @@ class Groups:
         Which rows are positive, where that is known.
     name : str
         What messages call the labels.
+    asks : ndarray of bool or None
+        Which queries have an order, where that is not asked of the labels: a part of the rows may lack a class.
 
     Raises
     ------
@@ -46,17 +48,15 @@ class Groups:
         weights: Array | None = None,
         positives: Array | None = None,
         name: str = "labels",
+        asks: Array | None = None,
     ) -> None:
         self.y, self.all_weights = y, weights
         if positives is not None:
-            self.__dict__["_labels"] = positives
+            preset(self, _labels=positives)
         count = 1 if groups is None else len(groups)
         counts = None if weights is None else weights > 0.0
-        if groups is None or count == 1:
-            seen = y if counts is None else y[counts]
-            asks, query = np.array([len(seen) > 0 and bool((seen != seen[0]).any())]), None
-        else:
-            query = groups.spread(groups.query)
+        query = None if groups is None or count == 1 else groups.spread(groups.query)
+        if asks is None:
             asks = _ordered(y, groups, counts)
         #: Which queries have an order.
         self.asks = asks
@@ -77,11 +77,7 @@ class Groups:
     @classmethod
     def part(cls, positives: Array, weights: Array | None) -> Self:
         """Return the groups of some rows of one query, which may lack one of the classes."""
-        made = object.__new__(cls)
-        made.y, made.all_weights, made.count, made.idle = positives, weights, 1, 0
-        made._used, made._query = None if weights is None else weights > 0.0, None
-        made.__dict__["_labels"] = positives
-        return made
+        return cls(positives, None, weights, positives, asks=np.ones(1, dtype=bool))
 
     def _scores(self, name: str, chosen: Array | None) -> Scores:
         used = self._used if chosen is None else chosen if self._used is None else self._used & chosen
@@ -145,8 +141,11 @@ class ListedPairs:
         self.differences = Differences(axis, lower)
 
 
-def _ordered(y: Array, groups: QueryGroups, counts: Array | None) -> Array:
+def _ordered(y: Array, groups: QueryGroups | None, counts: Array | None) -> Array:
     """Which queries have two rows of different labels."""
+    if groups is None or len(groups) == 1:
+        seen = y if counts is None else y[counts]
+        return np.array([len(seen) > 0 and bool((seen != seen[0]).any())])
     rows, query = groups.order, groups.query
     if counts is not None:
         rows, query = rows[counts[rows]], query[counts[rows]]

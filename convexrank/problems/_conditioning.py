@@ -54,7 +54,7 @@ class _HasUnits(LinearRisk, Protocol):
         """Units of the unknowns that equalise their effects on scores and penalty, powers of two."""
         ...
 
-    def minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
+    def _minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return a tangent of the risk at w, with its rounding for rows of these lengths."""
         ...
 
@@ -228,7 +228,7 @@ class InUnits:
     def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
         """Return a tangent of the risk, and of l2, at a w in these units."""
         point, l2 = self.units * w, self.problem.penalty.l2
-        found = self.problem.minorant_of(point, width, self._lengths)
+        found = self.problem._minorant_of(point, width, self._lengths)
         half = 0.5 * l2 * float(point @ point)
         error, slope = rounding(len(w)) * half, self.units * (l2 * point)
         return replace(

@@ -98,13 +98,13 @@ class Declared(LinearScores):
         return self._program_of(self._groups, self.rows)
 
     @cached_property
-    def form(self) -> Program:
+    def _form(self) -> Program:
         """The risk for questions that its form answers."""
         return self.program
 
     @cached_property
     def _logarithmic(self) -> tuple[LogSumExpTerm, ...] | None:
-        return log_sum_exps(self.form.root)
+        return log_sum_exps(self._form.root)
 
     @cached_property
     def log_sum_exps(self) -> LogSumExps | None:
@@ -116,7 +116,7 @@ class Declared(LinearScores):
     def capabilities(self) -> frozenset[str]:
         """As for every problem, with products of second derivatives, and Coordinates for log-sum-exps without l1."""
         names = super().capabilities
-        if "Smooth" in names and self.form.bends and not isinstance(self.X, Chunks):
+        if "Smooth" in names and self._form.bends and not isinstance(self.X, Chunks):
             names |= {"HessianProducts"}
         return names | {"Coordinates"} if "JaxObjective" in names and self.log_sum_exps is not None else names
 
@@ -125,23 +125,23 @@ class Declared(LinearScores):
     @cached_property
     def differentiable(self) -> bool:  # type: ignore[override]
         """Whether no atom has a kink."""
-        return self.form.smooth
+        return self._form.smooth
 
     @property
     def pairwise_curvature(self) -> bool:  # type: ignore[override]
         """Whether second derivatives run over pairs."""
-        return self.form.has_pairs and self.form.curved_pairs > 0
+        return self._form.has_pairs and self._form.curved_pairs > 0
 
     @cached_property
     def has_curvature(self) -> bool:  # type: ignore[override]
         """Whether second derivatives are known, and cheap enough for Newton's method."""
-        form = self.form
+        form = self._form
         return form.bends and (not form.has_pairs or is_affordable(form, self.dimension))
 
     @cached_property
-    def states_curvature(self) -> bool:  # type: ignore[override]
+    def _states_curvature(self) -> bool:  # type: ignore[override]
         """Whether second derivatives are a diagonal and a few columns."""
-        return has_columns(self.form)
+        return has_columns(self._form)
 
     def _float_scores(self, w: Array) -> Array:
         return np.asarray(self.scores(w), dtype=np.float64)
@@ -152,7 +152,7 @@ class Declared(LinearScores):
 
     def score_model(self, scores: Array) -> ScoreModel:
         """Return the risk to second order in the scores, where that is a diagonal and a few columns."""
-        if not self.states_curvature:
+        if not self._states_curvature:
             return super().score_model(scores)
         scores = np.asarray(scores, dtype=np.float64)
         if self.log_sum_exps is not None:
@@ -161,7 +161,7 @@ class Declared(LinearScores):
 
     def score_products(self, scores: Array) -> ScoreProducts:
         """Return the risk to second order in the scores, by products of its Hessian with vectors."""
-        if not self.states_curvature:
+        if not self._states_curvature:
             return products(self.program, scores)
         model = self.score_model(scores)
         return ScoreProducts.of(model)
@@ -192,12 +192,12 @@ class Declared(LinearScores):
     def _shift(self) -> float | None:
         if (terms := self._logarithmic) is not None:
             return float(sum([term.outer_coefficient * term.sign_times_power for term in terms]))
-        return recession.shift(self.form)
+        return recession.shift(self._form)
 
     @property
-    def depends_on_differences(self) -> bool:  # type: ignore[override]
+    def _depends_on_differences(self) -> bool:  # type: ignore[override]
         """Whether a common shift of all scores changes nothing, up to the rounding of weights."""
-        return self._shift is not None and abs(self._shift) <= _ROUNDING * self.form.count
+        return self._shift is not None and abs(self._shift) <= _ROUNDING * self._form.count
 
     def hessian_product(self, w: Any, v: Any) -> Array:
         """Return the Hessian of risk + l2/2·‖w‖² at w times v, shape (d,)."""
@@ -239,7 +239,7 @@ class Declared(LinearScores):
         refuse_many_pairs(self.program.pair_count, MODEL)
         return cvxpy_model(self.program.root, scores)
 
-    def other_risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+    def _other_risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the same with a variable for each sum that a function is taken of, which is at least the sum."""
         refuse_many_pairs(self.program.pair_count, MODEL)
         return cvxpy_model(self.program.root, scores, sums_apart=True)
@@ -259,7 +259,7 @@ class Declared(LinearScores):
     @cached_property
     def attained(self) -> bool:  # type: ignore[override]
         """Whether a minimiser exists, by the form of the risk."""
-        return recession.is_reached(self.form) and math.isfinite(self.risk_infimum)
+        return recession.is_reached(self._form) and math.isfinite(self.risk_infimum)
 
     @cached_property
     def risk_infimum(self) -> float:  # type: ignore[override]
@@ -298,7 +298,7 @@ class Declared(LinearScores):
     # --- smooth functions below a risk with kinks -----------------------------------------------------------------
 
     @cached_property
-    def has_smoothing(self) -> bool:  # type: ignore[override]
+    def _has_smoothing(self) -> bool:  # type: ignore[override]
         """Whether every kink has a smooth function below it, and second derivatives of that are cheap enough."""
         return can_be_smooth(self.program) and is_cheap(self.program)
 
@@ -397,11 +397,11 @@ class Declared(LinearScores):
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
             return self._reference.below(np.asarray(scores, dtype=np.float64))[:2]
 
-    def minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
+    def _minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return a linear function below the risk by its conjugate; what that loses beyond rounding counts as a gap."""
         scores = np.asarray(times(self.X, w), dtype=np.float64)
-        if width > 0.0 and self.has_smoothing:
-            found = super().minorant_of(w, width, lengths)
+        if width > 0.0 and self._has_smoothing:
+            found = super()._minorant_of(w, width, lengths)
             proved = self._reference.below(scores) if found.usable else None
         else:
             found, proved = lowered_tangent(self.X, scores, lengths, self._reference.below, w)

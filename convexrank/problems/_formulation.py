@@ -127,7 +127,7 @@ class Formulation(Declared):
         return Groups(self.y, self._queries, self.sample_weight, name=self._labels_are)
 
     @cached_property
-    def form(self) -> Program:
+    def _form(self) -> Program:
         """The risk for questions that its form answers: of rows out of memory that of two of them."""
         if not isinstance(self.X, Chunks) or self._queries is not None:
             return self.program
@@ -142,7 +142,7 @@ class Formulation(Declared):
         return np.array([first, int(np.argmax(counts & (self.y != self.y[first])))])
 
     @property
-    def row_counts(self) -> Array | None:
+    def _row_counts(self) -> Array | None:
         """The weights of the rows."""
         return self.sample_weight
 
@@ -177,7 +177,7 @@ class Formulation(Declared):
         wanted = rows_of_sample(self.X)
         if not wanted or self._queries is not None or not self.has_curvature or self.pairwise_curvature:
             return 0
-        functions = [node.function for node in self.form.nodes if isinstance(node, Elementwise)]
+        functions = [node.function for node in self._form.nodes if isinstance(node, Elementwise)]
         return 0 if any(math.isinf(function.most) for function in functions) else wanted
 
     @property

@@ -125,7 +125,7 @@ class LinearScores(Problem):
         return None
 
     #: Whether ``score_model`` has the curvature of the risk.
-    states_curvature = False
+    _states_curvature = False
 
     #: A number that the risk is never below.
     risk_infimum = 0.0
@@ -152,7 +152,7 @@ class LinearScores(Problem):
         raise self._unstated("reference_scores(scores)", "the risk and one subgradient, in plain numpy")
 
     #: Whether a risk with kinks has smooth functions below it: the members ``smoothed`` and ``reference_below``.
-    has_smoothing = False
+    _has_smoothing = False
 
     def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
         """Return a linear function below the risk: its value at the scores, and its slope, in plain numpy.
@@ -202,13 +202,13 @@ class LinearScores(Problem):
         return int(self.X.shape[1])
 
     #: Whether the risk depends on differences of scores only, so that an offset of the features has no effect.
-    depends_on_differences = False
+    _depends_on_differences = False
 
     @cached_property
     def _centred(self) -> Self | None:
         """The same objective with more digits, of rows without a large offset that all share; None if there is none."""
         plain = isinstance(self.X, np.ndarray) and self.X.dtype == np.float64
-        if not plain or not self.depends_on_differences or self._mean_squares is None:
+        if not plain or not self._depends_on_differences or self._mean_squares is None:
             return None
         rows = centred(self.X, self._mean_squares)
         made = None if rows is None else self.changed(X=rows)
@@ -238,7 +238,7 @@ class LinearScores(Problem):
         """The modulus that l2 gives."""
         return self.l2
 
-    def other_risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+    def _other_risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression in the other form of the model; by default as in the first."""
         return self.risk_model(scores)
 
@@ -279,7 +279,7 @@ class LinearScores(Problem):
             and built
             and in_memory
             and not differentiable
-            and self.has_smoothing,
+            and self._has_smoothing,
         }
         return frozenset(compress(offered, offered.values()))
 
@@ -295,7 +295,7 @@ class LinearScores(Problem):
             self.capabilities,
             pairwise_curvature=self.pairwise_curvature,
             sample_rows=self.sample_rows,
-            states_curvature=self.states_curvature,
+            states_curvature=self._states_curvature,
         )
 
     @property
@@ -484,8 +484,8 @@ class LinearScores(Problem):
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum from the gradient of the smooth part, at no cost, for solvers."""
-        if self.in_units is not None:
-            return self.in_units.gap_estimate(w, value, gradient)
+        if self._in_units is not None:
+            return self._in_units.gap_estimate(w, value, gradient)
         penalty, radius = self.penalty, math.inf
         if not penalty.bounded:
             radius = certificate_radius(penalty, self.risk_infimum, w, value, self.unit)[1]
@@ -535,7 +535,7 @@ class LinearScores(Problem):
             raise ValueError(
                 f"{type(self).__name__} with these arguments is not convex, so it has no exact model."
             )
-        risk = self.other_risk_model if explicit_scores else self.risk_model
+        risk = self._other_risk_model if explicit_scores else self.risk_model
         return model_of_scores(
             entries(self.X), risk, self.penalty, apart=explicit_scores, nonlinear=self.model_is_nonlinear
         )
@@ -549,10 +549,10 @@ class LinearScores(Problem):
     def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
         """Return a tangent of the risk at w from the definition, with its rounding, for certificates."""
         return (
-            self.minorant_of(w, width, self.row_lengths) if self.stream is None else self.stream.minorant(w)
+            self._minorant_of(w, width, self.row_lengths) if self.stream is None else self.stream.minorant(w)
         )
 
-    def minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
+    def _minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return the tangent at w, or what a smoothed risk proves there; rounding is for rows of these lengths."""
         below = partial(self.reference_below, width=width) if width > 0.0 else self.reference_scores
         return tangent(self.X, lengths, below, w)
@@ -564,7 +564,7 @@ class LinearScores(Problem):
         return long(longest, float(self.units.max()))
 
     @property
-    def row_counts(self) -> Array | None:
+    def _row_counts(self) -> Array | None:
         """Weights of the rows, shape (n,); None if all weights are equal."""
         return None
 
@@ -573,7 +573,7 @@ class LinearScores(Problem):
         """The mean square of each column; None where those of a design are unknown."""
         if isinstance(self.X, Design):
             return self.X.mean_squares
-        counts = self.row_counts
+        counts = self._row_counts
         return squares_times(self.X, counts) / (self.rows if counts is None else counts.sum())
 
     @cached_property
@@ -592,8 +592,8 @@ class LinearScores(Problem):
         self.refuse_edited()
         w, problem = self.check_point(x, "x"), self if self._centred is None else self._centred
         given = None if witness is None else Witness.of(w, witness)
-        if problem.in_units is not None:
-            return problem.in_units.certificate(w, given)
+        if problem._in_units is not None:
+            return problem._in_units.certificate(w, given)
         found = certify(problem, w, given)
         enough = _CERTAIN * max(1.0, abs(found.value))
         if problem._near is None or found.gap <= enough:
@@ -602,7 +602,7 @@ class LinearScores(Problem):
         return near if near.gap <= enough else found
 
     @cached_property
-    def in_units(self) -> InUnits | None:
+    def _in_units(self) -> InUnits | None:
         """The problem with a ball of w/units; None if a penalty bounds w, or the columns have similar sizes."""
         penalty = self.penalty
         if penalty.bounded or not penalty.smooth or isinstance(self.X, Design) or columns_are_alike(self):

@@ -120,7 +120,7 @@ class Bipartite(Formulation):
     def _fall(self) -> float:
         """How fast the risk falls per unit of margin along a separating direction."""
         in_memory = self.stream is None
-        return -recession(self.form, self._positives[slice(None) if in_memory else self._two_rows()] * 1.0)
+        return -recession(self._form, self._positives[slice(None) if in_memory else self._two_rows()] * 1.0)
 
     def terminal_status(self, w: Array) -> Status | None:
         """Recognise separable data, and l1 too weak to bound a logarithm along a separating direction."""

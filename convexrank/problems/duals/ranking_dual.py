@@ -122,7 +122,7 @@ class RankingDual(DualPoints):
         if not penalty.bounded and penalty.l1 == 0:
             # rows that balance up to rounding only: a bound over a ball of w, as for the primal
             kind = "ball"
-            inside = self.primal.in_units
+            inside = self.primal._in_units
             units, unit = (1.0, self.primal.unit) if inside is None else (self.primal.units, inside.unit)
             metric = "" if inside is None else inside.metric
             radius = _RADIUS_FACTOR * max(unit, float(np.linalg.norm(best / units)))
