@@ -648,6 +648,6 @@ def test_the_mean_of_the_highest_is_no_more_than_their_mean():
     """Entries whose floats are equal differ beyond them: what is said of the highest is lowered by that."""
     with at_precision(128):
         lower, upper = check.Convex(arb(1)), check.Convex(arb(1) + arb(2) ** -60)
-        found = check.highest([lower, upper, check.Convex(arb(0))])
+        found = check.highest([(1.0, one) for one in (lower, upper, check.Convex(arb(0)))], arb(1))
         assert found.value == upper.value
         assert found.value - found.slack == (lower.value + upper.value) / 2

@@ -82,7 +82,7 @@ def highest(side, mass):  # the mean of the highest, so much weight of them; sha
         part = (whole := total(a for (a, _), _ in tied)).min(left)
         shares += [(a * part / whole / mass, f) for (a, f), _ in tied]
         above, left = above + part / mass * tied[0][1], left - part
-    value = above.union(total(a * f.value for a, f in shares))
+    value = above if all(mass <= a for a, _ in side) else above.union(total(a * f.value for a, f in shares))
     return Convex(value, value - total(a * (f.value - f.slack) for a, f in shares), shares, affine=False)
 def spectral(side, ends, heights, counted, **_):  # Σ σ_[k] t_[k], by means of the highest
     whole = total(a for a, _ in side)
