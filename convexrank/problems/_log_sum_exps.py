@@ -125,8 +125,9 @@ class LogSumExps:
         value, offset, slopes, levels = 0.0, 0.0, np.zeros(len(scores)), self.levels(scores)
         for rate, (term, level, shares) in zip(self.rates[0], levels, strict=True):
             value += term.outer_coefficient * level
-            # any shares that sum to 1 prove a bound: log Σ e^x ≥ Σ s (x − log s)
-            if not abs(float(np.add.reduce(shares)) - 1.0) <= _OUTSIDE:
+            # any shares ≥ 0 that sum to 1 prove a bound: log Σ e^x ≥ Σ s (x − log s)
+            whole, least = float(np.add.reduce(shares)), float(np.minimum.reduce(shares))
+            if not (abs(whole - 1.0) <= _OUTSIDE and least >= 0.0):
                 offset = -math.inf
             offset -= term.outer_coefficient * _divergence(shares, term)
             pull = rate * shares

@@ -97,7 +97,7 @@ class Sizes:
         for k, a, b, uses in self._curved:
             found += uses * summed(multipliers[k] * abs(values[k]))
             # slopes of a loss that falls and rises cancel in the sums of one argument and not in those of the other
-            found += max(summed(abs(part)) for part in parts[k]) * (a * largest + b) if b else 0.0
+            found += max(map(summed, map(abs, parts[k]))) * (a * largest + b) if b else 0.0
         return found
 
 
