@@ -9,6 +9,7 @@ from scipy import sparse
 import convexrank as cr
 from convexrank.backend.gram import row_lengths
 from convexrank.problems import REGISTRY
+from convexrank.problems._conditioning import _shows_spread
 from tests.tolerances import tolerance
 
 SCALES = [(1e6, 1.0, 1.0, 1e-6), (1e3, 1.0, 1e-3, 1e-6), (1e8, 1.0, 1.0, 1.0), (1e-8, 1e8, 1.0, 1.0)]
@@ -268,3 +269,20 @@ def test_the_ball_of_a_weak_l1_minds_what_l1_takes():
         assert penalty.holds(slope, 0.0) == held == (supremum == 0.0)
         assert not penalty.holds(slope, float((plain.l1 * units).max()))
     assert penalty.strengths == pytest.approx(plain.l1 * units)
+
+
+def test_a_part_of_the_rows_shows_a_spread_only_where_it_is():
+    """Columns whose spread is near the border, with rows that the part does not have, and those that it has only."""
+    rng, shown = np.random.default_rng(0), []
+    for _ in range(300):
+        rows, step = int(rng.integers(50, 400)), int(rng.integers(2, 20))
+        X = rng.normal(size=(rows, 3)) * 10.0 ** rng.uniform(-3, 3, 3)
+        part = np.zeros(rows, dtype=bool)
+        part[::step] = True
+        X[part if rng.random() < 0.5 else ~part] *= 10.0 ** rng.uniform(-4, 4)
+        X += 10.0 ** rng.uniform(-2, 6) * rng.choice([-1.0, 1.0], 3)
+        has_offset = X.var(axis=0) <= 2.0**-20 * (X * X).mean(axis=0)
+        shown.append(_shows_spread(X[::step], rows))
+        assert not (shown[-1] and has_offset.any())
+    assert 60 < sum(shown) < 240
+    assert not _shows_spread(np.zeros((5, 2)), 50)

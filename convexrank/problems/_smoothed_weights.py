@@ -126,9 +126,12 @@ class _Listed:
         found = self._columns
         if found.count == 1:
             listed, parts = found.listed()
-            whole = np.array([found.diagonal, *listed])
-            rows = np.flatnonzero(whole.any(axis=0))
-            return rows, whole[0, rows], whole[1:, rows].T, np.concatenate([np.zeros(0), *parts])
+            seen = found.diagonal != 0.0
+            for column in listed:
+                seen |= column != 0.0
+            rows = np.flatnonzero(seen)
+            columns = np.array([column[rows] for column in listed]).reshape(len(listed), len(rows)).T
+            return rows, found.diagonal[rows], columns, np.concatenate([np.zeros(0), *parts])
         columns, rates = found.collected()
         seen = found.diagonal != 0.0
         seen[columns.indices[columns.data != 0.0]] = True

@@ -41,6 +41,9 @@ def nearest_shares(node: Highest, x: Array) -> Array:
     a = None if node.is_even else node.weights[free]
     y = (x[free] - (border if query is None else border[query])) / node.width
     y, shares, rest = np.minimum(y, 2.0 * most), np.zeros(len(x)), np.ones(count)
+    if isinstance(node, Maximum) and query is None and a is None:
+        shares[free] = np.maximum(y - _level(y), 0.0)
+        return shares
     while len(free):
         # y and near are for each unit of weight
         level = (_sums(y, a, query, count) - rest) / np.maximum(_whole(y, a, query, count), _TINY)
@@ -64,6 +67,16 @@ def nearest_shares(node: Highest, x: Array) -> Array:
         a = None if a is None else a[~fixed]
         query = None if query is None else query[~fixed]
     return shares
+
+
+def _level(y: Array) -> float:
+    """Return the number by which entries are lowered onto the simplex: it rises as those below it are left out."""
+    while True:
+        level = (float(np.add.reduce(y)) - 1.0) / len(y)
+        kept = y > level
+        if kept.all():
+            return level
+        y = y[kept]
 
 
 def _sums(x: Array, weights: Array | None, query: Array | None, count: int) -> Array:
