@@ -224,3 +224,17 @@ def test_texts_name_modules_that_exist():
             if match.group(0) not in files:
                 wrong.append(f"{file.relative_to(PROJECT)}: {match.group(0)}")
     assert wrong == []
+
+
+def test_mutants_are_of_modules_that_exist_and_ask_tests_that_exist():
+    mutants = ast.parse((PROJECT / "tests/mutants.py").read_text())
+    (listed,) = (
+        node.value
+        for node in mutants.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "MODULES"
+    )
+    named = [ast.literal_eval(key) for key in listed.keys]
+    assert [name for name in named if not (ROOT / f"{name}.py").is_file()] == []
+    asked = re.findall(r"tests/test_\w+\.py", (PROJECT / "tests/mutants.py").read_text())
+    assert len(asked) > len(named)
+    assert [name for name in asked if not (PROJECT / name).is_file()] == []

@@ -10,7 +10,6 @@ import networkx as nx
 import numpy as np
 import pytest
 
-import convexrank as cr
 from convexrank import networkx_backend
 
 # networkx's tests with this backend; the second argument is added to each rank
@@ -95,4 +94,3 @@ def test_networkx_starts_without_this_package():
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
     assert networkx_backend.information()["backend_name"] in nx.utils.backends.backends
-    assert cr.__version__
