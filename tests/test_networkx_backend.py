@@ -12,7 +12,7 @@ import pytest
 
 from convexrank import networkx_backend
 
-# networkx's tests with this backend; the second argument is added to each rank
+# networkx's tests with this backend, but those of its own function for scipy; the argument is added to each rank
 _THEIR_TESTS = """
 import sys
 import pytest

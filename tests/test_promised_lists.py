@@ -129,25 +129,6 @@ def test_the_expected_loss_of_a_new_query_is_kept_over_all_samples(option, limit
     assert expected <= limit + SUMMATION
 
 
-def test_the_mean_loss_alone_breaks_the_promise():
-    """The shortest length whose mean loss is at most the limit, without the 1 of a new query."""
-    expected = 0.0
-    for counts, ways in lists(4, 4):
-        kept = [
-            length
-            for length in (1, 2, 3, 4)
-            if sum(
-                count * loss("max_missed", kind, length) for count, kind in zip(counts, KINDS, strict=True)
-            )
-            <= 0.25 * 4
-        ]
-        own = sum(
-            share * loss("max_missed", kind, kept[0]) for share, kind in zip(SHARES, KINDS, strict=True)
-        )
-        expected += ways * math.prod(SHARES**counts) * own
-    assert expected > 0.25
-
-
 @pytest.mark.parametrize(("option", "limit"), OPTIONS)
 def test_lengths_are_those_of_plain_loops(option, limit):
     rng = np.random.default_rng(1)

@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import itertools
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from scipy import stats
 
 from convexrank import inference
+from convexrank.inference.promises import kinds
 from tests.tolerances import tolerance
 
 SUMMATION = tolerance("summation")
@@ -316,3 +318,25 @@ def test_promises_that_are_not_kept_are_found_out(monkeypatch):
     finally:
         for name in MODULES:
             sys.modules.pop(name, None)
+
+
+def test_what_a_refusal_says_of_the_best_candidate_holds():
+    """Nineteen candidates of one precision: the bound on the best of them is too high in at most 5 % of the samples."""
+    rng, candidates, wrong, refused = np.random.default_rng(0), np.linspace(0.95, 0.05, 19), 0, 0
+    for _ in range(300):
+        y, s = rng.random(300) < 0.3, rng.random(300)
+        with pytest.raises(ValueError, match="no threshold passes") as told:
+            inference.threshold(y, s, min_precision=0.9, candidates=candidates)
+        best = float(re.search(r"precision of at least ([\d.e-]+), with", str(told.value))[1])
+        refused, wrong = refused + 1, wrong + (best > 0.3)
+    assert stats.binom.sf(wrong - 1, refused, 0.05) > 1e-3
+
+
+def test_the_rows_that_are_needed_are_the_fewest():
+    for rate, delta, m in ((0.1, 0.1, 1), (0.2, 0.2, 1), (0.5, 0.25, 2), (0.1, 1e-3, 3)):
+        assert kinds.rows_needed(rate, delta) == m  # whole numbers, which logarithms miss by rounding
+    for rate in (0.3, 0.9, 0.99):
+        m = kinds.rows_needed(rate, 0.05)
+        assert rate**m <= 0.05 < rate ** (m - 1)
+    with pytest.raises(ValueError, match="promise less"):
+        inference.threshold([0, 1, 0], [0.1, 0.2, 0.3], max_fpr=1e-17)

@@ -10,6 +10,7 @@ import pytest
 
 import convexrank as cr
 from convexrank import metrics
+from convexrank.modelling import maximum, mean, softplus, square
 from tests.tolerances import tolerance
 
 # Few random rows have a clean top.
@@ -72,13 +73,19 @@ def test_the_level_is_below_the_pairs(loss):
 
 @pytest.mark.parametrize("max_fpr", [0.1, 0.33, 1.0])
 def test_the_risk_bounds_the_partial_auc(max_fpr):
+    """A hinge is at least 1 for a pair in the wrong order, and 0 for one in the right order with a margin of 1."""
     X, y, _ = drawn(rows=200)
-    solution = P.PartialAUC(X, y, max_fpr, "squared_hinge", l2=1e-2).solve()
-    wrong = 1.0 - metrics.partial_auc(y, X @ solution.x, max_fpr) / max_fpr
-    assert solution.instance.objective(solution.x) >= wrong
-    found = P.PartialAUC(X, y, max_fpr, cr.losses.Custom(lambda z: cr.atoms.positive(1.0 - 1e6 * z)))
-    # steep enough to count pairs, none of which is tied
-    assert found.objective(1e3 * solution.x) >= wrong
+    X[:, 0] += 2.0 * y
+    problem = P.PartialAUC(X, y, max_fpr, "hinge", l2=1e-2)
+    w = problem.solve().x
+    assert np.abs(w).max() > 0.1
+    wrong = 1.0 - metrics.partial_auc(y, X @ w, max_fpr) / max_fpr
+    assert problem.definition(X @ w) >= wrong
+    # scores whose wrong pairs are tied, at a loss of 1, and whose right pairs have a margin of 2
+    scores = np.where(y, 2.0, 0.0)
+    scores[np.flatnonzero(y)[:5]] = 0.0
+    counted = P.PartialAUC(scores[:, None], y, max_fpr, "hinge").objective(np.ones(1))
+    assert counted == pytest.approx(5 / y.sum(), rel=tolerance("summation"))
 
 
 # --- rows, queries, proofs --------------------------------------------------------------------------------------------
@@ -222,3 +229,24 @@ def test_wrong_rates_are_refused(max_fpr):
     X, y, _ = drawn()
     with pytest.raises(ValueError, match="max_fpr is"):
         P.PartialAUC(X, y, max_fpr)
+
+
+def test_a_kink_of_a_function_that_may_fall_has_no_l1_max_by_shares():
+    """Tied entries of the highest with slopes of both signs share them in no way that rows alone tell."""
+    X, y = np.array([[0.0], [0.0], [1.0], [1.0], [-1.0]]), [1, 1, 0, 0, 0]
+    c = np.array([1.0, 1.0, -1.0])
+
+    class Squares(cr.Formulation):
+        def risk(self, f):
+            return maximum(square(f.negative + c)) + mean(softplus(-f.positive))
+
+    with pytest.raises(ValueError, match="l1_max is not known"):
+        Squares(X, y).l1_max()
+
+    # a loss that does not fall has it, whatever the constants
+    class Rising(cr.Formulation):
+        def risk(self, f):
+            return maximum(softplus(f.negative + 0.0 * c)) + mean(softplus(-f.positive))
+
+    most = Rising(X, y).l1_max()
+    assert np.abs(Rising(X, y, l1=1.001 * most).solve().x).max() <= tolerance("conic value")

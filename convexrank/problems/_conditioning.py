@@ -184,7 +184,7 @@ class _PenaltyInUnits(Penalty):
 
     def holds(self, v: Array, error: float) -> bool:
         """Whether the conjugate is 0 at all slopes within the error of v."""
-        return not self._shrunk(np.where(v < 0.0, v - error, v + error), self.l1).any()
+        return not any(self._shrunk(v + side, self.l1).any() for side in (error, -error))
 
 
 @dataclass(frozen=True)

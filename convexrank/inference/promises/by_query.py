@@ -119,6 +119,10 @@ def list_length(
     new one are exchangeable, the expected loss of the new one is at most α, over held-out and new queries (Angelopoulos
     et al., theorem 1). Ties in scores count in the worst order. It needs n ≥ 1/α − 1 queries. O(n log n).
 
+    Of ``max_ndcg_loss`` and ``max_false`` no length may keep the limit. Samples where the promise is refused count with
+    loss 0 in that expectation: where most are refused, the loss over the others can be above α. ``max_missed`` is never
+    refused with enough queries.
+
     Parameters
     ----------
     y, scores, qid : array-like, shape (n,)
@@ -171,10 +175,12 @@ def list_length(
     kept = np.flatnonzero((queries * curve + 1.0) / (queries + 1.0) <= alpha + _ROUNDING)
     kept = kept[kept > 0]
     if not len(kept):
-        least = (queries * float(curve[1:].min()) + 1.0) / (queries + 1.0)
+        least = math.ceil(1e4 * (queries * float(curve[1:].min()) + 1.0) / (queries + 1.0)) / 1e4
+        kept_by = (
+            f"the least limit that one keeps is {least:g}" if least < 1.0 else "none keeps a limit below 1"
+        )
         raise ValueError(
-            f"{name} is {alpha:g}, but no length of lists keeps it: the least limit that one keeps is "
-            f"{math.ceil(1e4 * least) / 1e4:g}; promise more, or use a better ranker."
+            f"{name} is {alpha:g}, but no length of lists keeps it: {kept_by}; promise less, or use a better ranker."
         )
     length = int(kept[-1] if loss.rising else kept[0])
     sentence = loss.sentence.format(percent=f"{100 * alpha:g} %", length=length)

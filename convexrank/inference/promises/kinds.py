@@ -64,8 +64,11 @@ class Promise(Protocol):
 
 def rows_needed(rate: float, delta: float) -> int:
     """Return the least m with rateᵐ ≤ δ."""
-    m = max(1, math.ceil(math.log(delta) / math.log(rate)))
-    return m if rate**m <= delta else m + 1
+    if rate == 1.0:
+        raise ValueError("the promised rate differs from 1 by less than a float tells; promise less.")
+    m, slack = math.ceil(math.log(delta) / math.log(rate)), delta * (1.0 + 1e-12)
+    # of whole numbers the quotient of logarithms may be off by rounding, either way
+    return next(k for k in (m - 1, m, m + 1) if k >= 1 and rate**k <= slack)
 
 
 def _place(m: int, rate: float, delta: float) -> int:
@@ -191,7 +194,7 @@ class MinPrecision:
             return np.zeros(0), delta
         while rows_needed(self.limit, delta / (tests + 1)) * _RATIO**tests <= n:
             tests += 1
-        # from all rows down, so that the numbers do not depend on limit and error but for the last of them
+        # from all rows down: only how many numbers there are depends on limit and error
         shares = _RATIO ** -np.arange(tests) if tests > 1 else np.array([self.needed(delta) / n])
         counts = np.rint(n * shares).astype(np.int64)
         padded = np.append(rows.scores[::-1], -math.inf)
@@ -205,7 +208,8 @@ class MinPrecision:
             return _too_few(n, self.counted, "min_precision", self.limit, needed, delta, possible)
         thresholds, each = self._tested(rows, delta)
         count, hits = rows.above(thresholds)
-        best = float(share_lower(hits, count, each).max())
+        each_best = delta / len(thresholds)  # of candidates as well: this is said of the best of all
+        best = float(share_lower(hits, count, each_best).max())
         refused = (
             f"min_precision={self.limit:g}: no threshold passes; the best of them has a precision of at least "
             f"{best:.4g}, with confidence {1.0 - delta:g}."

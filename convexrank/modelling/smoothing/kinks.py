@@ -21,7 +21,9 @@ def shared_at_zero(program: Program) -> tuple[Array, Array] | None:
     if not kinks:
         return np.zeros(0, dtype=np.intp), np.zeros(0)
     node = kinks[0]
-    if len(kinks) > 1 or program.count > 1 or not isinstance(node, Highest) or not _is_row_by_row(node.x):
+    if program.differences or len(kinks) > 1 or program.count > 1:
+        return None
+    if not isinstance(node, Highest) or not _is_row_by_row(node.x):
         return None
     values, _ = program.up(np.zeros(program.rows))
     _, tied, left = highest_rows(node, values[program.nodes.index(node.x)])
@@ -29,18 +31,27 @@ def shared_at_zero(program: Program) -> tuple[Array, Array] | None:
 
 
 def _is_row_by_row(x: Node) -> bool:
-    """Whether equal entries depend on their own rows alike, and on other rows all in the same way."""
+    """Whether equal entries depend on their own rows alike, and on other rows all in the same way.
+
+    Of a function that may fall, equal values need not have equal slopes: the constants of all rows are one number then.
+    """
     if not (inner := _only_part(x)):
         return False
     match inner:
         case Scores():
             return True
         case PairSums():
-            return inner.grades is None and all(isinstance(_only_part(end), Scores) for end in inner.args)
+            alike = inner.function.increasing or all(np.ndim(affine(end).constant) == 0 for end in inner.args)
+            return (
+                alike
+                and inner.grades is None
+                and all(isinstance(_only_part(end), Scores) for end in inner.args)
+            )
         case Elementwise():
             whole = affine(inner.x)
             own = [(c, part) for c, part in whole.terms if not whole.is_level(part)]
-            return len(own) == 1 and np.ndim(own[0][0]) == 0 and isinstance(own[0][1], Scores)
+            alike = inner.function.increasing or np.ndim(whole.constant) == 0
+            return alike and len(own) == 1 and np.ndim(own[0][0]) == 0 and isinstance(own[0][1], Scores)
         case _:
             return False
 
