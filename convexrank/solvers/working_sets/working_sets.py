@@ -131,7 +131,13 @@ class WorkingSets:
         begun = memory.dual is not _NOT_BEGUN
         view = self._over_working_set(problem, problem.penalty, memory.view, screening.kept, patient=begun)
         if view is not None:
-            return self._state(problem, replace(memory, view=view, screening=screening.looked()))
+            found = self._state(problem, replace(memory, view=view, screening=screening.looked()))
+            before = memory.view
+            moved = (
+                view.value < before.value or view.largest < before.largest or found.residual < state.residual
+            )
+            # rounding alone moves the point for ever
+            return found if moved else replace(found, stalled=True)
         # what was left out may be what is missing
         return replace(state, stalled=True) if state.complete is None else state.complete()
 
