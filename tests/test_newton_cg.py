@@ -66,15 +66,17 @@ def test_products_are_those_of_differences_of_the_gradient(name):
     scores, v, step = rng.normal(size=len(Y)), rng.normal(size=len(Y)), 1e-5
     found = problem.score_products(scores)
     ends = [problem.risk_and_score_gradient(scores + s * v)[1] for s in (step, -step)]
-    assert np.allclose(found.on(None)(v), (ends[0] - ends[1]) / (2 * step), atol=1e-6)
+    assert np.allclose(found.on(None)(v), (ends[0] - ends[1]) / (2 * step), atol=tolerance("finite differences"))
     value, gradient = problem.risk_and_score_gradient(scores)
-    assert found.value == pytest.approx(value, rel=1e-12)
-    assert np.allclose(found.gradient, gradient, atol=1e-12)
+    assert found.value == pytest.approx(value, rel=tolerance("pieces"))
+    assert np.allclose(found.gradient, gradient, atol=tolerance("pieces"))
+    # sums of log-sum-exps have products that leave rows out
+    assert found.exact == (name in ("PNormPush", "IRPush", "ListNet"))
     if found.exact:
         some = np.arange(0, len(Y), 3)
         alone = np.zeros(len(Y))
         alone[some] = v[some]
-        assert np.allclose(found.on(some)(v[some]), found.product(alone)[some], atol=1e-12)
+        assert np.allclose(found.on(some)(v[some]), found.product(alone)[some], atol=tolerance("pieces"))
 
 
 def system(l2):
@@ -94,7 +96,7 @@ def test_a_preconditioner_is_the_inverse_of_heavy_rows_and_the_rest(count, diago
     )
     wanted = np.diag(rest) + (rows[heavy].T * h[heavy]) @ rows[heavy]
     v = np.random.default_rng(2).normal(size=X.shape[1])
-    assert np.allclose(here.preconditioner(count, diagonal)(wanted @ v), v, atol=1e-8)
+    assert np.allclose(here.preconditioner(count, diagonal)(wanted @ v), v, atol=tolerance("projection"))
 
 
 def test_rows_that_are_left_out_move_products_by_less_than_a_share_of_l2():
