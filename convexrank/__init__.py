@@ -57,6 +57,7 @@ _OBJECTS = {
     "SingleIndexRegressor": "convexrank.estimators",
     "Solution": "convexrank.core.results",
     "Status": "convexrank.core.results",
+    "TableEncoder": "convexrank.estimators",
     "ThresholdFeatures": "convexrank.estimators",
     "Witness": "convexrank.core.results",
     "Path": "convexrank.core.paths",
@@ -115,6 +116,7 @@ if TYPE_CHECKING:
         RetargetingRanker,
         RetargetingRankerCV,
         SingleIndexRegressor,
+        TableEncoder,
         ThresholdFeatures,
     )
     from convexrank.estimators.graph_ranks import (
