@@ -12,7 +12,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
-from convexrank import __version__
 from convexrank.data import check_choice, shown
 from convexrank.data.frames import is_missing
 from convexrank.estimators import PushRanker, TableEncoder
@@ -35,7 +34,6 @@ class TableModel:
     encoder: TableEncoder
     ranker: PushRanker
     baseline: LogisticRegression
-    version: str = __version__
 
     def scores(self, columns: Columns) -> Array:
         """Return the scores of rows."""

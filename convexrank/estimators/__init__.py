@@ -10,7 +10,7 @@ from convexrank.estimators.query_scaler import QueryScaler
 from convexrank.estimators.ranker import Ranker
 from convexrank.estimators.retargeting import RetargetingRanker
 from convexrank.estimators.single_index import SingleIndexRegressor
-from convexrank.estimators.table_encoder import TableEncoder
+from convexrank.estimators.tables.encoder import TableEncoder
 from convexrank.estimators.transformers import LeafFeatures, ThresholdFeatures
 
 __all__ = [

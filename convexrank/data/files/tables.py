@@ -134,8 +134,10 @@ def read_columns(path: Any, *, delimiter: str | None = None) -> dict[str, Array]
 
     Parameters
     ----------
-    path, delimiter
-        As for :func:`read_table`.
+    path : str or path
+        The file, plain or compressed by gzip.
+    delimiter : str, optional
+        The character between columns, found as by :func:`read_table`.
 
     Returns
     -------

@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from convexrank.data import check_integer, check_list, check_vector, shown
-from convexrank.estimators._table_columns import ENCODERS, all_read, columns_of, kind_of
+from convexrank.estimators.tables.columns import ENCODERS, all_read, columns_of, kind_of
 
 __all__ = ["TableEncoder"]
 

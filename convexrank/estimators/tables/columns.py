@@ -60,6 +60,7 @@ def _is_gap(entry: Any) -> bool:
 
 
 def kind_of(column: Array) -> str:
+    """Return what a column holds: number, category, text or date."""
     if column.dtype.kind == "M":
         return "date"
     if column.dtype.kind in "iufb":
