@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from convexrank.problems.queries.ndcg_regression import NDCGRegression as NDCGRegression
     from convexrank.problems.queries.rank_cosine import RankCosine as RankCosine
     from convexrank.problems.queries.rank_svm import RankSVM as RankSVM
+    from convexrank.problems.queries.xe_ndcg import XENDCG as XENDCG
     from convexrank.problems.realizable.realizable_link import RealizableLink as RealizableLink
     from convexrank.problems.retargeting.retargeting import Retargeting as Retargeting
     from convexrank.problems.single_index.kernel_learned_divergence import (
@@ -67,6 +68,7 @@ _PLACES = {
     "KernelLearnedDivergence": "single_index.kernel_learned_divergence",
     "RealizableLink": "realizable.realizable_link",
     "ListNet": "queries.list_net",
+    "XENDCG": "queries.xe_ndcg",
     "NDCGRegression": "queries.ndcg_regression",
     "RankSVM": "queries.rank_svm",
     "RankingDual": "duals.ranking_dual",
