@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from convexrank.problems.page_rank_game.page_rank_game import PageRankGame as PageRankGame
     from convexrank.problems.pairs.convex_risk import ConvexRisk as ConvexRisk
     from convexrank.problems.pairs.crucial_pairs import CrucialPairs as CrucialPairs
+    from convexrank.problems.queries.list_mle import ListMLE as ListMLE
     from convexrank.problems.queries.list_net import ListNet as ListNet
     from convexrank.problems.queries.ndcg_regression import NDCGRegression as NDCGRegression
     from convexrank.problems.queries.rank_cosine import RankCosine as RankCosine
@@ -69,6 +70,7 @@ _PLACES = {
     "RealizableLink": "realizable.realizable_link",
     "ListNet": "queries.list_net",
     "XENDCG": "queries.xe_ndcg",
+    "ListMLE": "queries.list_mle",
     "NDCGRegression": "queries.ndcg_regression",
     "RankSVM": "queries.rank_svm",
     "RankingDual": "duals.ranking_dual",
