@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from convexrank.data.recorded import plain
 from convexrank.modelling.expressions import Axis, Node, rows_of, runs_of
 
 Array = np.ndarray
+
+# Levels from which on compiled loops take less time than doubling.
+_LONG = 1 << 14
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,9 +89,35 @@ class CumulativeLogSumExp(Node):
         return f"cumulative_log_sum_exp({self.x})"
 
 
+@cache
+def _loops() -> tuple[Callable[..., None], Callable[..., None]]:
+    """Compile, on first use, the loops that long chains take: logarithms of running sums, and a recursion."""
+    from convexrank.backend.numba_cache import compiled
+
+    @compiled()
+    def logs(found: Array, firsts: Array) -> None:  # pragma: no cover
+        """Add to each level those before it, as logarithms."""
+        for level in range(1, len(found)):
+            if not firsts[level]:
+                low, high = min(found[level - 1], found[level]), max(found[level - 1], found[level])
+                found[level] = high + np.log1p(np.exp(low - high))
+
+    @compiled()
+    def recursion(found: Array, factors: Array, firsts: Array) -> None:  # pragma: no cover
+        """Add to each level a multiple of the one before it."""
+        for level in range(1, len(found)):
+            if not firsts[level]:
+                found[level] += factors[level] * found[level - 1]
+
+    return logs, recursion
+
+
 def scan(join: Callable[[Array, Array], Array], values: Array, firsts: Array) -> Array:
     """Return what joins the values from the first of each query up to each level, by doubling: O(L log L)."""
     found, rest, step = values.copy(), ~firsts, 1
+    if join is np.logaddexp and len(found) > _LONG:
+        _loops()[0](found, firsts)
+        return found
     while len(places := np.flatnonzero(rest)):
         found[places] = join(found[places - step], found[places])
         rest[places] = rest[places - step]
@@ -98,6 +128,9 @@ def scan(join: Callable[[Array, Array], Array], values: Array, firsts: Array) ->
 def recur(values: Array, factors: Array, firsts: Array) -> Array:
     """Return the b with b = value + factor · b of the level before, from the first of each query on."""
     found, factor, rest, step = values.copy(), factors.copy(), ~firsts, 1
+    if len(found) > _LONG:
+        _loops()[1](found, factor, firsts)
+        return found
     while len(places := np.flatnonzero(rest)):
         found[places] = found[places] + factor[places] * found[places - step]
         factor[places] = factor[places] * factor[places - step]
@@ -123,7 +156,7 @@ def flow(node: CumulativeLogSumExp, memory: tuple[Array, Array], u: Array) -> Ar
     """Return what comes to each level: the adjoints of its rows, and what the level above passes on."""
     own = np.bincount(node.level, np.broadcast_to(u, node.level.shape), node.count)
     # backwards: the last level of each query is the first
-    lasts = np.append(node.firsts[1:], True)[::-1]
+    lasts = np.append(node.firsts[1:], True)[::-1].copy()
     return recur(own[::-1], np.append(memory[1][1:], 0.0)[::-1], lasts)[::-1]
 
 
