@@ -2,8 +2,9 @@ r"""
 PairRule: dice that beat one another in a circle
 ================================================
 
-Efron's dice: A beats B, B beats C, C beats D and D beats A, each with probability 2/3. A row is a die, its label the number
-that it shows. Whatever scores the four dice get, one of the four comparisons is wrong. A rule on pairs has all four.
+Efron's dice: A beats B, B beats C, C beats D and D beats A, each with probability 2/3. A row is a die, its label the
+number that it shows. Whatever scores the four dice get, one of the four comparisons is wrong. A rule on pairs has all
+four.
 """
 
 # %%
