@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from convexrank import calibration, inference
+from convexrank import calibration, inference, plotting
 from convexrank.calibration import band as module
 from convexrank.calibration.rows import read_levels
 from tests.tolerances import tolerance
@@ -269,3 +269,32 @@ def test_a_constant_score_has_the_interval_of_a_share():
     )
     assert found.predict([5.0])[0] == pytest.approx(y.mean(), rel=SUMMATION)
     assert inference.concentration.share_lower(hits, 80, each) == pytest.approx(found.lower[0], rel=SUMMATION)
+
+
+# --- the figure -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0])
+def test_the_figure_has_the_band_and_a_diagonal_for_probabilities(shift):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    rng = np.random.default_rng(0)
+    p = rng.random(300)
+    y = rng.random(300) < p
+    figure, given = plt.subplots()
+    panel = plotting.reliability(y, p + shift, level=0.9, ax=given)
+    assert panel is given
+    labels = [line.get_label() for line in panel.lines]
+    assert ("calibrated" in labels) == (shift == 0.0)
+    found = calibration.calibrate(y, p + shift, level=0.9)
+    np.testing.assert_array_equal(
+        panel.lines[0].get_xydata(), np.column_stack([found.scores, found.estimate])
+    )
+    (area,) = panel.collections
+    corners = area.get_paths()[0].vertices
+    between = (found.scores[:-1] + found.scores[1:]) / 2
+    for x, (low, high) in zip(between, found.interval(between), strict=True):
+        left, right = found.scores[found.scores < x].max(), found.scores[found.scores > x].min()
+        for end in (low, high):  # a level line of the outline from one score to the next
+            level = np.isclose(corners[:, 1], end)
+            assert {left, right} <= set(corners[level, 0])
+    plt.close(figure)
