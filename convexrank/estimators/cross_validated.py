@@ -27,7 +27,9 @@ class PushRankerCV(PathSearch, PushRanker):
 
     Parameters
     ----------
-    p, price, loss, l2, l1, features, bins, monotone, solver, tol, max_iter : optional
+    objective, max_fpr, spectrum, bottom_weight, features, bins, monotone : optional
+        As for :class:`~convexrank.PushRanker`.
+    p, price, loss, l2, l1, solver, tol, max_iter : optional
         As for :class:`~convexrank.PushRanker`; the value of the parameter that the path follows is not used.
     tie_break, time_limit, warm_start, verbose : optional
         Options of a single fit, which must have their defaults here.
