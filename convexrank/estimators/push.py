@@ -225,7 +225,7 @@ class PushRanker(SolvedRanker):
 
     def _made(self, X: Any, y: Array, qid: Any, sample_weight: Any) -> Problem:
         """Return the problem on checked rows."""
-        _check_one_query(qid, len(y))
+        check_one_query(qid, len(y))
         weights = check_weights(sample_weight, len(y))
         return self._problem(self._designed(X, weights), check_binary_labels(y), weights)
 
@@ -306,7 +306,7 @@ class PushRanker(SolvedRanker):
 
     def _measure(self, y: Any, scores: Array, qid: Any, sample_weight: Any) -> float:
         """Return what :meth:`score` does, for scores."""
-        _check_one_query(qid, len(scores))
+        check_one_query(qid, len(scores))
         labels = np.asarray(y)
         found = np.unique(labels)
         if not np.array_equal(found, self.classes_):
@@ -320,7 +320,7 @@ class PushRanker(SolvedRanker):
         return _weighted_auc(labels, scores, check_weights(sample_weight, len(scores)))
 
 
-def _check_one_query(qid: Any, length: int) -> None:
+def check_one_query(qid: Any, length: int) -> None:
     """Refuse several queries: a push has one list."""
     if qid is None:
         return
