@@ -14,8 +14,8 @@ from convexrank.inference.arguments import How
 from convexrank.inference.concentration import mean_lower, mean_upper, uniform_ends
 from convexrank.inference.methods import Plan, method_named, student_interval
 from convexrank.inference.results import SampleSize
-from convexrank.metrics.names import parsed
 from convexrank.inference.two_classes import error_split
+from convexrank.metrics.names import parsed
 
 Array = np.ndarray
 

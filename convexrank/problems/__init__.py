@@ -39,10 +39,13 @@ if TYPE_CHECKING:
     from convexrank.problems.page_rank_game.page_rank_game import PageRankGame as PageRankGame
     from convexrank.problems.pairs.convex_risk import ConvexRisk as ConvexRisk
     from convexrank.problems.pairs.crucial_pairs import CrucialPairs as CrucialPairs
+    from convexrank.problems.pairs.pair_rule import PairRule as PairRule
+    from convexrank.problems.queries.list_mle import ListMLE as ListMLE
     from convexrank.problems.queries.list_net import ListNet as ListNet
     from convexrank.problems.queries.ndcg_regression import NDCGRegression as NDCGRegression
     from convexrank.problems.queries.rank_cosine import RankCosine as RankCosine
     from convexrank.problems.queries.rank_svm import RankSVM as RankSVM
+    from convexrank.problems.queries.xe_ndcg import XENDCG as XENDCG
     from convexrank.problems.realizable.realizable_link import RealizableLink as RealizableLink
     from convexrank.problems.retargeting.retargeting import Retargeting as Retargeting
     from convexrank.problems.single_index.kernel_learned_divergence import (
@@ -63,10 +66,13 @@ _PLACES = {
     "PartialAUC": "bipartite.partial_auc",
     "CrucialPairs": "pairs.crucial_pairs",
     "ConvexRisk": "pairs.convex_risk",
+    "PairRule": "pairs.pair_rule",
     "LearnedDivergence": "single_index.learned_divergence",
     "KernelLearnedDivergence": "single_index.kernel_learned_divergence",
     "RealizableLink": "realizable.realizable_link",
     "ListNet": "queries.list_net",
+    "XENDCG": "queries.xe_ndcg",
+    "ListMLE": "queries.list_mle",
     "NDCGRegression": "queries.ndcg_regression",
     "RankSVM": "queries.rank_svm",
     "RankingDual": "duals.ranking_dual",
