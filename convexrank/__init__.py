@@ -26,6 +26,7 @@ _MODULES = (
     "losses",
     "metrics",
     "modelling",
+    "objectives",
     "plotting",
     "population",
     "prices",
@@ -57,6 +58,7 @@ _OBJECTS = {
     "SingleIndexRegressor": "convexrank.estimators",
     "Solution": "convexrank.core.results",
     "Status": "convexrank.core.results",
+    "TableEncoder": "convexrank.estimators",
     "ThresholdFeatures": "convexrank.estimators",
     "Witness": "convexrank.core.results",
     "Path": "convexrank.core.paths",
@@ -68,6 +70,7 @@ _OBJECTS = {
     "lpq_rank": "convexrank.estimators.graph_ranks",
     "pagerank": "convexrank.estimators.graph_ranks",
     "shapes": "convexrank.features.shapes",
+    "show_versions": "convexrank.commands.versions",
     "trust_rank": "convexrank.estimators.graph_ranks",
     "verify": "convexrank.verification.report",
     "verify_loss": "convexrank.verification.loss.verify",
@@ -91,6 +94,7 @@ if TYPE_CHECKING:
         losses,
         metrics,
         modelling,
+        objectives,
         plotting,
         population,
         prices,
@@ -101,6 +105,7 @@ if TYPE_CHECKING:
     )
     from convexrank.bounds.leave_one_out import leave_one_out
     from convexrank.bounds.perturbation import perturbation_bound
+    from convexrank.commands.versions import show_versions
     from convexrank.core.paths import Path, path
     from convexrank.core.problem import Problem
     from convexrank.core.results import CertificateError, ConvergenceWarning, Solution, Status
@@ -115,6 +120,7 @@ if TYPE_CHECKING:
         RetargetingRanker,
         RetargetingRankerCV,
         SingleIndexRegressor,
+        TableEncoder,
         ThresholdFeatures,
     )
     from convexrank.estimators.graph_ranks import (

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -196,3 +199,36 @@ def test_sparklines_keep_to_their_box():
         ]
         assert 2.0 <= min(heights) <= max(heights) <= 38.0
     assert sparkline([], "gap") == sparkline([np.nan, 1.0], "gap") == ""
+
+
+def test_solutions_are_compared_by_where_and_how_they_end():
+    X, y = np.random.default_rng(0).normal(size=(30, 3)), np.arange(30) % 2
+    problem = cr.problems.PNormPush(X, y, p=2, l2=0.1)
+    one, again, other = problem.solve(), problem.solve(), problem.changed(l2=0.2).solve()
+    assert one == again
+    assert hash(one) == hash(again)
+    assert one == pickle.loads(pickle.dumps(one))
+    assert one != other
+    assert one != problem.solve("lbfgs")
+    assert one != dataclasses.replace(one, x=one.x + 1.0)
+    assert one != "a solution"
+
+
+def test_versions_are_those_of_the_distributions():
+    found = cr.show_versions()
+    assert found.entries["convexrank"] == cr.__version__
+    for name in ("numpy", "jax", "cvxpy", "unopy", "matplotlib"):
+        assert found.entries[name] == metadata.version(name)
+    assert "pytest" not in found.entries
+    lines = repr(found).splitlines()
+    assert (
+        len(
+            {
+                line.index(version)
+                for line, version in zip(lines, found.entries.values(), strict=True)
+                if version
+            }
+        )
+        == 1
+    )
+    assert repr(type(found)({"numpy": "2", "nothing": ""})) == "numpy    2\nnothing  (not installed)"

@@ -10,6 +10,7 @@ from convexrank.estimators.query_scaler import QueryScaler
 from convexrank.estimators.ranker import Ranker
 from convexrank.estimators.retargeting import RetargetingRanker
 from convexrank.estimators.single_index import SingleIndexRegressor
+from convexrank.estimators.tables.encoder import TableEncoder
 from convexrank.estimators.transformers import LeafFeatures, ThresholdFeatures
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "RetargetingRanker",
     "RetargetingRankerCV",
     "SingleIndexRegressor",
+    "TableEncoder",
     "ThresholdFeatures",
 ]

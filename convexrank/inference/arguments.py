@@ -55,9 +55,10 @@ def partial_measure(max_fpr: Any, standardize: Any = False) -> PartialAUC:
     return PartialAUC(limit, check_flag(standardize, "standardize"))
 
 
-def risk_measure(ties: Any = "half") -> RankingRisk:
+def risk_measure(ties: Any = "half", antisymmetric: Any = False) -> RankingRisk:
     """Check the cost of ties, and return the measure."""
-    return RankingRisk(check_choice(ties, {name: name for name in ("half", "strict", "misrank")}, "ties"))
+    cost = check_choice(ties, {name: name for name in ("half", "strict", "misrank")}, "ties")
+    return RankingRisk(cost, check_flag(antisymmetric, "antisymmetric"))
 
 
 def _checked(convention: Any) -> Convention:

@@ -19,6 +19,7 @@ average_reciprocal_rank   sum over positives of 1/rank                         h
 auc, partial_auc          area under the ROC curve                             counts one half
 precision_at              share of positives among the first k                 mean over random orders
 ranking_risk              share of ordered pairs misranked, with its error     one half, or an option
+m_ary_risk                loss of the order of m rows, with its error          mean over orders, or an option
 ========================= ==================================================== =========================
 
 By query, as a mean over queries or one value for each:
@@ -76,6 +77,7 @@ from convexrank.metrics.roc import auc, partial_auc
 from convexrank.metrics.spam import order_distance, spam_mass, spam_met
 from convexrank.metrics.tables import MetricsTable, table
 from convexrank.metrics.top import positives_at_top, precision_at
+from convexrank.metrics.tuples import m_ary_risk
 
 __all__ = [
     "MetricsTable",
@@ -87,6 +89,7 @@ __all__ = [
     "expected_reciprocal_rank",
     "heights",
     "kendall_tau",
+    "m_ary_risk",
     "mean_average_precision",
     "mean_reciprocal_rank",
     "ndcg",

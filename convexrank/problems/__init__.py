@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from convexrank.problems.page_rank_game.page_rank_game import PageRankGame as PageRankGame
     from convexrank.problems.pairs.convex_risk import ConvexRisk as ConvexRisk
     from convexrank.problems.pairs.crucial_pairs import CrucialPairs as CrucialPairs
+    from convexrank.problems.pairs.pair_rule import PairRule as PairRule
     from convexrank.problems.queries.list_mle import ListMLE as ListMLE
     from convexrank.problems.queries.list_net import ListNet as ListNet
     from convexrank.problems.queries.ndcg_regression import NDCGRegression as NDCGRegression
@@ -67,6 +68,7 @@ _PLACES = {
     "PartialAUC": "bipartite.partial_auc",
     "CrucialPairs": "pairs.crucial_pairs",
     "ConvexRisk": "pairs.convex_risk",
+    "PairRule": "pairs.pair_rule",
     "LearnedDivergence": "single_index.learned_divergence",
     "KernelLearnedDivergence": "single_index.kernel_learned_divergence",
     "RealizableLink": "realizable.realizable_link",
