@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from convexrank.problems.bipartite.p_norm_push import PNormPush as PNormPush
     from convexrank.problems.bipartite.partial_auc import PartialAUC as PartialAUC
     from convexrank.problems.bipartite.push import Push as Push
+    from convexrank.problems.bipartite.rank_discount import RankDiscount as RankDiscount
     from convexrank.problems.bipartite.rmax_push import RmaxPush as RmaxPush
     from convexrank.problems.bipartite.spectral_push import SpectralPush as SpectralPush
     from convexrank.problems.bipartite.top_push import TopPush as TopPush
@@ -60,6 +61,7 @@ _PLACES = {
     "BottomPush": "bipartite.bottom_push",
     "TopBottomPush": "bipartite.bottom_push",
     "IRPush": "bipartite.ir_push",
+    "RankDiscount": "bipartite.rank_discount",
     "Push": "bipartite.push",
     "RmaxPush": "bipartite.rmax_push",
     "SpectralPush": "bipartite.spectral_push",
