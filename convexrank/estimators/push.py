@@ -21,7 +21,7 @@ from convexrank.estimators._objectives import check_formulation, push_on_means
 from convexrank.estimators.promised import promised_threshold
 from convexrank.inference import Threshold
 from convexrank.metrics import auc
-from convexrank.metrics.pair_order import pair_order
+from convexrank.metrics.tally import pair_order
 from convexrank.problems import RmaxPush, TopPush
 from convexrank.problems.bipartite._base import Bipartite
 
