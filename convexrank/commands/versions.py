@@ -45,8 +45,8 @@ def show_versions() -> Versions:
     Examples
     --------
     >>> import convexrank as cr
-    >>> cr.show_versions().entries["convexrank"] == cr.__version__
-    True
+    >>> list(cr.show_versions().entries)[:3]
+    ['python', 'machine', 'convexrank']
     """
     found = {"python": platform.python_version(), "machine": f"{platform.platform()}, {os.cpu_count()} cores"}
     names = ["convexrank", *(_required("convexrank"))]

@@ -6,7 +6,7 @@ drawn independently; training rows give no valid interval for the ranker that wa
 ============================ ============================================ =========================================
 function                     measure                                      ``method="exact"`` uses
 ============================ ============================================ =========================================
-auc_interval                 area under the ROC curve                     Chernoff's bound for U-statistics
+auc_interval                 area under the ROC curve                     Clopper and Pearson, over all pairings
 partial_auc_interval         the left end of that area                    DKW and order statistics, then Chernoff
 push_risk_interval           p-norm of the heights of the negatives       DKW and order statistics, then Chernoff
 precision_at_interval        positives among the first k                  binomial cut, Clopper and Pearson

@@ -24,9 +24,11 @@ def auc_interval(
 
     for a positive and a negative drawn independently. The estimate is `convexrank.metrics.auc`.
 
-    ``"exact"``: the AUC of I positives and K negatives is a mean of means of m = min(I, K) independent pairs, so that
-    Chernoff's bound holds with m (Hoeffding 1963, section 5): :math:`m\,\mathrm{kl}(\widehat A, A) \le \ln(2/\alpha)`
-    on each side. ``"asymptotic"``: DeLong's variance, in O(n log n); the interval is Student's with Satterthwaite's
+    ``"exact"``: pair each of the m = min(I, K) rows of the smaller class with a row of its own of the other class. The
+    number of pairs in the right order is binomial, so that Clopper and Pearson's bound with error ρδ holds for each
+    pairing; by Markov's inequality the bound that a share ρ of all pairings reaches holds with error δ = α/2. The
+    distribution over the pairings is computed, not drawn; tied rows stand in eight random orders.
+    ``"asymptotic"``: DeLong's variance, in O(n log n); the interval is Student's with Satterthwaite's
     degrees of freedom, on the logistic scale. With groups the variance is Obuchowski's.
 
     Parameters
@@ -57,8 +59,8 @@ def auc_interval(
 
     References
     ----------
-    E. DeLong, D. DeLong, D. Clarke-Pearson, Biometrics 44 (1988); N. Obuchowski, Biometrics 53 (1997); W. Hoeffding,
-    Journal of the American Statistical Association 58 (1963).
+    E. DeLong, D. DeLong, D. Clarke-Pearson, Biometrics 44 (1988); N. Obuchowski, Biometrics 53 (1997); J. Goldman,
+    J. Joichi, D. White, Proceedings of the American Mathematical Society 52 (1975).
 
     Examples
     --------

@@ -13,12 +13,16 @@ from convexrank.data import check_at_least, check_choice, check_positive, check_
 from convexrank.inference.arguments import How
 from convexrank.inference.concentration import mean_lower, mean_upper, uniform_ends
 from convexrank.inference.methods import Plan, method_named, student_interval
+from convexrank.inference.pairings import auc_bounds
 from convexrank.inference.results import SampleSize
 from convexrank.inference.two_classes import error_split
+from convexrank.metrics.names import parsed
 
 Array = np.ndarray
 
 _MOST = 2**53
+# Most rows of a class for which an exact width of the AUC is computed.
+_LARGEST = 5000
 
 
 class _Plan(Plan, Protocol):
@@ -45,7 +49,16 @@ class _Pairs:
     ratio: float
 
     def exact(self, n: int, value: float, alpha: float) -> float:
-        return _chernoff_width(value, min(n, math.ceil(self.ratio * n)), alpha)
+        """Width where the ROC curve is u^a, as of exponential scores, and the rows stand at its quantiles."""
+        scale = max(1.0, n / _LARGEST, math.ceil(self.ratio * n) / _LARGEST)  # beyond, it falls like the root
+        n = max(round(n / scale), 1)
+        others = math.ceil(self.ratio * n)
+        up = ((np.arange(n) + 0.5) / n) ** (value / (1.0 - value))
+        above = np.searchsorted((np.arange(others) + 0.5) / others, up)  # negatives above each positive
+        hits = np.zeros(n + others, dtype=np.int64)
+        hits[above + np.arange(n)] = 1
+        low, high = auc_bounds(hits, np.ones_like(hits), alpha)
+        return (high - low) / math.sqrt(scale)
 
     def asymptotic(self, n: int, value: float, alpha: float) -> float:
         """Hanley and McNeil's variance, of exponential scores."""
@@ -127,10 +140,9 @@ def sample_size(
 ) -> SampleSize:
     r"""Smallest sample for which the interval at this estimate has at most the given width.
 
-    For ``"exact"`` the width depends on the estimate only, except for the push risk. In the other cases the function
-    makes an assumption: for the AUC Hanley and McNeil's variance (exponential scores); for the push risk heights with a
-    power law, :math:`H = U^c` with U uniform; for a mean over queries or rows the standard deviation ``sd``, or the
-    largest one that is possible with the estimate.
+    The function makes an assumption where the width depends on more than the estimate: for the AUC exponential scores
+    (Hanley and McNeil's variance); for the push risk heights with a power law, :math:`H = U^c` with U uniform; for a
+    mean over queries or rows the standard deviation ``sd``, or the largest one that is possible with the estimate.
 
     Parameters
     ----------
@@ -169,7 +181,7 @@ def sample_size(
     >>> sample_size("auc", 0.1, estimate=0.8, method="asymptotic").sizes
     {'positives': 154, 'negatives': 154}
     >>> sample_size("auc", 0.1, estimate=0.8).sizes
-    {'positives': 470, 'negatives': 470}
+    {'positives': 259, 'negatives': 259}
     """
     how, alpha = method_named(method), 1.0 - check_probability(level, "level")
     wanted, value = check_probability(width, "width"), check_probability(estimate, "estimate")
@@ -190,7 +202,9 @@ _PLANS: dict[str, tuple[Callable[[float, float | None], _Plan], str]] = {
 
 def _planned(metric: str, p: float | None, ratio: float, sd: float | None) -> _Plan:
     """Check the options, and return the plan of a measure."""
-    make, takes = check_choice(metric, _PLANS, "metric")
+    base, numbers = parsed(metric)
+    make, takes = check_choice(base, _PLANS, "metric")
+    p = numbers[0] if numbers and p is None else p
     options = {"p": p, "sd": None if sd is None else check_positive(sd, "sd")}
     for option, given in options.items():
         if given is not None and option != takes:

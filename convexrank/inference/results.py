@@ -48,9 +48,9 @@ class Interval:
     >>> from convexrank import inference
     >>> found = inference.auc_interval([1, 0, 1, 0, 1, 0], [6, 5, 4, 3, 2, 1])
     >>> found
-    Interval(auc = 0.6667 in [0.0629, 0.9963], level 95 %, exact, 3 positives, 3 negatives)
+    Interval(auc = 0.6667 in [0.1609, 0.9870], level 95 %, exact, 3 positives, 3 negatives)
     >>> 0.5 in found, found.vacuous, round(found.width, 2)
-    (True, False, 0.93)
+    (True, False, 0.83)
     """
 
     estimate: float

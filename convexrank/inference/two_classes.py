@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.inference.concentration import mean_lower, mean_upper, uniform_ends
+from convexrank.inference.pairings import auc_bounds
 from convexrank.inference.rows import Guide, Labelled, Ranked, read_rows
 
 Array = np.ndarray
@@ -81,9 +82,8 @@ class AUC(_TwoClasses):
         return min(ranked.number_positive, ranked.number_negative)
 
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
-        """Return Chernoff's bounds for the U-statistic."""
-        value, n = self.value(ranked), self.independent(ranked)
-        return mean_lower(value, n, alpha / 2), mean_upper(value, n, alpha / 2)
+        """Return Clopper and Pearson's bounds over all pairings."""
+        return auc_bounds(ranked.hits, ranked.totals, alpha)
 
 
 @dataclass(frozen=True)

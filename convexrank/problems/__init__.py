@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from convexrank.problems.bipartite.p_norm_push import PNormPush as PNormPush
     from convexrank.problems.bipartite.partial_auc import PartialAUC as PartialAUC
     from convexrank.problems.bipartite.push import Push as Push
+    from convexrank.problems.bipartite.rank_discount import RankDiscount as RankDiscount
     from convexrank.problems.bipartite.rmax_push import RmaxPush as RmaxPush
     from convexrank.problems.bipartite.spectral_push import SpectralPush as SpectralPush
     from convexrank.problems.bipartite.top_push import TopPush as TopPush
@@ -41,10 +42,12 @@ if TYPE_CHECKING:
     from convexrank.problems.pairs.convex_risk import ConvexRisk as ConvexRisk
     from convexrank.problems.pairs.crucial_pairs import CrucialPairs as CrucialPairs
     from convexrank.problems.pairs.pair_rule import PairRule as PairRule
+    from convexrank.problems.queries.list_mle import ListMLE as ListMLE
     from convexrank.problems.queries.list_net import ListNet as ListNet
     from convexrank.problems.queries.ndcg_regression import NDCGRegression as NDCGRegression
     from convexrank.problems.queries.rank_cosine import RankCosine as RankCosine
     from convexrank.problems.queries.rank_svm import RankSVM as RankSVM
+    from convexrank.problems.queries.xe_ndcg import XENDCG as XENDCG
     from convexrank.problems.realizable.realizable_link import RealizableLink as RealizableLink
     from convexrank.problems.retargeting.retargeting import Retargeting as Retargeting
     from convexrank.problems.single_index.kernel_learned_divergence import (
@@ -59,6 +62,7 @@ _PLACES = {
     "BottomPush": "bipartite.bottom_push",
     "TopBottomPush": "bipartite.bottom_push",
     "IRPush": "bipartite.ir_push",
+    "RankDiscount": "bipartite.rank_discount",
     "Push": "bipartite.push",
     "RmaxPush": "bipartite.rmax_push",
     "SpectralPush": "bipartite.spectral_push",
@@ -71,6 +75,8 @@ _PLACES = {
     "KernelLearnedDivergence": "single_index.kernel_learned_divergence",
     "RealizableLink": "realizable.realizable_link",
     "ListNet": "queries.list_net",
+    "XENDCG": "queries.xe_ndcg",
+    "ListMLE": "queries.list_mle",
     "NDCGRegression": "queries.ndcg_regression",
     "RankSVM": "queries.rank_svm",
     "RankingDual": "duals.ranking_dual",
