@@ -74,8 +74,8 @@ class RateConstrained(HingeConstrained):
 
     References
     ----------
-    E. Eban, M. Schain, A. Mackey, A. Gordon, R. A. Saurous and G. Elidan, Scalable learning of non-decomposable objectives,
-    AISTATS (2017), bounds of the rates by hinges.
+    E. Eban, M. Schain, A. Mackey, A. Gordon, R. A. Saurous and G. Elidan, Scalable learning of non-decomposable
+    objectives, AISTATS (2017), bounds of the rates by hinges.
 
     Examples
     --------
