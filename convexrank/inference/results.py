@@ -214,7 +214,7 @@ class SampleSize:
     --------
     >>> from convexrank import inference
     >>> inference.sample_size("map", 0.1, estimate=0.5).sizes
-    {'queries': 735}
+    {'queries': 411}
     """
 
     metric: str
