@@ -55,7 +55,7 @@ SETTINGS = (
     Setting("precision ≥ .6, fixed sequence", {"min_precision": 0.6}, a=0.15, options=_CANDIDATES),
     Setting("positives of the first 50 of 500 new", {}, options={"k": 50}, kind="first"),
     Setting("positives of the first 5, 20, 80, together", {}, options={"k": [5, 20, 80]}, kind="first"),
-    Setting("positives of the first 50, ties: 8 scores", {}, levels=8, options={"k": 50}, kind="first"),
+    Setting("positives of the first 250, ties: 8 scores", {}, levels=8, options={"k": 250}, kind="first"),
     Setting("missed ≤ .2 on average, 40 queries", {"max_missed": 0.2}, n=40, kind="length"),
     Setting("missed ≤ .05 on average, 200 queries", {"max_missed": 0.05}, n=200, kind="length"),
     Setting("calibration band, whole curve", {}, kind="band"),

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import qr
 from scipy.optimize import linprog
 
@@ -66,23 +68,22 @@ def balanced(rows: Array, caps: Array, multipliers: Array, limit: Fraction) -> b
     unit = 1.0 / np.maximum(np.abs(rows).max(axis=0, initial=0.0), 1e-300)
     scaled = rows * unit
     # the most even multipliers: t times their limits from either end
-    ones = np.ones(len(rows))
+    each, share = sparse.eye_array(len(rows)), sparse.csr_array(caps[:, None])
     found = linprog(
         np.append(0.0 * caps, -1.0),
-        A_ub=np.block([[-np.eye(len(rows)), caps[:, None]], [np.eye(len(rows)), caps[:, None]]]),
-        b_ub=np.concatenate([0.0 * ones, caps]),
+        A_ub=sparse.block_array([[-each, share], [each, share]]),
+        b_ub=np.append(0.0 * caps, caps),
         A_eq=np.column_stack([scaled.T, np.zeros(rows.shape[1])]),
         b_eq=np.zeros(rows.shape[1]),
-        bounds=[(0.0, None)] * (len(rows) + 1),
     )
     inside = multipliers if found.x is None else np.clip(found.x[:-1], 0.0, caps)
     mixed = (1.0 - _INSIDE) * multipliers + _INSIDE * inside
     room = np.minimum(mixed, caps - mixed)
-    triangle, columns = qr((scaled * room[:, None]).T, mode="r", pivoting=True)[0:2]
+    triangle, columns = _pivots((scaled * room[:, None]).T)
     steps = np.abs(np.diag(triangle))
-    rank = int((steps > _RANK * steps.max(initial=0.0)).sum()) if len(steps) else 0
+    rank = int((steps > _RANK * steps.max(initial=0.0)).sum())
     chosen = columns[:rank]
-    kept = qr(scaled[chosen], mode="r", pivoting=True)[1][:rank]
+    kept = _pivots(scaled[chosen])[1][:rank]
     exact = [[Fraction(entry) for entry in row] for row in rows.tolist()]
     moved = [Fraction(entry) for entry in mixed.tolist()]
     off = [-sum((m * row[j] for m, row in zip(moved, exact, strict=True)), Fraction()) for j in kept]
@@ -97,6 +98,12 @@ def balanced(rows: Array, caps: Array, multipliers: Array, limit: Fraction) -> b
         for j in range(rows.shape[1])
     ]
     return inside_limits and not any(sums) and sum(moved) > limit
+
+
+def _pivots(matrix: Array) -> tuple[Array, Array]:
+    """The triangle of a QR decomposition, and the order of its columns: the most independent first."""
+    found: Any = qr(matrix, mode="r", pivoting=True)
+    return found
 
 
 def _solved(matrix: list[list[Fraction]], right: list[Fraction]) -> list[Fraction] | None:

@@ -121,9 +121,11 @@ class MultiplierSearch:
         """Solve one Lagrangian, and shorten the bracket."""
         bracket: _Bracket = state.memory
         multiplier = bracket.next()
+        near = bracket.high or bracket.low
+        x0 = bracket.inside if near is None else near.x
         with warnings.catch_warnings():  # its bound counts, whatever its status
             warnings.simplefilter("ignore", ConvergenceWarning)
-            solution = problem.lagrangian(multiplier).solve(tol=_INNER)
+            solution = problem.lagrangian(multiplier).solve(tol=_INNER, x0=x0)
         bound = problem.dual_value(multiplier, solution.certificate.lower_bound)
         tried = _Tried(multiplier, solution.x, problem.excess(solution.x), bound)
         before = bracket.width
