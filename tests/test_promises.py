@@ -224,6 +224,21 @@ def test_promises_hold_on_new_rows(option):
         assert stats.binom.cdf(failed, 300, 0.1) > 0.01
 
 
+def test_a_change_of_the_classes_shares_moves_only_a_precision():
+    """What is promised of one class does not depend on the other's rows; a precision falls when positives get rarer."""
+    y, s = sample(2000, 6)
+    fewer = (y == 0) | (np.random.default_rng(7).random(2000) < 0.1)
+    fpr, recall, precision = (
+        {"max_fpr": 0.1}, {"min_recall": 0.5}, {"min_precision": 0.7}
+    )  # fmt: skip
+    before = [inference.threshold(y, s, **promise) for promise in (fpr, recall, precision)]
+    assert inference.threshold(y[fewer], s[fewer], **fpr).threshold == before[0].threshold
+    some = (y == 1) | ~fewer | (np.random.default_rng(8).random(2000) < 0.5)
+    assert inference.threshold(y[some], s[some], **recall).threshold == before[1].threshold
+    above = s > before[2].threshold
+    assert y[above].mean() > 0.7 > y[above & fewer].mean()
+
+
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 Y, S = sample(100, 5)
