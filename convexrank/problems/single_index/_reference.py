@@ -104,6 +104,7 @@ def power_reference(scores: Array, y: Array, strong: float, power: float) -> tup
                 ends.min(),
                 ends.max(),
                 xtol=1e-300,
+                disp=False,
                 rtol=1e-15,
             )
         )
