@@ -92,8 +92,9 @@ def push_risk_interval(
 
     ``"exact"``: the positives give bounds of H that hold for all negatives at once, by Dvoretzky, Kiefer and Wolfowitz,
     with Massart's constant: :math:`\sup_t |\widehat H - H| \le \sqrt{\ln(2/\delta)/(2I)}`, and near 0 and 1 by Clopper
-    and Pearson's bounds at the order statistics. Chernoff's bound then holds for the means of the p-th powers of these
-    bounds over the K independent negatives; no union bound over the negatives is needed. ``"asymptotic"``: the delta
+    and Pearson's bounds at the order statistics. Bounds by betting then hold for the means of the p-th powers of these
+    ends over the K independent negatives, in whatever order they are given that does not depend on their scores; no
+    union bound over the negatives is needed. ``"asymptotic"``: the delta
     method for the root, of the variances of both classes.
 
     Parameters
@@ -125,7 +126,7 @@ def push_risk_interval(
     >>> random = np.random.default_rng(0)
     >>> y = np.repeat([0, 1], [900, 100])
     >>> push_risk_interval(y, y + random.normal(size=1000), p=4)
-    Interval(push_risk = 0.5187 in [0.3504, 0.6516], level 95 %, exact, 100 positives, 900 negatives)
+    Interval(push_risk = 0.5187 in [0.3923, 0.6373], level 95 %, exact, 100 positives, 900 negatives)
     """
     return measured(push_measure(p), y, s, method, level, sample_weight, groups)
 
@@ -146,7 +147,7 @@ def partial_auc_interval(
     .. math:: A = \int_0^m \mathrm{TPR}(u)\,du = E\,(m - G(s_+))_+, \qquad G(t) = P(s_- > t)
 
     The estimate is `convexrank.metrics.partial_auc`. ``"exact"``: the negatives give bounds of G that hold everywhere,
-    as in `push_risk_interval`, and Chernoff's bound holds for the means over the positives; the interval is wide when m
+    as in `push_risk_interval`, and bounds by betting hold for the means over the positives; the interval is wide when m
     K is small. ``"asymptotic"``: the delta method.
 
     Parameters

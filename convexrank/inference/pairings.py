@@ -25,6 +25,8 @@ import math
 import numpy as np
 from scipy.special import betaincinv, ndtr
 
+from convexrank.inference.concentration import generator
+
 Array = np.ndarray
 
 # Share ρ of the pairings. For normal numbers the width is least from .01 to .1, as the classes are, and flat there.
@@ -55,21 +57,22 @@ def auc_bounds(hits: Array, totals: Array, alpha: float) -> tuple[float, float]:
     pairs = min(positives, int(totals.sum()) - positives)
     tied = bool(((hits > 0) & (hits < totals)).any())
     orders = [
-        _order(hits[::turn], totals[::turn], np.random.default_rng(seed))[::turn]
-        for seed in range(_ORDERS if tied else 1)
+        order
         for turn in ((1, -1) if tied else (1,))
+        for order in _orders(hits[::turn], totals[::turn], turn, _ORDERS if tied else 1)
     ]
     shares = np.mean([_shares(order, pairs) for order in orders], axis=0)
     return _lower(shares[0], alpha / 2), 1.0 - _lower(shares[1], alpha / 2)
 
 
-def _order(hits: Array, totals: Array, rng: np.random.Generator) -> Array:
-    """Return which rows are positive, lowest score first; tied rows in random order, which leaves the AUC as it is."""
+def _orders(hits: Array, totals: Array, turn: int, number: int) -> list[Array]:
+    """Return which rows are positive, lowest score first; tied rows in random orders, which leave the AUC as it is."""
     level = np.repeat(np.arange(len(totals)), totals)
     label = np.arange(len(level)) - np.repeat(totals.cumsum() - totals, totals) < np.repeat(hits, totals)
-    if len(totals) < len(level):
-        label = label[np.lexsort((rng.random(len(level)), level))]
-    return label[::-1]
+    if len(totals) == len(level):
+        return [label[::-turn]]
+    rng = generator(np.stack([hits, totals]))
+    return [label[np.lexsort((rng.random(len(level)), level))][::-turn] for _ in range(number)]
 
 
 def _shares(up: Array, pairs: int) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 
 from convexrank.data import check_at_least, check_choice, check_positive, check_probability
 from convexrank.inference.arguments import How
+from convexrank.inference.betting import lower_mean, mean_bounds
 from convexrank.inference.concentration import mean_lower, mean_upper, uniform_ends
 from convexrank.inference.methods import Plan, method_named, student_interval
 from convexrank.inference.pairings import auc_bounds
@@ -29,10 +30,6 @@ class _Plan(Plan, Protocol):
     def sizes(self, n: int) -> dict[str, int]:
         """The meaning of n units."""
         ...
-
-
-def _chernoff_width(value: float, n: int, alpha: float) -> float:
-    return mean_upper(value, n, alpha / 2) - mean_lower(value, n, alpha / 2)
 
 
 def _student_width(value: float, variance: float, freedom: float, alpha: float) -> float:
@@ -86,11 +83,15 @@ class _Push:
         return u, u**power, np.diff(edges)
 
     def exact(self, n: int, value: float, alpha: float) -> float:
-        others, (_, heights, weights) = math.ceil(self.ratio * n), self._heights(value)
+        """Width where the rows stand at the quantiles."""
+        scale = max(1.0, n / _LARGEST, math.ceil(self.ratio * n) / _LARGEST)  # beyond, it falls like the root
+        n = max(round(n / scale), 1)
+        others = math.ceil(self.ratio * n)
+        heights = ((np.arange(others) + 0.5) / others) ** (math.expm1(-self.p * math.log(value)) / self.p)
         band, side = error_split(alpha, n, others)
-        ends = uniform_ends(np.rint(heights * n), n, band)
-        low, high = (float(weights @ end**self.p) for end in ends)
-        return mean_upper(high, others, side) ** (1 / self.p) - mean_lower(low, others, side) ** (1 / self.p)
+        low, high = (end**self.p for end in uniform_ends(np.rint(heights * n), n, band))
+        upper = (1.0 - lower_mean(1.0 - high, side)) ** (1 / self.p)
+        return (upper - lower_mean(low, side) ** (1 / self.p)) / math.sqrt(scale)
 
     def asymptotic(self, n: int, value: float, alpha: float) -> float:
         others, (u, heights, weights) = math.ceil(self.ratio * n), self._heights(value)
@@ -117,7 +118,21 @@ class _Mean:
     sd: float | None
 
     def exact(self, n: int, value: float, alpha: float) -> float:
-        return _chernoff_width(value, n, alpha)
+        """Width for two values, of which one is 0 or 1 where no others have this standard deviation."""
+        if self.unit == "rows":
+            return mean_upper(value, n, alpha / 2) - mean_lower(value, n, alpha / 2)
+        scale = max(1.0, n / _LARGEST)  # beyond, it falls like the root
+        n = max(round(n / scale), 1)
+        sd = math.sqrt(value * (1 - value)) if self.sd is None else self.sd
+        low, high = max(value - sd, 0.0), min(value + sd, 1.0)
+        if low == 0.0:
+            high = min(value + sd**2 / value, 1.0)
+        elif high == 1.0:
+            low = max(value - sd**2 / (1 - value), 0.0)
+        share = (value - low) / (high - low)
+        many = np.floor((np.arange(n) + 1) * share + 0.5) - np.floor(np.arange(n) * share + 0.5)
+        ends = mean_bounds(low + (high - low) * many, alpha)
+        return (ends[1] - ends[0]) / math.sqrt(scale)
 
     def asymptotic(self, n: int, value: float, alpha: float) -> float:
         variance = value * (1 - value) if self.sd is None else self.sd**2 / self.rows
