@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.modelling.certificates.chains import of_chain
 from convexrank.modelling.certificates.pair_blocks import blocks
 from convexrank.modelling.certificates.rounding import Sizes, summed
 from convexrank.modelling.conjugate import has_conjugate
+from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Axis,
@@ -145,6 +147,8 @@ def _bound(node: Node) -> tuple[Up, Down]:
             return lambda x: (dots(shares, x), None), lambda memory, u: ((shares * spread(u),), 0.0, 0.0)
         case LogSumExp():
             return _of_log_sum_exp(node)
+        case CumulativeLogSumExp():
+            return of_chain(node)
         case Highest():
             return _of_highest(node)
         case Elementwise():

@@ -43,7 +43,7 @@ def below(program: Program, smooth: Program, scores: Array) -> tuple[float, Arra
             upper, lower = (values[a] for a in program.args[k])
             one, parts = _pairs_of(node, near.function)(node, near.function, upper, lower, u)
         elif conjugate.is_curved(node):
-            (suggested,) = smooth.steps[k].down(memories[k], u)
+            suggested = conjugate.pulled(smooth, k, memories[k], u)
             one, parts = conjugate.dual_of(node, m, u, conjugate.shares_of(node, m, suggested, u))
         else:
             one, parts = conjugate.dual_of(node, m, u, None)

@@ -291,9 +291,9 @@ class SmoothRisk:
 
 
 def sums_pairs_only(program: Program) -> bool:
-    """Whether no curved atom is taken of sums over pairs, and these are sums over rows' own scores."""
+    """Whether no curved atom is taken of sums over pairs, these are of rows' own scores, and the rest has columns."""
     over_pairs: set[int] = set()
-    if program.differences:  # an entry of a difference is one of two rows
+    if program.differences or program.has_levels:  # of two rows each, or of all rows up to a grade
         return False
     for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
         if isinstance(node, PairSums):
