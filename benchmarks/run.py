@@ -32,6 +32,7 @@ from report import Section, Table, environment, plain, restructured, summary
 from retargeting import retargeting
 from scale import scale
 from sizes import sizes
+from sorted_objectives import sorted_objectives
 from startup import startup
 from text import text
 from top import top
@@ -46,6 +47,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "boosting": boosting,
     "top": top,
     "kinks": kinks,
+    "sorted": sorted_objectives,
     "wide": wide,
     "text": text,
     "trees": trees,
@@ -68,6 +70,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
 _OWN_FILES = {
     "accuracy": "accuracy_results.inc",
     "growth": "growth_results.inc",
+    "sorted": "sorted_results.inc",
     "trees": "trees_results.inc",
     "scale": "scale_results.inc",
     "retargeting": "retargeting_results.inc",
