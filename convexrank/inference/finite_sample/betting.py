@@ -99,7 +99,7 @@ def capital(values: Array, mean: float) -> float:
 
 def mixed(logarithms: Array) -> Any:
     """Return the logarithm of the mean over bets, the first axis, of capitals whose logarithms are given."""
-    return logsumexp(logarithms, axis=0) - math.log(len(BETS))
+    return np.asarray(logsumexp(logarithms, axis=0)) - math.log(len(BETS))
 
 
 def two_sided(values: Array, alpha: float, null: float = 0.5) -> tuple[float, float, float]:
