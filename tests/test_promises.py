@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from convexrank import inference
+from convexrank import calibration, inference
 from convexrank.inference.promises import kinds
 from tests.tolerances import tolerance
 
@@ -306,7 +306,14 @@ def test_promises_that_are_not_kept_are_found_out(monkeypatch):
         chosen = [
             one
             for one in settings.SETTINGS
-            if one.title in ("FPR ≤ .05", "FPR ≤ .25, ties: 8 scores", "precision ≥ .6, fixed sequence")
+            if one.title
+            in (
+                "FPR ≤ .05",
+                "FPR ≤ .25, ties: 8 scores",
+                "precision ≥ .6, fixed sequence",
+                "calibration band, ties: 2 scores",
+                "calibration band, a fifth of the negatives, weighted",
+            )
         ]
 
         def judged():
@@ -316,15 +323,19 @@ def test_promises_that_are_not_kept_are_found_out(monkeypatch):
                 for target in settings.judged(one, settings.simulate(one, 300, 0))
             ]
 
-        assert judged() == [True, True, True]
-        whole = inference.threshold
+        assert judged() == [True] * 5
+        whole, fitted = inference.threshold, calibration.calibrate
 
         def planted(*arguments, **options):
             found = whole(*arguments, **options)
             return dataclasses.replace(found, threshold=3.0 * found.threshold)  # scores are negative
 
+        def narrow(y, s, level, sample_weight=None):  # and blind to weights
+            return fitted(y, s, level=level - 0.8)
+
         monkeypatch.setattr(inference, "threshold", planted)
-        assert judged() == [False, False, False]
+        monkeypatch.setattr(calibration, "calibrate", narrow)
+        assert judged() == [False] * 5
     finally:
         for name in MODULES:
             sys.modules.pop(name, None)

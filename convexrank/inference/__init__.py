@@ -12,6 +12,7 @@ push_risk_interval           p-norm of the heights of the negatives       DKW an
 precision_at_interval        positives among the first k                  binomial cut, Clopper and Pearson
 recall_at_interval           share of the positives among the first k     binomial cut, Clopper and Pearson
 ranking_risk_interval        pairs of real labels in the wrong order      Chernoff's bound for U-statistics
+m_ary_risk_interval          m rows of real labels in the wrong order     Chernoff's bound for U-statistics
 ndcg_interval, map_interval  means over queries                           betting
 roc_band                     the whole ROC curve                          DKW for both classes
 precision_recall_band        the whole precision–recall curve             DKW, Clopper and Pearson
@@ -34,7 +35,12 @@ from __future__ import annotations
 
 from convexrank.inference.bands import precision_recall_band, roc_band
 from convexrank.inference.comparison import compare, holm
-from convexrank.inference.graded_intervals import map_interval, ndcg_interval, ranking_risk_interval
+from convexrank.inference.graded_intervals import (
+    m_ary_risk_interval,
+    map_interval,
+    ndcg_interval,
+    ranking_risk_interval,
+)
 from convexrank.inference.list_intervals import auc_interval, partial_auc_interval, push_risk_interval
 from convexrank.inference.monitoring import Monitoring, monitor
 from convexrank.inference.planning import sample_size
@@ -59,6 +65,7 @@ __all__ = [
     "compare",
     "holm",
     "list_length",
+    "m_ary_risk_interval",
     "map_interval",
     "monitor",
     "ndcg_interval",

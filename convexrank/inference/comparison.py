@@ -77,7 +77,7 @@ def compare(
         Scores of two rankers that do not depend on these rows. For several rankers, s1 is a mapping of names to scores,
         and s2 is omitted.
     metric : {"auc", "partial_auc", "push_risk", "precision_at", "recall_at", "ranking_risk", "ndcg", "map"}
-        The measure.
+        The measure; a number behind it is its option, as in ``"precision@100"``.
     p, k, max_fpr, qid, convention : float, int, float, array-like, Convention
         The options of the measure, as in its function for one ranker.
     method : {"asymptotic", "exact"}

@@ -17,6 +17,7 @@ from convexrank.inference.finite_sample.pairings import auc_bounds
 from convexrank.inference.methods import Plan, method_named, student_interval
 from convexrank.inference.results import SampleSize
 from convexrank.inference.two_classes import error_split
+from convexrank.metrics.names import parsed
 
 Array = np.ndarray
 
@@ -216,7 +217,9 @@ _PLANS: dict[str, tuple[Callable[[float, float | None], _Plan], str]] = {
 
 def _planned(metric: str, p: float | None, ratio: float, sd: float | None) -> _Plan:
     """Check the options, and return the plan of a measure."""
-    make, takes = check_choice(metric, _PLANS, "metric")
+    base, numbers = parsed(metric)
+    make, takes = check_choice(base, _PLANS, "metric")
+    p = numbers[0] if numbers and p is None else p
     options = {"p": p, "sd": None if sd is None else check_positive(sd, "sd")}
     for option, given in options.items():
         if given is not None and option != takes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,7 @@ def top_hits(y: Any, scores: Any, new_scores: Any, k: Any, *, confidence: float 
 
 def _counts(k: Any, rows: int) -> list[int]:
     """Return the numbers of first rows."""
-    given = check_list(k, "k", "numbers of rows") if np.ndim(k) else [k]
+    given = [k] if isinstance(k, Number) else check_list(k, "k", "numbers of rows")
     if not given:
         raise ValueError(f"k is {shown(k)}, expected at least one number of rows.")
     counts = [check_integer(one, "k", 1) for one in given]
