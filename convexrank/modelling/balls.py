@@ -29,8 +29,12 @@ from convexrank.modelling.kernels.ball_pairs import ball_pairs
 from convexrank.modelling.language import Language
 from convexrank.modelling.program import Program
 from convexrank.modelling.steps import highest_rows
+from convexrank.modelling.threshold import Threshold, values_and_parts
 
 Array = np.ndarray
+
+# Steps of Newton's method that make a float's root one of hundreds of digits; how thin an enclosure is tried first.
+_ROOT, _THIN = 4, 2.0**-100
 
 
 class Balls(Language):
@@ -131,6 +135,8 @@ def _up(node: Node, scores: Array, *x: Array) -> tuple[Any, Any, Any]:
             return _chain(node, x[0])
         case Highest():
             return _highest(node, x[0])
+        case Threshold():
+            return _threshold(node, x[0])
         case Elementwise():
             value, slope, slack = lines(node.function, x[0])
             return value, slope, slack
@@ -162,6 +168,36 @@ def _chain(node: CumulativeLogSumExp, x: Array) -> tuple[Array, Any, int]:
         sums[level] = sums[level] + below[level]
     values = as_objects(ball.log() for ball in sums)[node.level]
     return values, (terms / sums[node.level], below / sums), 0
+
+
+def _threshold(node: Threshold, x: Array) -> tuple[Array, Array, Array]:
+    """The threshold between two numbers of which it is above and below; a minorant by the conjugate."""
+    m, axis, perspective = Balls(), node.over, node.function.perspective
+    b, target, shares = m.number(node.scale), m.number(node.target), m.shares(node)
+
+    def excess(t: Array) -> tuple[Array, Array]:
+        value, slope, _ = lines(node.function, b * (x - axis.spread(t)))
+        return axis.sums(shares * value) - target, shares * slope
+
+    t = in_balls(values_and_parts(node, x.astype(float))[0])
+    for _ in range(_ROOT):
+        value, pulls = excess(t)
+        t = as_objects(one.mid() for one in t + value / (b * axis.sums(pulls)))
+    value, pulls = excess(t)
+    whole = axis.sums(pulls)
+    reach = (
+        as_objects(abs(one) for one in value / (b * whole)) * 2 + as_objects(abs(one) for one in t) * _THIN
+    )
+    while not all(one >= 0 for one in excess(t - reach)[0]) or not all(
+        one <= 0 for one in excess(t + reach)[0]
+    ):
+        reach = reach * 2 + _THIN
+    found = as_objects((one - r).union(one + r) for one, r in zip(t, reach, strict=True))
+    parts, multiplier = pulls / axis.spread(whole), 1 / (b * whole)
+    if perspective is None:
+        raise TypeError(f"{node.function.name} has no conjugate.")
+    cost = axis.sums(perspective(m, parts / b, shares * axis.spread(multiplier))) + target * multiplier
+    return found, parts, found - axis.sums(parts * x) + cost
 
 
 def _highest(node: Highest, x: Array) -> tuple[Array, Array, Array]:
