@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.core.results import CertificateError
 from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
@@ -29,12 +30,14 @@ from convexrank.modelling.kernels.ball_pairs import ball_pairs
 from convexrank.modelling.language import Language
 from convexrank.modelling.program import Program
 from convexrank.modelling.steps import highest_rows
-from convexrank.modelling.threshold import Threshold, values_and_parts
+from convexrank.modelling.thresholds import Threshold, values_and_parts
 
 Array = np.ndarray
 
 # Steps of Newton's method that make a float's root one of hundreds of digits; how thin an enclosure is tried first.
 _ROOT, _THIN = 4, 2.0**-100
+# How often an enclosure is doubled.
+_DOUBLINGS = 200
 
 
 class Balls(Language):
@@ -185,13 +188,17 @@ def _threshold(node: Threshold, x: Array) -> tuple[Array, Array, Array]:
         t = as_objects(one.mid() for one in t + value / (b * axis.sums(pulls)))
     value, pulls = excess(t)
     whole = axis.sums(pulls)
-    reach = (
-        as_objects(abs(one) for one in value / (b * whole)) * 2 + as_objects(abs(one) for one in t) * _THIN
+    step = as_objects(
+        2 * abs(one) + abs(near) * _THIN for one, near in zip(value / (b * whole), t, strict=True)
     )
-    while not all(one >= 0 for one in excess(t - reach)[0]) or not all(
-        one <= 0 for one in excess(t + reach)[0]
-    ):
-        reach = reach * 2 + _THIN
+    reach = as_objects(one.abs_upper() for one in step)
+    for _ in range(_DOUBLINGS):
+        below, above = excess(t - reach)[0], excess(t + reach)[0]
+        if all(one >= 0 for one in below) and all(one <= 0 for one in above):
+            break
+        reach = as_objects((2 * one + _THIN).abs_upper() for one in reach)
+    else:
+        raise CertificateError(f"{node} was not enclosed at this precision.")
     found = as_objects((one - r).union(one + r) for one, r in zip(t, reach, strict=True))
     parts, multiplier = pulls / axis.spread(whole), 1 / (b * whole)
     if perspective is None:

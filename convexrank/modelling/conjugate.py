@@ -39,7 +39,7 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
-from convexrank.modelling.threshold import Threshold, dual_of_threshold, shares_of_threshold
+from convexrank.modelling.thresholds import Threshold, dual_of_threshold, shares_of_threshold
 
 Array = np.ndarray
 # A factor that keeps chosen parts in their range when they are rounded; a slope that no conjugate needs.

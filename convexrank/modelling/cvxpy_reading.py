@@ -25,8 +25,8 @@ from convexrank.modelling.kernels.highest import border_of
 from convexrank.modelling.language import Language, read
 from convexrank.modelling.program import Program
 from convexrank.modelling.rules import is_nonnegative
-from convexrank.modelling.threshold import Threshold
-from convexrank.modelling.threshold import values_and_parts as threshold_at
+from convexrank.modelling.thresholds import Threshold
+from convexrank.modelling.thresholds import values_and_parts as threshold_at
 
 Array = np.ndarray
 
@@ -156,7 +156,8 @@ class Cvxpy(Language):
         axis = node.over
         t = self.cp.Variable(axis.count)
         above = node.function.read(self, node.scale * (x - self.spread(t, axis)))
-        self.limits.append(self.sums(self.times(node.shares, above), axis) <= node.target)
+        # in units of the target: how far solvers violate it moves t by that over the slope
+        self.limits.append(self.sums(self.times(node.shares / node.target, above), axis) <= 1.0)
         t.value = threshold_at(node, np.zeros(len(axis.rows)) if x.value is None else x.value)[0]
         return t
 

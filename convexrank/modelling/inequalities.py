@@ -25,7 +25,7 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.functions import Function
 from convexrank.modelling.program import Program
-from convexrank.modelling.threshold import Threshold
+from convexrank.modelling.thresholds import Threshold
 
 Array = np.ndarray
 

@@ -29,7 +29,7 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 from convexrank.modelling.language import Language, read
-from convexrank.modelling.threshold import Threshold
+from convexrank.modelling.thresholds import Threshold
 
 Array = np.ndarray
 

@@ -20,7 +20,7 @@ from convexrank.modelling.expressions import (
     PairSums,
     Scores,
 )
-from convexrank.modelling.threshold import Threshold
+from convexrank.modelling.thresholds import Threshold
 
 _LETTERS = {"positive": ("i", "I"), "negative": ("k", "K"), "rows": ("r", "n"), "pairs": ("i", "I")}
 

@@ -19,7 +19,7 @@ from convexrank.modelling.expressions import (
     Reduction,
     Scores,
 )
-from convexrank.modelling.threshold import Threshold
+from convexrank.modelling.thresholds import Threshold
 
 
 def plain_risk(root: Node, scores: list[float]) -> float:

@@ -26,7 +26,7 @@ from convexrank.modelling.expressions import (
 from convexrank.modelling.kernels.pairs import is_running
 from convexrank.modelling.rules import check_convex
 from convexrank.modelling.steps import Step, bound
-from convexrank.modelling.threshold import Threshold
+from convexrank.modelling.thresholds import Threshold
 
 Array = np.ndarray
 

@@ -29,7 +29,7 @@ from convexrank.modelling.kernels.plain import DistancePowers
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 from convexrank.modelling.steps import highest_rows, highest_shares, highest_values
-from convexrank.modelling.threshold import Threshold, values_and_parts
+from convexrank.modelling.thresholds import Threshold, values_and_parts
 
 Array = np.ndarray
 

@@ -30,7 +30,7 @@ from convexrank.modelling.expressions import (
     is_affine,
 )
 from convexrank.modelling.functions import Function
-from convexrank.modelling.threshold import Threshold
+from convexrank.modelling.thresholds import Threshold
 
 Array = np.ndarray
 
@@ -151,7 +151,7 @@ def threshold(x: Node, loss: Any, target: float, scale: float = 1.0, weights: An
     target : float
         A number τ above 0.
     scale : float
-        The factor b above 0: the larger, the nearer to a quantile.
+        The factor b above 0. As it grows, t goes to the maximum.
     weights : array, optional
         Weights of the rows in the mean, greater than 0; their own by default.
     """

@@ -21,7 +21,7 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.kernels.highest import border_of, smooth_highest_values
 from convexrank.modelling.kernels.pairs import pair_kernel
-from convexrank.modelling.threshold import Threshold, values_and_parts
+from convexrank.modelling.thresholds import Threshold, values_and_parts
 
 Array = np.ndarray
 

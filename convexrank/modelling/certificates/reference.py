@@ -36,7 +36,7 @@ from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.plain import PlainPairs, has_plain_sums
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
-from convexrank.modelling.threshold import Threshold
+from convexrank.modelling.thresholds import Threshold
 
 Array = np.ndarray
 # The multipliers of the arguments, what the conjugate of the node costs, and how far outside its range they are.

@@ -22,7 +22,7 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 from convexrank.modelling.program import Program
-from convexrank.modelling.threshold import Threshold
+from convexrank.modelling.thresholds import Threshold
 
 Array = np.ndarray
 

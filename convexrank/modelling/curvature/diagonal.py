@@ -28,7 +28,7 @@ from convexrank.modelling.expressions import (
     is_affine,
 )
 from convexrank.modelling.program import Program
-from convexrank.modelling.threshold import Threshold, bend_of_threshold
+from convexrank.modelling.thresholds import Threshold, bend_of_threshold
 
 Array = np.ndarray
 
@@ -204,7 +204,7 @@ def _jacobian(
     (own, terms), axis = part, node.x.axis  # type: ignore[attr-defined]  # of one argument
     if isinstance(node, Threshold):
         own_bend, whole = bend_of_threshold(node, memory)
-        memory, d, c, g = memory[0], node.over.spread(u) * own_bend, None, None
+        memory, d, c, g = memory[0], node.over.spread(u) * own_bend, None, memory[0]
     else:
         d, c, g = bend_of(node, x, memory, u)
     if not isinstance(d, float):

@@ -22,7 +22,7 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.kernels.highest import partial_shares
 from convexrank.modelling.program import Program
-from convexrank.modelling.threshold import Threshold, curved
+from convexrank.modelling.thresholds import Threshold, curved
 
 Array = np.ndarray
 #: Values, memories and adjoints of all nodes.

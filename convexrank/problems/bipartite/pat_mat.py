@@ -47,7 +47,8 @@ class PatMat(Bipartite):
     surrogate : Loss or str
         The smooth loss ψ of the rows below the threshold: squared_hinge, exponential, logistic.
     beta : float
-        The scale β > 0 of margins in the threshold: the larger, the nearer is t to the quantile.
+        The scale β > 0 of margins in the threshold. There is a best one: for small β t is far above the quantile, and
+        as β grows it goes to the highest score.
     over : {"negatives", "all"}
         What the threshold is a quantile of.
 
@@ -58,8 +59,8 @@ class PatMat(Bipartite):
 
     References
     ----------
-    L. Adam, V. Mácha, V. Šmídl and T. Pevný, General framework for binary classification on top samples, Optimization
-    Methods and Software (2021), Pat&Mat and Pat&Mat-NP.
+    L. Adam, V. Mácha, V. Šmídl and T. Pevný, General framework for binary classification on top samples, arXiv (2020),
+    Pat&Mat and Pat&Mat-NP.
 
     Examples
     --------
@@ -111,9 +112,10 @@ class PatMat(Bipartite):
         for positives, negatives, weight in sides_of(self.y, self.qid, self.sample_weight):
             rows = negatives if self.over == "negatives" else [*positives, *negatives]
             whole = sum(weight[k] for k in rows)
+            shares = [(weight[k] / whole, f[k]) for k in rows]
 
-            def missing(t: float, rows: list[int] = rows, whole: float = whole) -> float:
-                return self.tau - sum(weight[k] / whole * psi(self.beta * (t - f[k])) for k in rows)
+            def missing(t: float, shares: list[tuple[float, float]] = shares) -> float:
+                return self.tau - sum(share * psi(self.beta * (t - score)) for share, score in shares)
 
             t, counted = root(missing, max(f[k] for k in rows)), sum(weight[i] for i in positives)
             risk += sum(weight[i] * loss(f[i] - t) for i in positives) / counted
@@ -126,7 +128,9 @@ class PatMat(Bipartite):
         X = random_features(rng, int(rng.integers(6, 40)), int(rng.integers(1, 5)), bounded=True)
         loss = ["exponential", "logistic", "hinge", "squared_hinge"][int(rng.integers(4))]
         surrogate = ["exponential", "logistic", "squared_hinge"][int(rng.integers(3))]
-        tau, beta, l1 = (float(rng.choice(of)) for of in ([0.05, 0.2, 0.5], [0.5, 1.0, 3.0], [0.0, 0.0, 0.02]))
+        tau, beta, l1 = (
+            float(rng.choice(of)) for of in ([0.05, 0.2, 0.5], [0.5, 1.0, 3.0], [0.0, 0.0, 0.02])
+        )
         over: Any = ["negatives", "all"][int(rng.integers(2))]
         l2 = float(rng.choice([1e-2, 1e-1]))
         return cls(X, random_labels(rng, X), tau, loss, surrogate, beta, over, l2=l2, l1=l1)

@@ -16,7 +16,7 @@ from convexrank.modelling.expressions import Affine, Axis, Dot, Highest, LogSumE
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth
-from convexrank.modelling.threshold import Threshold
+from convexrank.modelling.thresholds import Threshold
 from convexrank.problems.duals._many_pairs import refuse_many_pairs
 
 Array = np.ndarray
