@@ -205,7 +205,7 @@ def test_bad_input_is_refused_by_name():
     one_class = [(np.flatnonzero(y == 1), np.arange(len(y)))]
     missing = [(np.arange(len(y)), np.flatnonzero(y == 1))]
     for options, message in (
-        ({"path": "alpha"}, "path is 'alpha', expected one of: l1, l2, p"),
+        ({"path": "alpha"}, "path is 'alpha', expected one of: l1, l2, max_fpr, p"),
         ({"path": "l2"}, "l2 is 'auto', expected values"),
         ({"values": [-1.0]}, "l1 is -1.0"),
         ({"values": []}, "l1"),
@@ -218,7 +218,7 @@ def test_bad_input_is_refused_by_name():
             data = (np.arange(4.0)[:, None], np.array([0, 0, 1, 1]))
         with pytest.raises(ValueError, match=message):
             PushRankerCV(**options).fit(*data)
-    with pytest.raises(ValueError, match="number of groups"):
+    with pytest.raises(ValueError, match="qid has 2 queries"):
         RetargetingRankerCV(cv=3).fit(*graded(queries=2))
 
 

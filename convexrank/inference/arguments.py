@@ -21,6 +21,7 @@ from convexrank.inference.results import Interval
 from convexrank.inference.top_of_list import PrecisionAt, RecallAt
 from convexrank.inference.two_classes import AUC, PartialAUC, PushRisk
 from convexrank.metrics.conventions import CONVEXRANK, Convention
+from convexrank.metrics.names import parsed
 
 How = Literal["exact", "asymptotic"]
 
@@ -100,8 +101,10 @@ def measure_named(name: Any, **options: Any) -> Measure:
     ValueError
         When the name is unknown, or an option is missing or not one of the measure.
     """
-    make, required, optional = check_choice(name, _NAMED, "metric")
+    base, numbers = parsed(name)
+    make, required, optional = check_choice(base, _NAMED, "metric")
     given = {option: value for option, value in options.items() if value is not None}
+    given |= _behind(name, numbers, [*required, *optional], given)
     for option in required:
         if option not in given:
             raise ValueError(
@@ -113,3 +116,17 @@ def measure_named(name: Any, **options: Any) -> Measure:
     return make(
         **({option: given.get(option) for option in optional if option in given or option == "k"} | given)
     )
+
+
+def _behind(
+    name: str, numbers: tuple[int | float, ...], takes: list[str], given: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the number of a name such as precision@100 as the option that it is."""
+    for option in ("k", "max_fpr", "p") if numbers else ():
+        if option in takes and option not in given:
+            return {option: numbers[0]}
+    if numbers:
+        raise ValueError(
+            f"metric is {name!r}, with a number that is no option of it, or given twice; leave @ out."
+        )
+    return {}

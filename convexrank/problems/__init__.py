@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from convexrank.problems.bipartite.spectral_push import SpectralPush as SpectralPush
     from convexrank.problems.bipartite.top_push import TopPush as TopPush
     from convexrank.problems.consensus.consensus_rank import ConsensusRank as ConsensusRank
+    from convexrank.problems.constrained.rate_constrained import RateConstrained as RateConstrained
     from convexrank.problems.duals.ranking_dual import RankingDual as RankingDual
     from convexrank.problems.graph_ranks.lpq_rank import LpqRank as LpqRank
     from convexrank.problems.graph_ranks.page_rank import PageRank as PageRank
@@ -71,6 +72,7 @@ _PLACES = {
     "CrucialPairs": "pairs.crucial_pairs",
     "ConvexRisk": "pairs.convex_risk",
     "PairRule": "pairs.pair_rule",
+    "RateConstrained": "constrained.rate_constrained",
     "LearnedDivergence": "single_index.learned_divergence",
     "KernelLearnedDivergence": "single_index.kernel_learned_divergence",
     "RealizableLink": "realizable.realizable_link",

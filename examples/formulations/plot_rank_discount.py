@@ -32,7 +32,9 @@ left.axhline(np.log(4.0), color="#999999", linewidth=1.0)
 left.text(6.0, np.log(4.0) - 0.12, "log(1 + I)", ha="right", color="#555555")
 left.set(xlabel="scale t of the scores", ylabel="risk", ylim=(0.0, None))
 best = scales[np.argmin([line["RankDiscount"].objective([t]) for t in scales])]
-print(f"RankDiscount is least at t = {best:.2f}; IRPush falls up to t = 6: {line['IRPush'].objective([6.0]):.4f}")
+print(
+    f"RankDiscount is least at t = {best:.2f}; IRPush falls up to t = 6: {line['IRPush'].objective([6.0]):.4f}"
+)
 
 # %%
 # On the screening data
@@ -52,7 +54,9 @@ for name, style in styles(problems).items():
     scores = X @ solution.x
     found = np.cumsum(y[np.argsort(-scores, kind="stable")]) / y.sum()
     right.plot(np.arange(1, shown + 1), found[:shown], label=name, **style)
-    print(f"{name:<17} gap {solution.gap:.0e}; NDCG {metrics.ndcg(y, scores):.4f}, AUC {metrics.auc(y, scores):.4f}")
+    print(
+        f"{name:<17} gap {solution.gap:.0e}; NDCG {metrics.ndcg(y, scores):.4f}, AUC {metrics.auc(y, scores):.4f}"
+    )
 right.set(xlabel="rows from the top", ylabel="share of the positives among them")
 for panel in (left, right):
     panel.grid(alpha=0.25)
