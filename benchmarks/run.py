@@ -35,6 +35,7 @@ from sizes import sizes
 from startup import startup
 from text import text
 from top import top
+from top_alone import top_alone
 from trees import trees
 from wide import wide
 
@@ -45,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "exact": exact,
     "boosting": boosting,
     "top": top,
+    "top_alone": top_alone,
     "kinks": kinks,
     "wide": wide,
     "text": text,
@@ -74,6 +76,7 @@ _OWN_FILES = {
     "bounds": "bounds_results.inc",
     "coverage": "inference_results.inc",
     "promises": "promises_results.inc",
+    "top": "top_results.inc",
 }
 _SHARED_FILE = "benchmarks_results.inc"
 
