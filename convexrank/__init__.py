@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _MODULES = (
     "atoms",
     "bounds",
+    "calibration",
     "claims",
     "consensus",
     "data",
@@ -36,6 +37,7 @@ _MODULES = (
     "solvers",
 )
 _OBJECTS = {
+    "BandCalibratedClassifier": "convexrank.estimators",
     "Certificate": "convexrank.core.results",
     "CertificateError": "convexrank.core.results",
     "ConvergenceWarning": "convexrank.core.results",
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
     from convexrank import (
         atoms,
         bounds,
+        calibration,
         claims,
         consensus,
         data,
@@ -110,6 +113,7 @@ if TYPE_CHECKING:
     from convexrank.core.problem import Problem
     from convexrank.core.results import CertificateError, ConvergenceWarning, Solution, Status
     from convexrank.estimators import (
+        BandCalibratedClassifier,
         LeafFeatures,
         OnlineMEMR,
         PromisedThresholdClassifier,

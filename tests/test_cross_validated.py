@@ -218,7 +218,7 @@ def test_bad_input_is_refused_by_name():
             data = (np.arange(4.0)[:, None], np.array([0, 0, 1, 1]))
         with pytest.raises(ValueError, match=message):
             PushRankerCV(**options).fit(*data)
-    with pytest.raises(ValueError, match="number of groups"):
+    with pytest.raises(ValueError, match="qid has 2 queries"):
         RetargetingRankerCV(cv=3).fit(*graded(queries=2))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import re
+import sys
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from importlib import metadata
@@ -18,6 +19,7 @@ from scipy import sparse
 import convexrank as cr
 from convexrank.core.results import Certificate
 from convexrank.data.display import html_table, number_text, short_text, sparkline
+from convexrank.data.messages import not_installed
 from convexrank.problems import REGISTRY
 
 pytestmark = pytest.mark.quick
@@ -232,3 +234,22 @@ def test_versions_are_those_of_the_distributions():
         == 1
     )
     assert repr(type(found)({"numpy": "2", "nothing": ""})) == "numpy    2\nnothing  (not installed)"
+
+
+@pytest.mark.parametrize("missing", ["cvxpy", "jaxopt"])
+def test_what_is_not_installed_is_named(missing, problem, monkeypatch):
+    """A light install lacks the exact solver; another import error stays as it is."""
+    solver = {"cvxpy": "exact", "jaxopt": "jaxopt-lbfgs"}[missing]
+    for name in [name for name in sys.modules if name == missing or name.startswith(f"{missing}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    for name in (
+        "convexrank.solvers.exact",
+        "convexrank.solvers.descent.jaxopt_lbfgs",
+        "convexrank.core.cvxpy_model",
+    ):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(ModuleNotFoundError, match=f"{missing} is not installed, and this call needs it"):
+        problem.solve(solver)
+    other = ModuleNotFoundError("No module named 'other'", name="other")
+    assert not_installed(other) is other

@@ -33,6 +33,7 @@ FLOORS = (
         "regularizers",
         "metrics",
         "inference",
+        "calibration",
         "features",
         "claims",
         "modelling",

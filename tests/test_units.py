@@ -9,7 +9,8 @@ from scipy import sparse
 import convexrank as cr
 from convexrank.backend.gram import row_lengths
 from convexrank.problems import REGISTRY
-from convexrank.problems._conditioning import _PenaltyInUnits, _shows_spread
+from convexrank.problems._columns_in_units import PenaltyInUnits
+from convexrank.problems._conditioning import _shows_spread
 from tests.tolerances import tolerance
 
 SCALES = [(1e6, 1.0, 1.0, 1e-6), (1e3, 1.0, 1e-3, 1e-6), (1e8, 1.0, 1.0, 1.0), (1e-8, 1e8, 1.0, 1.0)]
@@ -290,7 +291,7 @@ def test_a_part_of_the_rows_shows_a_spread_only_where_it_is():
 def test_what_a_penalty_in_units_bounds_holds_on_both_sides_of_a_slope():
     """A weight that must be at least 0 is safe below 0 only as far as the error does not lead above l1."""
     given = {"l1": 1e-9, "nonnegative": np.array([True, False])}
-    scaled = _PenaltyInUnits(**given, units=np.array([1.0, 2.0]))
+    scaled = PenaltyInUnits(**given, units=np.array([1.0, 2.0]))
     for v in ([-1e-10, 0.0], [-1e-10, 1e-9], [-1.0, 0.0], [0.0, -1e-9]):
         for error in (1e-11, 1e-8):
             sides = [np.array(v) + np.array([a, b]) * error for a in (-1, 1) for b in (-1, 1)]

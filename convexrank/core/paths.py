@@ -28,6 +28,7 @@ _PARAMETERS = (*_STRENGTHS, "p", "alpha", *_SHARES)
 # Where the figure is, which is imported when it is drawn.
 _FIGURE = "plotting.paths:weights_and_gaps"
 # No minimiser exists from here on.
+_MOST_VALUES = 1_000_000
 _ENDS = frozenset({Status.SEPARABLE, Status.UNBOUNDED})
 
 
@@ -388,7 +389,9 @@ def _values_of(problem: Any, given: dict[str, Any], n: int, ratio: float) -> tup
                 "all weights are 0 for every l1: the gradient at 0 is 0, so that there is no path; "
                 "X has to tell the labels apart."
             )
-        return name, np.geomspace(top, share * top, check_integer(n, "n", 1))
+        if check_integer(n, "n", 1) > _MOST_VALUES:
+            raise ValueError(f"n is {n}, expected at most {_MOST_VALUES} values of a path.")
+        return name, np.geomspace(top, share * top, n)
     found = check_vector(values, None, name)
     for value in found:
         (check_nonnegative if name in (*_STRENGTHS, "alpha") else check_positive)(float(value), name)

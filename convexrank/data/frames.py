@@ -70,7 +70,12 @@ def in_node_order(values: Any, n: int, names: tuple[Any, ...] | None, name: str,
         When a label is no node, stands twice, a node is missing, or the default index could mean names as well as
         places.
     """
-    array, labels = np.asarray(values), index_of(values)
+    try:
+        array, labels = np.asarray(values), index_of(values)
+    except ValueError as error:
+        raise ValueError(
+            f"{name} could not be read as an array ({error}); pass rows of equal length."
+        ) from error
     known = range(n) if names is None else names
     if labels is None or labels == list(known):
         return array

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.data.checks.arrays import check_matrix
+from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.data.sparse_matrices import well_formed
 
 # Kernels are computed by differences of large numbers: this much of their size is rounding.
@@ -23,7 +24,9 @@ def check_kernel(K: Any, name: str = "K") -> tuple[np.ndarray, np.ndarray, np.nd
         When the matrix is not square, not symmetric, or not positive semidefinite up to rounding; the message names the
         first place, or the smallest eigenvalue.
     """
-    matrix = check_matrix(well_formed(K, name).toarray() if sparse.issparse(K) else K, name)
+    matrix = check_matrix(
+        well_formed(K, name).toarray() if sparse.issparse(K) else K, name, most=LARGEST_ENTRY
+    )
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"{name} has shape {matrix.shape}, expected a square kernel matrix (n, n).")
     apart = np.abs(matrix - matrix.T)

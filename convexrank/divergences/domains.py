@@ -94,7 +94,8 @@ def read_bound(values: Any, name: str) -> Array:
     """
     if isinstance(values, str | bytes):
         raise TypeError(f"{name} is {shown(values)}, expected a number, or an infinity for no bound.")
-    array = np.asarray(check_real_array(values, name), dtype=np.float64)
+    with np.errstate(over="ignore"):  # what does not fit is infinite: no bound
+        array = np.asarray(check_real_array(values, name), dtype=np.float64)
     if np.isnan(array).any():
         raise ValueError(f"{name} has NaN entries, expected numbers; pass an infinity for no bound.")
     return array

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from convexrank.estimators.cross_validated import PushRankerCV, RetargetingRankerCV
+from convexrank.estimators.held_out.calibrated import BandCalibratedClassifier
+from convexrank.estimators.held_out.promised import PromisedThresholdClassifier
 from convexrank.estimators.online import OnlineMEMR
-from convexrank.estimators.promised import PromisedThresholdClassifier
 from convexrank.estimators.push import PushRanker
 from convexrank.estimators.query_scaler import QueryScaler
 from convexrank.estimators.ranker import Ranker
@@ -14,6 +15,7 @@ from convexrank.estimators.tables.encoder import TableEncoder
 from convexrank.estimators.transformers import LeafFeatures, ThresholdFeatures
 
 __all__ = [
+    "BandCalibratedClassifier",
     "LeafFeatures",
     "OnlineMEMR",
     "PromisedThresholdClassifier",

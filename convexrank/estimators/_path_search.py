@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -30,6 +30,7 @@ from convexrank.estimators._linear_ranker import SolvedRanker
 from convexrank.metrics import named
 
 Array = np.ndarray
+Fold = tuple[Array, Array]
 
 # Most processes below those that a machine has, as joblib counts from -1 down.
 _MOST = 10_000
@@ -59,7 +60,7 @@ class PathSearch(SolvedRanker):
     _rows: ClassVar[Callable[..., Any]]
     _made: ClassVar[Callable[..., Any]]
     _measure: ClassVar[Callable[..., float]]
-    _folds: ClassVar[Callable[..., Iterable[tuple[Array, Array]]]]
+    _folds: ClassVar[Callable[..., list[Fold]]]
 
     @as_a_whole
     def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
@@ -92,8 +93,10 @@ class PathSearch(SolvedRanker):
                     "the ranker without cross-validation, fitted again with the chosen value."
                 )
         check_flag(self.standardize, "standardize")
-        if self.n_jobs is not None and check_integer(self.n_jobs, "n_jobs", -_MOST) == 0:
-            raise ValueError("n_jobs is 0, expected a number of processes, -1 for one per core, or None.")
+        if self.n_jobs is not None and not 0 < abs(check_integer(self.n_jobs, "n_jobs", -_MOST)) <= _MOST:
+            raise ValueError(
+                f"n_jobs is {self.n_jobs}, expected a number of processes, -1 for one per core, or None."
+            )
         if isinstance(X, Chunks):
             raise TypeError(
                 f"X is {X!r}, rows out of memory, of which no folds are made; search on a sample in memory, "
@@ -138,7 +141,7 @@ class PathSearch(SolvedRanker):
         X, y, qid, _ = data
         known = np.asarray(y.tolist()) if y.dtype == object else y  # folds depend on the kind of labels
         try:
-            folds = [tuple(map(np.asarray, fold)) for fold in self._folds(X, known, qid)]
+            folds = self._folds(X, known, qid)
         except (ValueError, TypeError) as error:  # scikit-learn's do not say what they are about
             own = str(error).startswith("cv ")
             raise error if own else type(error)(f"cv is {shown(self.cv)}: {error}") from error
@@ -157,6 +160,23 @@ def _measure_of(scoring: Any, qid: Any) -> Any:
             "'precision@100', or None."
         )
     return scoring
+
+
+def checked_folds(folds: Any, rows: int, cv: Any) -> list[Fold]:
+    """Return pairs of row numbers, or refuse what is none."""
+    checked = []
+    for fold in folds:
+        pair = tuple(map(np.asarray, fold))
+        if len(pair) != 2 or any(
+            part.ndim != 1 or part.dtype.kind not in "iu" or not ((-rows <= part) & (part < rows)).all()
+            for part in pair
+        ):
+            raise TypeError(
+                f"cv is {shown(cv)}, expected a number of folds, a splitter, or pairs (train, test) of arrays of row "
+                f"numbers below {rows}."
+            )
+        checked.append((pair[0], pair[1]))
+    return checked
 
 
 def _along(model: PathSearch, data: tuple[Any, ...], values: Any) -> tuple[Path, Array | None, PathSearch]:

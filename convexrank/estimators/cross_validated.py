@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.model_selection import GroupKFold, check_cv
 
-from convexrank.estimators._path_search import PathSearch
+from convexrank.estimators._path_search import Fold, PathSearch, checked_folds
 from convexrank.estimators.push import PushRanker, check_one_query
 from convexrank.estimators.retargeting import RetargetingRanker
 
@@ -80,9 +80,9 @@ class PushRankerCV(PathSearch, PushRanker):
     def _queries(self, qid: Any, length: int) -> None:
         check_one_query(qid, length)
 
-    def _folds(self, X: Any, y: Array, qid: Any) -> Iterable[tuple[Array, Array]]:
+    def _folds(self, X: Any, y: Array, qid: Any) -> list[Fold]:
         splitter: Any = check_cv(self.cv, y, classifier=True)
-        return splitter.split(X, y)
+        return checked_folds(splitter.split(X, y), len(y), self.cv)
 
 
 @dataclass(eq=False, repr=False)
@@ -131,11 +131,19 @@ class RetargetingRankerCV(PathSearch, RetargetingRanker):
 
     _PATHS: ClassVar[dict[str, str]] = {"l1": "l1", "alpha": "l2"}
 
-    def _folds(self, X: Any, y: Array, qid: Any) -> Iterable[tuple[Array, Array]]:
+    def _folds(self, X: Any, y: Array, qid: Any) -> list[Fold]:
         count = 5 if self.cv is None else self.cv
-        splitter: Any = GroupKFold(count) if isinstance(count, int) else check_cv(count, y)
-        groups = np.zeros(len(y)) if qid is None and isinstance(count, int) else qid
-        folds = list(splitter.split(X, y, groups))
+        if isinstance(count, Integral):
+            groups = np.zeros(len(y)) if qid is None else qid
+            if int(count) > (queries := len(np.unique(groups))):
+                raise ValueError(
+                    f"cv is {count}, but qid has {queries} queries, of which a fold needs one at least; "
+                    f"pass cv={queries}, or a splitter."
+                )
+            splitter: Any = GroupKFold(int(count))
+        else:
+            groups, splitter = qid, check_cv(count, y)
+        folds = checked_folds(splitter.split(X, y, groups), len(y), self.cv)
         for number, (train, test) in enumerate(folds):
             if qid is not None and self.scoring is None and not _has_an_order(y[test], qid[test]):
                 raise ValueError(

@@ -18,10 +18,10 @@ from convexrank.data import as_groups, check_binary_labels, check_choice, check_
 from convexrank.estimators._conformal import checksum
 from convexrank.estimators._linear_ranker import SolvedRanker
 from convexrank.estimators._objectives import check_formulation, push_on_means
-from convexrank.estimators.promised import promised_threshold
+from convexrank.estimators.held_out.promised import promised_threshold
 from convexrank.inference import Threshold
 from convexrank.metrics import auc
-from convexrank.metrics.pair_order import pair_order
+from convexrank.metrics.tally import pair_order
 from convexrank.problems import RmaxPush, TopPush
 from convexrank.problems.bipartite._base import Bipartite
 

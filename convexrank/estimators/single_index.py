@@ -360,7 +360,7 @@ def _solve_field(
 ) -> Solution:
     """Take turns between steps with momentum, which may go round in circles along a field, and without, which crawl."""
     limit = _MAX_ITER if max_iter is None else check_integer(max_iter, "max_iter", 1)
-    left = None if time_limit is None else check_positive(time_limit, "time_limit")
+    limit_s = left = None if time_limit is None else check_positive(time_limit, "time_limit")
     solvers, turn, done, seconds = (Accelerated(), UnitStep(1.0 / problem.lipschitz)), 0, 0, 0.0
     while True:
         steps = min(_TURN * 2 ** (turn // 2), limit - done)
@@ -370,14 +370,15 @@ def _solve_field(
                 warnings.filterwarnings("ignore", ".*: (MAX_ITER|FAILED):", ConvergenceWarning)
             solution = problem.solve(solvers[turn % 2], max_iter=steps, x0=x0, time_limit=left, **options)
         x0, turn, done, seconds = solution.x, turn + 1, done + solution.iterations, seconds + solution.seconds
-        left = None if time_limit is None else max(time_limit - seconds, 1e-3)
+        left = None if limit_s is None else max(limit_s - seconds, 1e-3)
         if last or solution.status not in (Status.MAX_ITER, Status.FAILED):
             return replace(solution, iterations=done, seconds=seconds)
 
 
 def _several(value: Any, name: str) -> list[Any]:
     """Read one candidate or several."""
-    several = list(value) if isinstance(value, list | tuple | np.ndarray) and np.ndim(value) else [value]
+    listed = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    several = list(value) if listed else [value]
     if not several:
         raise ValueError(f"{name} is an empty list, expected a number or candidates to choose from.")
     return several

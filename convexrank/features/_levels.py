@@ -195,7 +195,9 @@ def read_columns(
         )
     own = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
     try:
-        matrix = np.asarray(X, dtype=np.float64)
+        if np.iscomplexobj(table := np.asarray(X)):
+            raise TypeError("they are complex")
+        matrix = table.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(
             f"X has entries that are not real numbers ({error}); give categories numbers of their own."
@@ -205,7 +207,7 @@ def read_columns(
     if np.isinf(matrix).any():
         row, column = np.argwhere(np.isinf(matrix))[0]
         raise ValueError(
-            f"X has an infinite entry in row {row}, column {column}; NaN stands for absent values."
+            f"X has an infinite entry in row {row}, column {column}, expected finite ones, and NaN where one is absent."
         )
     if names is not None and matrix.shape[1] != len(names):
         raise ValueError(

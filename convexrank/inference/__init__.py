@@ -6,14 +6,14 @@ drawn independently; training rows give no valid interval for the ranker that wa
 ============================ ============================================ =========================================
 function                     measure                                      ``method="exact"`` uses
 ============================ ============================================ =========================================
-auc_interval                 area under the ROC curve                     Chernoff's bound for U-statistics
-partial_auc_interval         the left end of that area                    DKW and order statistics, then Chernoff
-push_risk_interval           p-norm of the heights of the negatives       DKW and order statistics, then Chernoff
+auc_interval                 area under the ROC curve                     Clopper and Pearson, over all pairings
+partial_auc_interval         the left end of that area                    DKW and order statistics, then betting
+push_risk_interval           p-norm of the heights of the negatives       DKW and order statistics, then betting
 precision_at_interval        positives among the first k                  binomial cut, Clopper and Pearson
 recall_at_interval           share of the positives among the first k     binomial cut, Clopper and Pearson
 ranking_risk_interval        pairs of real labels in the wrong order      Chernoff's bound for U-statistics
 m_ary_risk_interval          m rows of real labels in the wrong order     Chernoff's bound for U-statistics
-ndcg_interval, map_interval  means over queries                           Chernoff's bound for means
+ndcg_interval, map_interval  means over queries                           betting
 roc_band                     the whole ROC curve                          DKW for both classes
 precision_recall_band        the whole precision–recall curve             DKW, Clopper and Pearson
 ============================ ============================================ =========================================

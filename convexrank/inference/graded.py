@@ -9,6 +9,7 @@ import numpy as np
 
 from convexrank.data import check_same_index, check_vector
 from convexrank.data.groups import QueryGroups, as_groups
+from convexrank.inference.betting import mean_bounds
 from convexrank.inference.concentration import mean_lower, mean_upper
 from convexrank.inference.rows import Guide, Rows, cluster_numbers
 from convexrank.metrics.conventions import Convention
@@ -163,14 +164,13 @@ class _OverQueries:
         """Return what an asymptotic interval needs."""
         return ranked.guide()
 
-    def independent(self, ranked: Values) -> int:
-        """Return the number of queries that count."""
-        return len(ranked.values)
+    def paired(self, first: Values, second: Values) -> Array:
+        """Return the differences of the queries, moved to [0, 1]."""
+        return (1.0 + first.values - second.values) / 2.0
 
     def exact(self, ranked: Values, alpha: float) -> Bounds:
-        """Return Chernoff's bounds for a mean."""
-        value, n = self.value(ranked), self.independent(ranked)
-        return mean_lower(value, n, alpha / 2), mean_upper(value, n, alpha / 2)
+        """Return the bounds of betting."""
+        return mean_bounds(ranked.values, alpha)
 
 
 def _read_queries(measure: _Measure, y: Any, s: Any, qid: Any) -> Graded:

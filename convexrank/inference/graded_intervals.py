@@ -129,7 +129,8 @@ def ndcg_interval(
     r"""Interval for NDCG: the expectation of a query's value, over queries drawn independently.
 
     The estimate is `convexrank.metrics.ndcg`, a mean over the queries with a value. Rows of one query may depend on one
-    another in any way. ``"exact"``: Chernoff's bound for a mean of values in [0, 1]. ``"asymptotic"``: Student's
+    another in any way. ``"exact"``: bounds by betting, for values in [0, 1] in an order that does not depend on them
+    (Waudby-Smith and Ramdas, JRSS B 86, 2024; Voráček and Orabona, arXiv:2505.22422). ``"asymptotic"``: Student's
     interval, on the logistic scale.
 
     Parameters
@@ -206,6 +207,6 @@ def map_interval(
     >>> random = np.random.default_rng(0)
     >>> y, qid = random.integers(0, 3, size=1000), np.repeat(np.arange(100), 10)
     >>> map_interval(y, y + random.normal(size=1000), qid)
-    Interval(map = 0.9382 in [0.8513, 0.9833], level 95 %, exact, 100 queries)
+    Interval(map = 0.9382 in [0.8987, 0.9524], level 95 %, exact, 100 queries)
     """
     return measured(map_measure(qid, threshold, convention), y, s, method, level)

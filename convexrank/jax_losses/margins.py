@@ -147,7 +147,7 @@ def _squares(rows: QueryRows, steps: Any, earns: Any, normalize: bool) -> Any:
     lifts = rows.lifts(steps)
     near, chain, earned = rows.scores - lifts, rows.chain(), None
     if earns is not None:
-        earned = rows.rises(earns)[0]
+        earned = rows.rises(earns, "reward")[0]
         # a reward pulls the two rows next to its gap apart
         pulls = earned - jnp.append(earned[1:], 0.0)
         near = near.at[chain].add(pulls * (rows.of(rows.sizes, 1.0)[chain] if normalize else 1.0))
@@ -213,7 +213,8 @@ def _of_rank(table: Array) -> Callable[[Array], Array]:
 def _by_callback(host: _Host, rows: QueryRows, grades: Any, query: Any, steps: tuple[Any, Any]) -> Any:
     """The loss by a callback; with a problem that is made here, once, if nothing but the scores is traced."""
     scores = rows.scores
-    sizes = [sizes_by_rank(step, len(scores)) if callable(step) else step for step in steps]
+    named = zip(steps, ("margin", "reward"), strict=True)
+    sizes = [sizes_by_rank(step, len(scores), name) if callable(step) else step for step, name in named]
     late = [size.astype(scores.dtype) for size in sizes if isinstance(size, Tracer)]
     if late or isinstance(grades, Tracer) or isinstance(query, Tracer):
         operands, function = (rows.grades, rows.query, *late), partial(host.traced, sizes)

@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 
 from convexrank.backend.jax_start import uses_jax
-from convexrank.data import QueryGroups, check_flag, check_integer, check_real_array
+from convexrank.data import QueryGroups, check_flag, check_integer, check_real_array, shown
 from convexrank.projections import isotonic
 
 
@@ -64,18 +64,23 @@ def _of_rows(values: Any, name: str, scores: Any) -> Any:
     return array
 
 
-def sizes_by_rank(steps: Callable[[Any], Any], rows: int) -> Any:
+def sizes_by_rank(steps: Callable[[Any], Any], rows: int, name: str) -> Any:
     """Return the size of a step with k rows above it, for k = 1, …, rows; numpy unless the function traces.
 
     Raises
     ------
-    ValueError
-        When the function does not give one number for each rank.
+    TypeError
+        When the function does not take an array of ranks.
     """
     # ranks are known, so that functions of numpy and of JAX will do, inside jit as well; those that no step has may
     # give anything
     with jax.ensure_compile_time_eval(), np.errstate(all="ignore"):
-        found = steps(np.arange(1, rows + 1))
+        try:
+            found = steps(np.arange(1, rows + 1))
+        except TypeError as error:
+            raise TypeError(
+                f"{name} is {shown(steps)}, expected a number, or a function of an array of ranks ({error})."
+            ) from error
     if isinstance(found, Tracer):
         return jnp.broadcast_to(found, (rows,))
     return np.broadcast_to(np.asarray(found, dtype=np.float64), (rows,))
@@ -190,6 +195,8 @@ class QueryRows:
         `values` in place of the scores must have their order within each grade.
         """
         values = self.scores if values is None else values
+        if not isinstance(values, Tracer) and not jnp.isfinite(values).all():
+            return jnp.full_like(values, jnp.nan)
         if tied:
             return isotonic(values, order=self.grades, groups=self.query)
         chain = self.chain()
@@ -213,7 +220,7 @@ class QueryRows:
         active = jax.lax.while_loop(lambda state: state[1], step, jax.lax.stop_gradient(start))[0]
         return jnp.where(active, level(active), 0.0)
 
-    def rises(self, steps: Any) -> tuple[Any, Any]:
+    def rises(self, steps: Any, name: str) -> tuple[Any, Any]:
         """Along any order by query and grade, the step up to each row from the one before, and where queries begin.
 
         A step is a number, or a function of the rank; it is 0 within a grade, and where a query begins.
@@ -225,7 +232,7 @@ class QueryRows:
         if callable(steps):
             ends = jnp.cumsum(self.sums(jnp.ones_like(self.query)))
             ranks = jnp.append(ends, 0)[query] - jnp.arange(len(query))
-            table = jnp.asarray(sizes_by_rank(steps, len(query)), self.scores.dtype)
+            table = jnp.asarray(sizes_by_rank(steps, len(query), name), self.scores.dtype)
             sizes = table[jnp.maximum(ranks, 1) - 1]
         else:
             sizes = jnp.asarray(steps, self.scores.dtype)
@@ -239,6 +246,6 @@ class QueryRows:
             return jnp.where(right[1], right[0], left[0] + right[0]), left[1] | right[1]
 
         # sums that begin anew in each query, so that none loses digits to the others
-        lifts = jax.lax.associative_scan(add, self.rises(steps))[0]
+        lifts = jax.lax.associative_scan(add, self.rises(steps, "margin"))[0]
         order = jnp.lexsort((self.grades, self.query))
         return jax.lax.stop_gradient(jnp.zeros_like(lifts).at[order].set(lifts, unique_indices=True))

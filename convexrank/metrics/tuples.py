@@ -170,7 +170,7 @@ def _different(labels: Array, scores: Array, ties: str) -> Array:
     asked, got = _compared(labels, scores)
     wrong, tied = (asked * got < 0.0).any(axis=(1, 2)), got == 0.0
     if ties == "strict":
-        return wrong.astype(np.float64)
+        return np.asarray(wrong, dtype=np.float64)
     if ties == "misrank":
         return (wrong | (tied & (asked != 0.0)).any(axis=(1, 2))).astype(np.float64)
     # of the k! orders of k tied rows those are right that only exchange rows of equal labels; k! by counting to k
@@ -183,9 +183,8 @@ def _kendall(labels: Array, scores: Array, ties: str) -> Array:
     """The share of the pairs in the wrong order."""
     asked, got = _compared(labels, scores)
     m = labels.shape[1]
-    return ((asked * got < 0.0) + TIE_COSTS[ties] * ((asked != 0.0) & (got == 0.0))).sum(axis=(1, 2)) / (
-        m * (m - 1)
-    )
+    wrong = (asked * got < 0.0) + TIE_COSTS[ties] * ((asked != 0.0) & (got == 0.0))
+    return np.asarray(wrong.sum(axis=(1, 2)), dtype=np.float64) / (m * (m - 1))
 
 
 _LOSSES = {"different": _different, "kendall": _kendall}

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from convexrank.data import check_choice, check_label, check_list, shown
+from convexrank.data import check_choice, check_label, check_list, check_vector, shown
 from convexrank.data.rankers import scores_of
 from convexrank.inference import Band, Interval, precision_recall_band, push_risk_interval, roc_band
 from convexrank.inference.arguments import measure_named, measured
@@ -184,7 +184,9 @@ class ForestDisplay:
         """
         check_mapping(rankers, "rankers", "{name: scores}")
         measure = measure_named(metric, **options)
-        found = {name: measured(measure, y, scores, method, level) for name, scores in rankers.items()}
+        rows = len(check_list(y, "y", "labels"))
+        given = {name: check_vector(scores, rows, f"rankers[{name!r}]") for name, scores in rankers.items()}
+        found = {name: measured(measure, y, scores, method, level) for name, scores in given.items()}
         return cls(found).plot(ax)
 
     @classmethod

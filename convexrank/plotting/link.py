@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 _DATA, _CURVE = "0.55", "#0072b2"
+_MOST_POINTS = 1_000_000
 
 
 def link(learned: Any, theta: Any = None, y: Any = None, *, points: int = 400, ax: Any = None) -> Axes:
@@ -117,6 +118,10 @@ def link_band(learned: Link, shown: Array, points: int) -> tuple[Array, Array, A
 
     ``shown`` are the scores that have to be in the picture, ``points`` is how many there are besides the corners.
     """
+    if points > _MOST_POINTS:
+        raise ValueError(
+            f"points is {points}, expected at most {_MOST_POINTS}, which is more than a picture shows."
+        )
     least, most = float(shown.min()), float(shown.max())
     margin = 0.05 * (most - least) or 0.5
     grid = np.linspace(least - margin, most + margin, points)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
 from convexrank.core.results import Solution
-from convexrank.data import check_nodes, check_real_array, check_vector, in_node_order
+from convexrank.data import check_nodes, check_real_array, check_vector, in_node_order, read_array
 from convexrank.graphs import Graph
 from convexrank.plotting.style import axes
 
@@ -106,7 +106,7 @@ def _areas(graph: Graph, ranks: Any) -> Array:
 
 
 def _marked(graph: Graph, marked: Any) -> Array:
-    flags = np.asarray(marked) if marked is not None else np.zeros(graph.n, dtype=bool)
+    flags = np.zeros(graph.n, dtype=bool) if marked is None else read_array(marked, "marked")
     if flags.dtype.kind == "b" and flags.shape == (graph.n,):
         return flags
     chosen = np.zeros(graph.n, dtype=bool)

@@ -20,6 +20,7 @@ Array = np.ndarray
 
 # A panel has at most this many cells a side; more pairs than that are summed into cells.
 MOST_CELLS = 400
+_MOST_DECADES = 300
 
 
 def pair_shares(
@@ -217,4 +218,9 @@ def _grey_scale(shares: Array, decades: float | None) -> Any:
     largest = float(shares.max())
     if decades is None:
         return Normalize(0.0, largest)
-    return LogNorm(largest / 10.0 ** check_positive(decades, "decades"), largest, clip=True)
+    shown = check_positive(decades, "decades")
+    if not shown <= _MOST_DECADES:
+        raise ValueError(
+            f"decades is {decades}, expected at most {_MOST_DECADES}, which is all that floats hold."
+        )
+    return LogNorm(largest / 10.0**shown, largest, clip=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convexrank.data import check_flag, check_integer, check_list, check_positive, shown
+from convexrank.data import check_flag, check_integer, check_list, check_positive, read_array, shown
 from convexrank.data.rankers import scores_of
 from convexrank.metrics import precision_at
 from convexrank.metrics.tally import tally
@@ -164,7 +164,11 @@ def precision_at_top(
     fractions = check_list(fractions, "fractions", "counts or shares")
     for place, fraction in enumerate(fractions):
         if isinstance(fraction, int | np.integer):
-            check_integer(fraction, f"fractions[{place}]", 1)
+            most = min(len(read_array(y, "y")) for y, _ in rankings.values())
+            if check_integer(fraction, f"fractions[{place}]", 1) > most:
+                raise ValueError(
+                    f"fractions[{place}] is {fraction}, expected at most {most}, the number of rows."
+                )
         else:
             fractions[place] = check_positive(fraction, f"fractions[{place}]")
             if fractions[place] > 1.0:

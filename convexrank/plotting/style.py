@@ -83,7 +83,7 @@ def label_text(label: Any, bare: bool = False) -> str:
     """Write a label: a number is a p."""
     if not _is_number(label):
         return str(label)
-    text = "∞" if math.isinf(label) else f"{label:g}"
+    text = "∞" if math.isinf(label) else f"{float(label):g}"
     return text if bare else f"p = {text}"
 
 

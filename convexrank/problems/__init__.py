@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from convexrank.problems.bipartite.p_norm_push import PNormPush as PNormPush
     from convexrank.problems.bipartite.partial_auc import PartialAUC as PartialAUC
     from convexrank.problems.bipartite.push import Push as Push
+    from convexrank.problems.bipartite.rank_discount import RankDiscount as RankDiscount
     from convexrank.problems.bipartite.rmax_push import RmaxPush as RmaxPush
     from convexrank.problems.bipartite.spectral_push import SpectralPush as SpectralPush
     from convexrank.problems.bipartite.top_push import TopPush as TopPush
     from convexrank.problems.consensus.consensus_rank import ConsensusRank as ConsensusRank
+    from convexrank.problems.constrained.rate_constrained import RateConstrained as RateConstrained
     from convexrank.problems.duals.ranking_dual import RankingDual as RankingDual
     from convexrank.problems.graph_ranks.lpq_rank import LpqRank as LpqRank
     from convexrank.problems.graph_ranks.page_rank import PageRank as PageRank
@@ -60,6 +62,7 @@ _PLACES = {
     "BottomPush": "bipartite.bottom_push",
     "TopBottomPush": "bipartite.bottom_push",
     "IRPush": "bipartite.ir_push",
+    "RankDiscount": "bipartite.rank_discount",
     "Push": "bipartite.push",
     "RmaxPush": "bipartite.rmax_push",
     "SpectralPush": "bipartite.spectral_push",
@@ -67,6 +70,7 @@ _PLACES = {
     "CrucialPairs": "pairs.crucial_pairs",
     "ConvexRisk": "pairs.convex_risk",
     "PairRule": "pairs.pair_rule",
+    "RateConstrained": "constrained.rate_constrained",
     "LearnedDivergence": "single_index.learned_divergence",
     "KernelLearnedDivergence": "single_index.kernel_learned_divergence",
     "RealizableLink": "realizable.realizable_link",

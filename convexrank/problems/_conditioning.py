@@ -7,7 +7,7 @@ taken away from all rows. Both changes are exact up to the rounding of an entry,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ from convexrank.backend.gram import row_lengths, squares_times
 from convexrank.core.certificates import LinearRisk, certificate_radius, certify
 from convexrank.core.minorants import EPS, Minorant, rounding
 from convexrank.core.results import Certificate, Witness
+from convexrank.problems._columns_in_units import PenaltyInUnits
 from convexrank.regularizers import Penalty
 
 Array = np.ndarray
@@ -165,29 +166,6 @@ def times_units(problem: _HasUnits, units: Array) -> Any:
 
 
 @dataclass(frozen=True)
-class _PenaltyInUnits(Penalty):
-    """The l1 part of a penalty as one of v = w/units."""
-
-    units: Array = field(kw_only=True)
-
-    @property
-    def strengths(self) -> Array:
-        """How much l1 each unit of a weight costs, shape (d,)."""
-        return self.l1 * self.units
-
-    def value(self, w: Array) -> float:
-        """Evaluate at v."""
-        return super().value(self.units * w)
-
-    def _shrunk(self, v: Array, threshold: float) -> Array:
-        return super()._shrunk(v / self.units, threshold) * self.units
-
-    def holds(self, v: Array, error: float) -> bool:
-        """Whether the conjugate is 0 at all slopes within the error of v."""
-        return not any(self._shrunk(v + side, self.l1).any() for side in (error, -error))
-
-
-@dataclass(frozen=True)
 class InUnits:
     """A problem as one of v = w/units, without l2: the same objective, and a ball that fits all columns.
 
@@ -217,7 +195,7 @@ class InUnits:
         given = replace(self.problem.penalty, l2=0.0)
         if given.l1 == 0 or self._alike:
             return given
-        return _PenaltyInUnits(l1=given.l1, nonnegative=given.nonnegative, units=self.units)
+        return PenaltyInUnits(l1=given.l1, nonnegative=given.nonnegative, units=self.units)
 
     @property
     def differentiable(self) -> bool:

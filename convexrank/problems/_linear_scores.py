@@ -43,6 +43,7 @@ from convexrank.data import (
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.data.shards.agreement import arguments_of, asked_of
+from convexrank.problems._columns_in_units import ColumnsInUnits, units_of_columns
 from convexrank.problems._conditioning import (
     InUnits,
     centred,
@@ -221,6 +222,12 @@ class LinearScores(Problem):
         if isinstance(self.X, Design) or not hasattr(solver, "step"):
             return solver
         base = self if self._centred is None else self._centred
+        if self.l1 > 0 and self.ball is None and solver.requires <= ColumnsInUnits.OFFERED:
+            each = None if "Field" in self.capabilities else units_of_columns(base)
+            if each is not None:
+                return ChangeOfVariables(
+                    solver, ColumnsInUnits(base, each), lambda w: w / each, lambda v: v * each
+                )
         # methods for differentiable objectives take account of units by themselves
         units = None if self.differentiable and self.l1 == 0 else units_of_steps(base)
         if units is None:

@@ -36,8 +36,9 @@ def check_steps(steps: Any, n: int, name: str) -> Array:
 def refuse_overflow(fitted: Array, **given: Array) -> Array:
     """Return a fit, or refuse values whose sums leave the range of floats."""
     if not np.isfinite(fitted).all():
+        finite = {name: np.abs(values[np.isfinite(values)]) for name, values in given.items()}
         sizes = " and ".join(
-            f"{name} has entries up to {np.abs(values).max():g}" for name, values in given.items()
+            f"{name} has entries up to {sizes.max():g}" for name, sizes in finite.items() if sizes.size
         )
         raise ValueError(
             f"{sizes}, and sums of them are beyond floats; divide all numbers by a common factor."

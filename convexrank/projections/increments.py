@@ -108,7 +108,7 @@ def bounded_increments(
     s, _, _, bad = solve_increments(layout.gather(z), w, low, high, layout.offsets, np.array([interval]))
     if bad >= 0:
         refuse_infeasible(bad, lower, upper, layout, interval)
-    return refuse_overflow(layout.scatter(s), z=z)
+    return refuse_overflow(layout.scatter(s), z=z, lower=lower, upper=upper)
 
 
 def _pair(bounds: Any) -> tuple[Any, Any]:

@@ -57,10 +57,9 @@ def soft_threshold(v: Array, threshold: float) -> Array:
     """
     if type(v) is not np.ndarray or v.dtype.kind != "f" or type(threshold) not in (float, np.float64):
         # what comes from outside; solvers come by at each step
-        v, threshold = (
-            np.asarray(check_real_array(v, "v"), dtype=np.float64),
-            check_nonnegative(threshold, "threshold"),
-        )
+        threshold = check_nonnegative(threshold, "threshold")
+        with np.errstate(over="ignore"):  # what does not fit is infinite
+            v = np.asarray(check_real_array(v, "v"), dtype=np.float64)
     return np.sign(v) * np.maximum(np.abs(v) - threshold, 0.0)
 
 

@@ -108,6 +108,16 @@ class Penalty:
         """What each unit of the size of a weight costs; one number where it is the same for all."""
         return self.l1
 
+    @property
+    def curvatures(self) -> float | Array:
+        """What l2 is for each weight; one number where it is the same for all."""
+        return self.l2
+
+    @property
+    def is_round(self) -> bool:
+        """Whether it is the same in every direction."""
+        return self.l1 == 0 and self.nonnegative is None and not isinstance(self.ball, L1Ball)
+
     def conjugate(self, v: Array, radius: float = math.inf) -> tuple[float, Array]:
         r"""Return :math:`\sup_w \langle v,w\rangle - \Omega(w)` over :math:`\|w\|_2 \le r`, and where it is attained.
 

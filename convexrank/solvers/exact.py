@@ -144,9 +144,15 @@ class ExactSolver:
                 if terminal is Status.INFEASIBLE and problem.always_feasible:
                     terminal = None  # overflow inside the conic solver: w = 0 is feasible
                 trouble.append(f"{attempt.solver}: {word}")
-                if terminal is not None:
-                    break
-                continue
+                if terminal is None:
+                    continue
+                # it may be wrong, as where l1 is so large that all weights are 0
+                state = State(problem.start(), problem.value_at(problem.start()), math.inf)
+                gap = _gap(problem, state, options.time_limit - monitor.seconds)
+                if gap <= options.tol * scale_of(state.value):
+                    terminal = None
+                    answers.append((gap, state, f"{attempt.solver}: {word}, though the start is the minimum"))
+                break
             gap = _gap(problem, state, options.time_limit - monitor.seconds)
             answers.append((gap, state, f"{attempt.solver}: {word}"))
             if gap <= options.tol * scale_of(state.value):

@@ -61,7 +61,7 @@ class CandidateSets(RecommendationSets):
         for node, rows in enumerate(given):
             if np.size(rows) == 0:
                 raise ValueError(
-                    f"node {called(names, node)} has no candidate in its sets; give it one, such as the uniform "
+                    f"candidates has none for node {called(names, node)}; give it one, such as the uniform "
                     "distribution for a node without links."
                 )
             values = check_distributions(rows, len(given), f"candidates[{node}]")

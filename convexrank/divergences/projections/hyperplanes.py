@@ -101,9 +101,9 @@ def project_hyperplane(divergence: Divergence | str, y: Any, a: Any, b: float) -
         if off <= _OFF * (1.0 + abs(b) + float(np.abs(a) @ np.abs(projection))):
             return projection
     raise ValueError(
-        f"the projection on the hyperplane with right-hand side {given:g} is out of reach: an entry of it belongs to a "
-        f"slope that floating point cannot tell from the end of those of {divergence._label}, "
-        f"{divergence.dual_domain}; bring it nearer to <a, y>."
+        f"b is {given:g}, so far from <a, y> that the projection is out of reach: an entry of it belongs to a slope "
+        f"that floating point cannot tell from the end of those of {divergence._label}, {divergence.dual_domain}; pass "
+        "a b and a y that are nearer to one another."
     )
 
 

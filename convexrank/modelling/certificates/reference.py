@@ -46,8 +46,8 @@ Down = Callable[[Any, Any], Parts]
 # Multipliers may be outside their constraints by this, from rounding.
 _OUTSIDE = 1e-13
 _TINY = float(np.finfo(np.float64).tiny)
-# From so many pairs on a sort takes less time than all of them.
-_SORTED = 1 << 16
+#: From so many pairs on a sort takes less time than all of them.
+SORTED = 1 << 16
 
 
 class Below(NamedTuple):
@@ -154,7 +154,7 @@ def _bound(node: Node) -> tuple[Up, Down]:
         case Elementwise():
             return _of_function(node)
         case PairSums():
-            many = node.pair_count >= _SORTED and has_plain_sums(node)
+            many = node.pair_count >= SORTED and has_plain_sums(node)
             return _of_sorted_pairs(node) if many else _of_pairs(node)
         case _:
             raise TypeError(f"{type(node).__name__} has no step.")

@@ -125,7 +125,7 @@ def check_room(cost: JointCost) -> None:
         raise ValueError(
             f"infeasible: with these margins and bounds the targets of query {groups.ids[query]} add up to between "
             f"{least[query]:g} and {most[query]:g}, expected {total:g} in between; the more documents are above a "
-            "margin, the smaller it must be: lower margin, or pass a function of the rank."
+            "margin, the smaller it must be: lower margin, widen bound, or pass a function of the rank."
         )
 
 

@@ -71,8 +71,9 @@ class SquaredTargets(JointCost):
             free = (lowered >= self.low) & (lowered <= ceiling)
             clipped = np.minimum(np.maximum(lowered, self.low), ceiling)
             rise = weight * groups.sizes - share * groups.sums(free.astype(np.float64))
-            noise = groups.sums(np.abs(clipped) + np.abs(self.lift)) + np.abs(fixed)
-            return fixed + weight * groups.sizes * offsets - groups.sums(clipped), rise, noise
+            with np.errstate(over="ignore"):  # bounds near the end of floats
+                noise = groups.sums(np.abs(clipped) + np.abs(self.lift)) + np.abs(fixed)
+                return fixed + weight * groups.sizes * offsets - groups.sums(clipped), rise, noise
 
         return increasing_roots(excess, np.zeros(len(groups)))
 

@@ -139,7 +139,7 @@ def norm_of(name: str) -> Norm:
     3.0
     """
     if not isinstance(name, str):
-        name = f"{name:g}" if isinstance(name, int | float) else str(name)
+        name = f"{name:g}" if isinstance(name, float) else str(name)
     return check_choice(name, dict(_NORMS), "norm")
 
 

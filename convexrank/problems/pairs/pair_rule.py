@@ -166,14 +166,14 @@ class PairRule(Declared):
         _, values, vectors = check_kernel(G, "G")
         return cls(FeatureSpace.of(values, vectors).features, y, pairs, cost, **options)
 
-    def coefficients(self, x: Any) -> Array:
+    def coefficients(self, w: Any) -> Array:
         """Return the shortest α with w = Xᵀα, coefficients of the listed pairs; shape (m,). O(md²)."""
-        return np.linalg.pinv(np.asarray(self.X, dtype=np.float64)).T @ self.check_point(x)
+        return np.linalg.pinv(np.asarray(self.X, dtype=np.float64)).T @ self.check_point(w)
 
-    def matrix(self, x: Any) -> Array:
+    def matrix(self, w: Any) -> Array:
         """Return the rule as a matrix, r[i, j], for :func:`convexrank.metrics.ranking_risk`; 0 where none is listed."""
         found, (first, second) = np.zeros((len(self.y), len(self.y))), self.pairs.T
-        values = np.asarray(self.scores(self.check_point(x)), dtype=np.float64)
+        values = np.asarray(self.scores(self.check_point(w)), dtype=np.float64)
         found[first, second] = values
         if self.antisymmetric:
             found[second, first] = -values

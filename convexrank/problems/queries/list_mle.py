@@ -60,7 +60,7 @@ class ListMLE(GradedQueries):
     >>> X = [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.2, 0.9]]
     >>> problem = cr.problems.ListMLE(X, [2, 0, 1, 1], qid=[5, 5, 5, 9], l2=0.1)
     >>> print(round(problem.solve().value, 6), round(problem.solve("exact").value, 6))
-    1.269281 1.269281
+    0.652048 0.652048
     """
 
     normalize: bool = field(default=False, kw_only=True)

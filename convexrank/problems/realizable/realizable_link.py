@@ -155,7 +155,7 @@ class RealizableLink(Problem):
     smooth: float | None = None
 
     def __post_init__(self) -> None:
-        keep(self, X=check_matrix(self.X))
+        keep(self, X=check_matrix(self.X, most=LARGEST_ENTRY))
         keep(self, y=check_vector(self.y, self.X.shape[0], "y", most=LARGEST_ENTRY))
         keep_checked(self, check_positive, "radius", "strong", "smooth")
         if self.strong is not None and self.smooth is not None and not self.strong < self.smooth:

@@ -13,7 +13,7 @@ from convexrank.core.cutting_planes import model_minimum
 from convexrank.core.loop import State
 from convexrank.core.results import DeferredWitness, Witness
 from convexrank.data import check_integer, check_vector, keep_checked, shown
-from convexrank.regularizers import L1Ball, Penalty
+from convexrank.regularizers import Penalty
 from convexrank.solvers.descent._span import Everywhere, Span
 
 Array = np.ndarray
@@ -72,9 +72,7 @@ class Bundle:
         """Take the first tangent."""
         x = problem.prox(np.array(x0, dtype=np.float64), 0.0)
         penalty = problem.penalty
-        directed = penalty.nonnegative is not None or isinstance(penalty.ball, L1Ball)
-        is_round = penalty.l1 == 0 and not directed  # the same in every direction
-        span = (Span if is_round and len(x) > _WIDE else Everywhere)(len(x))
+        span = (Span if penalty.is_round and len(x) > _WIDE else Everywhere)(len(x))
         place = span.coordinates(x)
         value, cut = _tangent(problem, x, place, span)
         cuts = () if cut is None else (cut,)  # a value that is not finite ends the run
@@ -133,6 +131,9 @@ class Bundle:
             idle=0 if lower > memory.lower or value < state.value else memory.idle + 1,
         )
         residual = max(value - after.lower, 0.0)
+        # what l2 proves of a column that is much larger than others is magnified rounding; a ball may prove more
+        if penalty.l1 > 0.0 and (near := _near_gap(problem, memory, weights, x, value)) < residual:
+            residual, witness = near, _witness(memory, weights)
         return State(x, value, residual, after, after.idle > 100, witness)
 
     def _prune(self, memory: _Memory, there: Array, weights: Array) -> tuple[_Cut, ...]:
@@ -216,6 +217,13 @@ def _bound(memory: _Memory, weights: Array, penalty: Penalty) -> float:
     return float(weights @ memory.offsets) - supremum
 
 
+def _near_gap(problem: Convex, memory: _Memory, weights: Array, x: Array, value: float) -> float:
+    """The gap at a point by the problem's own estimate, from the tangents with these weights."""
+    penalty, slope = problem.penalty, memory.span.leave(weights @ memory.slopes)
+    below = value - penalty.value(x) - float(weights @ memory.offsets) - float(slope @ x)
+    return max(below, 0.0) + problem.gap_estimate(x, value, slope + penalty.curvatures * x)
+
+
 def _polished(memory: _Memory, weights: Array, penalty: Penalty, target: Array) -> tuple[Array, Array]:
     """Solve the master's optimality conditions on its active tangents directly, which gains the last digits.
 
@@ -232,7 +240,7 @@ def _polished(memory: _Memory, weights: Array, penalty: Penalty, target: Array) 
     count, d = slopes.shape
     # unknowns (w, top, λ): l2·w + Sᵀλ = 0,  S·w + b = top,  Σλ = 1
     system = np.zeros((d + 1 + count, d + 1 + count))
-    system[:d, :d] = penalty.l2 / size * np.eye(d)
+    system[:d, :d] = np.eye(d) * (penalty.curvatures / size)
     system[:d, d + 1 :] = slopes.T / size
     system[d + 1 :, :d], system[d + 1 :, d] = slopes / size, -1.0
     system[d, d + 1 :] = 1.0

@@ -116,12 +116,12 @@ class _RiskOracle:
         self.problem = problem
 
     def direction(self, x: Array) -> Array:
-        return self.problem.risk_and_subgradient(x)[1] + self.problem.penalty.l2 * x
+        return self.problem.risk_and_subgradient(x)[1] + self.problem.penalty.curvatures * x
 
     def at(self, x: Array, before: _Memory | None, weight: float) -> State:
         problem = self.problem
         risk, slope = problem.risk_and_subgradient(x)
-        value, direction = risk + problem.penalty.value(x), slope + problem.penalty.l2 * x
+        value, direction = risk + problem.penalty.value(x), slope + problem.penalty.curvatures * x
         known = before if before is not None else _Memory(direction)
         count = known.count + 1
         # at powers of two the beginning, which is far from the optimum, is forgotten

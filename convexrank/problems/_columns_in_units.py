@@ -1,0 +1,150 @@
+"""A problem with l1 as one of v = w/units, each column with a unit of its own: what methods of plain steps see.
+
+A column that is much larger than others makes steps along all others tiny. Its weight has another effect on l1 and l2
+than the weights of others, so that no other strength of the same penalty says the same: the penalty is one of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from convexrank.backend.cached import cached_property
+from convexrank.core.capabilities import Convex, Proximal
+from convexrank.regularizers import Penalty
+
+Array = np.ndarray
+
+# Columns that are larger than most by less than this stay as they are.
+_LARGER = 64.0
+
+
+@dataclass(frozen=True)
+class PenaltyInUnits(Penalty):
+    """A penalty without a ball as one of v = w/units."""
+
+    units: Array = field(kw_only=True)
+
+    @cached_property
+    def _given(self) -> Penalty:
+        return Penalty(self.l2, self.l1, nonnegative=self.nonnegative)
+
+    @property
+    def is_round(self) -> bool:
+        """No: a Euclidean ball of v is none of w."""
+        return False
+
+    @property
+    def strengths(self) -> Array:
+        """How much l1 each unit of a weight costs, shape (d,)."""
+        return self.l1 * self.units
+
+    @property
+    def curvatures(self) -> Array:
+        """What l2 is for each weight, shape (d,)."""
+        return self.l2 * self.units**2
+
+    def value(self, w: Array) -> float:
+        """Evaluate at v."""
+        return super().value(self.units * w)
+
+    def _shrunk(self, v: Array, threshold: float) -> Array:
+        return super()._shrunk(v / self.units, threshold) * self.units
+
+    def holds(self, v: Array, error: float) -> bool:
+        """Whether the conjugate is 0 at all slopes within the error of v."""
+        return not any(self._shrunk(v + side, self.l1).any() for side in (error, -error))
+
+    def conjugate(self, v: Array, radius: float = math.inf) -> tuple[float, Array]:
+        """Return the conjugate and where it is attained; without l2 over a ball of v."""
+        if not self.l2 > 0.0:
+            return super().conjugate(v, radius)
+        supremum, where = self._given.conjugate(v / self.units)
+        return supremum, where / self.units
+
+    def conjugate_error(self, error: float, where: Array, radius: float = math.inf) -> float:
+        """Bound the increase of the conjugate for a change of its argument."""
+        if not self.l2 > 0.0:
+            return super().conjugate_error(error, where, radius)
+        least = float(self.curvatures.min())
+        return error * (float(np.linalg.norm(where)) + error / (2.0 * least)) if error > 0.0 else 0.0
+
+
+class _Steps(Convex, Proximal, Protocol):
+    """A problem that methods of plain steps take, with units of its columns."""
+
+    @property
+    def units(self) -> Array:
+        """Units of the unknowns that equalise their effects on scores and penalty, powers of two."""
+        ...
+
+
+def units_of_columns(problem: _Steps) -> Array | None:
+    """Return units that are those of most columns, and smaller ones for larger columns; None where they are 1 or so."""
+    units = np.minimum(problem.units, np.median(problem.units))
+    return None if 1.0 / _LARGER <= units.min() and units.max() <= _LARGER else units
+
+
+@dataclass(frozen=True)
+class ColumnsInUnits:
+    """The problem as one of v = w/units, by the members that methods of plain steps call; X stays as it is.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem in the units of the caller.
+    units : ndarray, shape (d,)
+        The units, powers of two.
+    """
+
+    #: What a method may ask for, to be taken to these units.
+    OFFERED = frozenset({"Convex", "Proximal"})
+
+    problem: _Steps
+    units: Array
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Names of the protocols that this problem fulfils."""
+        return self.problem.capabilities & self.OFFERED
+
+    @property
+    def strong_convexity(self) -> float:
+        """The modulus that l2 gives."""
+        return self.problem.strong_convexity * float(self.units.min()) ** 2
+
+    @cached_property
+    def penalty(self) -> Penalty:
+        """The part of the objective that depends on v alone."""
+        given = self.problem.penalty
+        return PenaltyInUnits(given.l2, given.l1, nonnegative=given.nonnegative, units=self.units)
+
+    @property
+    def risk_infimum(self) -> float:
+        """A number that the risk is never below."""
+        return self.problem.risk_infimum
+
+    def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
+        """Return the risk and a subgradient with respect to v."""
+        value, slope = self.problem.risk_and_subgradient(self.units * w)
+        return value, self.units * slope
+
+    def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
+        """Return the smooth part, which includes l2, and its gradient."""
+        value, slope = self.problem.smooth_value_and_gradient(self.units * w)
+        return value, self.units * slope
+
+    def nonsmooth_value(self, w: Array) -> float:
+        """Return the part of the objective that is not smooth."""
+        return self.problem.nonsmooth_value(self.units * w)
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Proximal map of l1: weights of larger columns pay less for their size, in proportion to their units."""
+        return self.penalty.prox(v, step)
+
+    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
+        """Estimate value − optimum at v from the gradient of the smooth part, at no cost."""
+        return self.problem.gap_estimate(self.units * w, value, gradient / self.units)
