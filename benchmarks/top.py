@@ -21,8 +21,8 @@ _GRID: dict[str, tuple[Any, ...]] = {
 }
 _STRENGTHS = (1e-3, 1e-1)
 _MEASURES = {
-    "partial_auc@0.05": "partial AUC, FPR ≤ 5 %, over 5 %",
-    "precision@0.05": "precision of the first 5 %",
+    "partial_auc@0.05": "Partial AUC, FPR ≤ 5 %, over 5 %",
+    "precision@0.05": "Precision of the first 5 %",
 }
 _LOGISTIC, _BOOSTED, _CHOSEN = "logistic regression", "LightGBM", "objective chosen"
 _PEERS = (_LOGISTIC, _BOOSTED)
@@ -55,11 +55,13 @@ def _winners(found: dict[str, Any], place: int) -> Table:
     """For each data set the best in the mean, and the objective chosen beside the peers, on the same rows."""
     rows = []
     for name, each in found.items():
-        best = max(each, key=lambda key, each=each: _average(each[key]["test"], place))
+        means = {key: _average(entry["test"], place) for key, entry in each.items()}
+        first = [key for key, mean in means.items() if mean == max(means.values())]
+        best = first[0] if len(first) == 1 else f"{len(first)} alike"
         apart = [_difference(each, peer, place) for peer in _PEERS if peer in each]
         rows.append((name, DATA[name][2], best, *[*apart, "–"][: len(_PEERS)]))
     note = (
-        f"{list(_MEASURES.values())[place].capitalize()}. Differences are those of the objective that the rows to "
+        f"{list(_MEASURES.values())[place]}. Differences are those of the objective that the rows to "
         "choose prefer, split by split, from each peer on the same test rows: mean ± standard error over the splits; "
         "“no” where that is less than two standard errors from 0. Splits share rows, so the errors are rather too "
         "small. The best is the best on the test rows, which is luck in part."
@@ -83,7 +85,7 @@ def _values(found: dict[str, Any], place: int) -> Table:
     )
     seconds = median([sum(entry["seconds"]) for each in found.values() for entry in each.values()])
     note = (
-        f"{list(_MEASURES.values())[place].capitalize()}, mean ± standard error over the splits: half of the rows to "
+        f"{list(_MEASURES.values())[place]}, mean ± standard error over the splits: half of the rows to "
         "fit, a fifth to choose, the others to judge. The rows to choose decide, measure by measure, l2 (0.001, 0.1), "
         "p (1, 4, 16), the share of the negatives (2 %, 10 %, 50 %), C of logistic regression (0.01, 1, 100), the "
         "leaves of LightGBM (7, 31) and its learning rate (0.03, 0.1), with early stopping. The loss is the squared "
