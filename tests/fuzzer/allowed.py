@@ -53,7 +53,7 @@ RIGHT = (
     Allowed("the same of a price: no point has a finite value", "nan|infinite", parameter="price", value=r"2\*\*.*"),
     Allowed("so many rounds, processes or folds take their time", "slow", parameter="rounds|n_jobs|cv"),
     Allowed("a set that is nearly a line takes all steps", "slow", r".*RealizableLink.*", "X", _EXTREME),
-    Allowed("so large a strength leaves rounding, and takes all steps", "slow", parameter="score_reg", value=r"2\*\*63"),
+    Allowed("so large a strength takes all steps", "slow", parameter="score_reg", value=r"2\*\*63"),
     Allowed("nothing is proved of data whose scores overflow", "infinite", parameter="X", value=_EXTREME),
     Allowed("numpy says that the scores of a point overflow", "warning", parameter="w|x", value=_EXTREME),
     Allowed("the same of new rows", "warning", r".*predict.*", "X", _EXTREME),
